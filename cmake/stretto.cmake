@@ -1,0 +1,43 @@
+# What every target of the project is compiled with, and how a room adds itself.
+
+find_package(Threads REQUIRED)
+
+add_library(stretto_options INTERFACE)
+target_compile_features(stretto_options INTERFACE cxx_std_20)
+target_include_directories(stretto_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                     $<INSTALL_INTERFACE:include>)
+target_link_libraries(stretto_options INTERFACE Threads::Threads)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+if(STRETTO_SANITIZE)
+  add_compile_options(-fsanitize=${STRETTO_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${STRETTO_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# stretto_room(NAME [SOURCES ...] [TESTS ...]): sources go into stretto::core, tests into one program a room.
+function(stretto_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS" ${ARGN})
+  if(ROOM_SOURCES)
+    target_sources(stretto_core PRIVATE ${ROOM_SOURCES})
+  endif()
+  if(BUILD_TESTING AND ROOM_TESTS)
+    add_executable(${name}_test ${ROOM_TESTS})
+    target_link_libraries(${name}_test PRIVATE stretto_core GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${name}_test PROPERTIES TIMEOUT 120 DISCOVERY_TIMEOUT 60)
+  endif()
+endfunction()

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace stretto {
+
+using Duration = std::chrono::nanoseconds;
+
+/// A point on the clock of one process or of one simulation; only differences mean something.
+struct TimePoint {
+  Duration since_start{0};
+
+  friend auto operator<=>(const TimePoint&, const TimePoint&) = default;
+  friend TimePoint operator+(TimePoint t, Duration d) { return {t.since_start + d}; }
+  friend TimePoint operator-(TimePoint t, Duration d) { return {t.since_start - d}; }
+  friend Duration operator-(TimePoint a, TimePoint b) { return a.since_start - b.since_start; }
+
+  static constexpr TimePoint never() { return {Duration::max()}; }
+};
+
+inline double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline Duration from_seconds(double s) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
+}
+
+/// Monotonic time. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+/// The operating system's monotonic clock, the same for all processes of a host.
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override {
+    return {std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch())};
+  }
+};
+
+}  // namespace stretto

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "stretto/base/text.h"
+
+namespace stretto {
+
+/// What went wrong, for a program to act on. What happened in detail stands in Error::message.
+enum class Errc {
+  timeout,      ///< a deadline passed; the operation may be resumed
+  lost_peer,    ///< a rank has died or its link is gone
+  aborted,      ///< some rank stopped the job and said why
+  bad_input,    ///< a file or message that cannot be used as it is
+  unavailable,  ///< not built in, or the machine does not offer it
+  io,           ///< the operating system refused
+};
+
+/// "timeout", "lost_peer", …
+const char* name_of(Errc code);
+
+/// An expected failure, as a value. `rank` is the rank it is about, or −1.
+struct Error {
+  Errc code;
+  std::string message;
+  int rank = -1;
+};
+
+/// The caller's mistake: says what was wrong, with the values, and what would be right.
+class UsageError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// An expected failure where no caller can go on with a value: carries the Error up to the command.
+class Failure : public std::runtime_error {
+ public:
+  explicit Failure(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+/// A value or the Error that took its place.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  /// Requires: ok().
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  /// Requires: !ok().
+  const Error& error() const { return std::get<1>(state_); }
+
+  /// The value, or a thrown Failure.
+  T&& or_throw() && {
+    if (!ok()) throw Failure(error());
+    return std::get<0>(std::move(state_));
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// Success or an Error.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Error& error() const { return *error_; }
+  void or_throw() const {
+    if (error_) throw Failure(*error_);
+  }
+
+ private:
+  std::optional<Error> error_;
+};
+
+namespace internal {
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
+}
+
+}  // namespace stretto
+
+/// Our own bug: stops the process and prints the condition and the values given after it.
+#define STRETTO_CHECK(condition, ...)                                                    \
+  do {                                                                                   \
+    if (__builtin_expect(!(condition), 0)) {                                             \
+      ::stretto::internal::check_failed(__FILE__, __LINE__, #condition,                  \
+                                        ::stretto::text(__VA_ARGS__));                   \
+    }                                                                                    \
+  } while (false)

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
+#include "stretto/collective/policy.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/observe/round_header.h"
+
+namespace stretto {
+
+/// One array of a step: all buckets of a step share one round.
+struct BucketSpec {
+  DataType type = DataType::float32;
+  std::uint64_t count = 0;
+};
+
+enum class Delivery {
+  every,   ///< each round is handed over, in order, once: replicas never diverge
+  latest,  ///< only the newest, as in the eager-SGD paper
+};
+enum class DepositKind {
+  taken,     ///< gradients: added up until a round takes them, once
+  standing,  ///< models: the newest one stays and every round sees it
+};
+enum class SumOrder {
+  arrival,  ///< partial rounds of large buckets are summed as contributions come: fast, bits depend on timing
+  fixed,    ///< one tree, whatever the timing: repeats to the bit
+};
+
+struct PartialOptions {
+  Policy policy = Policy::full();
+  std::uint64_t full_every = 0;  ///< batches between full rounds; 0: only where `policy` says so
+  int max_lag = 4;               ///< W: results kept, rounds in flight, bound of staleness; memory grows with it
+  Delivery delivery = Delivery::every;
+  DepositKind deposits = DepositKind::taken;
+  SumOrder order = SumOrder::fixed;
+  ReduceOp op = ReduceOp::sum;
+  std::uint64_t seed = 0;        ///< of the draws of `majority`
+  std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
+};
+
+/// One rank's share of a step, or several added up: memory for every bucket and what is known about it.
+/// Obtained from PartialAllreduce::acquire(), filled, and given back with deposit().
+class Contribution {
+ public:
+  /// The bytes of bucket i; writable until deposit().
+  std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
+  template <class T>
+  std::span<T> as(int i) {
+    auto bytes = bucket(i);
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  /// Stable number of this set of buffers, 0 … sets−1: for views prepared once.
+  int index() const { return index_; }
+
+ private:
+  friend class PartialAllreduce;
+  friend class ContributionPool;
+  friend class Deposit;
+  std::vector<std::span<std::byte>> buckets_;
+  int index_ = 0;
+  std::uint64_t batches_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t oldest_base_ = RoundHeader::kNoBase;
+  std::uint64_t sum_of_bases_ = 0;
+  RankTimes times_;
+  std::atomic<int> ready_{0};  // buckets handed over; paired with the engine's look at it
+};
+
+/// What a deposit consists of beside its numbers.
+struct DepositInfo {
+  std::uint64_t batches = 1;
+  std::uint64_t samples = 1;
+  Duration computed{0};
+  Duration waited{0};
+};
+
+/// A round as the application sees it; valid inside the apply function only.
+struct RoundResult {
+  Round round = 0;
+  Policy policy;
+  const RoundHeader* header = nullptr;
+  std::span<const std::span<const std::byte>> buckets;  ///< empty spans in a round nobody contributed to
+
+  bool empty() const { return header->empty(); }
+  template <class T>
+  std::span<const T> as(int i) const {
+    auto bytes = buckets[static_cast<std::size_t>(i)];
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+/// What a rank knows about its place in the protocol (protocol.md), for diagnosis.
+struct ProtocolState {
+  Round ticket = 0, handed = 0, complete = 0, joined = 0, activated = 0;
+  bool arrived = false, drained = false;
+};
+
+/// Sums contributions over the ranks that have come, and does not wait for the rest. Protocol: protocol.md.
+/// Rounds are numbered from 0 on every rank. One application thread; must outlive every call on it.
+class PartialAllreduce {
+ public:
+  using Apply = FunctionRef<void(const RoundResult&)>;
+
+  /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
+  /// Allocates max_lag + 3 contribution sets and max_lag results. Throws UsageError.
+  PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
+  ~PartialAllreduce();
+
+  /// Memory for the next step's contribution. Its content is what an earlier step left. Never blocks.
+  Contribution& acquire();
+
+  /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
+  /// collective until acquire() returns it again. Its base is the number of rounds handed over so far.
+  void deposit(Contribution& contribution, const DepositInfo& info);
+
+  /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready(i) hands over
+  /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.
+  void begin_deposit(Contribution& contribution, const DepositInfo& info);
+  void bucket_ready(Contribution& contribution, int bucket);
+
+  /// Arrives at the next open round, or catches up when it is over already. Passes every round completed since the
+  /// last call to `apply`, in order; a result is valid only inside that call. Returns how many there were, or
+  /// Errc::timeout naming the round and the ranks that are missing (call again to resume, without a new deposit),
+  /// Errc::aborted, Errc::lost_peer.
+  Result<int> exchange(EngineDriver& driver, TimePoint deadline, Apply apply);
+
+  /// No more batches here: counts as arrived from now on; passes results on and returns after the last round.
+  Result<int> finish(EngineDriver& driver, TimePoint deadline, Apply apply);
+
+  /// Stops the job: every pending and later call fails with `reason` everywhere.
+  void abort(EngineDriver& driver, const std::string& reason);
+
+  // The same without blocking, for whoever drives many ranks in one thread (a simulation).
+  enum class Progress { waiting, done };
+  Result<Progress> try_exchange(Apply apply);
+  Result<Progress> try_finish(Apply apply);
+
+  int rank() const;
+  int ranks() const;
+  int num_buckets() const;
+  int num_contribution_sets() const;
+  /// Memory held, in bytes: contribution sets, results, rounds in flight.
+  std::uint64_t memory_bytes() const;
+  const PartialOptions& options() const;
+  /// Called by the application thread, or inside apply.
+  ProtocolState state() const;
+  /// Who is missing in the round this rank waits for, as far as is known here, as a sentence; asks the counter, too.
+  std::string who(EngineDriver& driver, Duration patience);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

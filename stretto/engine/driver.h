@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
+#include "stretto/engine/engine.h"
+
+namespace stretto {
+
+enum class ProgressBy {
+  thread,       ///< a helper thread, which a waiting application thread relieves
+  application,  ///< the application thread alone, inside its calls: passive only while it computes
+};
+
+struct DriverOptions {
+  ProgressBy progress_by = ProgressBy::thread;
+  Duration spin{1000};  ///< before sleeping, look this long without giving up the core; 0 with more ranks than cores
+  int yields = 20;      ///< then give up the core this often before sleeping
+};
+
+/// Drives one engine in a real process: whoever has something to wait for steps it, nobody steps it twice.
+class EngineDriver {
+ public:
+  EngineDriver(Engine& engine, DriverOptions options = {});
+  ~EngineDriver();  ///< stops and joins the helper
+  EngineDriver(const EngineDriver&) = delete;
+  EngineDriver& operator=(const EngineDriver&) = delete;
+
+  /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread
+  /// between steps. One application thread.
+  bool wait(FunctionRef<bool()> done, TimePoint deadline);
+
+  /// Tells whoever drives that there is something new to look at. Any thread.
+  void notify();
+
+ private:
+  // helper_awake → helper_asleep → application → helper_asleep …; see driver.cc for who moves it.
+  enum class State : int { helper_awake, helper_asleep, application };
+
+  void run_helper();
+  bool take_over();
+  void hand_back(std::uint32_t seen);
+
+  Engine& engine_;
+  const DriverOptions options_;
+  std::atomic<State> state_;
+  std::atomic<bool> wanted_{false};  // the application asks an awake helper to let go
+  std::atomic<bool> stop_{false};
+  std::thread helper_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+
+namespace stretto {
+
+enum class DataType : std::uint8_t { float32, float64, int32, int64 };
+enum class ReduceOp : std::uint8_t { sum, min, max };
+
+constexpr std::size_t size_of(DataType type) {
+  return type == DataType::float32 || type == DataType::int32 ? 4 : 8;
+}
+const char* name_of(DataType type);
+const char* name_of(ReduceOp op);
+
+using BufferId = std::uint32_t;
+using OpId = std::uint32_t;
+inline constexpr BufferId kNoBuffer = std::numeric_limits<BufferId>::max();
+inline constexpr OpId kNoOp = std::numeric_limits<OpId>::max();
+
+/// `count` elements of a buffer from `offset` on.
+struct Slice {
+  BufferId buffer = kNoBuffer;
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+/// Memory a schedule names. Who binds it and when is the business of whoever runs the schedule.
+struct BufferSpec {
+  enum class Role : std::uint8_t {
+    given,    ///< bound by the owner for each round (a contribution, a result)
+    scratch,  ///< the engine provides it for the time of a round
+  };
+  std::string name;
+  DataType type = DataType::float32;
+  std::uint64_t count = 0;
+  Role role = Role::given;
+};
+
+enum class OpKind : std::uint8_t {
+  send,    ///< src → peer
+  recv,    ///< peer → dst
+  reduce,  ///< dst ⊕= src
+  copy,    ///< dst = src
+  delay,   ///< a timer; in a simulation also a computation
+  call,    ///< a hook of the owner, which may complete it later
+  nop,
+};
+const char* name_of(OpKind kind);
+
+/// One operation. It fires once in a round, when `need` of its predecessors have finished, however many more finish
+/// later (consumable). An operation with need = 0 fires when the round opens.
+///
+/// A buffer may be empty in a round: send then sends without a body, reduce with an empty source changes nothing,
+/// reduce and copy with an empty destination move. Metadata travels beside the data where `with_header` says so:
+/// a send appends the header of src's buffer, a recv fills that of dst's, a reduce merges it.
+struct Op {
+  OpKind kind = OpKind::nop;
+  bool external = false;        ///< waits for a trigger from outside as if for one more predecessor
+  bool src_first = false;       ///< reduce: dst = src ⊕ dst instead of dst ⊕ src (matters for the bits of ±0 and NaN)
+  bool with_header = false;     ///< the header of the buffer travels, or is merged, too
+  ReduceOp reduce_op = ReduceOp::sum;
+  std::uint16_t channel = 0;    ///< send, recv: pairs the two within a round and a pair of ranks
+  std::uint32_t need = 0;       ///< how many predecessors must have finished
+  std::uint32_t hook = 0;       ///< call: which one; passed to the owner
+  std::int32_t peer = -1;       ///< send, recv
+  Slice dst;                    ///< recv, reduce, copy
+  Slice src;                    ///< send, reduce, copy
+  Duration delay{0};
+};
+
+/// A collective as one rank sees it: a DAG of operations as plain data. Immutable; shared by all rounds and threads.
+/// Built by ScheduleBuilder.
+class Schedule {
+ public:
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const std::string& name() const { return name_; }
+
+  std::span<const Op> ops() const { return ops_; }
+  const Op& op(OpId id) const { return ops_[id]; }
+  std::span<const OpId> successors(OpId id) const {
+    return {edges_.data() + first_edge_[id], edges_.data() + first_edge_[id + 1]};
+  }
+  std::uint32_t num_predecessors(OpId id) const { return num_predecessors_[id]; }
+  std::span<const BufferSpec> buffers() const { return buffers_; }
+  const std::string& label(OpId id) const { return labels_[id]; }
+
+  /// The round is complete on this rank when this operation has finished.
+  OpId completion() const { return completion_; }
+  /// Requires: the label is there, once.
+  OpId find(const std::string& label) const;
+  /// Largest channel used plus one.
+  std::uint16_t num_channels() const { return num_channels_; }
+
+ private:
+  friend class ScheduleBuilder;
+  std::string name_;
+  int rank_ = 0;
+  int ranks_ = 1;
+  OpId completion_ = kNoOp;
+  std::uint16_t num_channels_ = 0;
+  std::vector<Op> ops_;
+  std::vector<OpId> edges_;
+  std::vector<std::uint32_t> first_edge_;
+  std::vector<std::uint32_t> num_predecessors_;
+  std::vector<BufferSpec> buffers_;
+  std::vector<std::string> labels_;
+};
+
+}  // namespace stretto
