@@ -10,18 +10,13 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
+#include "stretto/collective/bucket.h"
 #include "stretto/collective/policy.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {
-
-/// One array of a step: all buckets of a step share one round.
-struct BucketSpec {
-  DataType type = DataType::float32;
-  std::uint64_t count = 0;
-};
 
 enum class Delivery {
   every,   ///< each round is handed over, in order, once: replicas never diverge
@@ -31,11 +26,6 @@ enum class DepositKind {
   taken,     ///< gradients: added up until a round takes them, once
   standing,  ///< models: the newest one stays and every round sees it
 };
-enum class SumOrder {
-  arrival,  ///< partial rounds of large buckets are summed as contributions come: fast, bits depend on timing
-  fixed,    ///< one tree, whatever the timing: repeats to the bit
-};
-
 struct PartialOptions {
   Policy policy = Policy::full();
   std::uint64_t full_every = 0;  ///< batches between full rounds; 0: only where `policy` says so

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/shared_counter.h"
+#include "stretto/transport/transport.h"
+
+namespace stretto {
+
+/// What one rank of a job has: its place, its transport and what all ranks share.
+class RankContext {
+ public:
+  virtual ~RankContext() = default;
+  int rank() { return transport().rank(); }
+  int size() { return transport().size(); }
+  virtual Transport& transport() = 0;
+  /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index.
+  virtual SharedCounter& counter(int index) = 0;
+  /// Hands `text` to whoever started the job: JobResult::reports[rank]. At most once, before the rank returns.
+  virtual void report(std::string text) = 0;
+
+  static constexpr int kNumCounters = 16;
+};
+
+/// What a rank runs. Its return value is the exit status of the rank.
+using RankMain = std::function<int(RankContext&)>;
+
+struct JobOptions {
+  int ranks = 1;
+  /// Bytes of shared memory beside the transport's own, mapped by all ranks; 0 for none.
+  std::uint64_t extra_bytes = 0;
+  /// Called on the parent's thread about ten times a second while the ranks run (progress display).
+  std::function<void()> while_running;
+};
+
+struct JobResult {
+  std::vector<int> exit_status;      ///< per rank; 128 + signal for a killed one
+  std::vector<std::string> reports;  ///< per rank; empty where there is none
+  int first_lost = -1;               ///< the rank that died first by a signal, or −1
+  bool interrupted = false;          ///< SIGINT or SIGTERM came while the ranks ran
+  bool ok() const;
+};
+
+/// Runs `main` in `options.ranks` processes forked from this one, over shared memory, and waits for all of them.
+/// The children die with their parent; a killed one is noticed by the others within a second; nothing is left behind.
+/// Requires: this process has no other threads. Errc::unavailable names the shared memory needed when there is
+/// too little.
+Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
+
+/// True in a process that mpirun, srun or torchrun has started as one of several ranks.
+bool launched_from_outside();
+
+/// Runs `main` as the rank this process is (mpirun, srun; the transport is mpi). On rank 0 the reports of all
+/// ranks are there; elsewhere they are empty. Errc::unavailable where MPI is not built in.
+Result<JobResult> run_as_launched(const RankMain& main);
+
+}  // namespace stretto
