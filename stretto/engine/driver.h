@@ -41,7 +41,8 @@ class EngineDriver {
   enum class State : int { helper_awake, helper_asleep, application };
 
   void run_helper();
-  bool take_over();
+  void wake_helper_up();
+  void take_over();
   void hand_back(std::uint32_t seen);
 
   Engine& engine_;
@@ -49,6 +50,7 @@ class EngineDriver {
   std::atomic<State> state_;
   std::atomic<bool> wanted_{false};  // the application asks an awake helper to let go
   std::atomic<bool> stop_{false};
+  std::atomic<std::int64_t> helper_wakes_at_{0};  // nanoseconds on the engine's clock
   std::thread helper_;
 };
 

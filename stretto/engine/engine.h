@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/engine/blocks.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/schedule/schedule.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
+
+struct Instance;
+class PreparedSchedule;
 
 using CollectiveId = std::uint16_t;
 
@@ -58,13 +62,13 @@ class Engine final : private MessageSink {
   CollectiveId add(RoundOwner& owner);
 
   /// Starts an instance of `schedule` for `round`. `note` travels in all its envelopes.
-  /// Requires: not open. The schedule must outlive the round.
+  /// Requires: not open. The schedule must outlive the engine.
   void open(CollectiveId id, Round round, const Schedule& schedule, std::uint64_t note);
   bool is_open(CollectiveId id, Round round) const;
-  /// Binds memory to a given buffer. Requires: before any operation uses it.
+  /// Binds memory to a given buffer. Requires: open; before any operation uses it.
   void bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer memory);
   RoundBuffer buffer(CollectiveId id, Round round, BufferId buffer) const;
-  /// The header that belongs to a buffer in a round.
+  /// The header that belongs to a buffer in a round. Requires: some operation carries it.
   RoundHeader& header(CollectiveId id, Round round, BufferId buffer);
   /// Fires an external operation (at most once a round; later calls do nothing).
   void trigger(CollectiveId id, Round round, OpId op);
@@ -83,18 +87,81 @@ class Engine final : private MessageSink {
   int size() const { return transport_.size(); }
   const Clock& clock() const { return clock_; }
   Doorbell& doorbell() { return transport_.doorbell(); }
+  /// When something last came from `peer`.
+  TimePoint last_heard(int peer) const { return last_heard_[static_cast<std::size_t>(peer)]; }
 
  private:
-  class Rounds;  // the open rounds of one collective
+  struct Ready {
+    std::uint32_t instance;
+    std::uint32_t generation;
+    OpId op;
+  };
+  struct Timer {
+    TimePoint at;
+    Ready op;
+  };
+  /// A message of a round that is not open yet.
+  struct Kept {
+    int peer;
+    Envelope envelope;
+    std::vector<std::byte> head;
+    Block body;
+  };
+  struct Collective {
+    RoundOwner* owner;
+    std::vector<std::uint32_t> open;  // indices of instances
+    std::vector<Kept> kept;
+  };
+  /// Where the body of the message goes that a peer is in the middle of.
+  struct Arriving {
+    enum class To { nowhere, buffer, early, kept } to = To::nowhere;
+    Ready op{};
+    bool present = false;
+    Kept kept{};
+  };
 
   std::byte* begin(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void end(int peer) override;
   void sent(SendToken token) override;
   void lost(int peer, const Error& reason) override;
 
+  Instance* find(CollectiveId id, Round round) const;
+  Instance& get(CollectiveId id, Round round) const;
+  Instance* alive(const Ready& op) const;
+  const PreparedSchedule& prepare(const Schedule& schedule);
+  void take_kept(Instance& instance);
+  void redeliver(Kept message);
+  bool claim();
+  std::byte* begin_receive(Instance& instance, int peer, const Envelope& envelope, std::span<const std::byte> head,
+                           Arriving& arriving);
+  void accept(Instance& instance, OpId op, bool in_place);
+
+  void finished(Instance& instance, OpId op);
+  void fire(Instance& instance, OpId op);
+  void fire_send(Instance& instance, OpId op);
+  void fire_recv(Instance& instance, OpId op);
+  void fire_reduce(Instance& instance, const Op& op);
+  void fire_copy(Instance& instance, const Op& op);
+  void provide(Instance& instance, BufferId buffer);
+  bool run_timers(TimePoint now);
+  bool run_ready();
+  void retire_completed();
+
   Transport& transport_;
   const Clock& clock_;
-  std::vector<std::unique_ptr<Rounds>> collectives_;
+  BlockPool pool_;
+  std::vector<std::unique_ptr<PreparedSchedule>> prepared_;
+  std::vector<Collective> collectives_;
+  std::vector<Kept> unclaimed_;               // of collectives this rank has not registered yet
+  std::vector<std::unique_ptr<Instance>> instances_;
+  std::vector<std::uint32_t> free_;           // indices of instances not in use
+  std::vector<std::uint32_t> completed_;      // instances that wait for their sends
+  std::vector<Ready> ready_;                  // first in, first out from ready_begin_
+  std::size_t ready_begin_ = 0;
+  std::vector<Timer> timers_;                 // a heap, earliest first
+  std::vector<Arriving> arriving_;            // per peer
+  std::vector<TimePoint> last_heard_;         // per peer
+  std::vector<std::byte> head_;               // of the message being sent
 };
 
 }  // namespace stretto

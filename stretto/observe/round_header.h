@@ -37,8 +37,8 @@ struct RoundHeader {
   explicit RoundHeader(int ranks) : arrived(ranks), fresh(ranks), stale(ranks), drained(ranks) {}
 
   int ranks() const { return arrived.size(); }
-  bool empty() const { return batches == 0; }
   int contributors() const { return fresh.count() + stale.count(); }
+  bool empty() const { return contributors() == 0; }
   /// Staleness of the oldest batch, and the sum over all batches, in round `round`. 0 where there is none.
   std::uint64_t max_staleness(std::uint64_t round) const { return batches == 0 ? 0 : round - oldest_base; }
   std::uint64_t total_staleness(std::uint64_t round) const { return round * batches - sum_of_bases; }

@@ -74,6 +74,9 @@ class Transport : public Pollable {
   /// Moves what can be moved without waiting and reports it to `sink`. Returns whether anything moved.
   virtual bool poll(MessageSink& sink) = 0;
 
+  /// False in simulations without payloads: bodies have a length but no bytes.
+  virtual bool carries_payload() const { return true; }
+
   /// The doorbell of this rank, which this transport rings when poll() has something to do.
   virtual Doorbell& doorbell() = 0;
 

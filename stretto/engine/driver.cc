@@ -1,0 +1,137 @@
+#include "stretto/engine/driver.h"
+
+#include <algorithm>
+
+namespace stretto {
+namespace {
+
+/// Longest sleep: bounds the damage of a ring that a dying process did not finish.
+constexpr Duration kLongestSleep = std::chrono::milliseconds(250);
+
+}  // namespace
+
+// Who moves state_: the helper between awake and asleep, by compare-and-swap; the application from asleep to
+// application (take_over) and back (hand_back). Whoever holds awake or application may call Engine::step().
+// While the application drives, the helper stays parked on the doorbell and is not answerable: it costs nothing.
+
+EngineDriver::EngineDriver(Engine& engine, DriverOptions options)
+    : engine_(engine), options_(options), state_(State::helper_awake) {
+  if (options_.progress_by == ProgressBy::thread) {
+    helper_ = std::thread([this] { run_helper(); });
+  } else {
+    state_ = State::helper_asleep;
+  }
+}
+
+EngineDriver::~EngineDriver() {
+  stop_.store(true);
+  if (helper_.joinable()) {
+    engine_.doorbell().set_answerable(Doorbell::Sleeper::helper);
+    engine_.doorbell().ring();
+    helper_.join();
+  }
+}
+
+void EngineDriver::notify() { engine_.doorbell().ring(); }
+
+void EngineDriver::run_helper() {
+  Doorbell& bell = engine_.doorbell();
+  const Clock& clock = engine_.clock();
+  int idle = 0;
+  while (!stop_.load()) {
+    const std::uint32_t seen = bell.rings();
+    bool asked = wanted_.load();
+    if (!asked && engine_.step()) {
+      idle = 0;
+      continue;
+    }
+    asked = asked || wanted_.load();
+    if (!asked && idle++ < options_.yields) {
+      std::this_thread::yield();
+      continue;
+    }
+    idle = 0;
+    const TimePoint now = clock.now();
+    const Duration longest = std::clamp(engine_.step_by() - now, Duration::zero(), kLongestSleep);
+    helper_wakes_at_.store((now + longest).since_start.count());
+    bell.set_answerable(Doorbell::Sleeper::helper);
+    state_.store(State::helper_asleep);  // from here on the application may take over, and answer
+    bell.park(seen, Doorbell::Sleeper::helper, asked ? kLongestSleep : longest);
+    wake_helper_up();
+  }
+}
+
+void EngineDriver::wake_helper_up() {
+  Doorbell& bell = engine_.doorbell();
+  while (!stop_.load()) {
+    const std::uint32_t parked_at = bell.rings();
+    // Before the look at state_; pairs with hand_back(), which looks at it after setting state_.
+    helper_wakes_at_.store((engine_.clock().now() + kLongestSleep).since_start.count());
+    State asleep = State::helper_asleep;
+    if (!wanted_.load() && state_.compare_exchange_strong(asleep, State::helper_awake)) {
+      bell.clear_answerable();
+      return;
+    }
+    bell.park(parked_at, Doorbell::Sleeper::helper, kLongestSleep);
+  }
+}
+
+void EngineDriver::take_over() {
+  wanted_.store(true);
+  for (int tries = 0;; ++tries) {
+    State asleep = State::helper_asleep;
+    if (state_.compare_exchange_strong(asleep, State::application)) break;
+    if (tries < options_.yields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  engine_.doorbell().clear_answerable();
+  wanted_.store(false);
+}
+
+void EngineDriver::hand_back(std::uint32_t seen) {
+  Doorbell& bell = engine_.doorbell();
+  const std::int64_t step_by = engine_.step_by().since_start.count();
+  const bool helper = options_.progress_by == ProgressBy::thread;
+  if (helper) bell.set_answerable(Doorbell::Sleeper::helper);
+  state_.store(State::helper_asleep);
+  // What rang since our last look found nobody answerable: ring again, for the helper.
+  if (helper && (bell.rings() != seen || step_by < helper_wakes_at_.load())) bell.ring();
+}
+
+bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline) {
+  if (done()) return true;
+  take_over();
+  Doorbell& bell = engine_.doorbell();
+  const Clock& clock = engine_.clock();
+  TimePoint idle_since = clock.now();
+  int yields = 0;
+  bool finished = false;
+  std::uint32_t seen = 0;
+  for (;;) {
+    seen = bell.rings();
+    const bool did = engine_.step();
+    finished = done();
+    const TimePoint now = clock.now();
+    if (finished || now >= deadline) break;
+    if (did) {
+      idle_since = now;
+      yields = 0;
+    } else if (now - idle_since >= options_.spin) {
+      if (yields++ < options_.yields) {
+        std::this_thread::yield();
+      } else {
+        bell.sleep(seen, Doorbell::Sleeper::application,
+                   std::min({engine_.step_by() - now, deadline - now, kLongestSleep}));
+        idle_since = clock.now();
+        yields = 0;
+      }
+    }
+  }
+  hand_back(seen);
+  return finished;
+}
+
+}  // namespace stretto

@@ -1,0 +1,183 @@
+// How the engine executes operations; engine.cc has rounds and messages.
+
+#include <algorithm>
+#include <cstring>
+
+#include "stretto/engine/engine.h"
+#include "stretto/engine/instance.h"
+#include "stretto/engine/prepared.h"
+#include "stretto/engine/reduce.h"
+
+namespace stretto {
+
+using OpState = Instance::OpState;
+
+namespace {
+
+constexpr auto kLater = [](const auto& a, const auto& b) { return a.at > b.at; };
+
+}  // namespace
+
+bool Engine::run_ready() {
+  const bool any = ready_begin_ < ready_.size();
+  while (ready_begin_ < ready_.size()) {
+    const Ready next = ready_[ready_begin_++];
+    if (Instance* instance = alive(next)) fire(*instance, next.op);
+  }
+  ready_.clear();
+  ready_begin_ = 0;
+  return any;
+}
+
+bool Engine::run_timers(TimePoint now) {
+  bool any = false;
+  while (!timers_.empty() && timers_.front().at <= now) {
+    const Ready op = timers_.front().op;
+    std::pop_heap(timers_.begin(), timers_.end(), kLater);
+    timers_.pop_back();
+    if (Instance* instance = alive(op)) finished(*instance, op.op);
+    any = true;
+  }
+  return any;
+}
+
+void Engine::finished(Instance& instance, OpId op) {
+  instance.state[op] = OpState::finished;
+  const Schedule& schedule = instance.prepared->schedule();
+  for (OpId next : schedule.successors(op)) {
+    // Consumable: exactly the predecessor that makes the count zero fires it; later ones count below zero.
+    if (--instance.missing[next] == 0) ready_.push_back({instance.index, instance.generation, next});
+  }
+  if (op == schedule.completion()) {
+    instance.completed = true;
+    completed_.push_back(instance.index);
+    collectives_[instance.collective].owner->completed(instance.round);
+  }
+}
+
+void Engine::fire(Instance& instance, OpId id) {
+  const Op& op = instance.prepared->schedule().op(id);
+  instance.state[id] = OpState::fired;
+  switch (op.kind) {
+    case OpKind::send: return fire_send(instance, id);
+    case OpKind::recv: {
+      const auto& early = instance.early[static_cast<std::size_t>(instance.prepared->early_of(id))];
+      if (early.here) accept(instance, id, false);
+      return;
+    }
+    case OpKind::reduce: fire_reduce(instance, op); break;
+    case OpKind::copy: fire_copy(instance, op); break;
+    case OpKind::delay:
+      timers_.push_back({clock_.now() + op.delay, {instance.index, instance.generation, id}});
+      std::push_heap(timers_.begin(), timers_.end(), kLater);
+      return;
+    case OpKind::call: {
+      const std::uint32_t generation = instance.generation;
+      const bool done = collectives_[instance.collective].owner->call(instance.round, id, op.hook);
+      if (!done || instance.generation != generation) return;
+      break;
+    }
+    case OpKind::nop: break;
+  }
+  finished(instance, id);
+}
+
+void Engine::fire_send(Instance& instance, OpId id) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  const Op& op = prepared.schedule().op(id);
+  head_.clear();
+  if (op.with_header) {
+    const RoundHeader& header = instance.headers[static_cast<std::size_t>(prepared.header_of(op.src.buffer))];
+    head_.resize(header.wire_bytes());
+    header.write(head_.data());
+  }
+  std::span<const std::byte> body;
+  if (op.src.buffer != kNoBuffer && instance.buffers[op.src.buffer].present) {
+    body = {instance.address(op.src), prepared.bytes(op.src)};
+  }
+  const Envelope envelope{
+      .round = instance.round, .note = instance.note, .collective = instance.collective, .channel = op.channel};
+  const SendToken token = (static_cast<SendToken>(instance.index) << 40) |
+                          (static_cast<SendToken>(instance.generation & 0xffffffu) << 16) | id;
+  ++instance.sends_out;
+  transport_.send(op.peer, envelope, head_, body, token);
+}
+
+/// The message of receive `id` is here and the receive has fired: puts it where it belongs.
+void Engine::accept(Instance& instance, OpId id, bool in_place) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  const Op& op = prepared.schedule().op(id);
+  Instance::Early& early = instance.early[static_cast<std::size_t>(prepared.early_of(id))];
+  if (op.with_header) {
+    std::swap(instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))], early.header);
+  }
+  if (op.dst.buffer != kNoBuffer) {
+    const BufferSpec& spec = prepared.schedule().buffers()[op.dst.buffer];
+    RoundBuffer& buffer = instance.buffers[op.dst.buffer];
+    if (early.present && !in_place && early.block) {
+      const bool whole = op.dst.offset == 0 && op.dst.count == spec.count;
+      if (whole && spec.role == BufferSpec::Role::scratch) {
+        std::swap(instance.scratch[op.dst.buffer], early.block);
+        buffer.data = instance.scratch[op.dst.buffer].data();
+      } else {
+        provide(instance, op.dst.buffer);
+        std::memcpy(instance.address(op.dst), early.block.data(), prepared.bytes(op.dst));
+      }
+    }
+    if (op.dst.count > 0) buffer.present = early.present;
+  }
+  pool_.give_back(std::exchange(early.block, Block{}));
+  finished(instance, id);
+}
+
+/// Makes sure that a scratch buffer has memory.
+void Engine::provide(Instance& instance, BufferId id) {
+  const BufferSpec& spec = instance.prepared->schedule().buffers()[id];
+  RoundBuffer& buffer = instance.buffers[id];
+  if (buffer.data != nullptr || !transport_.carries_payload()) return;
+  STRETTO_CHECK(spec.role == BufferSpec::Role::scratch, "round ", instance.round, ": buffer ", spec.name,
+                " is used before it is bound");
+  instance.scratch[id] = pool_.take(spec.count * size_of(spec.type));
+  buffer.data = instance.scratch[id].data();
+}
+
+void Engine::fire_reduce(Instance& instance, const Op& op) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  if (op.with_header) {
+    instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))].merge(
+        instance.headers[static_cast<std::size_t>(prepared.header_of(op.src.buffer))]);
+  }
+  RoundBuffer& dst = instance.buffers[op.dst.buffer];
+  const RoundBuffer& src = instance.buffers[op.src.buffer];
+  if (!src.present) return;
+  if (!dst.present) {
+    provide(instance, op.dst.buffer);
+    if (dst.data != nullptr && src.data != nullptr && op.dst.count > 0) {
+      std::memcpy(instance.address(op.dst), instance.address(op.src), prepared.bytes(op.dst));
+    }
+    dst.present = true;
+    return;
+  }
+  reduce(prepared.schedule().buffers()[op.dst.buffer].type, op.reduce_op, op.src_first, instance.address(op.dst),
+         instance.address(op.src), op.dst.count);
+}
+
+void Engine::fire_copy(Instance& instance, const Op& op) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  if (op.with_header) {
+    instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))] =
+        instance.headers[static_cast<std::size_t>(prepared.header_of(op.src.buffer))];
+  }
+  RoundBuffer& dst = instance.buffers[op.dst.buffer];
+  const RoundBuffer& src = instance.buffers[op.src.buffer];
+  dst.present = src.present;
+  if (!src.present) return;
+  provide(instance, op.dst.buffer);
+  const std::byte* from = instance.address(op.src);
+  std::byte* to = instance.address(op.dst);
+  if (to != nullptr && from != nullptr && to != from && op.dst.count > 0) {
+    std::memcpy(to, from, prepared.bytes(op.dst));
+  }
+}
+
+}  // namespace stretto
