@@ -11,6 +11,8 @@
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/bucket.h"
+#include "stretto/collective/contribution.h"
+#include "stretto/collective/front.h"
 #include "stretto/collective/policy.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
@@ -38,42 +40,6 @@ struct PartialOptions {
   std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
 };
 
-/// One rank's share of a step, or several added up: memory for every bucket and what is known about it.
-/// Obtained from PartialAllreduce::acquire(), filled, and given back with deposit().
-class Contribution {
- public:
-  /// The bytes of bucket i; writable until deposit().
-  std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
-  template <class T>
-  std::span<T> as(int i) {
-    auto bytes = bucket(i);
-    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-  /// Stable number of this set of buffers, 0 … sets−1: for views prepared once.
-  int index() const { return index_; }
-
- private:
-  friend class PartialAllreduce;
-  friend class ContributionPool;
-  friend class Deposit;
-  std::vector<std::span<std::byte>> buckets_;
-  int index_ = 0;
-  std::uint64_t batches_ = 0;
-  std::uint64_t samples_ = 0;
-  std::uint64_t oldest_base_ = RoundHeader::kNoBase;
-  std::uint64_t sum_of_bases_ = 0;
-  RankTimes times_;
-  std::atomic<int> ready_{0};  // buckets handed over; paired with the engine's look at it
-};
-
-/// What a deposit consists of beside its numbers.
-struct DepositInfo {
-  std::uint64_t batches = 1;
-  std::uint64_t samples = 1;
-  Duration computed{0};
-  Duration waited{0};
-};
-
 /// A round as the application sees it; valid inside the apply function only.
 struct RoundResult {
   Round round = 0;
@@ -89,10 +55,20 @@ struct RoundResult {
   }
 };
 
-/// What a rank knows about its place in the protocol (protocol.md), for diagnosis.
+/// What a rank knows about its place in the protocol (protocol.md), for diagnosis and for tests.
 struct ProtocolState {
   Round ticket = 0, handed = 0, complete = 0, joined = 0, activated = 0;
-  bool arrived = false, drained = false;
+  bool waiting = false, drained = false;
+};
+
+/// Hears of transitions on the engine's thread; for tests of the promises.
+class PartialObserver {
+ public:
+  virtual ~PartialObserver() = default;
+  /// The engine joins `round` with what was pending (null: nothing).
+  virtual void joined(Round round, const Contribution* contribution) = 0;
+  /// The counter starts `round` with `come` ranks arrived or drained.
+  virtual void started(Round round, const Policy& policy, int come) = 0;
 };
 
 /// Sums contributions over the ranks that have come, and does not wait for the rest. Protocol: protocol.md.
@@ -112,6 +88,8 @@ class PartialAllreduce {
   /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
   /// collective until acquire() returns it again. Its base is the number of rounds handed over so far.
   void deposit(Contribution& contribution, const DepositInfo& info);
+  /// The same in steps (see Front::Deposit), for a search that interleaves them.
+  Front::Deposit start_deposit(Contribution& contribution, const DepositInfo& info);
 
   /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready(i) hands over
   /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.
@@ -146,6 +124,8 @@ class PartialAllreduce {
   ProtocolState state() const;
   /// Who is missing in the round this rank waits for, as far as is known here, as a sentence; asks the counter, too.
   std::string who(EngineDriver& driver, Duration patience);
+  /// Requires: before the first step of the engine; must outlive it.
+  void observe(PartialObserver& observer);
 
  private:
   class Impl;

@@ -33,6 +33,9 @@ class EngineDriver {
   /// between steps. One application thread.
   bool wait(FunctionRef<bool()> done, TimePoint deadline);
 
+  /// The time `duration` from now.
+  TimePoint deadline(Duration duration) const { return engine_.clock().now() + duration; }
+
   /// Tells whoever drives that there is something new to look at. Any thread.
   void notify();
 

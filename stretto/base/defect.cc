@@ -1,0 +1,41 @@
+#include "stretto/base/defect.h"
+
+#include <utility>
+
+namespace stretto {
+
+const std::vector<std::pair<Defect, std::string>>& defect_names() {
+  static const std::vector<std::pair<Defect, std::string>> names = {
+      {Defect::stop_without_drain, "stop-without-drain"},
+      {Defect::full_beside_the_rounds, "full-beside-the-rounds"},
+      {Defect::join_before_taking_results, "join-before-taking-results"},
+      {Defect::no_cap, "no-cap"},
+      {Defect::lag_off_by_one, "lag-off-by-one"},
+      {Defect::take_back_deposit, "take-back-deposit"},
+      {Defect::add_in_place, "add-in-place"},
+      {Defect::round_modulo_4, "round-modulo-4"},
+      {Defect::arrivals_without_round, "arrivals-without-round"},
+      {Defect::apply_empty_round, "apply-empty-round"},
+      {Defect::rate_by_own_step, "rate-by-own-step"},
+      {Defect::skip_folded_rank, "skip-folded-rank"},
+      {Defect::arrive_activates, "arrive-activates"},
+      {Defect::no_last_round, "no-last-round"},
+      {Defect::last_round_twice, "last-round-twice"},
+      {Defect::drained_read_late, "drained-read-late"},
+      {Defect::never_look_again, "never-look-again"},
+      {Defect::early_decision, "early-decision"},
+      {Defect::reuse_before_retired, "reuse-before-retired"},
+  };
+  return names;
+}
+
+#ifdef STRETTO_DEFECTS
+namespace {
+Defect active = Defect::none;
+}
+
+bool defect(Defect which) { return active == which; }
+void switch_on(Defect which) { active = which; }
+#endif
+
+}  // namespace stretto

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stretto {
+
+/// Bugs planted on purpose, one for each rule of the protocol that says what breaks without it. Compiled in with
+/// STRETTO_DEFECTS only, and switched on one at a time by `stretto check --defect NAME`: the search must find each.
+enum class Defect {
+  none,
+  stop_without_drain,          ///< a rank without further batches just stops
+  full_beside_the_rounds,      ///< a synchronization is a collective of its own beside the rounds
+  join_before_taking_results,  ///< a late rank arrives at a full round before it has taken its results
+  no_cap,                      ///< a late rank's debt of rounds has no bound
+  lag_off_by_one,              ///< joins while s − h ≤ W
+  take_back_deposit,           ///< takes the pending deposit back to add to it
+  add_in_place,                ///< adds to the pending deposit where it lies
+  round_modulo_4,              ///< matches messages by the round modulo 4
+  arrivals_without_round,      ///< the counter counts arrivals whatever their round
+  apply_empty_round,           ///< moves the weights in a round nobody contributed to
+  rate_by_own_step,            ///< the learning rate follows the rank's own steps
+  skip_folded_rank,            ///< forgets one rank where their number is no power of two
+  arrive_activates,            ///< an ARRIVE raises the rounds known to be activated
+  no_last_round,               ///< nobody starts the round that takes what is pending at the end
+  last_round_twice,            ///< starts another last round although the header shows everyone drained
+  drained_read_late,           ///< reads the drained flag after taking the deposit
+  never_look_again,            ///< does not look again when results are handed over
+  early_decision,              ///< the counter decides on a round before it has completed the one before
+  reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
+};
+
+const std::vector<std::pair<Defect, std::string>>& defect_names();
+
+#ifdef STRETTO_DEFECTS
+/// Whether `which` is switched on. One for the process.
+bool defect(Defect which);
+void switch_on(Defect which);
+#else
+constexpr bool defect(Defect) { return false; }
+#endif
+
+}  // namespace stretto

@@ -1,0 +1,374 @@
+#include "stretto/collective/partial_rounds.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stretto/base/defect.h"
+#include "stretto/collective/partial_schedule.h"
+
+namespace stretto {
+namespace {
+
+BufferId find_buffer(const Schedule& schedule, const std::string& name) {
+  for (BufferId id = 0; id < schedule.buffers().size(); ++id) {
+    if (schedule.buffers()[id].name == name) return id;
+  }
+  STRETTO_CHECK(false, "no buffer ", name);
+}
+
+PolicyRule rule_of(const PartialOptions& options, int ranks) {
+  PolicyRule rule(options.policy, ranks, options.seed, options.full_every);
+  rule.resume_at(options.batches_before);
+  return rule;
+}
+
+std::span<const std::byte> bytes_of(const std::string& string) {
+  return {reinterpret_cast<const std::byte*>(string.data()), std::min<std::size_t>(string.size(), kMaxHeadBytes)};
+}
+
+}  // namespace
+
+PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
+    : engine_(engine),
+      buckets_(std::move(buckets)),
+      options_(options),
+      schedule_(partial_allreduce_schedule(engine.rank(), engine.size(), buckets_, options.op, options.order)),
+      op_internal_(schedule_.find("internal")),
+      op_join_(schedule_.find("join")),
+      protocol_(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+      flights_(static_cast<std::size_t>(options.max_lag)),
+      open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
+      front_(buckets_, options.max_lag + 3, options.op, options.deposits == DepositKind::standing),
+      ring_(buckets_, options.max_lag) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    x_.push_back(find_buffer(schedule_, text("x.", i)));
+    sum_.push_back(find_buffer(schedule_, text("sum.", i)));
+  }
+  if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
+  standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
+  standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
+  open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
+  {
+    MutexLock lock(mutex_);
+    answers_.resize(static_cast<std::size_t>(engine.size()));
+  }
+  id_ = engine.add(*this);
+}
+
+Policy PartialRounds::open_policy(Round complete) const {
+  return Policy::decode(open_policies_[complete % open_policies_.size()].load(std::memory_order_relaxed));
+}
+
+bool PartialRounds::set_handed(Round handed) {
+  // Pairs with poll(): either it sees the new value, or we see that it waits.
+  handed_.store(handed, std::memory_order_seq_cst);
+  return held_.load(std::memory_order_seq_cst);
+}
+
+void PartialRounds::request_abort(const std::string& reason) {
+  {
+    MutexLock lock(mutex_);
+    abort_reason_ = reason;
+  }
+  abort_wanted_.store(true, std::memory_order_release);
+}
+
+Error PartialRounds::failure() const {
+  MutexLock lock(mutex_);
+  return failure_;
+}
+
+std::optional<TimePoint> PartialRounds::passive_since() const {
+  const std::int64_t since = passive_since_.load(std::memory_order_relaxed);
+  if (since == 0) return std::nullopt;
+  return TimePoint{Duration(since)};
+}
+
+// ---- what the application and the peers do ----
+
+void PartialRounds::poll(TimePoint now) {
+  if (failed()) return;
+  if (abort_wanted_.load(std::memory_order_acquire)) {
+    std::string reason;
+    {
+      MutexLock lock(mutex_);
+      reason = abort_reason_;
+    }
+    return fail({Errc::aborted, reason, engine_.rank()}, true);
+  }
+  // The flags before the front: a deposit made before its arrival or drain is seen with them.
+  if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
+  if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
+    protocol_.application_arrived(arrived - 1);
+  }
+  if (const std::uint32_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_) {
+    asked_ = wanted;
+    tell_all(kWho, wanted, {});
+  }
+  finish_ready_buckets();
+  while (const auto action = protocol_.next_action(now)) act(*action);
+  join_what_may_be();
+}
+
+void PartialRounds::join_what_may_be() {
+  if (!defect(Defect::never_look_again) || !protocol_.held()) {
+    Round handed = handed_.load(std::memory_order_seq_cst);
+    if (options_.delivery == Delivery::latest && !(full_pending_ && handed <= *full_pending_)) {
+      handed = protocol_.complete();
+    }
+    protocol_.application_handed(std::max(handed, protocol_.handed()));
+  }
+  for (;;) {
+    while (protocol_.may_join() && protocol_.joined() < joinable_ &&
+           !flights_[protocol_.joined() % flights_.size()].busy) {
+      join();
+    }
+    if (!protocol_.held()) break;
+    // Pairs with set_handed(): tell the application that it must ring, then look once more.
+    held_.store(true, std::memory_order_seq_cst);
+    const Round handed = handed_.load(std::memory_order_seq_cst);
+    if (handed <= protocol_.handed() || defect(Defect::never_look_again)) return;
+    protocol_.application_handed(handed);
+  }
+  held_.store(false, std::memory_order_relaxed);
+}
+
+bool PartialRounds::admit(Round round, const Envelope& envelope) {
+  if (failed() || !protocol_.message_of(round)) return false;
+  open_activated(envelope.round == round ? envelope.note : 0);
+  return true;
+}
+
+void PartialRounds::open_activated(std::uint64_t note) {
+  while (opened_ < protocol_.activated()) {
+    const bool last = opened_ + 1 == protocol_.activated();
+    open(opened_, opened_ == protocol_.complete() ? protocol_.policy().encode() : last ? note : 0);
+  }
+}
+
+void PartialRounds::open(Round round, std::uint64_t note) {
+  ++opened_;
+  engine_.open(id_, round, schedule_, note);
+  engine_.trigger(id_, round, op_internal_);
+}
+
+void PartialRounds::act(const RoundProtocol::Action& action) {
+  switch (action.kind) {
+    case RoundProtocol::Action::Kind::activate:
+      if (observer_ != nullptr && engine_.rank() == RoundProtocol::counter()) {
+        observer_->started(action.round, protocol_.policy(), engine_.size() - protocol_.missing().count());
+      }
+      return open_activated(protocol_.policy().encode());
+    case RoundProtocol::Action::Kind::arrive:
+      return engine_.send_control(id_, RoundProtocol::counter(), kArrive, action.round, 0, {});
+    case RoundProtocol::Action::Kind::drain:
+      return engine_.send_control(id_, RoundProtocol::counter(), kDrain, action.round, 0, {});
+  }
+}
+
+void PartialRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  switch (envelope.channel) {
+    case kArrive: return protocol_.peer_arrived(peer, envelope.round, engine_.clock().now());
+    case kDrain: return protocol_.peer_drained(peer);
+    case kAbort:
+      return fail({Errc::aborted,
+                   text("rank ", envelope.note, " stopped the job: ",
+                        std::string(reinterpret_cast<const char*>(head.data()), head.size())),
+                   static_cast<int>(envelope.note)},
+                  false);
+    case kWho: {
+      const ProtocolState mine = state();
+      std::array<std::byte, sizeof mine> bytes;
+      std::memcpy(bytes.data(), &mine, sizeof mine);
+      return engine_.send_control(id_, peer, kWhoAnswer, 0, envelope.note, bytes);
+    }
+    case kWhoAnswer: {
+      MutexLock lock(mutex_);
+      Answer& answer = answers_[static_cast<std::size_t>(peer)];
+      if (envelope.note != asked_ || head.size() != sizeof answer.state) return;
+      answer.here = true;
+      std::memcpy(&answer.state, head.data(), sizeof answer.state);
+      return;
+    }
+    default: STRETTO_CHECK(false, "control message ", envelope.channel, " from rank ", peer);
+  }
+}
+
+void PartialRounds::lost(int peer, const Error& reason) {
+  if (stopped()) return;
+  fail({Errc::lost_peer, reason.message, peer}, true);
+}
+
+void PartialRounds::fail(Error error, bool tell_others) {
+  if (failed()) return;
+  if (tell_others) tell_all(kAbort, static_cast<std::uint64_t>(std::max(error.rank, 0)), bytes_of(error.message));
+  {
+    MutexLock lock(mutex_);
+    failure_ = std::move(error);
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+void PartialRounds::tell_all(std::uint16_t channel, std::uint64_t note, std::span<const std::byte> head) {
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (peer != engine_.rank()) engine_.send_control(id_, peer, channel, 0, note, head);
+  }
+}
+
+// ---- a round ----
+
+bool PartialRounds::call(Round round, OpId op, std::uint32_t hook) {
+  if (hook == kHookJoin) {
+    STRETTO_CHECK(round == joinable_, "round ", round, " may be joined before ", joinable_);
+    ++joinable_;
+    if (!failed()) join_what_may_be();
+    return false;
+  }
+  const int bucket = static_cast<int>(hook) - 1;
+  InFlight& flight = flights_[round % flights_.size()];
+  if (flight.x == nullptr || flight.x->ready.load(std::memory_order_acquire) > bucket) return true;
+  flight.waiting_bucket = bucket;
+  flight.waiting_op = op;
+  return false;
+}
+
+void PartialRounds::finish_ready_buckets() {
+  // Under policy full alone deposits come bucket by bucket, and then one round is in flight at a time.
+  const Round first = protocol_.complete();
+  for (Round round = first; round < protocol_.joined(); ++round) {
+    InFlight& flight = flights_[round % flights_.size()];
+    if (!flight.busy || flight.waiting_bucket < 0) continue;
+    if (flight.x->ready.load(std::memory_order_acquire) <= flight.waiting_bucket) continue;
+    flight.waiting_bucket = -1;
+    engine_.finish(id_, round, flight.waiting_op);
+  }
+}
+
+void PartialRounds::join() {
+  const Round round = protocol_.joined();
+  const bool arrived = protocol_.has_arrived_at(round);
+  bool drained = protocol_.drained();
+  Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
+  if (defect(Defect::drained_read_late)) drained = drained_.load();
+  if (observer_ != nullptr) observer_->joined(round, x);
+  InFlight& flight = flights_[round % flights_.size()];
+  flight = {.busy = true, .x = x};
+  in_flight_.fetch_add(1, std::memory_order_release);
+  ResultSlot& slot = ring_.slot(round);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    std::byte* data = x == nullptr ? nullptr : x->bucket(static_cast<int>(i)).data();
+    engine_.bind(id_, round, x_[i], {data, x != nullptr});
+    engine_.bind(id_, round, sum_[i], {slot.memory[i].data(), false});
+  }
+  fill_header(round, x, arrived, drained);
+  if (!arrived && !drained && passive_since_.load(std::memory_order_relaxed) == 0) {
+    passive_since_.store(engine_.clock().now().since_start.count() | 1, std::memory_order_relaxed);
+  }
+  protocol_.join();
+  engine_.finish(id_, round, op_join_);
+}
+
+void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived, bool drained) {
+  const int rank = engine_.rank();
+  RoundHeader& header = engine_.header(id_, round, x_[0]);
+  if (arrived) header.arrived.insert(rank);
+  if (drained) header.drained.insert(rank);
+  if (x == nullptr) return;
+  const Contribution::Facts& facts = x->facts;
+  (facts.oldest_base == round ? header.fresh : header.stale).insert(rank);
+  const bool again = options_.deposits == DepositKind::standing && standing_.counted[static_cast<std::size_t>(x->index())];
+  if (again) return;  // a standing deposit counts its batches once
+  if (options_.deposits == DepositKind::standing) standing_.counted[static_cast<std::size_t>(x->index())] = true;
+  header.batches = facts.batches;
+  header.samples = facts.samples;
+  header.oldest_base = facts.oldest_base;
+  header.sum_of_bases = facts.sum_of_bases;
+  header.times.push_back(facts.times);
+  header.times.back().rank = static_cast<std::uint32_t>(rank);
+}
+
+Contribution* PartialRounds::take_standing() {
+  if (Contribution* newer = front_.take()) {
+    Contribution* older = std::exchange(standing_.newest, newer);
+    standing_.counted[static_cast<std::size_t>(newer->index())] = false;
+    if (older != nullptr) let_go(older);
+  }
+  if (standing_.newest != nullptr) ++standing_.uses[static_cast<std::size_t>(standing_.newest->index())];
+  return standing_.newest;
+}
+
+void PartialRounds::let_go(Contribution* standing) {
+  const bool used = standing_.uses[static_cast<std::size_t>(standing->index())] > 0;
+  if (!used && standing != standing_.newest) front_.give_back(standing);
+}
+
+void PartialRounds::completed(Round round) {
+  ResultSlot& slot = ring_.slot(round);
+  slot.round = round;
+  slot.policy = protocol_.policy();
+  slot.header = engine_.header(id_, round, sum_[0]);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_[i]).present);
+  protocol_.round_completed(round, slot.header);
+  if (latest_ != nullptr) {
+    latest_->publish(slot);
+    if (slot.policy.kind == Policy::Kind::full) full_pending_ = round;
+  }
+  if (defect(Defect::reuse_before_retired)) {
+    InFlight& flight = flights_[round % flights_.size()];
+    if (flight.x != nullptr) front_.give_back(std::exchange(flight.x, nullptr));
+  }
+  const Round next = round + 1;
+  open_policies_[next % open_policies_.size()].store(protocol_.policy().encode(), std::memory_order_relaxed);
+  if (protocol_.stopped()) stopped_.store(true, std::memory_order_release);
+  complete_.store(next, std::memory_order_release);  // pairs with complete(): all of the above is visible
+}
+
+void PartialRounds::retired(Round round) {
+  InFlight& flight = flights_[round % flights_.size()];
+  if (flight.x != nullptr && options_.deposits == DepositKind::standing) {
+    --standing_.uses[static_cast<std::size_t>(flight.x->index())];
+    let_go(flight.x);
+  } else if (flight.x != nullptr) {
+    front_.give_back(flight.x);
+  }
+  flight = {};
+  in_flight_.fetch_sub(1, std::memory_order_release);
+}
+
+// ---- who ----
+
+void PartialRounds::ask_who() {
+  MutexLock lock(mutex_);
+  for (auto& answer : answers_) answer = {};
+  who_wanted_.fetch_add(1, std::memory_order_release);
+}
+
+PartialRounds::Answer PartialRounds::answer(int rank) const {
+  MutexLock lock(mutex_);
+  return answers_[static_cast<std::size_t>(rank)];
+}
+
+bool PartialRounds::all_answered() const {
+  MutexLock lock(mutex_);
+  int here = 0;
+  for (const auto& answer : answers_) here += answer.here ? 1 : 0;
+  return here + 1 >= static_cast<int>(answers_.size());
+}
+
+ProtocolState PartialRounds::state() const {
+  const Round arrived = arrived_.load(std::memory_order_relaxed);
+  return {.ticket = ticket_.load(std::memory_order_relaxed),
+          .handed = handed_.load(std::memory_order_relaxed),
+          .complete = protocol_.complete(),
+          .joined = protocol_.joined(),
+          .activated = protocol_.activated(),
+          .waiting = arrived == protocol_.complete() + 1,
+          .drained = protocol_.drained()};
+}
+
+std::uint64_t PartialRounds::memory_bytes() const {
+  const auto sets = static_cast<std::uint64_t>(front_.num_sets() + options_.max_lag + (latest_ != nullptr ? 2 : 0));
+  return sets * front_.bytes_per_set();
+}
+
+}  // namespace stretto
