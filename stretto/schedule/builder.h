@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/schedule/schedule.h"
@@ -16,6 +17,17 @@ struct Need {
   int value = -1;
 };
 
+/// The operations another one comes after; kNoOp among them stands for none.
+class After {
+ public:
+  After(std::initializer_list<OpId> ops) : ops_(ops) {}   // NOLINT(google-explicit-constructor)
+  After(std::vector<OpId> ops) : ops_(std::move(ops)) {}  // NOLINT(google-explicit-constructor)
+  const std::vector<OpId>& ops() const { return ops_; }
+
+ private:
+  std::vector<OpId> ops_;
+};
+
 /// Puts a schedule together for one rank. The public way to define a collective of one's own.
 ///
 ///   ScheduleBuilder b("pair", rank, 2);
@@ -25,15 +37,19 @@ struct Need {
 ///   auto r = b.recv(1 - rank, 0, b.whole(theirs), {});
 ///   auto sum = b.reduce(b.whole(mine), b.whole(theirs), ReduceOp::sum, {s, r});
 ///   Schedule schedule = b.build(sum);
+///
+/// Throws UsageError where an argument names an operation, buffer or channel that cannot exist.
 class ScheduleBuilder {
  public:
-  using After = std::initializer_list<OpId>;
-
   ScheduleBuilder(std::string name, int rank, int ranks);
+
+  int rank() const { return schedule_.rank_; }
+  int ranks() const { return schedule_.ranks_; }
 
   BufferId buffer(std::string name, DataType type, std::uint64_t count);
   BufferId scratch(std::string name, DataType type, std::uint64_t count);
   Slice whole(BufferId buffer) const;
+  const BufferSpec& spec(BufferId buffer) const;
 
   OpId send(int peer, int channel, Slice src, After after);
   OpId recv(int peer, int channel, Slice dst, After after);
@@ -43,24 +59,28 @@ class ScheduleBuilder {
   OpId call(std::uint32_t hook, After after);
   OpId nop(After after);
 
-  /// Adds predecessors to an operation that exists.
+  /// Adds a predecessor to an operation that exists. One that is there already counts once.
   void add_after(OpId op, OpId predecessor);
   ScheduleBuilder& need(OpId op, Need need);  ///< default: all
-  ScheduleBuilder& external(OpId op);         ///< waits for Engine::trigger, too
+  ScheduleBuilder& external(OpId op);         ///< waits for Engine::trigger, as for one more predecessor
   ScheduleBuilder& with_header(OpId op);
   ScheduleBuilder& src_first(OpId op);
   ScheduleBuilder& label(OpId op, std::string label);  ///< shown when printed; unique
 
-  /// Checks the DAG (cycles, need out of range, slices outside their buffers, peers outside the job) and freezes it.
-  /// Throws UsageError naming the operations.
-  Schedule build(OpId completion);
+  /// Checks the DAG and freezes it: cycles, need out of range, slices outside their buffers, sources and destinations
+  /// that differ or overlap, peers outside the job, a channel used twice towards one peer, labels given twice.
+  /// Throws UsageError naming the operations. The builder can go on afterwards.
+  Schedule build(OpId completion) const;
 
  private:
-  OpId add(Op op, After after);
+  OpId add(const Op& op, const After& after);
+  OpId add_message(OpKind kind, int peer, int channel, Slice slice, const After& after);
+  BufferId add_buffer(std::string name, DataType type, std::uint64_t count, BufferSpec::Role role);
+  Op& existing(OpId op);
 
   Schedule schedule_;
-  std::vector<std::vector<OpId>> successors_;
-  std::vector<int> wanted_;  // Need::value per operation
+  std::vector<std::pair<OpId, OpId>> edges_;  // predecessor, successor
+  std::vector<int> wanted_;                   // Need::value per operation
 };
 
 }  // namespace stretto

@@ -23,8 +23,10 @@ using BufferId = std::uint32_t;
 using OpId = std::uint32_t;
 inline constexpr BufferId kNoBuffer = std::numeric_limits<BufferId>::max();
 inline constexpr OpId kNoOp = std::numeric_limits<OpId>::max();
+/// Schedules use the channels 0 … kNumChannels−1; those beyond belong to whoever runs them.
+inline constexpr std::uint16_t kNumChannels = 0xff00;
 
-/// `count` elements of a buffer from `offset` on.
+/// `count` elements of a buffer from `offset` on. A send or recv without a buffer moves nothing but itself.
 struct Slice {
   BufferId buffer = kNoBuffer;
   std::uint64_t offset = 0;
@@ -58,21 +60,24 @@ const char* name_of(OpKind kind);
 /// One operation. It fires once in a round, when `need` of its predecessors have finished, however many more finish
 /// later (consumable). An operation with need = 0 fires when the round opens.
 ///
-/// A buffer may be empty in a round: send then sends without a body, reduce with an empty source changes nothing,
-/// reduce and copy with an empty destination move. Metadata travels beside the data where `with_header` says so:
-/// a send appends the header of src's buffer, a recv fills that of dst's, a reduce merges it.
+/// A buffer may be empty in a round, as a whole; scratch is at its start, and so is what is given as a result. From an
+/// empty source nothing moves: a send has no body, and recv, reduce and copy leave dst as it is. A recv, reduce or copy
+/// that does move something into an empty dst ends its emptiness; the reduce is then a copy.
+/// Metadata travels beside the data, whether there is any or not, where `with_header` says so: a send appends the
+/// header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it. A send has finished when its
+/// src may be overwritten.
 struct Op {
   OpKind kind = OpKind::nop;
-  bool external = false;        ///< waits for a trigger from outside as if for one more predecessor
-  bool src_first = false;       ///< reduce: dst = src ⊕ dst instead of dst ⊕ src (matters for the bits of ±0 and NaN)
-  bool with_header = false;     ///< the header of the buffer travels, or is merged, too
+  bool external = false;     ///< waits for a trigger from outside as if for one more predecessor
+  bool src_first = false;    ///< reduce: dst = src ⊕ dst instead of dst ⊕ src (matters for the bits of ±0 and NaN)
+  bool with_header = false;  ///< send, recv, reduce, copy: the header of the buffer travels, or is merged, too
   ReduceOp reduce_op = ReduceOp::sum;
-  std::uint16_t channel = 0;    ///< send, recv: pairs the two within a round and a pair of ranks
-  std::uint32_t need = 0;       ///< how many predecessors must have finished
-  std::uint32_t hook = 0;       ///< call: which one; passed to the owner
-  std::int32_t peer = -1;       ///< send, recv
-  Slice dst;                    ///< recv, reduce, copy
-  Slice src;                    ///< send, reduce, copy
+  std::uint16_t channel = 0;  ///< send, recv: pairs the two within a round and a pair of ranks
+  std::uint32_t need = 0;     ///< how many predecessors must have finished
+  std::uint32_t hook = 0;     ///< call: which one; passed to the owner
+  std::int32_t peer = -1;     ///< send, recv
+  Slice dst;                  ///< recv, reduce, copy
+  Slice src;                  ///< send, reduce, copy
   Duration delay{0};
 };
 
@@ -95,7 +100,7 @@ class Schedule {
 
   /// The round is complete on this rank when this operation has finished.
   OpId completion() const { return completion_; }
-  /// Requires: the label is there, once.
+  /// The operation with this label. Throws UsageError if there is none.
   OpId find(const std::string& label) const;
   /// Largest channel used plus one.
   std::uint16_t num_channels() const { return num_channels_; }
@@ -114,5 +119,12 @@ class Schedule {
   std::vector<BufferSpec> buffers_;
   std::vector<std::string> labels_;
 };
+
+/// An operation in words: `recv #3 "activate.from.0" (from rank 0, channel 0)`.
+std::string describe(const Schedule& schedule, OpId id);
+/// What each operation waits for, ascending.
+std::vector<std::vector<OpId>> predecessors_of(const Schedule& schedule);
+/// Bytes that a send or recv moves where its buffer is not empty; bytes that a reduce or copy writes; else 0.
+std::uint64_t bytes_of(const Schedule& schedule, const Op& op);
 
 }  // namespace stretto

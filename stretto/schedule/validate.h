@@ -1,14 +1,27 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {
 
 /// Checks the schedules of all ranks of one collective against each other: every send has its recv on the peer with
-/// the same channel and size in bytes, and the other way round; no channel is used twice between two ranks.
-/// Throws UsageError naming the operations. `schedules[r]` is rank r's.
+/// the same channel, size in bytes and with_header, and the other way round. (That no channel is used twice from one
+/// rank to another has been checked by ScheduleBuilder::build.) `schedules[r]` is rank r's.
+/// Throws UsageError naming the operations.
 void validate(std::span<const Schedule> schedules);
+
+/// A send and the recv of its message.
+struct Message {
+  int src = 0;
+  OpId send = kNoOp;
+  int dst = 0;
+  OpId recv = kNoOp;
+};
+
+/// All messages that the schedules, of some ranks or all, can exchange with each other: by sender and its operation.
+std::vector<Message> messages_of(std::span<const Schedule> schedules);
 
 }  // namespace stretto

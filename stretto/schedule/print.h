@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// For a person: buffers, then one line an operation with what it does and what it waits for.
+std::string to_text(const Schedule& schedule);
+
+/// For Graphviz: one rank or all of a job, each rank a cluster. Colours as in the eager-SGD paper, Fig. 6: blue sends,
+/// green receives, orange computes, white nops. A dashed border means that some of the predecessors are enough, a
+/// double one that it waits for a trigger from outside; dashed arrows are messages.
+std::string to_dot(std::span<const Schedule> schedules);
+
+/// For LogGOPSim, in GOAL: all ranks of a job, a tag of its own for every message, one nanosecond of `calc` for every
+/// 8 bytes that a reduce or copy writes, and at least one byte a message (a round header is not counted).
+///
+/// GOAL knows only AND. So the schedules are run once, where the external operations of `initiator` are triggered at
+/// time 0 and those of nobody else, every operation takes a microsecond (a delay its own time) and a message none.
+/// What does not finish then is left out, except that the recv of a message that was sent is always there; what waits
+/// for some of its predecessors requires those that finished first.
+/// Requires: schedules that pass validate(). Throws UsageError for an initiator outside the job.
+std::string to_goal(std::span<const Schedule> schedules, int initiator);
+
+}  // namespace stretto

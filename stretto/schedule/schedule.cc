@@ -1,0 +1,70 @@
+#include "stretto/schedule/schedule.h"
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+const char* name_of(DataType type) {
+  switch (type) {
+    case DataType::float32: return "float32";
+    case DataType::float64: return "float64";
+    case DataType::int32: return "int32";
+    case DataType::int64: return "int64";
+  }
+  return "unknown type";
+}
+
+const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+  }
+  return "unknown reduction";
+}
+
+const char* name_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::send: return "send";
+    case OpKind::recv: return "recv";
+    case OpKind::reduce: return "reduce";
+    case OpKind::copy: return "copy";
+    case OpKind::delay: return "delay";
+    case OpKind::call: return "call";
+    case OpKind::nop: return "nop";
+  }
+  return "unknown operation";
+}
+
+OpId Schedule::find(const std::string& label) const {
+  for (OpId id = 0; id < ops_.size(); ++id) {
+    if (labels_[id] == label) return id;
+  }
+  throw UsageError(text("schedule \"", name_, "\" of rank ", rank_, " has no operation labelled \"", label,
+                        "\"; ScheduleBuilder::label() gives it one"));
+}
+
+std::string describe(const Schedule& schedule, OpId id) {
+  const Op& op = schedule.op(id);
+  std::string out = text(name_of(op.kind), " #", id);
+  if (const auto& label = schedule.label(id); !label.empty()) out += text(" \"", label, "\"");
+  if (op.kind == OpKind::send) out += text(" (to rank ", op.peer, ", channel ", op.channel, ")");
+  if (op.kind == OpKind::recv) out += text(" (from rank ", op.peer, ", channel ", op.channel, ")");
+  return out;
+}
+
+std::vector<std::vector<OpId>> predecessors_of(const Schedule& schedule) {
+  std::vector<std::vector<OpId>> before(schedule.ops().size());
+  for (OpId id = 0; id < before.size(); ++id) {
+    for (const OpId next : schedule.successors(id)) before[next].push_back(id);
+  }
+  return before;
+}
+
+std::uint64_t bytes_of(const Schedule& schedule, const Op& op) {
+  const Slice& slice = op.kind == OpKind::send ? op.src : op.dst;
+  if (slice.buffer == kNoBuffer) return 0;
+  return slice.count * size_of(schedule.buffers()[slice.buffer].type);
+}
+
+}  // namespace stretto
