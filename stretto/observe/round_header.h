@@ -45,7 +45,7 @@ struct RoundHeader {
 
   /// Resets to "nothing from nobody" for a job of `ranks`, keeping memory.
   void reset(int ranks);
-  /// Adds what `other` knows. Requires: disjoint contributors.
+  /// Adds what `other` knows. Requires: the same number of ranks, disjoint contributors.
   void merge(const RoundHeader& other);
   friend bool operator==(const RoundHeader&, const RoundHeader&) = default;
 
@@ -53,7 +53,7 @@ struct RoundHeader {
   std::size_t wire_bytes() const;
   /// Writes exactly wire_bytes() bytes to `out`.
   void write(std::byte* out) const;
-  /// Reads what write() wrote, for a job of `ranks`; false if `in` is malformed.
+  /// Reads what write() wrote, for a job of `ranks`; false, and nothing changed, if `in` is malformed.
   [[nodiscard]] bool read(std::span<const std::byte> in, int ranks);
 };
 
