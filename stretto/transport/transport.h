@@ -18,11 +18,11 @@ using Round = std::uint64_t;
 struct Envelope {
   Epoch epoch = 0;
   Round round = 0;
-  std::uint64_t note = 0;         ///< a word of the collective's own, e.g. the policy of the round
-  std::uint64_t body_bytes = 0;   ///< payload that follows
-  std::uint32_t head_bytes = 0;   ///< small metadata that follows, at most kMaxHeadBytes
-  std::uint16_t collective = 0;   ///< registered in the same order on every rank
-  std::uint16_t channel = 0;      ///< which receive of the schedule, or which control message
+  std::uint64_t note = 0;        ///< a word of the collective's own, e.g. the policy of the round
+  std::uint64_t body_bytes = 0;  ///< payload that follows
+  std::uint32_t head_bytes = 0;  ///< small metadata that follows, at most kMaxHeadBytes
+  std::uint16_t collective = 0;  ///< registered in the same order on every rank
+  std::uint16_t channel = 0;     ///< which receive of the schedule, or which control message
 };
 
 inline constexpr std::size_t kMaxHeadBytes = 8192;

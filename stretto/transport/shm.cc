@@ -1,0 +1,303 @@
+#include "stretto/transport/shm.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <type_traits>
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+static_assert(std::is_trivially_copyable_v<Envelope>, "envelopes travel as they lie in memory");
+
+constexpr Duration kWatchEvery = 250ms;
+
+}  // namespace
+
+/// A message that has not yet been written, or not whole.
+struct ShmTransport::Outgoing {
+  Envelope envelope;
+  std::span<const std::byte> head;
+  std::span<const std::byte> body;  // what is left of it
+  SendToken token;
+  bool begun = false;                // envelope and head are in the ring
+  std::vector<std::byte> head_kept;  // where `head` lies once the message has to wait
+};
+
+struct ShmTransport::Peer {
+  Peer(JobMemory& memory, int self, int peer)
+      : rank(peer),
+        writer(memory.ring_words(self, peer), memory.ring_data(self, peer), memory.ring_bytes()),
+        reader(memory.ring_words(peer, self), memory.ring_data(peer, self), memory.ring_bytes()),
+        doorbell(memory.doorbell(peer), true),
+        my_data_bit(memory.peers_with_data(peer)[static_cast<std::size_t>(self) / 64]),
+        my_room_bit(memory.peers_with_room(peer)[static_cast<std::size_t>(self) / 64]),
+        my_bit(std::uint64_t{1} << (self % 64)) {}
+
+  /// Tells the peer to look at one of our rings. If the bit was still there, whoever set it (we) rings or has rung.
+  void tell(std::atomic<std::uint64_t>& bits) {
+    // Released after the store to the ring; pairs with the exchange in poll().
+    if ((bits.fetch_or(my_bit, std::memory_order_acq_rel) & my_bit) == 0) doorbell.ring();
+  }
+  void tell_data() {
+    writer.publish();
+    tell(my_data_bit);
+  }
+
+  const int rank;
+  RingWriter writer;
+  RingReader reader;
+  Doorbell doorbell;
+  std::atomic<std::uint64_t>& my_data_bit;
+  std::atomic<std::uint64_t>& my_room_bit;
+  const std::uint64_t my_bit;
+  std::deque<Outgoing> waiting;  // in order; the first may be half written
+  bool gone = false;             // has left or is lost: sends go nowhere
+
+  bool in_body = false;       // between begin() and end()
+  std::byte* body = nullptr;  // where the rest of it goes, or null
+  std::uint64_t body_left = 0;
+};
+
+/// Looks after the processes of the peers, where nobody else does.
+class ShmTransport::Watch {
+ public:
+  explicit Watch(int ranks) : processes_(static_cast<std::size_t>(ranks), pollfd{-1, POLLIN, 0}) {}
+  ~Watch() {
+    for (const auto& process : processes_) {
+      if (process.fd >= 0) close(process.fd);
+    }
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  TimePoint due() const { return due_; }
+
+  /// The ranks whose processes have ended since the last look.
+  std::vector<int> ended(const JobMemory& memory) {
+    due_ = clock_.now() + kWatchEvery;
+    std::vector<int> out;
+    for (int rank = 0; rank < memory.ranks(); ++rank) {
+      pollfd& process = processes_[static_cast<std::size_t>(rank)];
+      const pid_t id = memory.process(rank);
+      if (process.fd != -1 || id == 0 || id == getpid()) continue;
+      process.fd = static_cast<int>(syscall(SYS_pidfd_open, id, 0));
+      if (process.fd < 0 && kill(id, 0) != 0 && errno == ESRCH) {
+        process.fd = kEnded;
+        out.push_back(rank);
+      }
+    }
+    if (::poll(processes_.data(), processes_.size(), 0) <= 0) return out;
+    for (int rank = 0; rank < memory.ranks(); ++rank) {
+      pollfd& process = processes_[static_cast<std::size_t>(rank)];
+      if (process.fd < 0 || process.revents == 0) continue;
+      close(process.fd);
+      process.fd = kEnded;
+      out.push_back(rank);
+    }
+    return out;
+  }
+
+  const SteadyClock& clock() const { return clock_; }
+
+ private:
+  static constexpr int kEnded = -2;
+
+  SteadyClock clock_;
+  std::vector<pollfd> processes_;  // per rank: fd −1 not opened yet, kEnded
+  TimePoint due_;
+};
+
+ShmTransport::ShmTransport(JobMemory& memory, int rank)
+    : memory_(memory),
+      rank_(rank),
+      piece_(memory.ring_bytes() / 4),
+      doorbell_(memory.doorbell(rank), true),
+      with_data_(memory.peers_with_data(rank)),
+      with_room_(memory.peers_with_room(rank)) {
+  for (int peer = 0; peer < size(); ++peer) {
+    peers_.push_back(peer == rank ? nullptr : std::make_unique<Peer>(memory, rank, peer));
+  }
+  memory_.enter(rank, getpid());
+  if (!memory_.watched()) watch_ = std::make_unique<Watch>(size());
+}
+
+ShmTransport::~ShmTransport() = default;
+
+void ShmTransport::send(int to, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
+                        SendToken token) {
+  STRETTO_CHECK(to >= 0 && to < size() && to != rank_, "rank ", rank_, " sends to ", to);
+  STRETTO_CHECK(head.size() <= kMaxHeadBytes, "head of ", head.size(), " bytes");
+  STRETTO_CHECK(body.data() != nullptr || body.empty(), "body of ", body.size(), " bytes without address");
+  envelope.head_bytes = static_cast<std::uint32_t>(head.size());
+  envelope.body_bytes = body.size();
+  Peer& peer = *peers_[static_cast<std::size_t>(to)];
+  Outgoing message{.envelope = envelope, .head = head, .body = body, .token = token};
+  if (peer.gone || (peer.waiting.empty() && push(peer, message))) {
+    if (token != kNoToken) sent_.push_back(token);
+    return;
+  }
+  if (!message.begun) message.head_kept.assign(head.begin(), head.end());
+  peer.waiting.push_back(std::move(message));
+  peer.waiting.back().head = peer.waiting.back().head_kept;
+}
+
+/// Writes as much of the message as there is room for. Returns whether it is all written; if not, the peer will tell
+/// when it has made room.
+bool ShmTransport::push(Peer& peer, Outgoing& message) {
+  if (!message.begun) {
+    // In one piece, so that the reader always finds an envelope with its head.
+    const std::uint64_t bytes = sizeof(Envelope) + message.head.size();
+    if (peer.writer.room(bytes) < bytes && !peer.writer.ask_for_room(bytes)) return false;
+    peer.writer.write(&message.envelope, sizeof(Envelope));
+    if (!message.head.empty()) peer.writer.write(message.head.data(), message.head.size());
+    message.begun = true;
+    if (message.body.empty()) {
+      peer.tell_data();
+      return true;
+    }
+  }
+  while (true) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(message.body.size(), piece_);
+    const std::uint64_t bytes = std::min(wanted, peer.writer.room(wanted));
+    peer.writer.write(message.body.data(), bytes);
+    peer.tell_data();
+    message.body = message.body.subspan(bytes);
+    if (message.body.empty()) return true;
+    if (bytes < wanted && !peer.writer.ask_for_room(1)) return false;
+  }
+}
+
+void ShmTransport::push_waiting(Peer& peer) {
+  while (!peer.waiting.empty() && push(peer, peer.waiting.front())) {
+    if (peer.waiting.front().token != kNoToken) sent_.push_back(peer.waiting.front().token);
+    peer.waiting.pop_front();
+  }
+}
+
+bool ShmTransport::report_sent(MessageSink& sink) {
+  if (sent_.empty()) return false;
+  reporting_.swap(sent_);  // a callback may send
+  for (const SendToken token : reporting_) sink.sent(token);
+  reporting_.clear();
+  return true;
+}
+
+bool ShmTransport::poll(MessageSink& sink) {
+  const auto for_each = [this](std::span<std::atomic<std::uint64_t>> sets, auto&& visit) {
+    bool any = false;
+    for (std::size_t w = 0; w < sets.size(); ++w) {
+      if (sets[w].load(std::memory_order_relaxed) == 0) continue;           // most of the time; nothing depends on it
+      std::uint64_t bits = sets[w].exchange(0, std::memory_order_acq_rel);  // pairs with fetch_or in Peer::tell()
+      for (; bits != 0; bits &= bits - 1) {
+        visit(*peers_[64 * w + static_cast<std::size_t>(std::countr_zero(bits))]);
+        any = true;
+      }
+    }
+    return any;
+  };
+  bool moved = for_each(with_room_, [this](Peer& peer) { push_waiting(peer); });
+  moved |= report_sent(sink);
+  moved |= for_each(with_data_, [&](Peer& peer) { drain(peer, sink); });
+  moved |= look_at_fates(sink);
+  return moved;
+}
+
+TimePoint ShmTransport::poll_by() const {
+  if (!sent_.empty()) return {};
+  return watch_ != nullptr ? watch_->due() : TimePoint::never();
+}
+
+/// Delivers what the peer has published up to now. Returns whether there was anything.
+bool ShmTransport::drain(Peer& peer, MessageSink& sink) {
+  std::uint64_t there = peer.reader.available();
+  if (there == 0) return false;
+  std::uint64_t unreleased = 0;
+  const auto release = [&] {
+    unreleased = 0;
+    if (peer.reader.release()) peer.tell(peer.my_room_bit);
+  };
+  while (there > 0) {
+    if (!peer.in_body) {
+      Envelope envelope;
+      peer.reader.read(&envelope, sizeof(envelope));
+      STRETTO_CHECK(there >= sizeof(envelope) + envelope.head_bytes, "rank ", peer.rank, " sent half an envelope");
+      peer.reader.read(head_.data(), envelope.head_bytes);
+      there -= sizeof(envelope) + envelope.head_bytes;
+      unreleased += sizeof(envelope) + envelope.head_bytes;
+      peer.in_body = true;
+      peer.body_left = envelope.body_bytes;
+      peer.body = sink.begin(peer.rank, envelope, {head_.data(), envelope.head_bytes});
+    }
+    const std::uint64_t bytes = std::min({there, peer.body_left, piece_});
+    peer.reader.read(peer.body, bytes);
+    if (peer.body != nullptr) peer.body += bytes;
+    peer.body_left -= bytes;
+    there -= bytes;
+    unreleased += bytes;
+    if (unreleased >= piece_) release();
+    if (peer.body_left == 0) {
+      peer.in_body = false;
+      sink.end(peer.rank);
+    }
+  }
+  release();
+  return true;
+}
+
+bool ShmTransport::look_at_fates(MessageSink& sink) {
+  bool any = false;
+  // Pairs with the increment after a fate is stored: whoever sees the count sees the fate.
+  if (const std::uint32_t changes = memory_.changes_of_fate(); changes != changes_seen_) {
+    changes_seen_ = changes;
+    std::vector<std::pair<RankFate, Peer*>> lost;
+    for (const auto& peer : peers_) {
+      if (peer == nullptr || peer->gone) continue;
+      const RankFate fate = memory_.fate(peer->rank);
+      if (fate.kind == RankFate::Kind::left) any |= give_up(*peer);
+      if (fate.kind == RankFate::Kind::lost) lost.emplace_back(fate, peer.get());
+    }
+    std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first.order < b.first.order; });
+    for (const auto& [fate, peer] : lost) lose(*peer, fate.to_string(), sink);
+    any |= !lost.empty();
+  }
+  if (watch_ != nullptr && watch_->clock().now() >= watch_->due()) {
+    for (const int rank : watch_->ended(memory_)) {
+      Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+      if (peer.gone) continue;
+      if (memory_.fate(rank).kind == RankFate::Kind::left) {
+        any |= give_up(peer);
+      } else {
+        any = true;
+        lose(peer, text("process ", memory_.process(rank), " has ended"), sink);
+      }
+    }
+  }
+  return any;
+}
+
+/// What waits for the peer is complete, and so is all that is sent to it from now on. Returns whether anything waited.
+bool ShmTransport::give_up(Peer& peer) {
+  peer.gone = true;
+  const bool any = !peer.waiting.empty();
+  for (const Outgoing& message : peer.waiting) {
+    if (message.token != kNoToken) sent_.push_back(message.token);
+  }
+  peer.waiting.clear();
+  return any;
+}
+
+void ShmTransport::lose(Peer& peer, const std::string& how, MessageSink& sink) {
+  drain(peer, sink);  // what it has said counts; what it has half said does not
+  give_up(peer);
+  sink.lost(peer.rank, {Errc::lost_peer, text("rank ", peer.rank, " is lost: ", how), peer.rank});
+}
+
+}  // namespace stretto
