@@ -21,7 +21,6 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::arrive_activates, "arrive-activates"},
       {Defect::no_last_round, "no-last-round"},
       {Defect::last_round_twice, "last-round-twice"},
-      {Defect::drained_read_late, "drained-read-late"},
       {Defect::never_look_again, "never-look-again"},
       {Defect::early_decision, "early-decision"},
       {Defect::reuse_before_retired, "reuse-before-retired"},

@@ -25,7 +25,6 @@ enum class Defect {
   arrive_activates,            ///< an ARRIVE raises the rounds known to be activated
   no_last_round,               ///< nobody starts the round that takes what is pending at the end
   last_round_twice,            ///< starts another last round although the header shows everyone drained
-  drained_read_late,           ///< reads the drained flag after taking the deposit
   never_look_again,            ///< does not look again when results are handed over
   early_decision,              ///< the counter decides on a round before it has completed the one before
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left

@@ -96,6 +96,21 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
+/// Thrown instead of stopping the process while a CheckFailuresThrow lives on this thread.
+class CheckFailure : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+/// For searches that look for our own bugs: turns failing checks of this thread into exceptions.
+class CheckFailuresThrow {
+ public:
+  CheckFailuresThrow();
+  ~CheckFailuresThrow();
+  CheckFailuresThrow(const CheckFailuresThrow&) = delete;
+  CheckFailuresThrow& operator=(const CheckFailuresThrow&) = delete;
+};
+
 namespace internal {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
 }

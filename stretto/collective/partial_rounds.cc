@@ -247,9 +247,8 @@ void PartialRounds::finish_ready_buckets() {
 void PartialRounds::join() {
   const Round round = protocol_.joined();
   const bool arrived = protocol_.has_arrived_at(round);
-  bool drained = protocol_.drained();
+  const bool drained = protocol_.drained();
   Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
-  if (defect(Defect::drained_read_late)) drained = drained_.load();
   if (observer_ != nullptr) observer_->joined(round, x);
   InFlight& flight = flights_[round % flights_.size()];
   flight = {.busy = true, .x = x};

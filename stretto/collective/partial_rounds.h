@@ -73,7 +73,7 @@ class PartialRounds final : public RoundOwner {
   void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
   void poll(TimePoint now) override;
-  TimePoint poll_by() const override { return protocol_.act_by(); }
+  TimePoint poll_by() const override { return failed() ? TimePoint::never() : protocol_.act_by(); }
 
   void open_activated(std::uint64_t note);
   void open(Round round, std::uint64_t note);

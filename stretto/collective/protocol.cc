@@ -86,7 +86,7 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
   act_by_ = TimePoint::never();
   if (stopped_) return std::nullopt;
   const Round open = complete();
-  if (drained_ && !drain_told_ && !defect(Defect::stop_without_drain)) {
+  if (drained_ && !drain_told_) {
     drain_told_ = true;
     if (!is_counter()) return Action{Action::Kind::drain};
     drained_peers_.insert(rank_);

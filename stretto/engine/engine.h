@@ -125,6 +125,7 @@ class Engine final : private MessageSink {
   void sent(SendToken token) override;
   void lost(int peer, const Error& reason) override;
 
+  void mistake_round(Envelope& envelope) const;
   Instance* find(CollectiveId id, Round round) const;
   Instance& get(CollectiveId id, Round round) const;
   Instance* alive(const Ready& op) const;

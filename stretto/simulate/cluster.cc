@@ -124,6 +124,7 @@ void SimulatedCluster::on_wake(int rank, std::function<void()> wake) {
 }
 
 void SimulatedCluster::push(TimePoint time, int rank, std::function<void()> run, Message* message) {
+  if (!run) ++under_way_;
   queue_.push_back({time, order_++, rank, message, std::move(run)});
   std::push_heap(queue_.begin(), queue_.end(), Later{});
 }
@@ -168,6 +169,7 @@ bool SimulatedCluster::run_next() {
   clock_.advance_to(std::max(event.time, now()));
   Node& node = *nodes_[static_cast<std::size_t>(event.rank)];
   if (node.crashed) {
+    if (!event.run) --under_way_;
     if (event.message != nullptr && event.message->token != kNoToken) {
       nodes_[static_cast<std::size_t>(event.message->src)]->sent.push_back(event.message->token);
       wake(event.message->src);
@@ -181,6 +183,7 @@ bool SimulatedCluster::run_next() {
     return true;
   }
   ++happened_;
+  if (!event.run) --under_way_;
   if (event.message != nullptr) {
     node.inbox.push_back(event.message);
     wake(event.rank);
@@ -209,7 +212,8 @@ void SimulatedCluster::stop(int rank, TimePoint until) {
 
 void SimulatedCluster::crash(int rank, Duration notice) {
   nodes_[static_cast<std::size_t>(rank)]->crashed = true;
-  std::erase_if(queue_, [&](const Event& e) { return e.message != nullptr && e.message->src == rank; });
+  under_way_ -= static_cast<std::int64_t>(
+      std::erase_if(queue_, [&](const Event& e) { return e.message != nullptr && e.message->src == rank; }));
   std::make_heap(queue_.begin(), queue_.end(), Later{});
   for (int other = 0; other < size(); ++other) {
     if (other == rank) continue;

@@ -55,6 +55,8 @@ class SimulatedCluster {
 
   /// Makes one event happen. Returns false when there is none.
   bool run_next();
+  /// Whether a message, a completion or a stopped rank's backlog is still under way.
+  bool busy() const { return under_way_ > 0; }
   /// Events that have happened.
   std::uint64_t events() const { return happened_; }
   std::uint64_t messages() const { return messages_; }
@@ -84,6 +86,7 @@ class SimulatedCluster {
   VirtualClock clock_;
   std::uint64_t happened_ = 0;
   std::uint64_t messages_ = 0;
+  std::int64_t under_way_ = 0;  // events that are no rank's own doing
   std::uint64_t order_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<double> link_factor_;     // per ordered pair; empty: all 1

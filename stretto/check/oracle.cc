@@ -1,0 +1,223 @@
+#include "stretto/check/oracle.h"
+
+#include <algorithm>
+
+#include "stretto/base/random.h"
+
+namespace stretto {
+
+Coverage& Coverage::operator+=(const Coverage& other) {
+  rounds += other.rounds;
+  pipelined += other.pipelined;
+  late += other.late;
+  drained += other.drained;
+  full += other.full;
+  held += other.held;
+  empty += other.empty;
+  scenarios += other.scenarios;
+  crashes += other.crashes;
+  return *this;
+}
+
+void IntegerModel::apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches) {
+  momentum = momentum * 3 + sum;
+  weight += momentum * (1 + rate_batches / 8);
+  batches += batches_in_round;
+}
+
+Oracle::Oracle(const Scenario& scenario)
+    : scenario_(scenario),
+      max_lag_(static_cast<Round>(scenario.options.max_lag)),
+      made_(static_cast<std::size_t>(scenario.ranks)),
+      taken_(static_cast<std::size_t>(scenario.ranks)),
+      next_handed_(static_cast<std::size_t>(scenario.ranks)) {}
+
+std::uint64_t Oracle::value(int rank, std::uint64_t step) const {
+  return random_bits(scenario_.seed, static_cast<std::uint64_t>(rank), step);
+}
+
+void Oracle::violated(const std::string& what) {
+  if (!violation_) violation_ = what;
+}
+
+Oracle::Expected& Oracle::expected(Round round) {
+  while (rounds_.size() <= round) {
+    rounds_.emplace_back();
+    rounds_.back().round = rounds_.size() - 1;
+    rounds_.back().header.reset(scenario_.ranks);
+  }
+  return rounds_[round];
+}
+
+void Oracle::deposited(int rank) { ++made_[static_cast<std::size_t>(rank)]; }
+
+void Oracle::joined(int rank, Round round, const Contribution* contribution) {
+  Expected& e = expected(round);
+  ++e.joined;
+  if (contribution != nullptr) {
+    const Contribution::Facts& facts = contribution->facts;
+    const auto r = static_cast<std::size_t>(rank);
+    if (taken_[r] + facts.batches > made_[r]) {
+      violated(text("I3: round ", round, " takes ", facts.batches, " deposits of rank ", rank, ", which has ",
+                    made_[r] - taken_[r]));
+    }
+    for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum += value(rank, taken_[r] + i);
+    taken_[r] += facts.batches;
+    if (round - facts.oldest_base > max_lag_) {
+      violated(text("I4: round ", round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
+                    ", staleness ", round - facts.oldest_base, " exceeds max_lag ", max_lag_));
+    }
+    RoundHeader mine(scenario_.ranks);
+    (facts.oldest_base == round ? mine.fresh : mine.stale).insert(rank);
+    mine.batches = facts.batches;
+    mine.samples = facts.samples;
+    mine.oldest_base = facts.oldest_base;
+    mine.sum_of_bases = facts.sum_of_bases;
+    e.header.merge(mine);
+  }
+  while (settled_ < rounds_.size() && rounds_[settled_].joined == scenario_.ranks) settle(rounds_[settled_]);
+}
+
+/// All ranks have joined: what the round must bring is known.
+void Oracle::settle(Expected& e) {
+  ++settled_;
+  if (!e.header.empty()) model_.apply(e.sum, e.header.batches, model_.batches);
+  e.model = model_;
+}
+
+void Oracle::started(Round round, const Policy& policy, int come) {
+  int wanted = 1;
+  if (policy.kind == Policy::Kind::full) wanted = scenario_.ranks;
+  if (policy.kind == Policy::Kind::quorum || policy.kind == Policy::Kind::deadline) {
+    wanted = static_cast<int>(policy.quorum);
+  }
+  if (policy.kind == Policy::Kind::solo || policy.kind == Policy::Kind::majority) wanted = 0;  // or the last round
+  if (come < wanted) {
+    violated(text("I5: round ", round, " (", policy.to_string(), ") starts with ", come, " ranks of ", wanted));
+  }
+}
+
+std::string Oracle::check_header(const Expected& e, const RoundResult& result) const {
+  const RoundHeader& header = *result.header;
+  if (header.batches != e.header.batches || header.samples != e.header.samples ||
+      header.oldest_base != e.header.oldest_base || header.sum_of_bases != e.header.sum_of_bases) {
+    return text("counts ", header.batches, " batches, ", e.header.batches, " were taken");
+  }
+  if (!(header.fresh == e.header.fresh) || !(header.stale == e.header.stale)) return "names other contributors";
+  if (e.header_seen && (!(header.arrived == e.header.arrived) || !(header.drained == e.header.drained))) {
+    return "differs from the one another rank was given";
+  }
+  return {};
+}
+
+void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel& model) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (result.round != next_handed_[r]) {
+    return violated(text("promise 6: rank ", rank, " is handed round ", result.round, " after ", next_handed_[r], " rounds"));
+  }
+  ++next_handed_[r];
+  Expected& e = expected(result.round);
+  if (e.joined != scenario_.ranks) {
+    return violated(text("round ", result.round, " is complete, ", e.joined, " of ", scenario_.ranks, " ranks have joined"));
+  }
+  if (const std::string fault = check_header(e, result); !fault.empty()) {
+    return violated(text("I2: the header of round ", result.round, " on rank ", rank, " ", fault));
+  }
+  if (!e.header_seen) {
+    e.header_seen = true;
+    e.header.arrived = result.header->arrived;
+    e.header.drained = result.header->drained;
+    e.policy = result.policy;
+  }
+  ++e.handed;
+  for (std::size_t b = 0; b < result.buckets.size(); ++b) {
+    const auto got = result.as<std::uint64_t>(static_cast<int>(b));
+    if (got.size() != (result.empty() ? 0 : scenario_.buckets[b].count)) {
+      return violated(text("round ", result.round, " on rank ", rank, ": bucket ", b, " has ", got.size(), " elements"));
+    }
+    std::uint64_t wrong = 0;
+    for (std::size_t j = 0; j < got.size(); ++j) wrong |= got[j] ^ element(e.sum, b, j);
+    if (wrong != 0) {
+      return violated(text("promise 1/2: the sum of round ", result.round, " on rank ", rank, ", bucket ", b,
+                           " is not that of the deposits it took"));
+    }
+  }
+  if (!(model == e.model)) {
+    violated(text("replicas: rank ", rank, " after round ", result.round, " has other weights than those applied"));
+  }
+}
+
+void Oracle::exchanged(int rank, const ProtocolState& state) {
+  if (state.ticket + max_lag_ < state.handed) {
+    violated(text("rank ", rank, " has ticket ", state.ticket, " after taking ", state.handed,
+                  " rounds: its debt exceeds max_lag ", max_lag_));
+  }
+}
+
+void Oracle::look_at(int rank, const ProtocolState& s) {
+  if (s.handed > s.complete || s.complete > s.joined || s.joined > s.activated || s.joined > s.handed + max_lag_ ||
+      s.ticket > s.handed) {
+    violated(text("I1: rank ", rank, " has t ", s.ticket, ", h ", s.handed, ", c ", s.complete, ", s ", s.joined,
+                  ", act ", s.activated, ", W ", max_lag_));
+  }
+  if (s.joined >= s.complete + 2) expected(s.complete).pipelined = true;
+  if (s.joined < s.activated && s.joined >= s.handed + max_lag_) expected(s.joined).held = true;
+}
+
+void Oracle::quiet(const std::vector<ProtocolState>& states) {
+  Round handed = ~Round{0};
+  Round activated = 0;
+  for (const auto& s : states) {
+    handed = std::min(handed, s.handed);
+    activated = std::max(activated, s.activated);
+  }
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    if (states[rank].complete < std::min(activated, handed + max_lag_)) {
+      violated(text("promise 5: nothing moves, round ", states[rank].complete, " is activated and not held, and rank ",
+                    rank, " has not completed it"));
+    }
+  }
+}
+
+void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) {
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    const auto& s = states[rank];
+    if (!done[rank]) {
+      return violated(text("I6: deadlock: rank ", rank, " waits with t ", s.ticket, ", h ", s.handed, ", c ", s.complete,
+                           ", s ", s.joined, ", act ", s.activated));
+    }
+    if (s.complete != states[0].complete) {
+      violated(text("I6: rank ", rank, " stops after ", s.complete, " rounds, rank 0 after ", states[0].complete));
+    }
+    if (next_handed_[rank] != s.complete || taken_[rank] != made_[rank]) {
+      violated(text("promise 2: rank ", rank, " made ", made_[rank], " deposits, ", taken_[rank],
+                    " were taken; it took ", next_handed_[rank], " of ", s.complete, " results"));
+    }
+  }
+  std::size_t last = 0;
+  for (std::size_t r = 0; r < rounds_.size(); ++r) {
+    if (rounds_[r].header_seen && rounds_[r].header.drained.full() && last == 0) last = r + 1;
+  }
+  if (last != states[0].complete) {
+    violated(text("the last round is the first that shows everyone drained, ", last, "; ", states[0].complete, " ran"));
+  }
+}
+
+Coverage Oracle::coverage() const {
+  Coverage c;
+  c.scenarios = 1;
+  c.crashes = scenario_.crashed_rank >= 0 ? 1 : 0;
+  for (const auto& e : rounds_) {
+    if (!e.header_seen) continue;
+    ++c.rounds;
+    c.pipelined += e.pipelined;
+    c.held += e.held;
+    c.late += !(e.header.arrived | e.header.drained).full();
+    c.drained += !e.header.drained.empty();
+    c.full += e.policy.kind == Policy::Kind::full;
+    c.empty += e.header.empty();
+  }
+  return c;
+}
+
+}  // namespace stretto

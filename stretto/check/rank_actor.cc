@@ -1,0 +1,169 @@
+#include "stretto/check/rank_actor.h"
+
+#include "stretto/base/defect.h"
+
+namespace stretto {
+
+RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Meeting& meeting, int rank)
+    : scenario_(scenario),
+      cluster_(cluster),
+      oracle_(oracle),
+      meeting_(meeting),
+      rank_(rank),
+      random_(scenario.seed, 1000 + static_cast<std::uint64_t>(rank)) {
+  PartialOptions options = scenario.options;
+  if (defect(Defect::full_beside_the_rounds)) options.full_every = 0;
+  engine_ = std::make_unique<Engine>(cluster.transport(rank), cluster.clock());
+  partial_ = std::make_unique<PartialAllreduce>(*engine_, scenario.buckets, options);
+  partial_->observe(*this);
+  cluster.on_wake(rank, [this] { wake(); });
+}
+
+void RankActor::joined(Round round, const Contribution* contribution) { oracle_.joined(rank_, round, contribution); }
+
+void RankActor::started(Round round, const Policy& policy, int come) { oracle_.started(round, policy, come); }
+
+Duration RankActor::short_while() { return Duration(static_cast<std::int64_t>(random_.below(300))); }
+
+void RankActor::start() { next_batch(); }
+
+void RankActor::next_batch() {
+  const auto rank = static_cast<std::size_t>(rank_);
+  if (scenario_.crashed_rank == rank_ && step_ == scenario_.crash_step) return crash();
+  if (step_ == scenario_.steps[rank]) {
+    if (defect(Defect::stop_without_drain)) {
+      state_ = State::done;
+      return;
+    }
+    state_ = State::finishing;
+    return poll_application();
+  }
+  state_ = State::computing;
+  double factor = scenario_.slowness[rank] * (1 + scenario_.spread * (2 * random_.uniform() - 1));
+  if (random_.chance(scenario_.stall_probability)) factor *= static_cast<double>(random_.between(10, 50));
+  const Duration compute = from_seconds(seconds(scenario_.compute) * factor);
+  if (random_.chance(scenario_.stop_probability)) {
+    cluster_.stop(rank_, cluster_.now() + Duration(scenario_.compute.count() * random_.between(1, 20)));
+  }
+  cluster_.after(compute, rank_, [this] { compute_done(); });
+}
+
+void RankActor::crash() {
+  state_ = State::crashed;
+  cluster_.crash(rank_, scenario_.network.latency);
+}
+
+void RankActor::fill(Contribution& contribution, std::size_t first_bucket, std::size_t end_bucket) {
+  const std::uint64_t value = oracle_.value(rank_, step_);
+  for (std::size_t b = first_bucket; b < end_bucket; ++b) {
+    auto elements = contribution.as<std::uint64_t>(static_cast<int>(b));
+    for (std::size_t j = 0; j < elements.size(); ++j) elements[j] = Oracle::element(value, b, j);
+  }
+}
+
+void RankActor::compute_done() {
+  contribution_ = &partial_->acquire();
+  oracle_.deposited(rank_);
+  const DepositInfo info{.batches = 1, .samples = 1 + step_ % 3};
+  if (scenario_.bucketwise) {
+    handed_buckets_ = 0;
+    state_ = State::handing_over;
+    partial_->begin_deposit(*contribution_, info);
+    cluster_.after(short_while(), rank_, [this] { bucket_step(); });
+  } else {
+    fill(*contribution_, 0, scenario_.buckets.size());
+    deposit_.emplace(partial_->start_deposit(*contribution_, info));
+    state_ = State::depositing;
+    deposit_step();
+  }
+}
+
+void RankActor::bucket_step() {
+  if (state_ != State::handing_over) return;
+  fill(*contribution_, static_cast<std::size_t>(handed_buckets_), static_cast<std::size_t>(handed_buckets_) + 1);
+  partial_->bucket_ready(*contribution_, handed_buckets_++);
+  if (handed_buckets_ == partial_->num_buckets()) {
+    begin_exchange();
+  } else {
+    step_engine();
+    cluster_.after(short_while(), rank_, [this] { bucket_step(); });
+  }
+}
+
+void RankActor::deposit_step() {
+  if (deposit_->step()) return begin_exchange();
+  cluster_.after(short_while(), rank_, [this] { deposit_step(); });
+}
+
+void RankActor::begin_exchange() {
+  ++step_;
+  if (defect(Defect::full_beside_the_rounds) && step_ % 4 == 0) {
+    ++meetings_;
+    ++meeting_.came;
+    state_ = State::meeting;
+  } else {
+    state_ = State::exchanging;
+  }
+  poll_application();
+}
+
+void RankActor::apply(const RoundResult& result) {
+  if (!result.empty() || defect(Defect::apply_empty_round)) {
+    const std::uint64_t sum = result.empty() ? 0 : result.as<std::uint64_t>(0)[0];
+    model_.apply(sum, result.header->batches, defect(Defect::rate_by_own_step) ? step_ : model_.batches);
+  }
+  oracle_.handed_over(rank_, result, model_);
+}
+
+void RankActor::poll_application() {
+  const auto apply = [this](const RoundResult& result) { this->apply(result); };
+  if (state_ == State::meeting) {
+    if (meeting_.came >= meetings_ * static_cast<std::uint64_t>(scenario_.ranks)) {
+      state_ = State::exchanging;
+    } else {
+      cluster_.after(scenario_.compute, rank_, [this] {
+        if (state_ == State::meeting && cluster_.events() < 3'000'000) poll_application();
+      });
+    }
+  }
+  if (state_ == State::exchanging || state_ == State::finishing) {
+    const auto progress = state_ == State::exchanging ? partial_->try_exchange(apply) : partial_->try_finish(apply);
+    if (!progress) {
+      const bool named = progress.error().rank == scenario_.crashed_rank;
+      if (!named) oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
+      state_ = State::failed;
+      return;
+    }
+    if (*progress == PartialAllreduce::Progress::done) {
+      if (state_ == State::exchanging) {
+        oracle_.exchanged(rank_, partial_->state());
+        next_batch();
+      } else {
+        state_ = State::done;
+      }
+    }
+  }
+  const bool waits = state_ == State::exchanging || state_ == State::finishing;
+  if (step_engine() && waits) poll_application();
+}
+
+bool RankActor::step_engine() {
+  bool did = false;
+  while (engine_->step()) {
+    did = true;
+    oracle_.look_at(rank_, partial_->state());
+  }
+  oracle_.look_at(rank_, partial_->state());
+  if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
+    cluster_.at(by, rank_, [this] { wake(); });
+  }
+  return did;
+}
+
+void RankActor::wake() {
+  if (state_ == State::crashed) return;
+  step_engine();
+  if (state_ == State::exchanging || state_ == State::finishing) poll_application();
+}
+
+}  // namespace stretto

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "stretto/base/random.h"
+#include "stretto/check/oracle.h"
+#include "stretto/check/scenario.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/engine/engine.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+
+/// One rank of a scenario: the real engine and the real PartialAllreduce, and an application that trains integers.
+/// Everything it does is an event of the cluster; a deposit is several.
+class RankActor final : private PartialObserver {
+ public:
+  /// What the ranks share when a defect is planted that needs a meeting place beside the rounds.
+  struct Meeting {
+    std::uint64_t came = 0;
+  };
+
+  RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Meeting& meeting, int rank);
+
+  /// Schedules the first step.
+  void start();
+  /// Steps the engine and whatever the application waits for.
+  void wake();
+  void crash();
+
+  bool done() const { return state_ == State::done; }
+  /// It gave up because a rank was lost, and named it.
+  bool failed() const { return state_ == State::failed; }
+  ProtocolState protocol() const { return partial_->state(); }
+
+ private:
+  enum class State { computing, depositing, handing_over, meeting, exchanging, finishing, done, failed, crashed };
+
+  void joined(Round round, const Contribution* contribution) override;
+  void started(Round round, const Policy& policy, int come) override;
+
+  void next_batch();
+  void compute_done();
+  void deposit_step();
+  void bucket_step();
+  void begin_exchange();
+  void poll_application();
+  bool step_engine();
+  void apply(const RoundResult& result);
+  void fill(Contribution& contribution, std::size_t first_bucket, std::size_t end_bucket);
+  Duration short_while();
+
+  const Scenario& scenario_;
+  SimulatedCluster& cluster_;
+  Oracle& oracle_;
+  Meeting& meeting_;
+  const int rank_;
+  Random random_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<PartialAllreduce> partial_;
+
+  State state_ = State::computing;
+  std::uint64_t step_ = 0;
+  std::uint64_t meetings_ = 0;
+  Contribution* contribution_ = nullptr;
+  std::optional<Front::Deposit> deposit_;
+  int handed_buckets_ = 0;
+  IntegerModel model_;
+};
+
+}  // namespace stretto

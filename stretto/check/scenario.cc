@@ -1,0 +1,80 @@
+#include "stretto/check/scenario.h"
+
+#include <algorithm>
+
+#include "stretto/base/random.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kStream = 0x7363656e6172696f;
+
+Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Duration compute) {
+  const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,   Policy::Kind::majority,
+                                Policy::Kind::quorum, Policy::Kind::quorum, Policy::Kind::deadline,
+                                Policy::Kind::full};
+  const Policy::Kind kind = limits.policy.value_or(kinds[random.below(std::size(kinds))]);
+  const int quorum = static_cast<int>(random.between(1, ranks));
+  switch (kind) {
+    case Policy::Kind::full: return Policy::full();
+    case Policy::Kind::solo: return Policy::solo();
+    case Policy::Kind::majority: return Policy::majority();
+    case Policy::Kind::quorum: return Policy::at_least(quorum);
+    case Policy::Kind::deadline: break;
+  }
+  if (random.chance(0.3)) return Policy::adaptive_deadline(quorum);
+  return Policy::deadline(quorum, from_seconds(seconds(compute) * 2 * random.uniform()));
+}
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
+  Random random(seed, kStream);
+  Scenario s;
+  s.seed = seed;
+  s.ranks = limits.ranks > 0 ? limits.ranks : static_cast<int>(random.log_uniform(1, 33));
+  const auto num_buckets = random.chance(0.6) ? 1 : random.between(2, 4);
+  for (int i = 0; i < num_buckets; ++i) s.buckets.push_back({DataType::int64, random.log_uniform(1, 4096)});
+  s.compute = Duration(static_cast<std::int64_t>(random.log_uniform(2'000, 200'000)));
+  s.spread = random.uniform();
+  s.options.policy = draw_policy(random, limits, s.ranks, s.compute);
+  s.options.max_lag = static_cast<int>(random.chance(0.1) ? random.between(7, 16) : random.between(1, 6));
+  s.options.order = random.chance(0.5) ? SumOrder::fixed : SumOrder::arrival;
+  s.options.seed = random.bits();
+  const auto mean_steps = random.log_uniform(3, 60);
+  for (int rank = 0; rank < s.ranks; ++rank) {
+    s.steps.push_back(random.chance(0.5) ? mean_steps : random.below(2 * mean_steps + 1));
+    s.slowness.push_back(random.chance(0.25) ? 1.0 + 7.0 * random.uniform() : 1.0);
+  }
+  if (random.chance(0.5)) s.options.full_every = random.log_uniform(1, 20) * static_cast<std::uint64_t>(s.ranks);
+  s.bucketwise = s.options.policy.kind == Policy::Kind::full && random.chance(0.5);
+  s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 60'000)));
+  s.network.overhead = Duration(static_cast<std::int64_t>(random.below(500)));
+  s.network.jitter = random.chance(0.7) ? Duration(s.network.latency.count() * random.between(0, 10)) : Duration(0);
+  s.network.bytes_per_second = 1e9 * static_cast<double>(random.log_uniform(1, 50));
+  if (random.chance(0.2)) s.stall_probability = 0.1 * random.uniform();
+  if (random.chance(0.2)) s.stop_probability = 0.1 * random.uniform();
+  if (s.ranks > 1 && random.chance(0.65)) {
+    for (int i = 0; i < 1 + s.ranks / 4; ++i) {
+      const int src = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
+      const int dst = (src + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks - 1)))) % s.ranks;
+      s.slow_links.push_back({src, dst, static_cast<double>(random.log_uniform(2, 100))});
+    }
+  }
+  if (s.ranks > 1 && random.chance(0.02)) {
+    s.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
+    s.crash_step = random.below(s.steps[static_cast<std::size_t>(s.crashed_rank)] + 1);
+  }
+  return s;
+}
+
+std::string Scenario::to_string() const {
+  std::string sizes;
+  for (const auto& bucket : buckets) sizes += text(sizes.empty() ? "" : "+", bucket.count);
+  return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
+              ", elements ", sizes, ", full every ", options.full_every, ", order ",
+              options.order == SumOrder::fixed ? "fixed" : "arrival", bucketwise ? ", bucket by bucket" : "",
+              crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
+}
+
+}  // namespace stretto

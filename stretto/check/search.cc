@@ -1,0 +1,110 @@
+#include "stretto/check/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "stretto/check/rank_actor.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kMaxEvents = 20'000'000;  // a run that takes longer goes round in circles
+constexpr std::uint64_t kJudgedFrom = 10'000;     // rounds from which on coverage is judged
+
+std::string shortfall(const Coverage& c) {
+  std::string out;
+  const auto want = [&](std::uint64_t count, double share, const char* what) {
+    if (static_cast<double>(count) < share * static_cast<double>(c.rounds) || count == 0) {
+      out += text(out.empty() ? "" : ", ", what, " in ", count, " of ", c.rounds, " rounds");
+    }
+  };
+  want(c.pipelined, 0.1, "s − c ≥ 2");
+  want(c.late, 0.3, "late ranks");
+  want(c.drained, 0, "drained ranks");
+  want(c.full, 0, "full rounds");
+  want(c.held, 0, "held rounds");
+  return out;
+}
+
+Finding run_checked(const Scenario& scenario) {
+  SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
+  for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
+  Oracle oracle(scenario);
+  RankActor::Meeting meeting;
+  std::vector<std::unique_ptr<RankActor>> actors;
+  for (int rank = 0; rank < scenario.ranks; ++rank) {
+    actors.push_back(std::make_unique<RankActor>(scenario, cluster, oracle, meeting, rank));
+  }
+  for (auto& actor : actors) actor->start();
+
+  const auto states = [&] {
+    std::vector<ProtocolState> out;
+    for (const auto& actor : actors) out.push_back(actor->protocol());
+    return out;
+  };
+  bool was_busy = false;
+  while (!oracle.violation() && cluster.run_next()) {
+    if (cluster.events() > kMaxEvents) oracle.violated("promise 5: the run does not end");
+    const bool busy = cluster.busy();
+    if (was_busy && !busy && scenario.crashed_rank < 0) oracle.quiet(states());
+    was_busy = busy;
+  }
+  const bool crashed = scenario.crashed_rank >= 0;
+  if (!oracle.violation() && !crashed) {
+    std::vector<bool> done;
+    for (const auto& actor : actors) done.push_back(actor->done());
+    oracle.ended(done, states());
+  }
+  for (int rank = 0; rank < scenario.ranks && crashed; ++rank) {
+    const auto& actor = *actors[static_cast<std::size_t>(rank)];
+    if (rank != scenario.crashed_rank && !actor.done() && !actor.failed()) {
+      oracle.violated(text("rank ", rank, " hangs after rank ", scenario.crashed_rank, " has crashed"));
+    }
+  }
+  return {oracle.violation(), oracle.coverage(), cluster.messages()};
+}
+
+}  // namespace
+
+Finding run_scenario(const Scenario& scenario) {
+  const CheckFailuresThrow checks_throw;
+  try {
+    return run_checked(scenario);
+  } catch (const CheckFailure& failure) {
+    return {.violation = text("internal check: ", failure.what())};
+  }
+}
+
+SearchResult search(const SearchOptions& options) {
+  SearchResult result;
+  const auto start = std::chrono::steady_clock::now();
+  auto told = start;
+  for (std::uint64_t seed = options.first_seed; result.coverage.rounds < options.rounds; ++seed) {
+    const Scenario scenario = draw_scenario(seed, options.limits);
+    Finding finding = run_scenario(scenario);
+    ++result.seeds;
+    result.coverage += finding.coverage;
+    result.messages += finding.messages;
+    if (finding.violation) {
+      result.violation = std::move(finding.violation);
+      result.violating_seed = seed;
+      result.scenario = scenario.to_string();
+      break;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (options.progress && now - told > std::chrono::seconds(1)) {
+      told = now;
+      options.progress(result.coverage);
+    }
+    if (seed == options.last_seed) break;
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const bool judged = !options.limits.policy && options.limits.ranks == 0 && result.coverage.rounds >= kJudgedFrom;
+  if (judged && !result.violation) result.shortfall = shortfall(result.coverage);
+  return result;
+}
+
+}  // namespace stretto
