@@ -60,12 +60,12 @@ const char* name_of(OpKind kind);
 /// One operation. It fires once in a round, when `need` of its predecessors have finished, however many more finish
 /// later (consumable). An operation with need = 0 fires when the round opens.
 ///
-/// A buffer may be empty in a round, as a whole; scratch is at its start, and so is what is given as a result. From an
-/// empty source nothing moves: a send has no body, and recv, reduce and copy leave dst as it is. A recv, reduce or copy
-/// that does move something into an empty dst ends its emptiness; the reduce is then a copy.
+/// A buffer may be empty in a round, as a whole; scratch is at its start, and what is given as a result ought to be.
+/// A send of an empty buffer has no body; recv and copy leave dst empty or not as src was (a slice of no elements
+/// leaves that as it is); a reduce with an empty source changes nothing, with an empty destination it is a copy.
 /// Metadata travels beside the data, whether there is any or not, where `with_header` says so: a send appends the
-/// header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it. A send has finished when its
-/// src may be overwritten.
+/// header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it.
+/// A send has finished when its src may be overwritten; whether src is empty is decided when it fires.
 struct Op {
   OpKind kind = OpKind::nop;
   bool external = false;     ///< waits for a trigger from outside as if for one more predecessor

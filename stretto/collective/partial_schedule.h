@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "stretto/collective/allreduce_schedule.h"
+#include "stretto/collective/bucket.h"
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// Buckets from here on are reduced in a way that is optimal in bandwidth rather than latency.
+inline constexpr std::uint64_t kLargeBucketBytes = 64 * 1024;
+
+/// How a bucket is reduced in a partial allreduce.
+AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order);
+
+/// The hooks that a partial allreduce calls (RoundOwner::call).
+inline constexpr std::uint32_t kJoinHook = 0;        ///< take what has been deposited; bind nothing before
+inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: bind x.i and sum.i
+
+/// One rank's schedule of a round of the partial allreduce (eager-SGD section 4, Fig. 6): activation, join, reduction.
+///
+/// Activation: `internal` is triggered by the owner, or a message comes (`activate.from.PEER`); whichever is first
+/// fires `activated`, which tells all neighbours, once. Neighbours are the ranks at distance 2^k in the hypercube, as
+/// far as there are ranks: every rank reaches every other in at most log2 P + 1 hops, from any number of initiators.
+/// Then `join` calls kJoinHook, and bucket after bucket `ready.i` calls kFirstReadyHook + i and x.i is reduced into
+/// sum.i. `complete` ends the round. Headers travel with the first bucket: header(sum.0) = all ranks' header(x.0).
+/// Buffers: x.i has BufferId i, sum.i has BufferId buckets.size() + i.
+///
+/// Messages a rank: log2 P for the activation, then those of algorithm_for() each bucket.
+/// Throws UsageError without buckets.
+Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketSpec> buckets, ReduceOp op,
+                                    SumOrder order);
+
+}  // namespace stretto
