@@ -1,0 +1,174 @@
+#include "stretto/dispenser/batch_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+
+namespace stretto {
+namespace {
+
+// Streams of random bits, each indexed by epoch or rank.
+constexpr std::uint64_t kShuffleStream = 0x73687566666c6500;
+constexpr std::uint64_t kBucketStream = 0x6275636b65747300;
+constexpr std::uint64_t kBoundaryStream = 0x626f756e64617279;
+constexpr std::uint64_t kSampledStream = 0x73616d706c656400;
+constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 62;
+
+template <class Range>
+void shuffle(Range& range, Random random) {
+  for (std::size_t left = range.size(); left > 1; --left) {
+    std::swap(range[left - 1], range[static_cast<std::size_t>(random.below(left))]);
+  }
+}
+
+/// Takes `count` neighbours out of `from`, where `place` in [0, 1) says how far from its start.
+std::vector<std::uint32_t> cut_out(std::vector<std::uint32_t>& from, std::uint64_t count, double place) {
+  const auto start = static_cast<std::ptrdiff_t>(place * static_cast<double>(from.size() - count + 1));
+  const auto first = from.begin() + start;
+  std::vector<std::uint32_t> out(first, first + static_cast<std::ptrdiff_t>(count));
+  from.erase(first, first + static_cast<std::ptrdiff_t>(count));
+  return out;
+}
+
+}  // namespace
+
+BatchPlan::BatchPlan(PlanOptions options) : options_(std::move(options)) {
+  const auto& o = options_;
+  if (o.ranks < 1) throw UsageError(text("ranks ", o.ranks, ": expected at least 1"));
+  if (o.batch < 1) throw UsageError(text("batch ", o.batch, ": expected at least 1 sample a batch"));
+  if (o.pool_batches < 0) throw UsageError(text("pool of ", o.pool_batches, " batches: expected at least 0"));
+  const auto ranks = static_cast<std::uint64_t>(o.ranks);
+  const auto batch = static_cast<std::uint64_t>(o.batch);
+  if (o.samples < ranks) {
+    throw UsageError(text("data set of ", o.samples, " samples for ", o.ranks,
+                          " ranks: expected at least one sample a rank; ", o.samples == 0 ? 1 : o.samples,
+                          o.samples == 0 ? " sample and rank" : " ranks or fewer", " would work"));
+  }
+  if (o.samples > std::numeric_limits<std::uint32_t>::max()) {
+    throw UsageError(text("data set of ", o.samples, " samples: expected fewer than 2^32"));
+  }
+  if (!o.lengths.empty() && o.lengths.size() != o.samples) {
+    throw UsageError(text(o.lengths.size(), " lengths for ", o.samples, " samples: expected one each, or none"));
+  }
+  if (o.steps == 0 && o.epochs == 0) throw UsageError("0 steps and 0 epochs: expected at least 1 of one of them");
+  const std::uint64_t most = o.steps > 0 ? kMaxSamples / ranks / batch : kMaxSamples / o.samples;
+  if (std::max(o.steps, o.epochs) > most) {
+    throw UsageError(
+        text(o.steps > 0 ? o.steps : o.epochs, o.steps > 0 ? " steps" : " epochs", ": expected at most ", most));
+  }
+  num_samples_ = o.steps > 0 ? o.steps * ranks * batch : o.epochs * o.samples;
+  num_batches_ = (num_samples_ + batch - 1) / batch;
+}
+
+BatchRef BatchPlan::describe(std::uint64_t sequence) const {
+  const auto batch = static_cast<std::uint64_t>(options_.batch);
+  BatchRef ref{.sequence = sequence, .epoch = sequence * batch / options_.samples, .samples = batch_};
+  ref.index = sequence - (ref.epoch * options_.samples + batch - 1) / batch;
+  std::uint64_t longest = 1;
+  if (!options_.lengths.empty()) {
+    for (const auto sample : batch_) longest = std::max<std::uint64_t>(longest, options_.lengths[sample]);
+  }
+  ref.units = longest * batch_.size();
+  return ref;
+}
+
+BatchRef BatchPlan::batch(std::uint64_t sequence) {
+  STRETTO_CHECK(sequence < num_batches_, "batch ", sequence, " of ", num_batches_);
+  batch_.clear();
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  const std::uint64_t end = std::min((sequence + 1) * size, num_samples_);
+  for (std::uint64_t at = sequence * size; at < end;) {
+    const auto& order = order_of(at / options_.samples);
+    const std::uint64_t offset = at % options_.samples;
+    const std::uint64_t count = std::min(end - at, options_.samples - offset);
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(offset);
+    batch_.insert(batch_.end(), first, first + static_cast<std::ptrdiff_t>(count));
+    at += count;
+  }
+  return describe(sequence);
+}
+
+BatchRef BatchPlan::sampled(std::uint64_t sequence, int rank, std::uint64_t step) {
+  STRETTO_CHECK(sequence < num_batches_, "batch ", sequence, " of ", num_batches_);
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  if (by_length_.empty()) {
+    by_length_ = shuffled(0);
+    if (options_.bucketed) sort_by_length(by_length_);
+  }
+  Random random(random_bits(options_.seed, kSampledStream, step), static_cast<std::uint64_t>(rank));
+  std::uint64_t low = 0, high = options_.samples;
+  if (options_.bucketed) {
+    // Near-equal groups of neighbours, each as likely as it is large: every sample is equally likely.
+    const std::uint64_t groups = std::max<std::uint64_t>(1, options_.samples / size);
+    const std::uint64_t group = random.below(options_.samples) * groups / options_.samples;
+    low = (group * options_.samples + groups - 1) / groups;
+    high = ((group + 1) * options_.samples + groups - 1) / groups;
+  }
+  batch_.clear();
+  const std::uint64_t count = std::min(size, num_samples_ - sequence * size);
+  for (std::uint64_t i = 0; i < count; ++i) batch_.push_back(by_length_[low + random.below(high - low)]);
+  BatchRef ref = describe(sequence);
+  ref.step = step;
+  return ref;
+}
+
+const std::vector<std::uint32_t>& BatchPlan::order_of(std::uint64_t epoch) {
+  EpochOrder& slot = orders_[epoch % 2];
+  if (slot.epoch != epoch) {
+    slot.samples = shuffled(epoch);
+    if (options_.bucketed) slot.samples = bucketed(epoch, std::move(slot.samples));
+    slot.epoch = epoch;
+  }
+  return slot.samples;
+}
+
+std::vector<std::uint32_t> BatchPlan::shuffled(std::uint64_t epoch) const {
+  std::vector<std::uint32_t> order(options_.samples);
+  std::iota(order.begin(), order.end(), 0u);
+  shuffle(order, Random(random_bits(options_.seed, kShuffleStream, epoch)));
+  return order;
+}
+
+/// Shuffled before and sorted stably, ties come in random order, and pools are random samples of the data set.
+void BatchPlan::sort_by_length(std::vector<std::uint32_t>& order) const {
+  if (options_.lengths.empty()) return;
+  const auto pool = static_cast<std::size_t>(options_.pool_batches) * static_cast<std::size_t>(options_.batch);
+  const std::size_t width = pool == 0 ? order.size() : pool;
+  for (std::size_t start = 0; start < order.size(); start += width) {
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(start);
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(start + width, order.size()));
+    std::stable_sort(first, last,
+                     [&](std::uint32_t a, std::uint32_t b) { return options_.lengths[a] < options_.lengths[b]; });
+  }
+}
+
+/// The epoch begins with what completes the last batch of the one before, then has whole batches in random order, and
+/// ends with the beginning of a batch that the next one completes. Both sides of such a border draw the same place in
+/// the order by length, from the number of the border.
+std::vector<std::uint32_t> BatchPlan::bucketed(std::uint64_t epoch, std::vector<std::uint32_t> order) const {
+  sort_by_length(order);
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  const std::uint64_t begun = epoch * options_.samples % size;
+  const std::uint64_t num_head = std::min((size - begun) % size, options_.samples);
+  const std::uint64_t num_tail = (options_.samples - num_head) % size;
+  const auto place = [&](std::uint64_t border) { return Random(options_.seed ^ kBoundaryStream, border).uniform(); };
+  const auto head = cut_out(order, num_head, place(epoch));
+  const auto tail = cut_out(order, num_tail, place(epoch + 1));
+
+  std::vector<std::uint64_t> batches(order.size() / size);
+  std::iota(batches.begin(), batches.end(), std::uint64_t{0});
+  shuffle(batches, Random(random_bits(options_.seed, kBucketStream, epoch)));
+  std::vector<std::uint32_t> out = head;
+  out.reserve(options_.samples);
+  for (const auto number : batches) {
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(number * size);
+    out.insert(out.end(), first, first + options_.batch);
+  }
+  out.insert(out.end(), tail.begin(), tail.end());
+  return out;
+}
+
+}  // namespace stretto

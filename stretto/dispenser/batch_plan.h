@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stretto {
+
+/// One batch of the job.
+struct BatchRef {
+  std::uint64_t sequence = 0;              ///< number in the whole job, from 0
+  std::uint64_t step = 0;                  ///< the how manieth of the rank that got it, from 0
+  std::uint64_t epoch = 0;                 ///< data epoch of its first sample
+  std::uint64_t index = 0;                 ///< number among the batches that begin in that epoch
+  std::span<const std::uint32_t> samples;  ///< valid until the plan is asked again
+  std::uint64_t units = 0;                 ///< of work: samples × the longest of their lengths
+};
+
+struct PlanOptions {
+  std::uint64_t samples = 0;  ///< in the data set
+  int batch = 1;              ///< samples a batch
+  int ranks = 1;
+  std::uint64_t steps = 0;   ///< steps × ranks batches in all; 0: `epochs` says
+  std::uint64_t epochs = 0;  ///< passes over the data in all
+  std::uint64_t seed = 0;
+  std::vector<std::uint32_t> lengths;  ///< of each sample, e.g. its time steps; empty: 1 each
+  bool bucketed = false;               ///< batches of samples of similar length, in shuffled order
+  int pool_batches = 0;                ///< bucketed: sort within pools of so many batches; 0: the whole data set
+};
+
+/// Which samples are in which batch: a function of the options alone, so that every rank computes it alike.
+///
+/// The job is one long row of samples, data epoch after data epoch, each shuffled anew, cut into batches: the rest of
+/// an epoch's last batch is part of the next epoch, no epoch ends with a short batch, and only the job's last batch may
+/// be smaller. Bucketed, the parts of a batch that lies across the end of an epoch have similar lengths, too.
+/// Keeps the order of the last two epochs. Not thread-safe.
+class BatchPlan {
+ public:
+  /// Throws UsageError (no samples, fewer samples than ranks, no steps and no epochs, lengths of another number, …).
+  explicit BatchPlan(PlanOptions options);
+
+  const PlanOptions& options() const { return options_; }
+  std::uint64_t num_batches() const { return num_batches_; }
+
+  /// Batch `sequence` of the row. Requires: sequence < num_batches().
+  BatchRef batch(std::uint64_t sequence);
+
+  /// Batch `sequence` drawn with replacement, from (seed, rank, step); bucketed: from samples of similar length.
+  BatchRef sampled(std::uint64_t sequence, int rank, std::uint64_t step);
+
+ private:
+  struct EpochOrder {
+    std::uint64_t epoch = ~std::uint64_t{0};
+    std::vector<std::uint32_t> samples;
+  };
+
+  const std::vector<std::uint32_t>& order_of(std::uint64_t epoch);
+  std::vector<std::uint32_t> shuffled(std::uint64_t epoch) const;
+  void sort_by_length(std::vector<std::uint32_t>& order) const;
+  std::vector<std::uint32_t> bucketed(std::uint64_t epoch, std::vector<std::uint32_t> order) const;
+  BatchRef describe(std::uint64_t sequence) const;
+
+  const PlanOptions options_;
+  std::uint64_t num_samples_ = 0;  // in all epochs
+  std::uint64_t num_batches_ = 0;
+  std::array<EpochOrder, 2> orders_;      // by parity of the epoch
+  std::vector<std::uint32_t> by_length_;  // all samples; made when first needed
+  std::vector<std::uint32_t> batch_;      // the one handed out last
+};
+
+}  // namespace stretto

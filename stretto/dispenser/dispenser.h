@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stretto/base/shared_counter.h"
+#include "stretto/dispenser/batch_plan.h"
+#include "stretto/dispenser/position.h"
+
+namespace stretto {
+
+/// Which rank gets which batch.
+enum class Sharing {
+  shared,       ///< whoever is ready takes the next one: no rank runs out before the others
+  partitioned,  ///< batch i belongs to rank i mod ranks: repeats to the bit
+  sampled,      ///< as many as when shared, each drawn with replacement from (seed, rank, own step)
+};
+const char* name_of(Sharing sharing);
+/// The inverse; throws UsageError.
+Sharing parse_sharing(const std::string& name);
+
+/// Hands out one rank's batches and keeps the log of them. One thread.
+class Dispenser {
+ public:
+  /// `plan` is this rank's own; `counter` is the same for all ranks, and 0 at the start; both must outlive the
+  /// dispenser. `start` is the same on every rank. Throws UsageError where it does not fit the plan.
+  Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& counter, DispenserPosition start);
+  /// From the beginning.
+  Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& counter);
+
+  /// The next batch, or nothing from the end on. Its samples are valid until the next call.
+  std::optional<BatchRef> next();
+
+  /// The oldest batch that was handed out and not deposited has been deposited. Requires: there is one.
+  void deposited();
+
+  /// This rank's own step that the next batch will have.
+  std::uint64_t step() const { return first_step_ + log_.handed_out.size(); }
+  /// What happened since the start.
+  const RankLog& log() const { return log_; }
+
+ private:
+  std::optional<std::uint64_t> next_sequence();
+
+  BatchPlan& plan_;
+  const Sharing sharing_;
+  const int rank_;
+  SharedCounter& counter_;
+  const std::uint64_t first_new_;  // sequence number after those that came back
+  const std::uint64_t first_step_;
+  const std::vector<std::uint64_t> returned_;  // handed out again, before new ones; partitioned: this rank's
+  std::uint64_t taken_ = 0;                    // partitioned: so many of this rank's
+  bool at_end_ = false;
+  RankLog log_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// What one rank got from its dispenser and what became of it. A rank deposits its batches in the order it got them.
+struct RankLog {
+  std::vector<std::uint64_t> handed_out;  ///< sequence numbers
+  std::uint64_t deposited = 0;            ///< so many of them, from the first on
+  friend bool operator==(const RankLog&, const RankLog&) = default;
+};
+
+/// Where a job stands in its data: every batch below `next` is used, but those in `returned`.
+struct DispenserPosition {
+  std::uint64_t next = 0;
+  std::vector<std::uint64_t> returned;  ///< handed out but not used; ascending
+  std::vector<std::uint64_t> steps;     ///< per rank: its own steps so far
+
+  DispenserPosition() = default;
+  /// The start of a job.
+  explicit DispenserPosition(int ranks) : steps(static_cast<std::size_t>(ranks), 0) {}
+  friend bool operator==(const DispenserPosition&, const DispenserPosition&) = default;
+};
+
+/// Where a job stands that started at `before` and whose ranks wrote `logs`. What was handed out and not deposited, or
+/// is in no log, goes back. Errc::bad_input names a batch that was used twice, or what else does not fit.
+Result<DispenserPosition> position_after(const DispenserPosition& before, std::span<const RankLog> logs);
+
+/// As JSON text, for a checkpoint; from_json refuses what to_json did not write (Errc::bad_input).
+std::string to_json(const RankLog& log);
+std::string to_json(const DispenserPosition& position);
+Result<RankLog> rank_log_from_json(const std::string& json);
+Result<DispenserPosition> position_from_json(const std::string& json);
+
+}  // namespace stretto

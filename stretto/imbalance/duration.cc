@@ -1,0 +1,50 @@
+#include "stretto/imbalance/duration.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+struct Unit {
+  const char* name;
+  std::int64_t nanoseconds;
+};
+constexpr Unit kUnits[] = {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"µs", 1'000}, {"ns", 1}};
+
+}  // namespace
+
+std::optional<Duration> parse_duration(std::string_view written) {
+  double value = 0;
+  const char* const last = written.data() + written.size();
+  const auto [end, error] = std::from_chars(written.data(), last, value);
+  if (error != std::errc{} || !(value >= 0)) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(last - end));
+  if (rest.empty() && value == 0) return Duration{0};
+  for (const Unit& unit : kUnits) {
+    if (rest != unit.name) continue;
+    const double nanoseconds = value * static_cast<double>(unit.nanoseconds);
+    if (nanoseconds > static_cast<double>(kLongestDuration.count())) return std::nullopt;
+    return Duration{std::llround(nanoseconds)};
+  }
+  return std::nullopt;
+}
+
+Duration require_duration(const std::string& what, const std::string& written) {
+  if (const auto duration = parse_duration(written)) return *duration;
+  throw UsageError(text(what, " '", written, "' is no length of time: expected a number and ns, us, ms or s, at most ",
+                        seconds(kLongestDuration) / 86400, " days, such as 20ms"));
+}
+
+std::string to_text(Duration duration) {
+  if (duration == Duration::zero()) return "0s";
+  const Unit* unit = kUnits;
+  while (duration.count() < unit->nanoseconds) ++unit;
+  std::string fraction = std::to_string(unit->nanoseconds + duration.count() % unit->nanoseconds).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return text(duration.count() / unit->nanoseconds, fraction.empty() ? "" : ".", fraction, unit->name);
+}
+
+}  // namespace stretto
