@@ -63,8 +63,8 @@ class TestRank : public MessageSink {
   };
   struct OutgoingMessages {
     std::uint64_t count = 0;
-    std::uint64_t reported = 0;                  // in order
-    std::vector<std::vector<std::byte>> bodies;  // empty once reported
+    std::vector<std::vector<std::byte>> bodies;
+    std::vector<bool> reported;
   };
 
   Transport& transport_;

@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "stretto/membership/job.h"
+#include "stretto/transport/conformance.h"
+#include "stretto/transport/mpi.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+/// Environment variables as they were, afterwards.
+class EnvironmentTest : public testing::Test {
+ protected:
+  EnvironmentTest() {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "WORLD_SIZE",
+                             "RANK", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}) {
+      const char* value = std::getenv(name);
+      before_.emplace_back(name, value != nullptr ? std::optional<std::string>(value) : std::nullopt);
+      unsetenv(name);
+    }
+  }
+  ~EnvironmentTest() override {
+    for (const auto& [name, value] : before_) {
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
+};
+
+TEST_F(EnvironmentTest, AProcessOnItsOwnIsNoRank) {
+  EXPECT_FALSE(launched_from_outside());
+  const auto result = run_as_launched([](RankContext&) { return 0; });
+  EXPECT_EQ(result.error().code, Errc::unavailable);
+  EXPECT_THAT(result.error().message, HasSubstr("mpirun"));
+}
+
+TEST_F(EnvironmentTest, OneOfOneIsNoRank) {
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  EXPECT_FALSE(launched_from_outside());
+}
+
+TEST_F(EnvironmentTest, ABatchScriptOfSlurmIsNoRankButAStepIs) {
+  setenv("SLURM_NTASKS", "4", 1);
+  setenv("SLURM_PROCID", "0", 1);
+  EXPECT_FALSE(launched_from_outside());
+  setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+  EXPECT_TRUE(launched_from_outside());
+}
+
+TEST_F(EnvironmentTest, KnowsMpirun) {
+  setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+  EXPECT_TRUE(launched_from_outside());
+}
+
+TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrun) {
+  setenv("WORLD_SIZE", "8", 1);
+  setenv("RANK", "1", 1);
+  EXPECT_TRUE(launched_from_outside());
+  const auto result = run_as_launched([](RankContext&) { return 0; });
+  EXPECT_EQ(result.error().code, Errc::unavailable);
+  EXPECT_THAT(result.error().message, HasSubstr("torchrun"));
+  EXPECT_THAT(result.error().message, HasSubstr("mpirun -n 8"));
+}
+
+/// Runs launched_rank.cc under mpirun; returns its exit status.
+int mpirun(int ranks, const std::string& test) {
+  if (geteuid() == 0) {
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+  const std::string command =
+      text("timeout -k 5 90 mpirun --oversubscribe -n ", ranks, " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
+  return WEXITSTATUS(std::system(command.c_str()));
+}
+
+const char* why_no_mpi() {
+#ifdef STRETTO_SANITIZED
+  return "MPI is not built with sanitizers";
+#else
+  if (!MpiJob::available()) return "Stretto was built without MPI (libopenmpi-dev)";
+  return std::system("command -v mpirun > /dev/null") == 0 ? nullptr : "there is no mpirun (openmpi-bin)";
+#endif
+}
+
+class MpiConformance : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(MpiConformance, Passes) {
+  if (const char* why = why_no_mpi()) GTEST_SKIP() << "MPI is NOT TESTED: " << why;
+  EXPECT_EQ(mpirun(std::get<1>(GetParam()), std::get<0>(GetParam())), 0);
+}
+
+std::vector<std::string> mpi_tests() {
+  std::vector<std::string> out{"count", "leave_early", "idle"};
+  for (const auto& test : conformance_cases()) out.push_back(test.name);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiConformance, testing::Combine(testing::ValuesIn(mpi_tests()), testing::Values(3)),
+                         [](const auto& info) { return text(std::get<0>(info.param), "_", std::get<1>(info.param)); });
+
+TEST(RunAsLaunched, ARankThatFailsEndsTheJobWithItsStatus) {
+  if (const char* why = why_no_mpi()) GTEST_SKIP() << "MPI is NOT TESTED: " << why;
+  EXPECT_EQ(mpirun(3, "fail"), 7);
+  EXPECT_EQ(mpirun(3, "crash"), 1);
+}
+
+}  // namespace
+}  // namespace stretto
