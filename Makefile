@@ -34,6 +34,7 @@ asan tsan: %: build/%/build.ninja
 	@$(CTEST) --test-dir build/$@
 
 lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
+	@ninja --quiet -C build/release build.ninja
 	@tools/lint -j$(JOBS)
 
 format:  ## Formats all C++ sources.
