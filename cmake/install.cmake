@@ -1,15 +1,14 @@
 # What `cmake --install` puts below the prefix: headers, libraries, programs, and what find_package(stretto) reads.
 
 include(CMakePackageConfigHelpers)
-include(GNUInstallDirs)
 
-set(STRETTO_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/stretto)
+set(STRETTO_CMAKE_DIR lib/cmake/stretto)
 
 # Rooms whose headers see Torch; installed when stretto::torch is.
 set(STRETTO_TORCH_ROOMS train)
 
 set_target_properties(stretto_core PROPERTIES EXPORT_NAME core)
-install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINATION lib)
 install(EXPORT stretto-core NAMESPACE stretto:: FILE stretto-core.cmake DESTINATION ${STRETTO_CMAKE_DIR})
 
 file(GLOB rooms LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR}/stretto ${PROJECT_SOURCE_DIR}/stretto/*)
@@ -18,12 +17,12 @@ foreach(room ${rooms})
     continue()
   endif()
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/stretto/${room}/*.h)
-  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stretto/${room})
+  install(FILES ${headers} DESTINATION include/stretto/${room})
 endforeach()
 
 if(TARGET stretto_torch)
   set_target_properties(stretto_torch PROPERTIES EXPORT_NAME torch)
-  install(TARGETS stretto_torch EXPORT stretto-torch ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS stretto_torch EXPORT stretto-torch ARCHIVE DESTINATION lib)
   install(EXPORT stretto-torch NAMESPACE stretto:: FILE stretto-torch.cmake DESTINATION ${STRETTO_CMAKE_DIR})
 endif()
 
