@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh Debian 12 machine: `make run` and `make test`. See CONTRIBUTING.md for the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test sanitize asan tsan defects lint format bench torch-versions clean
+
+# A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+CTEST := ctest -j$(JOBS) --output-on-failure --no-tests=error
+STRETTO := build/release/bin/stretto
+
+help:  ## Lists the targets.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+setup:  ## Installs what is missing of packages.txt.
+	@tools/setup
+
+build: build/release/build.ninja  ## Builds the library, the program and the tests; installs nothing.
+	@cmake --build --preset release -j$(JOBS)
+
+run: setup  ## Installs what is missing, builds, and compares waiting with not waiting on real data.
+	@$(MAKE) --no-print-directory build
+	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 500us
+
+test: setup  ## Installs what is missing, builds, and runs all tests.
+	@$(MAKE) --no-print-directory build
+	@$(CTEST) --test-dir build/release
+
+sanitize: asan tsan  ## Runs the tests of the core under the address, undefined and thread sanitizers.
+
+asan tsan: %: build/%/build.ninja
+	@cmake --build --preset $@ -j$(JOBS)
+	@$(CTEST) --test-dir build/$@
+
+lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
+	@ninja --quiet -C build/release build.ninja
+	@tools/lint -j$(JOBS)
+
+format:  ## Formats all C++ sources.
+	@tools/lint --format
+
+# CMake looks at the machine again when something was installed.
+build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)
+	@cmake --fresh --preset $*
+	@touch $@
+
+clean:  ## Removes what was built; .venv and the caches stay.
+	rm -rf build

@@ -1,0 +1,83 @@
+"""tools/check_rooms on small trees of sources, each with one planted mistake."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check_rooms"
+
+
+def run_on(files):
+    """(exit status, output) of the tool on a tree with these files."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = pathlib.Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([sys.executable, TOOL, root], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+BASE = {"stretto/base/clock.h": "#pragma once\n#include <chrono>\n",
+        "stretto/engine/engine.h": '#pragma once\n#include "stretto/base/clock.h"\n',
+        "stretto/collective/front.h": '#pragma once\n#include "stretto/engine/engine.h"\n',
+        "stretto/train/replica.cc": '#include "stretto/collective/front.h"\n#include <torch/nn.h>\n',
+        "command/main.cc": '#include <fmt/format.h>\n#include "stretto/collective/front.h"\n'}
+
+
+class CheckRooms(unittest.TestCase):
+    def expect_finding(self, files, *words):
+        status, output = run_on({**BASE, **files})
+        self.assertEqual(status, 1, output)
+        self.assertEqual(len(output.splitlines()), 1, output)
+        for word in words:
+            self.assertIn(word, output)
+
+    def test_sources_that_keep_to_their_floors(self):
+        status, output = run_on(BASE)
+        self.assertEqual((status, output), (0, "rooms: 5 files keep to their floors\n"))
+
+    def test_include_from_a_higher_floor(self):
+        self.expect_finding({"stretto/engine/late.cc": '// why\n#include "stretto/collective/front.h"\n'},
+                            "stretto/engine/late.cc:2:", "engine (floor 3)", "collective/front.h (floor 4)")
+
+    def test_include_from_the_same_floor(self):
+        self.expect_finding({"stretto/simulate/cluster.h": '#pragma once\n#include "stretto/collective/front.h"\n'},
+                            "stretto/simulate/cluster.h:2:", "(floor 4)")
+
+    def test_a_test_has_the_floor_of_its_room(self):
+        self.expect_finding({"stretto/base/clock_test.cc": '#include "stretto/engine/engine.h"\n'},
+                            "stretto/base/clock_test.cc:1:")
+
+    def test_include_of_a_file_that_is_not_there(self):
+        self.expect_finding({"stretto/engine/engine.cc": '#include "engine.h"\n'}, '"engine.h" is no file')
+
+    def test_room_that_nobody_knows(self):
+        self.expect_finding({"stretto/misc/bits.h": "#pragma once\n"}, "'misc' is no room")
+
+    def test_torch_in_the_core(self):
+        for header in ("torch/torch.h", "ATen/core/Tensor.h", "c10/util/Half.h"):
+            self.expect_finding({"stretto/engine/engine.cc": f"#include <{header}>\n"}, f"<{header}> in engine")
+
+    def test_fmt_in_the_library(self):
+        self.expect_finding({"stretto/engine/engine.cc": "#include <fmt/format.h>\n"}, "<fmt/format.h> in engine")
+
+    def test_torch_and_fmt_together_in_the_command(self):
+        self.expect_finding({"command/train.h": "#pragma once\n#include <torch/nn.h>\n",
+                             "command/train.cc": '#include <fmt/format.h>\n#include "command/train.h"\n'},
+                            "command/train.cc", "both Torch and fmt")
+
+    def test_foreign_header_in_a_header_of_the_library(self):
+        self.expect_finding({"stretto/engine/json.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "nlohmann")
+
+    def test_header_without_guard(self):
+        self.expect_finding({"stretto/base/text.h": "\n"}, "#pragma once")
+
+    def test_file_that_is_too_long(self):
+        self.expect_finding({"stretto/base/text.cc": "\n" * 501}, "stretto/base/text.cc:501:", "501 lines")
+
+
+if __name__ == "__main__":
+    unittest.main()

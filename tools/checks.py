@@ -1,0 +1,89 @@
+"""Runs compiler checks over many files in parallel, and remembers which have passed.
+
+A check that has passed is not run again until its command, its program, or a file of the project that it sees has
+changed. The memory is a folder of empty files, .cache/checks, that may be deleted at any time.
+"""
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+
+@dataclasses.dataclass
+class Check:
+    """`command`, run at the root of the project, about `path`; it passes with exit status 0."""
+    path: str
+    command: list
+
+
+def compile_flags(root, build):
+    """Include paths, definitions and language flags of each source that CMake knows, by path from the root."""
+    database = pathlib.Path(root, build, "compile_commands.json")
+    if not database.exists():
+        sys.exit(f"{database} is not there: run `cmake --preset {pathlib.Path(build).name}` first")
+    flags = {}
+    for entry in json.loads(database.read_text()):
+        words, kept = shlex.split(entry["command"]), []
+        for i, word in enumerate(words):
+            if word in ("-isystem", "-include"):
+                kept += words[i:i + 2]
+            elif word.startswith(("-I", "-D", "-std=", "-f", "-W", "-pthread")):
+                kept.append(word)
+        flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = kept
+    return flags
+
+
+def _version_of(tool):
+    try:
+        return subprocess.run([tool, "--version"], capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit(f"{tool} does not run; it is in packages.txt (tools/setup debian)")
+
+
+def run(sources, checks, workers, also=()):
+    """Runs what is not known to pass and prints what fails. Returns the number of failures.
+
+    `also`: names of further files whose content decides, e.g. a configuration.
+    """
+    memory = sources.root / ".cache" / "checks"
+    memory.mkdir(parents=True, exist_ok=True)
+    digests = {path: hashlib.sha256(text.encode()).digest() for path, text in sources.text.items()}
+    common = hashlib.sha256()
+    for tool in sorted({check.command[0] for check in checks}):
+        common.update(_version_of(tool))
+    for name in also:
+        common.update((sources.root / name).read_bytes())
+
+    todo = []
+    for check in checks:
+        key = common.copy()
+        key.update(repr(check.command).replace(str(sources.root), "").encode())
+        for part in sorted(sources.closure(check.path)):
+            key.update(part.encode() + digests[part])
+        mark = memory / key.hexdigest()
+        if not mark.exists():
+            todo.append((check, mark))
+
+    def run_one(item):
+        check, mark = item
+        done = subprocess.run(check.command, cwd=sources.root, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode == 0:
+            mark.touch()
+        return check, done
+
+    failures = 0
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        for check, done in pool.map(run_one, todo):
+            if done.returncode != 0:
+                failures += 1
+                print(f"{check.path}: failed: {shlex.join(check.command)}\n{done.stdout.strip()}\n", flush=True)
+    print(f"{len(checks)} checks: {len(checks) - len(todo)} known to pass, {len(todo) - failures} passed now, "
+          f"{failures} failed", flush=True)
+    return failures
