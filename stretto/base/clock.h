@@ -19,7 +19,9 @@ struct TimePoint {
   static constexpr TimePoint never() { return {Duration::max()}; }
 };
 
-inline double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 inline Duration from_seconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }

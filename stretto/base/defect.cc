@@ -33,8 +33,12 @@ namespace {
 Defect active = Defect::none;
 }
 
-bool defect(Defect which) { return active == which; }
-void switch_on(Defect which) { active = which; }
+bool defect(Defect which) {
+  return active == which;
+}
+void switch_on(Defect which) {
+  active = which;
+}
 #endif
 
 }  // namespace stretto

@@ -37,7 +37,9 @@ const std::vector<std::pair<Defect, std::string>>& defect_names();
 bool defect(Defect which);
 void switch_on(Defect which);
 #else
-constexpr bool defect(Defect) { return false; }
+constexpr bool defect(Defect) {
+  return false;
+}
 #endif
 
 }  // namespace stretto

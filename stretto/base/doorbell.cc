@@ -10,7 +10,9 @@
 namespace stretto {
 namespace {
 
-std::uint32_t* address_of(std::atomic<std::uint32_t>& word) { return reinterpret_cast<std::uint32_t*>(&word); }
+std::uint32_t* address_of(std::atomic<std::uint32_t>& word) {
+  return reinterpret_cast<std::uint32_t*>(&word);
+}
 
 }  // namespace
 

@@ -21,15 +21,19 @@ namespace {
 thread_local int throwing = 0;
 }
 
-CheckFailuresThrow::CheckFailuresThrow() { ++throwing; }
-CheckFailuresThrow::~CheckFailuresThrow() { --throwing; }
+CheckFailuresThrow::CheckFailuresThrow() {
+  ++throwing;
+}
+CheckFailuresThrow::~CheckFailuresThrow() {
+  --throwing;
+}
 
 namespace internal {
 
 void check_failed(const char* file, int line, const char* condition, const std::string& values) {
   if (throwing > 0) throw CheckFailure(text(condition, values.empty() ? "" : ": ", values));
-  std::fprintf(stderr, "stretto: internal error at %s:%d: %s%s%s\n", file, line, condition,
-               values.empty() ? "" : ": ", values.c_str());
+  std::fprintf(stderr, "stretto: internal error at %s:%d: %s%s%s\n", file, line, condition, values.empty() ? "" : ": ",
+               values.c_str());
   std::fflush(stderr);
   std::abort();
 }

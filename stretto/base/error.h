@@ -50,8 +50,8 @@ class Failure : public std::runtime_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -118,10 +118,9 @@ namespace internal {
 }  // namespace stretto
 
 /// Our own bug: stops the process and prints the condition and the values given after it.
-#define STRETTO_CHECK(condition, ...)                                                    \
-  do {                                                                                   \
-    if (__builtin_expect(!(condition), 0)) {                                             \
-      ::stretto::internal::check_failed(__FILE__, __LINE__, #condition,                  \
-                                        ::stretto::text(__VA_ARGS__));                   \
-    }                                                                                    \
+#define STRETTO_CHECK(condition, ...)                                                                  \
+  do {                                                                                                 \
+    if (__builtin_expect(!(condition), 0)) {                                                           \
+      ::stretto::internal::check_failed(__FILE__, __LINE__, #condition, ::stretto::text(__VA_ARGS__)); \
+    }                                                                                                  \
   } while (false)

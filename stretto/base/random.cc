@@ -25,7 +25,9 @@ std::int64_t Random::between(std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
 }
 
-double Random::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+double Random::uniform() {
+  return static_cast<double>(bits() >> 11) * 0x1.0p-53;
+}
 
 double Random::normal() {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));

@@ -49,7 +49,9 @@ Oracle::Expected& Oracle::expected(Round round) {
   return rounds_[round];
 }
 
-void Oracle::deposited(int rank) { ++made_[static_cast<std::size_t>(rank)]; }
+void Oracle::deposited(int rank) {
+  ++made_[static_cast<std::size_t>(rank)];
+}
 
 void Oracle::joined(int rank, Round round, const Contribution* contribution) {
   Expected& e = expected(round);
@@ -113,12 +115,14 @@ std::string Oracle::check_header(const Expected& e, const RoundResult& result) c
 void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel& model) {
   const auto r = static_cast<std::size_t>(rank);
   if (result.round != next_handed_[r]) {
-    return violated(text("promise 6: rank ", rank, " is handed round ", result.round, " after ", next_handed_[r], " rounds"));
+    return violated(
+        text("promise 6: rank ", rank, " is handed round ", result.round, " after ", next_handed_[r], " rounds"));
   }
   ++next_handed_[r];
   Expected& e = expected(result.round);
   if (e.joined != scenario_.ranks) {
-    return violated(text("round ", result.round, " is complete, ", e.joined, " of ", scenario_.ranks, " ranks have joined"));
+    return violated(
+        text("round ", result.round, " is complete, ", e.joined, " of ", scenario_.ranks, " ranks have joined"));
   }
   if (const std::string fault = check_header(e, result); !fault.empty()) {
     return violated(text("I2: the header of round ", result.round, " on rank ", rank, " ", fault));
@@ -133,7 +137,8 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
   for (std::size_t b = 0; b < result.buckets.size(); ++b) {
     const auto got = result.as<std::uint64_t>(static_cast<int>(b));
     if (got.size() != (result.empty() ? 0 : scenario_.buckets[b].count)) {
-      return violated(text("round ", result.round, " on rank ", rank, ": bucket ", b, " has ", got.size(), " elements"));
+      return violated(
+          text("round ", result.round, " on rank ", rank, ": bucket ", b, " has ", got.size(), " elements"));
     }
     std::uint64_t wrong = 0;
     for (std::size_t j = 0; j < got.size(); ++j) wrong |= got[j] ^ element(e.sum, b, j);
@@ -183,8 +188,8 @@ void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolStat
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     const auto& s = states[rank];
     if (!done[rank]) {
-      return violated(text("I6: deadlock: rank ", rank, " waits with t ", s.ticket, ", h ", s.handed, ", c ", s.complete,
-                           ", s ", s.joined, ", act ", s.activated));
+      return violated(text("I6: deadlock: rank ", rank, " waits with t ", s.ticket, ", h ", s.handed, ", c ",
+                           s.complete, ", s ", s.joined, ", act ", s.activated));
     }
     if (s.complete != states[0].complete) {
       violated(text("I6: rank ", rank, " stops after ", s.complete, " rounds, rank 0 after ", states[0].complete));

@@ -14,12 +14,12 @@ namespace stretto {
 /// What a run went through, to know what the search has reached.
 struct Coverage {
   std::uint64_t rounds = 0;
-  std::uint64_t pipelined = 0;   ///< rounds during which some rank had s − c ≥ 2
-  std::uint64_t late = 0;        ///< rounds some rank was late for
-  std::uint64_t drained = 0;     ///< rounds with a drained rank
-  std::uint64_t full = 0;        ///< rounds with policy full
-  std::uint64_t held = 0;        ///< rounds held back by the bound on the lag
-  std::uint64_t empty = 0;       ///< rounds nobody contributed to
+  std::uint64_t pipelined = 0;  ///< rounds during which some rank had s − c ≥ 2
+  std::uint64_t late = 0;       ///< rounds some rank was late for
+  std::uint64_t drained = 0;    ///< rounds with a drained rank
+  std::uint64_t full = 0;       ///< rounds with policy full
+  std::uint64_t held = 0;       ///< rounds held back by the bound on the lag
+  std::uint64_t empty = 0;      ///< rounds nobody contributed to
   std::uint64_t scenarios = 0;
   std::uint64_t crashes = 0;
 
@@ -77,7 +77,7 @@ class Oracle {
     bool header_seen = false;
     bool pipelined = false;
     bool held = false;
-    IntegerModel model;     ///< after this round; valid once all have joined
+    IntegerModel model;  ///< after this round; valid once all have joined
   };
 
   Expected& expected(Round round);
@@ -88,10 +88,10 @@ class Oracle {
   const Round max_lag_;
   std::optional<std::string> violation_;
   std::deque<Expected> rounds_;
-  std::vector<std::uint64_t> made_;    // per rank: deposits made
-  std::vector<std::uint64_t> taken_;   // per rank: deposits that rounds have taken
-  std::vector<Round> next_handed_;     // per rank
-  Round settled_ = 0;                  // rounds whose model is known
+  std::vector<std::uint64_t> made_;   // per rank: deposits made
+  std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken
+  std::vector<Round> next_handed_;    // per rank
+  Round settled_ = 0;                 // rounds whose model is known
   IntegerModel model_;
 };
 

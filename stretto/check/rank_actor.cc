@@ -19,13 +19,21 @@ RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle
   cluster.on_wake(rank, [this] { wake(); });
 }
 
-void RankActor::joined(Round round, const Contribution* contribution) { oracle_.joined(rank_, round, contribution); }
+void RankActor::joined(Round round, const Contribution* contribution) {
+  oracle_.joined(rank_, round, contribution);
+}
 
-void RankActor::started(Round round, const Policy& policy, int come) { oracle_.started(round, policy, come); }
+void RankActor::started(Round round, const Policy& policy, int come) {
+  oracle_.started(round, policy, come);
+}
 
-Duration RankActor::short_while() { return Duration(static_cast<std::int64_t>(random_.below(300))); }
+Duration RankActor::short_while() {
+  return Duration(static_cast<std::int64_t>(random_.below(300)));
+}
 
-void RankActor::start() { next_batch(); }
+void RankActor::start() {
+  next_batch();
+}
 
 void RankActor::next_batch() {
   const auto rank = static_cast<std::size_t>(rank_);

@@ -24,19 +24,19 @@ struct Scenario {
   std::vector<BucketSpec> buckets;
   PartialOptions options;
   NetworkOptions network;
-  bool bucketwise = false;                ///< policy full: deposits are handed over bucket by bucket
-  std::vector<std::uint64_t> steps;       ///< per rank: batches it has
-  std::vector<double> slowness;           ///< per rank: multiplies its computing time
-  Duration compute{0};                    ///< mean computing time of a batch
-  double spread = 0;                      ///< computing times are uniform in mean · [1 − spread, 1 + spread]
-  double stall_probability = 0;           ///< a step takes ten to fifty times as long
-  double stop_probability = 0;            ///< engine and application of a rank stand still for a while
+  bool bucketwise = false;           ///< policy full: deposits are handed over bucket by bucket
+  std::vector<std::uint64_t> steps;  ///< per rank: batches it has
+  std::vector<double> slowness;      ///< per rank: multiplies its computing time
+  Duration compute{0};               ///< mean computing time of a batch
+  double spread = 0;                 ///< computing times are uniform in mean · [1 − spread, 1 + spread]
+  double stall_probability = 0;      ///< a step takes ten to fifty times as long
+  double stop_probability = 0;       ///< engine and application of a rank stand still for a while
   struct SlowLink {
     int src, dst;
     double factor;
   };
   std::vector<SlowLink> slow_links;
-  int crashed_rank = -1;                  ///< dies in the middle, or −1
+  int crashed_rank = -1;  ///< dies in the middle, or −1
   std::uint64_t crash_step = 0;
 
   std::string to_string() const;

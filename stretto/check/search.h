@@ -36,8 +36,8 @@ struct SearchResult {
   double seconds = 0;
   std::optional<std::string> violation;  ///< of the first seed that has one
   std::uint64_t violating_seed = 0;
-  std::string scenario;                  ///< the violating one
-  std::string shortfall;                 ///< what the search did not reach; empty if all, or not to be judged
+  std::string scenario;   ///< the violating one
+  std::string shortfall;  ///< what the search did not reach; empty if all, or not to be judged
 };
 
 /// Draws scenarios from seeds until a violation or enough rounds. Without a fixed policy or number of ranks, and from

@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-/// What a rank has deposited and no round has taken yet, and the sets of buffers it circulates in (protocol.md, rule 1).
-/// The application thread acquires and deposits, the engine takes and gives back; neither waits for the other for
+/// What a rank has deposited and no round has taken yet, and the sets of buffers it circulates in (protocol.md, rule
+/// 1). The application thread acquires and deposits, the engine takes and gives back; neither waits for the other for
 /// longer than one compare-and-swap. A set of buffers goes back to the depositing thread's free list alone, so a
 /// pointer it compares with has not been reused meanwhile.
 class Front {

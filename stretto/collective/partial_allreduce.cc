@@ -36,7 +36,9 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
   return buckets;
 }
 
-float as_seconds(Duration d) { return static_cast<float>(seconds(d)); }
+float as_seconds(Duration d) {
+  return static_cast<float>(seconds(d));
+}
 
 }  // namespace
 
@@ -45,7 +47,9 @@ PartialAllreduce::PartialAllreduce(Engine& engine, std::vector<BucketSpec> bucke
 
 PartialAllreduce::~PartialAllreduce() = default;
 
-Contribution& PartialAllreduce::acquire() { return impl_->rounds.front().acquire(); }
+Contribution& PartialAllreduce::acquire() {
+  return impl_->rounds.front().acquire();
+}
 
 void PartialAllreduce::Impl::note_facts(Contribution& contribution, const DepositInfo& info) {
   if (info.batches == 0) throw UsageError("a deposit of 0 batches: deposit only what has been computed");
@@ -234,13 +238,27 @@ std::string PartialAllreduce::who(EngineDriver& driver, Duration patience) {
   return text("round ", open, " (", rounds.open_policy(open).to_string(), ") waits for ", missing);
 }
 
-int PartialAllreduce::rank() const { return impl_->rounds.engine().rank(); }
-int PartialAllreduce::ranks() const { return impl_->rounds.engine().size(); }
-int PartialAllreduce::num_buckets() const { return static_cast<int>(impl_->rounds.buckets().size()); }
-int PartialAllreduce::num_contribution_sets() const { return impl_->rounds.front().num_sets(); }
-std::uint64_t PartialAllreduce::memory_bytes() const { return impl_->rounds.memory_bytes(); }
-const PartialOptions& PartialAllreduce::options() const { return impl_->rounds.options(); }
-void PartialAllreduce::observe(PartialObserver& observer) { impl_->rounds.observe(observer); }
+int PartialAllreduce::rank() const {
+  return impl_->rounds.engine().rank();
+}
+int PartialAllreduce::ranks() const {
+  return impl_->rounds.engine().size();
+}
+int PartialAllreduce::num_buckets() const {
+  return static_cast<int>(impl_->rounds.buckets().size());
+}
+int PartialAllreduce::num_contribution_sets() const {
+  return impl_->rounds.front().num_sets();
+}
+std::uint64_t PartialAllreduce::memory_bytes() const {
+  return impl_->rounds.memory_bytes();
+}
+const PartialOptions& PartialAllreduce::options() const {
+  return impl_->rounds.options();
+}
+void PartialAllreduce::observe(PartialObserver& observer) {
+  impl_->rounds.observe(observer);
+}
 
 ProtocolState PartialAllreduce::state() const {
   ProtocolState state = impl_->rounds.state();

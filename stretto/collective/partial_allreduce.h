@@ -36,7 +36,7 @@ struct PartialOptions {
   DepositKind deposits = DepositKind::taken;
   SumOrder order = SumOrder::fixed;
   ReduceOp op = ReduceOp::sum;
-  std::uint64_t seed = 0;        ///< of the draws of `majority`
+  std::uint64_t seed = 0;            ///< of the draws of `majority`
   std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
 };
 

@@ -172,8 +172,8 @@ void PartialRounds::control(int peer, const Envelope& envelope, std::span<const 
     case kDrain: return protocol_.peer_drained(peer);
     case kAbort:
       return fail({Errc::aborted,
-                   text("rank ", envelope.note, " stopped the job: ",
-                        std::string(reinterpret_cast<const char*>(head.data()), head.size())),
+                   text("rank ", envelope.note,
+                        " stopped the job: ", std::string(reinterpret_cast<const char*>(head.data()), head.size())),
                    static_cast<int>(envelope.note)},
                   false);
     case kWho: {
@@ -275,7 +275,8 @@ void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived
   if (x == nullptr) return;
   const Contribution::Facts& facts = x->facts;
   (facts.oldest_base == round ? header.fresh : header.stale).insert(rank);
-  const bool again = options_.deposits == DepositKind::standing && standing_.counted[static_cast<std::size_t>(x->index())];
+  const bool again =
+      options_.deposits == DepositKind::standing && standing_.counted[static_cast<std::size_t>(x->index())];
   if (again) return;  // a standing deposit counts its batches once
   if (options_.deposits == DepositKind::standing) standing_.counted[static_cast<std::size_t>(x->index())] = true;
   header.batches = facts.batches;

@@ -127,7 +127,7 @@ class PartialRounds final : public RoundOwner {
   // Written by the engine, read by the application.
   std::atomic<Round> complete_{0};
   std::vector<std::atomic<std::uint64_t>> open_policies_;  // by round mod (W + 2)
-  std::atomic<bool> held_{false};   // the engine waits for handed_ to grow
+  std::atomic<bool> held_{false};                          // the engine waits for handed_ to grow
   std::atomic<bool> stopped_{false};
   std::atomic<bool> failed_{false};
   std::atomic<int> in_flight_{0};

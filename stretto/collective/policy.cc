@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kMajorityStream = 0x6d616a6f72697479;  // of the draws of initiators
 
-// Layout of a policy word: kind + 1 (8 bits; 0 says "unknown"), adaptive (1), quorum or initiator (23), patience in µs (32).
+// Layout of a policy word: kind + 1 (8 bits; 0 says "unknown"), adaptive (1), quorum or initiator (23), patience in µs
+// (32).
 constexpr std::uint64_t kRankMask = (1u << 23) - 1;
 
 int number_in(const std::string& digits, const std::string& whole, int ranks) {

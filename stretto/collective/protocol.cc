@@ -25,11 +25,17 @@ RoundProtocol::RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule)
   if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
 }
 
-void RoundProtocol::application_arrived(Round round) { arrived_at_ = round; }
+void RoundProtocol::application_arrived(Round round) {
+  arrived_at_ = round;
+}
 
-void RoundProtocol::application_handed(Round handed) { handed_ = handed; }
+void RoundProtocol::application_handed(Round handed) {
+  handed_ = handed;
+}
 
-void RoundProtocol::application_drained() { drained_ = true; }
+void RoundProtocol::application_drained() {
+  drained_ = true;
+}
 
 bool RoundProtocol::message_of(Round round) {
   if (round < complete() || stopped_) return false;
@@ -59,7 +65,9 @@ void RoundProtocol::peer_arrived(int peer, Round round, TimePoint now) {
   note_arrival(peer, round, now);
 }
 
-void RoundProtocol::peer_drained(int peer) { drained_peers_.insert(peer); }
+void RoundProtocol::peer_drained(int peer) {
+  drained_peers_.insert(peer);
+}
 
 void RoundProtocol::round_completed(Round round, const RoundHeader& header) {
   STRETTO_CHECK(round == complete() && round < joined_, "round ", round, " completes, open is ", complete(),
@@ -80,7 +88,9 @@ bool RoundProtocol::may_join() const {
   return defect(Defect::lag_off_by_one) ? joined_ <= bound : joined_ < bound;
 }
 
-void RoundProtocol::activate_here(Round round) { activated_ = std::max(activated_, round + 1); }
+void RoundProtocol::activate_here(Round round) {
+  activated_ = std::max(activated_, round + 1);
+}
 
 std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
   act_by_ = TimePoint::never();

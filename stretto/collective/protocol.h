@@ -105,7 +105,7 @@ class RoundProtocol {
   std::deque<Arrivals> arrivals_;  // of rounds not completed here
   RankSet drained_peers_;
   bool last_header_all_drained_ = false;
-  std::vector<double> offsets_;    // of past arrivals after the first of their round, in seconds; a ring
+  std::vector<double> offsets_;  // of past arrivals after the first of their round, in seconds; a ring
   std::size_t next_offset_ = 0;
 };
 

@@ -14,8 +14,8 @@ ResultSlot::ResultSlot(std::span<const BucketSpec> specs) {
 }
 
 void ResultSlot::show(std::size_t bucket, bool present) {
-  buckets[bucket] = present ? std::span<const std::byte>(memory[bucket].data(), bytes[bucket])
-                            : std::span<const std::byte>();
+  buckets[bucket] =
+      present ? std::span<const std::byte>(memory[bucket].data(), bytes[bucket]) : std::span<const std::byte>();
 }
 
 void ResultSlot::copy_from(const ResultSlot& other) {

@@ -15,7 +15,7 @@ class Block {
  public:
   Block() = default;
   explicit Block(std::size_t capacity)
-      : data_(static_cast<std::byte*>(::operator new(capacity, std::align_val_t{64}))), capacity_(capacity) {}
+      : data_(static_cast<std::byte*>(::operator new (capacity, std::align_val_t{64}))), capacity_(capacity) {}
 
   std::byte* data() const { return data_.get(); }
   std::size_t capacity() const { return capacity_; }
@@ -23,7 +23,7 @@ class Block {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::byte, Free> data_;
   std::size_t capacity_ = 0;

@@ -32,7 +32,9 @@ EngineDriver::~EngineDriver() {
   }
 }
 
-void EngineDriver::notify() { engine_.doorbell().ring(); }
+void EngineDriver::notify() {
+  engine_.doorbell().ring();
+}
 
 void EngineDriver::run_helper() {
   Doorbell& bell = engine_.doorbell();

@@ -60,7 +60,9 @@ void Engine::open(CollectiveId id, Round round, const Schedule& schedule, std::u
   take_kept(instance);
 }
 
-bool Engine::is_open(CollectiveId id, Round round) const { return find(id, round) != nullptr; }
+bool Engine::is_open(CollectiveId id, Round round) const {
+  return find(id, round) != nullptr;
+}
 
 void Engine::bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer memory) {
   Instance& instance = get(id, round);
@@ -68,7 +70,9 @@ void Engine::bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer mem
   instance.buffers[buffer] = memory;
 }
 
-RoundBuffer Engine::buffer(CollectiveId id, Round round, BufferId buffer) const { return get(id, round).buffers[buffer]; }
+RoundBuffer Engine::buffer(CollectiveId id, Round round, BufferId buffer) const {
+  return get(id, round).buffers[buffer];
+}
 
 RoundHeader& Engine::header(CollectiveId id, Round round, BufferId buffer) {
   Instance& instance = get(id, round);
@@ -251,7 +255,7 @@ void Engine::lost(int peer, const Error& reason) {
 Instance* Engine::alive(const Ready& op) const {
   Instance* instance = instances_[op.instance].get();
   return (instance->generation & 0xffffffu) == (op.generation & 0xffffffu) && instance->prepared != nullptr ? instance
-                                                                                                           : nullptr;
+                                                                                                            : nullptr;
 }
 
 void Engine::retire_completed() {

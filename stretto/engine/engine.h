@@ -153,16 +153,16 @@ class Engine final : private MessageSink {
   BlockPool pool_;
   std::vector<std::unique_ptr<PreparedSchedule>> prepared_;
   std::vector<Collective> collectives_;
-  std::vector<Kept> unclaimed_;               // of collectives this rank has not registered yet
+  std::vector<Kept> unclaimed_;  // of collectives this rank has not registered yet
   std::vector<std::unique_ptr<Instance>> instances_;
-  std::vector<std::uint32_t> free_;           // indices of instances not in use
-  std::vector<std::uint32_t> completed_;      // instances that wait for their sends
-  std::vector<Ready> ready_;                  // first in, first out from ready_begin_
+  std::vector<std::uint32_t> free_;       // indices of instances not in use
+  std::vector<std::uint32_t> completed_;  // instances that wait for their sends
+  std::vector<Ready> ready_;              // first in, first out from ready_begin_
   std::size_t ready_begin_ = 0;
-  std::vector<Timer> timers_;                 // a heap, earliest first
-  std::vector<Arriving> arriving_;            // per peer
-  std::vector<TimePoint> last_heard_;         // per peer
-  std::vector<std::byte> head_;               // of the message being sent
+  std::vector<Timer> timers_;          // a heap, earliest first
+  std::vector<Arriving> arriving_;     // per peer
+  std::vector<TimePoint> last_heard_;  // per peer
+  std::vector<std::byte> head_;        // of the message being sent
 };
 
 }  // namespace stretto

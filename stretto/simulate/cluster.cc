@@ -117,7 +117,9 @@ SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint6
 
 SimulatedCluster::~SimulatedCluster() = default;
 
-Transport& SimulatedCluster::transport(int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+Transport& SimulatedCluster::transport(int rank) {
+  return *nodes_[static_cast<std::size_t>(rank)];
+}
 
 void SimulatedCluster::on_wake(int rank, std::function<void()> wake) {
   nodes_[static_cast<std::size_t>(rank)]->wake = std::move(wake);
@@ -146,15 +148,17 @@ SimulatedCluster::Message* SimulatedCluster::new_message() {
 
 void SimulatedCluster::post(Message* message) {
   Node& sender = *nodes_[static_cast<std::size_t>(message->src)];
-  const std::size_t link = static_cast<std::size_t>(message->src) * nodes_.size() + static_cast<std::size_t>(message->dst);
+  const std::size_t link =
+      static_cast<std::size_t>(message->src) * nodes_.size() + static_cast<std::size_t>(message->dst);
   const double factor = link_factor_.empty() ? 1.0 : link_factor_[link];
   const double bytes = static_cast<double>(sizeof(Envelope) + message->head.size() + message->envelope.body_bytes);
-  const Duration jitter(network_.jitter > Duration::zero()
-                            ? static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(network_.jitter.count()) + 1))
-                            : 0);
+  const Duration jitter(
+      network_.jitter > Duration::zero()
+          ? static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(network_.jitter.count()) + 1))
+          : 0);
   sender.busy_until = std::max(sender.busy_until, now()) + network_.overhead;
-  const Duration travel = from_seconds(
-      factor * (seconds(network_.latency + jitter) + bytes / network_.bytes_per_second));
+  const Duration travel =
+      from_seconds(factor * (seconds(network_.latency + jitter) + bytes / network_.bytes_per_second));
   TimePoint arrival = sender.busy_until + travel;
   arrival = std::max(arrival, last_arrival_[link] + Duration(1));
   last_arrival_[link] = arrival;

@@ -89,9 +89,9 @@ class SimulatedCluster {
   std::int64_t under_way_ = 0;  // events that are no rank's own doing
   std::uint64_t order_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<double> link_factor_;     // per ordered pair; empty: all 1
-  std::vector<TimePoint> last_arrival_; // per ordered pair: messages of one pair keep their order
-  std::vector<Event> queue_;            // a heap, earliest first
+  std::vector<double> link_factor_;      // per ordered pair; empty: all 1
+  std::vector<TimePoint> last_arrival_;  // per ordered pair: messages of one pair keep their order
+  std::vector<Event> queue_;             // a heap, earliest first
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
 };

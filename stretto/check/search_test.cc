@@ -1,0 +1,71 @@
+#include "stretto/check/search.h"
+
+#include <gtest/gtest.h>
+
+#include "stretto/base/defect.h"
+
+namespace stretto {
+namespace {
+
+void expect_clean(const SearchOptions& options) {
+  const SearchResult result = search(options);
+  EXPECT_FALSE(result.violation) << *result.violation << "\n" << result.scenario;
+  EXPECT_GE(result.coverage.rounds, options.rounds);
+}
+
+TEST(Search, FindsNothingInWhatIsRight) {
+  expect_clean({.first_seed = 1, .rounds = 5000});
+}
+
+TEST(Search, FindsNothingUnderAnyOnePolicy) {
+  for (Policy::Kind kind :
+       {Policy::Kind::full, Policy::Kind::solo, Policy::Kind::majority, Policy::Kind::quorum, Policy::Kind::deadline}) {
+    expect_clean({.first_seed = 77, .rounds = 500, .limits = {.policy = kind}});
+  }
+}
+
+TEST(Search, FindsNothingForAnyNumberOfRanks) {
+  for (int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33}) {
+    expect_clean({.first_seed = 1000, .rounds = 200, .limits = {.ranks = ranks}});
+  }
+}
+
+TEST(Search, IsAFunctionOfTheSeed) {
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    const Finding a = run_scenario(draw_scenario(seed, {}));
+    const Finding b = run_scenario(draw_scenario(seed, {}));
+    EXPECT_EQ(a.messages, b.messages);
+    EXPECT_EQ(a.coverage.rounds, b.coverage.rounds);
+    EXPECT_EQ(a.coverage.pipelined, b.coverage.pipelined);
+  }
+}
+
+TEST(Search, SaysWhatItHasReached) {
+  const SearchResult result = search({.first_seed = 1, .rounds = 12000});
+  EXPECT_EQ(result.shortfall, "");
+  EXPECT_GT(result.coverage.crashes, 0u);
+  EXPECT_GT(result.coverage.empty, 0u);
+}
+
+#ifdef STRETTO_DEFECTS
+class PlantedDefect : public testing::TestWithParam<std::pair<Defect, std::string>> {};
+
+TEST_P(PlantedDefect, IsFound) {
+  switch_on(GetParam().first);
+  const SearchResult result = search({.first_seed = 1, .rounds = 200000});
+  switch_on(Defect::none);
+  ASSERT_TRUE(result.violation);
+  EXPECT_LT(result.seconds, 60);
+  std::printf("%s: seed %lu, %lu rounds, %.2f s: %s\n", GetParam().second.c_str(), result.violating_seed,
+              result.coverage.rounds, result.seconds, result.violation->c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, PlantedDefect, testing::ValuesIn(defect_names()), [](const auto& defect) {
+  std::string name = defect.param.second;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+#endif
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,225 @@
+// The partial allreduce over real shared memory: threads as ranks (so that the thread sanitizer sees them all), real
+// helper threads, and integer payloads with exact sums.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "stretto/base/random.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/transport/shm.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Live {
+  int ranks = 4;
+  PartialOptions options;
+  ProgressBy progress_by = ProgressBy::thread;
+  std::uint64_t steps = 200;
+  std::uint64_t count = 300;
+  bool bucketwise = false;
+};
+
+std::int64_t value(int rank, std::uint64_t step) {
+  return static_cast<std::int64_t>(random_bits(99, static_cast<std::uint64_t>(rank), step));
+}
+
+/// What one rank saw.
+struct Seen {
+  std::uint64_t sum = 0;      // of all results, element 0
+  std::uint64_t history = 0;  // hash of all results and headers, in order
+  std::uint64_t batches = 0;
+  Round rounds = 0;
+  std::string fault;
+};
+
+void run_rank(JobMemory& memory, int rank, const Live& live, Seen& seen) {
+  ShmTransport transport(memory, rank);
+  const SteadyClock clock;
+  Engine engine(transport, clock);
+  PartialAllreduce allreduce(engine, {{DataType::int64, live.count}, {DataType::int64, 5}}, live.options);
+  EngineDriver driver(engine, {.progress_by = live.progress_by, .spin = 0ns});
+  const TimePoint deadline = driver.deadline(100s);
+  const auto apply = [&](const RoundResult& result) {
+    if (result.round < seen.rounds) seen.fault = "out of order";
+    if (live.options.delivery == Delivery::every && result.round != seen.rounds) seen.fault = "a round was skipped";
+    seen.rounds = result.round + 1;
+    seen.batches += result.header->batches;
+    if (result.empty()) return;
+    const auto a = result.as<std::uint64_t>(0);
+    const auto b = result.as<std::uint64_t>(1);
+    for (std::uint64_t x : a) {
+      if (x != a[0]) seen.fault = "torn";
+    }
+    if (b[0] != a[0]) seen.fault = "buckets of different steps in one round";
+    seen.sum += a[0];
+    seen.history = random_bits(seen.history, a[0], result.header->batches + result.header->sum_of_bases);
+  };
+  Random random(5, static_cast<std::uint64_t>(rank));
+  const std::uint64_t steps = live.steps + random.below(7);  // unequal numbers of steps
+  for (std::uint64_t step = 0; step < steps && seen.fault.empty(); ++step) {
+    const auto fill = [&](Contribution& c, int bucket) {
+      for (auto& x : c.as<std::int64_t>(bucket)) x = value(rank, step);
+    };
+    if (random.chance(0.05)) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
+    Contribution& c = allreduce.acquire();
+    if (live.bucketwise) {
+      allreduce.begin_deposit(c, {});
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        fill(c, bucket);
+        allreduce.bucket_ready(c, bucket);
+      }
+    } else {
+      fill(c, 0);
+      fill(c, 1);
+      allreduce.deposit(c, {});
+    }
+    if (const auto result = allreduce.exchange(driver, deadline, apply); !result) seen.fault = result.error().message;
+  }
+  if (const auto result = allreduce.finish(driver, deadline, apply); !result) seen.fault = result.error().message;
+  memory.leave(rank);
+}
+
+void expect_exact(const Live& live) {
+  auto memory = JobMemory::create(live.ranks).or_throw();
+  std::vector<Seen> seen(static_cast<std::size_t>(live.ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < live.ranks; ++rank) {
+    threads.emplace_back([&, rank] { run_rank(memory, rank, live, seen[static_cast<std::size_t>(rank)]); });
+  }
+  for (auto& thread : threads) thread.join();
+  std::uint64_t sum = 0;
+  std::uint64_t batches = 0;
+  for (int rank = 0; rank < live.ranks; ++rank) {
+    Random random(5, static_cast<std::uint64_t>(rank));
+    const std::uint64_t steps = live.steps + random.below(7);
+    for (std::uint64_t step = 0; step < steps; ++step) sum += static_cast<std::uint64_t>(value(rank, step));
+    batches += steps;
+  }
+  for (int rank = 0; rank < live.ranks; ++rank) {
+    const Seen& mine = seen[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(mine.fault, "") << "rank " << rank;
+    EXPECT_EQ(mine.rounds, seen[0].rounds) << "all stop after the same round";
+    if (live.options.delivery == Delivery::latest) continue;
+    EXPECT_EQ(mine.batches, batches) << "rank " << rank;
+    EXPECT_EQ(mine.sum, sum) << "rank " << rank;
+    EXPECT_EQ(mine.history, seen[0].history) << "rank " << rank;
+  }
+}
+
+TEST(PartialAllreduceLive, Solo) {
+  expect_exact({.ranks = 5, .options = {.policy = Policy::solo()}});
+}
+
+TEST(PartialAllreduceLive, SoloWithTheSmallestLag) {
+  expect_exact({.ranks = 3, .options = {.policy = Policy::solo(), .max_lag = 1}});
+}
+
+TEST(PartialAllreduceLive, Quorum) {
+  expect_exact({.ranks = 6, .options = {.policy = Policy::at_least(3)}});
+}
+
+TEST(PartialAllreduceLive, QuorumWithFullRoundsInBetween) {
+  expect_exact({.ranks = 4, .options = {.policy = Policy::at_least(2), .full_every = 32}});
+}
+
+TEST(PartialAllreduceLive, Majority) {
+  expect_exact({.ranks = 4, .options = {.policy = Policy::majority(), .seed = 3}});
+}
+
+TEST(PartialAllreduceLive, Deadline) {
+  expect_exact({.ranks = 4, .options = {.policy = Policy::deadline(2, 200us)}});
+  expect_exact({.ranks = 3, .options = {.policy = Policy::adaptive_deadline(1)}});
+}
+
+TEST(PartialAllreduceLive, Full) {
+  expect_exact({.ranks = 3, .options = {.policy = Policy::full()}});
+}
+
+TEST(PartialAllreduceLive, FullBucketByBucket) {
+  expect_exact({.ranks = 3, .options = {.policy = Policy::full()}, .bucketwise = true});
+}
+
+TEST(PartialAllreduceLive, LargeBucketsInOrderOfArrival) {
+  expect_exact(
+      {.ranks = 3, .options = {.policy = Policy::solo(), .order = SumOrder::arrival}, .steps = 20, .count = 100'000});
+}
+
+TEST(PartialAllreduceLive, LatestKeepsOnlyTheNewest) {
+  expect_exact({.ranks = 4, .options = {.policy = Policy::solo(), .full_every = 100, .delivery = Delivery::latest}});
+}
+
+TEST(PartialAllreduceLive, ProgressByTheApplicationAlone) {
+  expect_exact(
+      {.ranks = 3, .options = {.policy = Policy::at_least(2)}, .progress_by = ProgressBy::application, .steps = 100});
+}
+
+TEST(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
+  auto memory = JobMemory::create(2).or_throw();
+  std::atomic<bool> timed_out{false};
+  const auto rank_main = [&](int rank) {
+    ShmTransport transport(memory, rank);
+    const SteadyClock clock;
+    Engine engine(transport, clock);
+    PartialAllreduce allreduce(engine, {{DataType::int64, 1}});
+    EngineDriver driver(engine);
+    const auto ignore = [](const RoundResult&) {};
+    Contribution& c = allreduce.acquire();
+    c.as<std::int64_t>(0)[0] = rank + 1;
+    if (rank == 1) {
+      while (!timed_out) std::this_thread::yield();
+    }
+    allreduce.deposit(c, {});
+    if (rank == 0) {
+      const auto early = allreduce.exchange(driver, driver.deadline(20ms), ignore);
+      ASSERT_FALSE(early);
+      EXPECT_EQ(early.error().code, Errc::timeout);
+      EXPECT_EQ(early.error().message, "round 0 (full) waits for rank 1 (computing)");
+      timed_out = true;
+    }
+    std::int64_t sum = 0;
+    const auto result =
+        allreduce.exchange(driver, driver.deadline(60s), [&](const RoundResult& r) { sum = r.as<std::int64_t>(0)[0]; });
+    ASSERT_TRUE(result);
+    EXPECT_EQ(sum, 3);
+    EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), ignore));
+  };
+  std::thread other(rank_main, 1);
+  rank_main(0);
+  other.join();
+}
+
+TEST(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
+  constexpr int kRanks = 4;
+  auto memory = JobMemory::create(kRanks).or_throw();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ShmTransport transport(memory, rank);
+      const SteadyClock clock;
+      Engine engine(transport, clock);
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}});
+      EngineDriver driver(engine);
+      const auto ignore = [](const RoundResult&) {};
+      if (rank == 2) {
+        allreduce.abort(driver, "gradient of layer3.weight is NaN in step 17");
+      } else {
+        allreduce.deposit(allreduce.acquire(), {});
+      }
+      const auto result = allreduce.exchange(driver, driver.deadline(60s), ignore);
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().code, Errc::aborted);
+      EXPECT_EQ(result.error().rank, 2);
+      EXPECT_NE(result.error().message.find("gradient of layer3.weight is NaN in step 17"), std::string::npos);
+      EXPECT_FALSE(allreduce.finish(driver, driver.deadline(60s), ignore)) << "later calls fail, too";
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,129 @@
+#include "stretto/simulate/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Takes messages down as (peer, round).
+class Inbox final : public MessageSink {
+ public:
+  std::byte* begin(int peer, const Envelope& envelope, std::span<const std::byte>) override {
+    messages.emplace_back(peer, envelope.round);
+    body.resize(envelope.body_bytes);
+    return body.data();
+  }
+  void end(int) override {}
+  void sent(SendToken token) override { completed.push_back(token); }
+  void lost(int peer, const Error&) override { losses.push_back(peer); }
+
+  std::vector<std::pair<int, Round>> messages;
+  std::vector<std::byte> body;
+  std::vector<SendToken> completed;
+  std::vector<int> losses;
+};
+
+struct Harness {
+  Harness(int ranks, NetworkOptions network, std::uint64_t seed = 1) : cluster(ranks, network, seed), inboxes(ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      cluster.on_wake(rank, [this, rank] { cluster.transport(rank).poll(inboxes[static_cast<std::size_t>(rank)]); });
+    }
+  }
+  void send(int src, int dst, Round round, std::span<const std::byte> body = {}, SendToken token = kNoToken) {
+    cluster.transport(src).send(dst, {.round = round}, {}, body, token);
+  }
+  void run() {
+    while (cluster.run_next()) {
+    }
+  }
+  SimulatedCluster cluster;
+  std::vector<Inbox> inboxes;
+};
+
+TEST(SimulatedCluster, KeepsTheOrderOfAPairAndLetsPairsOvertake) {
+  Harness h(3, {.jitter = 100us}, 3);
+  for (Round i = 0; i < 100; ++i) {
+    h.send(0, 2, i);
+    h.send(1, 2, i);
+  }
+  h.run();
+  std::map<int, Round> next;
+  bool overtaken = false;
+  for (const auto& [peer, round] : h.inboxes[2].messages) {
+    EXPECT_EQ(round, next[peer]++);
+    overtaken |= next[0] + 1 < next[1] || next[1] + 1 < next[0];
+  }
+  EXPECT_EQ(next[0], 100u);
+  EXPECT_TRUE(overtaken);
+}
+
+TEST(SimulatedCluster, TakesTheTimeThatLogGpSays) {
+  Harness h(2, {.latency = 10us, .overhead = 1us, .bytes_per_second = 1e9});
+  std::vector<std::byte> body(1'000'000);
+  h.send(0, 1, 0, body, 7);
+  h.run();
+  const auto expected = 1us + 10us + 1ms;
+  EXPECT_NEAR(seconds(h.cluster.now().since_start), seconds(expected), 1e-6);
+  EXPECT_EQ(h.inboxes[0].completed, std::vector<SendToken>{7});
+}
+
+TEST(SimulatedCluster, ReadsTheBodyWhenItIsDelivered) {
+  Harness h(2, {});
+  std::vector<std::byte> body(1, std::byte{1});
+  h.send(0, 1, 0, body, 0);
+  body[0] = std::byte{2};
+  h.run();
+  EXPECT_EQ(h.inboxes[1].body[0], std::byte{2}) << "whoever writes before sent() is found out";
+}
+
+TEST(SimulatedCluster, SlowsALinkInOneDirection) {
+  Harness h(2, {.latency = 10us, .overhead = 0ns});
+  h.cluster.slow_link(0, 1, 100);
+  h.send(1, 0, 0);
+  h.run();
+  const TimePoint back = h.cluster.now();
+  EXPECT_LT(back.since_start, 20us);
+  h.send(0, 1, 0);
+  h.run();
+  EXPECT_GT(h.cluster.now() - back, 1ms);
+}
+
+TEST(SimulatedCluster, AStoppedRankHearsEverythingLater) {
+  Harness h(2, {.latency = 1us});
+  h.cluster.stop(1, TimePoint{5ms});
+  for (Round i = 0; i < 10; ++i) h.send(0, 1, i);
+  h.run();
+  EXPECT_GE(h.cluster.now().since_start, 5ms);
+  ASSERT_EQ(h.inboxes[1].messages.size(), 10u);
+  for (Round i = 0; i < 10; ++i) EXPECT_EQ(h.inboxes[1].messages[i].second, i);
+}
+
+TEST(SimulatedCluster, ACrashLosesWhatIsInFlightAndIsNoticed) {
+  Harness h(3, {.latency = 10us});
+  h.send(1, 0, 0);
+  h.send(0, 1, 0, {}, 5);
+  h.cluster.after(1us, 0, [&] { h.cluster.crash(1, 50us); });
+  h.run();
+  EXPECT_TRUE(h.inboxes[0].messages.empty());
+  EXPECT_EQ(h.inboxes[0].losses, std::vector<int>{1});
+  EXPECT_EQ(h.inboxes[2].losses, std::vector<int>{1});
+  EXPECT_EQ(h.inboxes[0].completed, std::vector<SendToken>{5});
+}
+
+TEST(SimulatedCluster, IsAFunctionOfItsSeed) {
+  const auto run = [](std::uint64_t seed) {
+    Harness h(4, {.jitter = 50us}, seed);
+    for (Round i = 0; i < 50; ++i) h.send(static_cast<int>(i % 3), 3, i);
+    h.run();
+    return h.inboxes[3].messages;
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,215 @@
+// The engine, judged over the simulated transport: counting, consumability, early messages, timers, many at once.
+
+#include "stretto/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+
+#include "stretto/schedule/builder.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Opens rounds when told to, binds one int64 buffer "x" per round, and takes everything down.
+class Owner final : public RoundOwner {
+ public:
+  Owner(Engine& engine, Schedule schedule) : engine_(engine), schedule_(std::move(schedule)) { id = engine.add(*this); }
+
+  void open(Round round) {
+    while (values.size() <= round) values.push_back(0);
+    engine_.open(id, round, schedule_, 0);
+    if (!schedule_.buffers().empty()) {
+      engine_.bind(id, round, 0, {reinterpret_cast<std::byte*>(&values[round]), true});
+    }
+  }
+  const Schedule& schedule() const { return schedule_; }
+
+  bool admit(Round, const Envelope&) override { return true; }
+  bool call(Round, OpId op, std::uint32_t hook) override {
+    calls.push_back(hook);
+    last_call = op;
+    called_at = engine_.clock().now();
+    return !hold_calls;
+  }
+  void completed(Round round) override { completions.push_back(round); }
+  void retired(Round round) override { retirements.push_back(round); }
+  void control(int peer, const Envelope& envelope, std::span<const std::byte>) override {
+    controls.emplace_back(peer, envelope.note);
+  }
+  void lost(int, const Error&) override {}
+  void poll(TimePoint) override {}
+
+  CollectiveId id = 0;
+  std::deque<std::int64_t> values;  // by round; never moves
+  std::vector<std::uint32_t> calls;
+  std::vector<Round> completions, retirements;
+  std::vector<std::pair<int, std::uint64_t>> controls;
+  OpId last_call = 0;
+  TimePoint called_at;
+  bool hold_calls = false;
+
+ private:
+  Engine& engine_;
+  Schedule schedule_;
+};
+
+struct Ranks {
+  explicit Ranks(int count, NetworkOptions network = {.jitter = 20us}, std::uint64_t seed = 1)
+      : cluster(count, network, seed) {
+    for (int rank = 0; rank < count; ++rank) {
+      engines.push_back(std::make_unique<Engine>(cluster.transport(rank), cluster.clock()));
+      cluster.on_wake(rank, [this, rank] { step(rank); });
+    }
+  }
+  void step(int rank) {
+    Engine& engine = *engines[static_cast<std::size_t>(rank)];
+    while (engine.step()) {
+    }
+    if (engine.step_by() != TimePoint::never()) cluster.at(engine.step_by(), rank, [this, rank] { step(rank); });
+  }
+  void run() {
+    for (int rank = 0; rank < cluster.size(); ++rank) step(rank);
+    while (cluster.run_next()) {
+    }
+  }
+  SimulatedCluster cluster;
+  std::vector<std::unique_ptr<Engine>> engines;
+};
+
+/// Both ranks send theirs and add the other's.
+Schedule pair_sum(int rank) {
+  ScheduleBuilder b("pair", rank, 2);
+  const auto x = b.buffer("x", DataType::int64, 1);
+  const auto theirs = b.scratch("theirs", DataType::int64, 1);
+  const auto sent = b.send(1 - rank, 0, b.whole(x), {});
+  const auto came = b.recv(1 - rank, 0, b.whole(theirs), {});
+  return b.build(b.reduce(b.whole(x), b.whole(theirs), ReduceOp::sum, {sent, came}));
+}
+
+TEST(Engine, RunsManyRoundsAndCollectivesAtOnceAndKeepsEarlyMessages) {
+  Ranks ranks(2);
+  std::vector<std::unique_ptr<Owner>> owners;
+  for (int i = 0; i < 4; ++i) owners.push_back(std::make_unique<Owner>(*ranks.engines[i % 2], pair_sum(i % 2)));
+  // Rank 1 opens its rounds only when everything of rank 0 has come.
+  for (Round round = 0; round < 20; ++round) {
+    for (int i : {0, 2}) {
+      owners[i]->open(round);
+      owners[i]->values[round] = 100 + static_cast<std::int64_t>(round);
+    }
+  }
+  ranks.run();
+  EXPECT_TRUE(owners[0]->completions.empty());
+  for (Round round = 20; round-- > 0;) {
+    for (int i : {1, 3}) {
+      owners[i]->open(round);
+      owners[i]->values[round] = i;
+    }
+  }
+  ranks.run();
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(owners[i]->completions.size(), 20u);
+    ASSERT_EQ(owners[i]->retirements.size(), 20u);
+    for (Round round = 0; round < 20; ++round) {
+      EXPECT_EQ(owners[i]->values[round], 100 + static_cast<std::int64_t>(round) + (i < 2 ? 1 : 3));
+    }
+  }
+}
+
+TEST(Engine, KeepsMessagesOfCollectivesThatAreRegisteredLater) {
+  Ranks ranks(2);
+  Owner first(*ranks.engines[0], pair_sum(0));
+  first.open(0);
+  first.values[0] = 1;
+  ranks.engines[0]->send_control(first.id, 1, kControlChannel + 3, 0, 77, {});
+  ranks.run();
+  Owner second(*ranks.engines[1], pair_sum(1));
+  second.open(0);
+  second.values[0] = 2;
+  ranks.run();
+  EXPECT_EQ(first.values[0], 3);
+  EXPECT_EQ(second.values[0], 3);
+  EXPECT_EQ(second.controls, (std::vector<std::pair<int, std::uint64_t>>{{0, 77}}));
+}
+
+TEST(Engine, NeedCountsPredecessorsAndAnOperationFiresOnce) {
+  for (int need = 1; need <= 3; ++need) {
+    Ranks ranks(1);
+    ScheduleBuilder b("need", 0, 1);
+    const auto d1 = b.delay(1ms, {});
+    const auto d2 = b.delay(2ms, {});
+    const auto d3 = b.delay(3ms, {});
+    const auto call = b.call(9, {d1, d2, d3});
+    b.need(call, Need::count(need));
+    const auto all = b.nop({d1, d2, d3});
+    Owner owner(*ranks.engines[0], b.build(all));
+    owner.open(0);
+    ranks.run();
+    EXPECT_EQ(owner.calls.size(), 1u);
+    EXPECT_EQ(owner.called_at.since_start, need * 1ms);
+    EXPECT_EQ(owner.completions.size(), 1u);
+  }
+}
+
+TEST(Engine, AnExternalOperationWaitsForItsTriggerWhichCountsOnce) {
+  Ranks ranks(1);
+  ScheduleBuilder b("external", 0, 1);
+  const auto start = b.nop({});
+  b.external(start);
+  const auto call = b.call(1, {start});
+  Owner owner(*ranks.engines[0], b.build(call));
+  owner.open(0);
+  ranks.run();
+  EXPECT_TRUE(owner.calls.empty());
+  ranks.engines[0]->trigger(owner.id, 0, start);
+  ranks.engines[0]->trigger(owner.id, 0, start);
+  ranks.run();
+  EXPECT_EQ(owner.calls.size(), 1u);
+  EXPECT_EQ(owner.completions.size(), 1u);
+}
+
+TEST(Engine, ACallMayCompleteLater) {
+  Ranks ranks(1);
+  ScheduleBuilder b("later", 0, 1);
+  const auto call = b.call(1, {});
+  Owner owner(*ranks.engines[0], b.build(b.nop({call})));
+  owner.hold_calls = true;
+  owner.open(0);
+  ranks.run();
+  EXPECT_TRUE(owner.completions.empty());
+  ranks.engines[0]->finish(owner.id, 0, owner.last_call);
+  ranks.run();
+  EXPECT_EQ(owner.completions.size(), 1u);
+}
+
+TEST(Engine, EmptyBuffersTravelAsHeadersAlone) {
+  Ranks ranks(2);
+  Owner left(*ranks.engines[0], pair_sum(0));
+  Owner right(*ranks.engines[1], pair_sum(1));
+  left.open(0);
+  right.open(0);
+  left.values[0] = 42;
+  ranks.engines[1]->bind(right.id, 0, 0, {reinterpret_cast<std::byte*>(&right.values[0]), false});
+  ranks.run();
+  EXPECT_EQ(left.values[0], 42) << "an empty source changes nothing";
+  EXPECT_EQ(right.values[0], 42) << "an empty destination takes what comes";
+}
+
+TEST(Engine, RunsPayloadsWithoutBytes) {
+  Ranks ranks(2, {.payload = false});
+  Owner left(*ranks.engines[0], pair_sum(0));
+  Owner right(*ranks.engines[1], pair_sum(1));
+  for (Owner* owner : {&left, &right}) owner->open(0);
+  ranks.engines[0]->bind(left.id, 0, 0, {nullptr, true});
+  ranks.engines[1]->bind(right.id, 0, 0, {nullptr, true});
+  ranks.run();
+  EXPECT_EQ(left.completions.size(), 1u);
+  EXPECT_EQ(right.completions.size(), 1u);
+}
+
+}  // namespace
+}  // namespace stretto
