@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -128,7 +129,10 @@ OpId Appender::append_tree() {
     return got == kNoOp ? after_ : got;
   }
   Held mine = contribution();
-  if (folding.in_pair) mine = take(rank_ + 1, scratch_for(rank_ + 1, all), all, mine);
+  if (folding.in_pair) {
+    const Held both = take(rank_ + 1, scratch_for(rank_ + 1, all), all, mine);
+    if (!defect(Defect::skip_folded_rank)) mine = both;
+  }
 
   const bool halving = spec_.algorithm == AllreduceAlgorithm::halving_doubling;
   std::vector<Range> ranges{all};  // what this position is left with after each distance
@@ -187,17 +191,14 @@ OpId Appender::append_direct() {
   }
 
   std::vector<OpId> here;
-  Held into = result();
   if (moves(own, spec_.headers)) {
     sum.ready = b_.nop(summed);
     here.push_back(copy({spec_.result, own.begin, own.count()}, sum.slice(own), {sum.ready, after_}));
-    // A range of no elements says nothing of the others': its copy, for the header, comes before them.
-    if (own.count() == 0) into.ready = here.front();
   }
   for (int step = 1; step < ranks_; ++step) {
     send((rank_ + step) % ranks_, 1, sum, own, false);
     const int from = (rank_ + ranks_ - step) % ranks_;
-    const OpId got = recv(from, 1, into, range_of(from), false);
+    const OpId got = recv(from, 1, result(), range_of(from), false);
     if (got != kNoOp) here.push_back(got);
   }
   return here.empty() ? after_ : after_all(here);

@@ -170,7 +170,7 @@ void Engine::fire_copy(Instance& instance, const Op& op) {
   }
   RoundBuffer& dst = instance.buffers[op.dst.buffer];
   const RoundBuffer& src = instance.buffers[op.src.buffer];
-  dst.present = src.present;
+  if (op.dst.count > 0) dst.present = src.present;
   if (!src.present) return;
   provide(instance, op.dst.buffer);
   const std::byte* from = instance.address(op.src);

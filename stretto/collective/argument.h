@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <span>
+
+#include "stretto/engine/engine.h"
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// Memory passed to a collective for one round, with the type of its elements. Does not own it.
+class Argument {
+ public:
+  /// Read and not written.
+  template <std::ranges::contiguous_range R>
+  static Argument in(const R& range) {
+    using T = std::ranges::range_value_t<R>;
+    return {kDataTypeOf<T>, std::ranges::size(range), const_cast<T*>(std::ranges::data(range)), true};
+  }
+  /// Written; what it holds before means nothing.
+  template <std::ranges::contiguous_range R>
+  static Argument out(R&& range) {
+    using T = std::ranges::range_value_t<R>;
+    return {kDataTypeOf<T>, std::ranges::size(range), std::ranges::data(range), false};
+  }
+  /// Read and written.
+  template <std::ranges::contiguous_range R>
+  static Argument in_out(R&& range) {
+    using T = std::ranges::range_value_t<R>;
+    return {kDataTypeOf<T>, std::ranges::size(range), std::ranges::data(range), true};
+  }
+
+  DataType type() const { return type_; }
+  std::uint64_t count() const { return count_; }
+  RoundBuffer memory() const { return memory_; }
+  friend bool operator==(const Argument& a, const Argument& b) {
+    return a.type_ == b.type_ && a.count_ == b.count_ && a.memory_.data == b.memory_.data &&
+           a.memory_.present == b.memory_.present;
+  }
+
+ private:
+  Argument(DataType type, std::uint64_t count, void* data, bool present)
+      : type_(type), count_(count), memory_{data != nullptr ? static_cast<std::byte*>(data) : &no_bytes_, present} {}
+
+  // An address for ranges of no elements: a round's buffer without one has no payload.
+  static inline std::byte no_bytes_{};
+
+  DataType type_;
+  std::uint64_t count_;
+  RoundBuffer memory_;
+};
+
+}  // namespace stretto
