@@ -1,0 +1,168 @@
+#include "stretto/observe/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+constexpr std::size_t kMaxBins = 1024;
+constexpr std::size_t kMaxWaiting = 64;  // rounds whose waits are not complete
+
+}  // namespace
+
+Ledger::Ledger(int ranks) : accounts_(static_cast<std::size_t>(ranks)), last_arrival_(static_cast<std::size_t>(ranks)) {
+  if (ranks < 1) throw UsageError(text("ledger of ", ranks, " ranks: expected at least 1"));
+}
+
+void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& header, double seconds) {
+  STRETTO_CHECK(header.ranks() == ranks(), "header of ", header.ranks(), " ranks in a ledger of ", ranks());
+  ++rounds_;
+  ++rounds_of_policy_[policy];
+  empty_rounds_ += header.empty() ? 1 : 0;
+  batches_ += header.batches;
+  samples_ += header.samples;
+  seconds_ = seconds;
+  book_staleness(round, header);
+
+  for (const RankTimes& times : header.times) {
+    RankAccount& account = accounts_[times.rank];
+    account.computed += times.computed;
+    account.waited += times.waited;
+    account.late += times.late;
+    book_wait(static_cast<int>(times.rank), times.waited);
+  }
+  while (!waiting_.empty() && (waiting_.front().unknown == 0 || waiting_.size() >= kMaxWaiting)) {
+    blame(waiting_.front());
+    waiting_.pop_front();
+  }
+
+  Waiting waiting{.round = round, .arrived = header.arrived, .drained = header.drained};
+  waiting.waits.assign(accounts_.size(), -1);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    RankAccount& account = accounts_[static_cast<std::size_t>(rank)];
+    const bool fresh = header.fresh.contains(rank), stale = header.stale.contains(rank);
+    account.fresh += fresh ? 1 : 0;
+    account.stale += stale ? 1 : 0;
+    account.null += !fresh && !stale && !header.drained.contains(rank) ? 1 : 0;
+    if (!header.arrived.contains(rank)) continue;
+    ++account.arrived;
+    ++waiting.unknown;
+    last_arrival_[static_cast<std::size_t>(rank)] = round + 1;
+  }
+  if (waiting.unknown > 0) waiting_.push_back(std::move(waiting));
+}
+
+/// What a rank reports with a contribution is its wait at the round it arrived at last.
+void Ledger::book_wait(int rank, double seconds) {
+  const auto index = static_cast<std::size_t>(rank);
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Waiting& waiting) { return waiting.round + 1 == last_arrival_[index]; });
+  if (found == waiting_.end() || found->waits[index] >= 0) return;
+  found->waits[index] = seconds;
+  --found->unknown;
+}
+
+/// All waits at a round end together, so they tell the order of arrival: between two arrivals those that were there
+/// waited, and those that came later, or not at all, were waited for.
+void Ledger::blame(const Waiting& waiting) {
+  std::vector<std::pair<double, int>> arrivals;  // longest wait first
+  std::vector<int> absent;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const double wait = waiting.waits[static_cast<std::size_t>(rank)];
+    if (wait >= 0) arrivals.emplace_back(wait, rank);
+    if (!waiting.arrived.contains(rank) && !waiting.drained.contains(rank)) absent.push_back(rank);
+  }
+  std::sort(arrivals.rbegin(), arrivals.rend());
+  for (std::size_t there = 1; there <= arrivals.size(); ++there) {
+    const double until = there < arrivals.size() ? arrivals[there].first : 0;
+    const auto missing = arrivals.size() - there + absent.size();
+    if (missing == 0) break;  // all were there: the time of the operation itself
+    const double share =
+        static_cast<double>(there) * (arrivals[there - 1].first - until) / static_cast<double>(missing);
+    for (std::size_t i = there; i < arrivals.size(); ++i)
+      accounts_[static_cast<std::size_t>(arrivals[i].second)].lost += share;
+    for (const int rank : absent) accounts_[static_cast<std::size_t>(rank)].lost += share;
+  }
+}
+
+void Ledger::close() {
+  for (const Waiting& waiting : waiting_) blame(waiting);
+  waiting_.clear();
+}
+
+void Ledger::book_staleness(std::uint64_t round, const RoundHeader& header) {
+  if (header.empty()) return;
+  const std::uint64_t sum = header.total_staleness(round);
+  const std::uint64_t largest = header.max_staleness(round);
+  staleness_sum_ += sum;
+  staleness_max_ = std::max(staleness_max_, largest);
+  const auto count = [this](std::uint64_t staleness, std::uint64_t batches) {
+    const auto bin = static_cast<std::size_t>(std::min<std::uint64_t>(staleness, kMaxBins - 1));
+    if (histogram_.size() <= bin) histogram_.resize(bin + 1);
+    histogram_[bin] += batches;
+  };
+  const std::uint64_t fresh = std::min(static_cast<std::uint64_t>(header.fresh.count()), header.batches);
+  count(0, largest == 0 ? header.batches : fresh);
+  if (largest == 0 || fresh == header.batches) return;
+  count(largest, 1);
+  const std::uint64_t others = header.batches - fresh - 1;
+  if (others == 0) return;
+  const std::uint64_t rest = sum - largest;
+  count(rest / others, others - rest % others);
+  count(rest / others + 1, rest % others);
+}
+
+void Ledger::set_deposits(std::uint64_t made, std::uint64_t pending) {
+  deposits_made_ = made;
+  deposits_pending_ = pending;
+  deposits_known_ = true;
+}
+
+std::int64_t Ledger::lost_deposits() const {
+  return deposits_known_ ? static_cast<std::int64_t>(deposits_made_ - deposits_pending_ - batches_) : 0;
+}
+
+RankAccount Ledger::total() const {
+  RankAccount sum;
+  for (const RankAccount& account : accounts_) {
+    sum.arrived += account.arrived;
+    sum.fresh += account.fresh;
+    sum.stale += account.stale;
+    sum.null += account.null;
+    sum.computed += account.computed;
+    sum.waited += account.waited;
+    sum.late += account.late;
+    sum.lost += account.lost;
+  }
+  return sum;
+}
+
+std::vector<double> Ledger::lost_seconds() const {
+  std::vector<double> lost;
+  for (const RankAccount& account : accounts_) lost.push_back(account.lost);
+  return lost;
+}
+
+double Ledger::staleness_mean() const {
+  return batches_ == 0 ? 0 : static_cast<double>(staleness_sum_) / static_cast<double>(batches_);
+}
+
+std::uint64_t Ledger::staleness_quantile(double share) const {
+  const double wanted = share * static_cast<double>(batches_);
+  std::uint64_t seen = 0;
+  for (std::size_t staleness = 0; staleness < histogram_.size(); ++staleness) {
+    seen += histogram_[staleness];
+    if (static_cast<double>(seen) >= wanted) return staleness;
+  }
+  return 0;
+}
+
+std::map<std::string, std::uint64_t> Ledger::rounds_by_policy(const PolicyName& name) const {
+  std::map<std::string, std::uint64_t> rounds;
+  for (const auto& [word, count] : rounds_of_policy_) rounds[name ? name(word) : text(word)] += count;
+  return rounds;
+}
+
+}  // namespace stretto

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stretto/observe/round_header.h"
+
+namespace stretto {
+
+/// What the ledger knows about one rank, or about all together. A rank that has drained is in none of the counts of
+/// contributions unless it still brought something.
+struct RankAccount {
+  std::uint64_t arrived = 0;  ///< rounds at which it waited in time
+  std::uint64_t fresh = 0;    ///< contributions computed on the newest weights
+  std::uint64_t stale = 0;    ///< contributions with a batch computed on older ones
+  std::uint64_t null = 0;     ///< rounds it brought nothing to
+  double computed = 0;        ///< seconds, by its own clock, as are the next two
+  double waited = 0;
+  double late = 0;  ///< after rounds had been joined without it
+  double lost = 0;  ///< seconds the other ranks waited because of it
+};
+
+/// Who was late, what that cost, and what became of all contributions: the headers of a run, added up.
+/// Every rank can keep one and all are equal. One thread.
+///
+/// Time lost: while ranks wait at a round, those that have not come share the blame for the others' waiting equally.
+/// A rank's wait at a round is known from the header of its next contribution, so it is booked then.
+class Ledger {
+ public:
+  explicit Ledger(int ranks);
+
+  /// Books the header of round `round`, `seconds` after the start. `policy` is the word in which the round's policy
+  /// travels. Requires: rounds come in order, of a job of as many ranks.
+  void add(std::uint64_t round, std::uint64_t policy, const RoundHeader& header, double seconds);
+
+  /// Books what is known of the waits at the last rounds. Call when no more rounds come.
+  void close();
+
+  /// What all ranks say they deposited in all, in batches, and what no round had taken at the end.
+  void set_deposits(std::uint64_t made, std::uint64_t pending);
+
+  int ranks() const { return static_cast<int>(accounts_.size()); }
+  std::uint64_t rounds() const { return rounds_; }
+  std::uint64_t empty_rounds() const { return empty_rounds_; }
+  std::uint64_t batches() const { return batches_; }
+  std::uint64_t samples() const { return samples_; }
+  double seconds() const { return seconds_; }
+  const RankAccount& of(int rank) const { return accounts_[static_cast<std::size_t>(rank)]; }
+  RankAccount total() const;
+  std::vector<double> lost_seconds() const;
+
+  /// Per batch. Mean and largest are exact; of batches that are neither fresh nor the oldest of their round the headers
+  /// tell the sum alone, which the histogram spreads evenly.
+  double staleness_mean() const;
+  std::uint64_t staleness_max() const { return staleness_max_; }
+  /// Smallest staleness that at least this share of the batches does not exceed.
+  std::uint64_t staleness_quantile(double share) const;
+  /// Entry s: batches of staleness s; the last entry also those above.
+  const std::vector<std::uint64_t>& staleness_histogram() const { return histogram_; }
+
+  /// Deposits that are neither applied nor pending: 0, or a defect (negative: something was applied twice).
+  std::int64_t lost_deposits() const;
+
+  /// Names policy words in what is printed.
+  using PolicyName = std::function<std::string(std::uint64_t)>;
+  /// A table for people, several lines.
+  std::string to_text(const PolicyName& name = {}) const;
+  /// One JSON object.
+  std::string to_json(const PolicyName& name = {}) const;
+
+ private:
+  /// A round at which ranks waited, until all of them have said for how long.
+  struct Waiting {
+    std::uint64_t round = 0;
+    RankSet arrived, drained;
+    std::vector<double> waits;  // per rank; negative: not known yet
+    int unknown = 0;
+  };
+
+  void book_staleness(std::uint64_t round, const RoundHeader& header);
+  void book_wait(int rank, double seconds);
+  void blame(const Waiting& waiting);
+  std::map<std::string, std::uint64_t> rounds_by_policy(const PolicyName& name) const;
+
+  std::vector<RankAccount> accounts_;
+  std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0
+  std::deque<Waiting> waiting_;
+  std::map<std::uint64_t, std::uint64_t> rounds_of_policy_;
+  std::vector<std::uint64_t> histogram_;
+  std::uint64_t rounds_ = 0, empty_rounds_ = 0, batches_ = 0, samples_ = 0;
+  std::uint64_t staleness_sum_ = 0, staleness_max_ = 0;
+  std::uint64_t deposits_made_ = 0, deposits_pending_ = 0;
+  bool deposits_known_ = false;
+  double seconds_ = 0;
+};
+
+}  // namespace stretto

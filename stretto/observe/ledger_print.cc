@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "stretto/observe/ledger.h"
+
+namespace stretto {
+namespace {
+
+/// "12.3 s", right-aligned.
+std::string time_cell(double seconds) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(seconds < 10 ? 3 : 1) << std::setw(9) << seconds << " s";
+  return out.str();
+}
+
+std::string row(const std::string& name, const RankAccount& account) {
+  std::ostringstream out;
+  out << std::setw(6) << name << std::setw(9) << account.arrived << std::setw(9) << account.fresh << std::setw(9)
+      << account.stale << std::setw(9) << account.null << time_cell(account.computed) << time_cell(account.waited)
+      << time_cell(account.late) << time_cell(account.lost) << '\n';
+  return out.str();
+}
+
+nlohmann::json to_json(const RankAccount& account) {
+  return {{"arrived", account.arrived},
+          {"fresh", account.fresh},
+          {"stale", account.stale},
+          {"null", account.null},
+          {"computed_seconds", account.computed},
+          {"waited_seconds", account.waited},
+          {"late_seconds", account.late},
+          {"lost_seconds", account.lost}};
+}
+
+}  // namespace
+
+std::string Ledger::to_text(const PolicyName& name) const {
+  std::ostringstream out;
+  out << std::setw(6) << "rank" << std::setw(9) << "arrived" << std::setw(9) << "fresh" << std::setw(9) << "stale"
+      << std::setw(9) << "null" << std::setw(11) << "computed" << std::setw(11) << "waited" << std::setw(11) << "late"
+      << std::setw(11) << "cost all" << '\n';
+  for (int rank = 0; rank < ranks(); ++rank) out << row(std::to_string(rank), of(rank));
+  const RankAccount sum = total();
+  if (ranks() > 1) out << row("all", sum);
+
+  out << rounds_ << " rounds";
+  if (empty_rounds_ > 0) out << " (" << empty_rounds_ << " empty)";
+  if (name) {
+    const char* separator = ": ";
+    for (const auto& [policy, count] : rounds_by_policy(name)) {
+      out << separator << count << ' ' << policy;
+      separator = ", ";
+    }
+  }
+  out << "; " << batches_ << " batches, " << samples_ << " samples; staleness " << std::fixed << std::setprecision(2)
+      << staleness_mean() << " on average, 99 % at most " << staleness_quantile(0.99) << ", all at most "
+      << staleness_max_ << '\n';
+
+  const auto slowest = std::max_element(accounts_.begin(), accounts_.end(),
+                                        [](const RankAccount& a, const RankAccount& b) { return a.lost < b.lost; });
+  if (slowest->lost > 0) {
+    out << "the others waited" << std::setprecision(slowest->lost < 10 ? 3 : 1) << ' ' << slowest->lost
+        << " s because of rank " << slowest - accounts_.begin() << ", " << std::lround(100 * slowest->lost / sum.lost)
+        << " % of all waiting for somebody\n";
+  }
+  if (deposits_known_) {
+    out << "deposits: " << deposits_made_ << " made, " << batches_ << " applied, " << deposits_pending_ << " pending, ";
+    if (lost_deposits() < 0) {
+      out << -lost_deposits() << " applied that nobody made\n";
+    } else {
+      out << lost_deposits() << " lost\n";
+    }
+  }
+  return out.str();
+}
+
+std::string Ledger::to_json(const PolicyName& name) const {
+  nlohmann::json json = {{"rounds", rounds_},
+                         {"empty_rounds", empty_rounds_},
+                         {"rounds_by_policy", rounds_by_policy(name)},
+                         {"batches", batches_},
+                         {"samples", samples_},
+                         {"seconds", seconds_},
+                         {"staleness",
+                          {{"mean", staleness_mean()},
+                           {"p99", staleness_quantile(0.99)},
+                           {"max", staleness_max_},
+                           {"histogram", histogram_}}},
+                         {"total", stretto::to_json(total())}};
+  json["ranks"] = nlohmann::json::array();
+  for (const RankAccount& account : accounts_) json["ranks"].push_back(stretto::to_json(account));
+  if (deposits_known_) {
+    json["deposits"] = {
+        {"made", deposits_made_}, {"applied", batches_}, {"pending", deposits_pending_}, {"lost", lost_deposits()}};
+  }
+  return json.dump();
+}
+
+}  // namespace stretto

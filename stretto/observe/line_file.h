@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// A file that grows by lines and must never stop a training: what cannot be written (disk full, quota, no such
+/// folder) is lost, counted, and its reason kept; the file holds whole lines always. Never throws. One thread.
+class LineFile {
+ public:
+  enum class Mode { replace, append };
+
+  explicit LineFile(std::string path, Mode mode = Mode::replace);
+  ~LineFile();  ///< writes what is left
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  /// Adds a line without line break. Kept in memory until about 64 KiB have come together, or flush().
+  void append(std::string_view line) noexcept;
+  void flush() noexcept;
+
+  const std::string& path() const { return path_; }
+  /// Lines that could not be written so far.
+  std::uint64_t lost() const { return lost_; }
+  /// Success, or Errc::io that says how many lines were lost and why: for one sentence at the end.
+  Result<void> complete() const;
+
+ private:
+  void lose(std::string_view lines, int reason) noexcept;
+
+  const std::string path_;
+  int file_ = -1;
+  std::string buffer_;
+  std::uint64_t lost_ = 0;
+  int reason_ = 0;  // errno of the first loss
+};
+
+}  // namespace stretto

@@ -1,0 +1,172 @@
+#include "stretto/observe/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+  RunFolderTest() { fs::create_directories(root_); }
+  ~RunFolderTest() override {
+    fs::permissions(root_, fs::perms::owner_all);
+    fs::remove_all(root_);
+  }
+  std::vector<nlohmann::json> lines(const std::string& path) {
+    std::ifstream in(path);
+    std::vector<nlohmann::json> out;
+    for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+    return out;
+  }
+  const std::string root_ = ::testing::TempDir() + "stretto_run_" + std::to_string(getpid());
+};
+
+TEST_F(RunFolderTest, MakesTheFolderAndThoseAboveIt) {
+  const auto folder = RunFolder::create(root_ + "/a/b");
+  EXPECT_TRUE(fs::is_directory(root_ + "/a/b"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_EQ(folder.file("x"), root_ + "/a/b/x");
+  EXPECT_TRUE(RunFolder::open(root_ + "/a/b"));
+}
+
+TEST_F(RunFolderTest, WritesAndReadsWholeFiles) {
+  const auto folder = RunFolder::create(root_ + "/run");
+  ASSERT_TRUE(folder.write_config("{\"a\":1}"));
+  ASSERT_TRUE(folder.write_config("{}"));
+  ASSERT_TRUE(folder.write_summary("{\"b\":2}"));
+  EXPECT_EQ(folder.read("config.json").or_throw(), "{}");
+  EXPECT_EQ(folder.read("summary.json").or_throw(), "{\"b\":2}");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "nothing temporary stays";
+  EXPECT_EQ(folder.read("nothing.json").error().code, Errc::bad_input);
+}
+
+TEST_F(RunFolderTest, AnEarlierRunIsReplacedAndOtherFilesStay) {
+  for (const char* name :
+       {"config.json", "summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl"}) {
+    std::ofstream(root_ + "/" + name) << "old";
+  }
+  for (const char* name : {"notes.txt", "data.json", "checkpoint"}) std::ofstream(root_ + "/" + name) << "mine";
+  (void)RunFolder::open(root_).or_throw();
+  EXPECT_TRUE(fs::exists(root_ + "/records-17.jsonl"));
+  (void)RunFolder::create(root_);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(root_)) left.push_back(entry.path().filename());
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre("notes.txt", "data.json", "checkpoint"));
+}
+
+std::string message(const std::string& path) {
+  try {
+    (void)RunFolder::create(path);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(RunFolderTest, WhatCannotBeWrittenIsToldInOneLine) {
+  std::ofstream(root_ + "/file") << "";
+  EXPECT_EQ(message(root_ + "/file"), "output folder '" + root_ +
+                                          "/file' is not writable: Not a directory; expected a "
+                                          "folder that can be made and written, such as runs/first");
+  EXPECT_THAT(message(root_ + "/file/below"), HasSubstr("Not a directory"));
+  EXPECT_THAT(message(""), HasSubstr("output folder ''"));
+  EXPECT_THAT(message("/proc/stretto"), HasSubstr("output folder '/proc/stretto' is not writable"));
+  if (geteuid() != 0) {
+    fs::permissions(root_, fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_THAT(message(root_), HasSubstr("Permission denied"));
+    EXPECT_THAT(message(root_ + "/below"), HasSubstr("Permission denied"));
+  }
+  EXPECT_EQ(RunFolder::open(root_ + "/nothing").error().code, Errc::bad_input);
+}
+
+TEST_F(RunFolderTest, RecordsAreOneJsonObjectALine) {
+  const auto folder = RunFolder::create(root_);
+  {
+    RecordWriter records(folder, 3);
+    records.add({.step = 1,
+                 .rank = 3,
+                 .round = 5,
+                 .base = 4,
+                 .batch = 17,
+                 .epoch = 2,
+                 .samples = 4,
+                 .units = 96,
+                 .loss = 0.25,
+                 .begin = 1s,
+                 .computed = 1ms,
+                 .paced = 3ms,
+                 .delayed = 200ms,
+                 .waited = 1500us,
+                 .rounds_applied = 2});
+    records.add({.step = 2, .rank = 3, .loss = std::nan("")});
+    EXPECT_TRUE(records.complete());
+  }
+  {
+    RecordWriter records(folder, 3, LineFile::Mode::append);
+    records.add({.step = 3, .rank = 3, .loss = -HUGE_VAL});
+  }
+  const auto read = lines(folder.records_file(3));
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0], nlohmann::json::parse(R"({"step":1,"rank":3,"round":5,"base":4,"batch":17,"epoch":2,"samples":4,
+      "units":96,"loss":0.25,"begin":1,"computed":0.001,"paced":0.003,"delayed":0.2,"waited":0.0015,"rounds_applied":2})"));
+  EXPECT_TRUE(read[1]["loss"].is_null());
+  EXPECT_TRUE(read[2]["loss"].is_null());
+}
+
+TEST_F(RunFolderTest, AFileThatCannotBeMadeIsAnError) {
+  const auto written = write_whole_file("/nowhere/at/all", "x");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Errc::io);
+  EXPECT_EQ(written.error().message, "cannot write '/nowhere/at/all': No such file or directory");
+}
+
+/// A disk of 16 KiB.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path)
+      : path_(std::move(path)), mounted_(mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=16k") == 0) {}
+  ~SmallDisk() {
+    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  const std::string path_;
+  const bool mounted_;
+};
+
+TEST_F(RunFolderTest, AFullDiskLosesRecordsAndKeepsTheOldSummary) {
+  const SmallDisk disk(root_);
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a small disk";
+  const auto folder = RunFolder::create(root_);
+  ASSERT_TRUE(folder.write_summary("{}"));
+  const auto written = folder.write_summary(std::string(100'000, ' '));
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("summary.json': No space left on device"));
+  EXPECT_EQ(folder.read("summary.json").or_throw(), "{}");
+
+  RecordWriter records(folder, 0);
+  for (std::uint64_t step = 0; step < 1000; ++step) records.add({.step = step});
+  records.flush();
+  const auto kept = lines(folder.records_file(0));
+  EXPECT_GT(kept.size(), 0u);
+  EXPECT_EQ(kept.size() + records.lost(), 1000u);
+  EXPECT_THAT(records.complete().error().message, HasSubstr("No space left on device"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 2);
+}
+
+}  // namespace
+}  // namespace stretto

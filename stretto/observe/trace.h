@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/observe/line_file.h"
+
+namespace stretto {
+
+/// Writes what one rank does as events of a Chrome trace, to a file of its own, without locks. A full disk costs
+/// events, never the training. One thread. merge_traces() makes one file of all ranks' that Perfetto opens: for each
+/// rank a track of its steps and one of the rounds it was handed.
+class TraceWriter {
+ public:
+  enum class Kind {
+    compute,  ///< real computation
+    paced,    ///< slept: emulated pace
+    delay,    ///< slept: injected
+    wait,     ///< inside exchange
+  };
+  enum class Fate { fresh, stale, null };  ///< of this rank's contribution to a round
+
+  struct Round {
+    std::uint64_t round = 0;
+    Fate fate = Fate::null;
+    int arrived = 0;       ///< ranks
+    int contributors = 0;  ///< ranks
+    std::uint64_t batches = 0;
+    std::uint64_t staleness = 0;  ///< of its oldest batch
+  };
+
+  /// `start`: the run's first instant on the clock that all ranks share; time 0 of the trace.
+  TraceWriter(std::string path, int rank, TimePoint start);
+
+  /// The rank was busy with `kind` for `duration` from `begin` on, in its own step `step`. Nothing if it took no time.
+  void slice(Kind kind, TimePoint begin, Duration duration, std::uint64_t step) noexcept;
+  /// A round was handed over at `when`; drawn from the one before it until then.
+  void round(const Round& round, TimePoint when) noexcept;
+
+  void flush() noexcept { file_.flush(); }
+  std::uint64_t lost() const { return file_.lost(); }
+  Result<void> complete() const { return file_.complete(); }
+
+ private:
+  LineFile file_;
+  const int rank_;
+  const TimePoint start_;
+  TimePoint last_round_;
+};
+
+/// Joins the files that TraceWriters have written into one trace, atomically, and removes them. Lines that are not
+/// whole (a killed rank) and files that are not there are left out. Returns the number of events. Errc::io: nothing is
+/// written and nothing removed.
+Result<std::uint64_t> merge_traces(std::span<const std::string> parts, const std::string& path);
+
+}  // namespace stretto

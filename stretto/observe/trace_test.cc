@@ -1,0 +1,122 @@
+#include "stretto/observe/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class TraceTest : public ::testing::Test {
+ protected:
+  TraceTest() { fs::create_directories(root_); }
+  ~TraceTest() override { fs::remove_all(root_); }
+  std::string part(int rank) const { return root_ + "/trace-" + std::to_string(rank) + ".jsonl"; }
+  Json merged(int ranks) {
+    std::vector<std::string> parts;
+    for (int rank = 0; rank < ranks; ++rank) parts.push_back(part(rank));
+    events_ = merge_traces(parts, root_ + "/trace.json").or_throw();
+    return Json::parse(std::ifstream(root_ + "/trace.json"));
+  }
+  const std::string root_ = ::testing::TempDir() + "stretto_events_" + std::to_string(getpid());
+  std::uint64_t events_ = 0;
+};
+
+/// Events of the kind that have a duration, on one track.
+std::vector<Json> slices(const Json& trace, int track) {
+  std::vector<Json> out;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["tid"] == track) out.push_back(event);
+  }
+  return out;
+}
+
+TEST_F(TraceTest, HasATrackOfStepsAndOneOfRoundsForEachRank) {
+  const TimePoint start{100s};
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceWriter trace(part(rank), rank, start);
+    trace.slice(TraceWriter::Kind::compute, start + 1ms, 1500ns, 7);
+    trace.slice(TraceWriter::Kind::paced, start + 2ms, 3ms, 7);
+    trace.slice(TraceWriter::Kind::delay, start + 5ms, 200ms, 7);
+    trace.slice(TraceWriter::Kind::wait, start + 205ms, 0ms, 7);
+    trace.round(
+        {.round = 4, .fate = TraceWriter::Fate::stale, .arrived = 1, .contributors = 2, .batches = 3, .staleness = 2},
+        start + 205ms);
+    trace.round({.round = 5}, start + 210ms);
+    EXPECT_TRUE(trace.complete());
+  }
+  const Json trace = merged(2);
+  EXPECT_EQ(events_, 2u * (4 + 3 + 2));
+  std::map<int, std::string> names;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") names[event["tid"]] = event["args"]["name"];
+  }
+  EXPECT_EQ(names, (std::map<int, std::string>{
+                       {0, "rank 0 steps"}, {1, "rank 0 rounds"}, {2, "rank 1 steps"}, {3, "rank 1 rounds"}}));
+
+  const auto steps = slices(trace, 2);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0]["name"], "compute");
+  EXPECT_EQ(steps[0]["ts"], 1000.0);
+  EXPECT_EQ(steps[0]["dur"], 1.5);
+  EXPECT_EQ(steps[0]["args"]["step"], 7);
+  EXPECT_EQ(steps[1]["name"], "paced");
+  EXPECT_EQ(steps[2]["name"], "injected delay");
+  EXPECT_EQ(steps[2]["dur"], 200000.0);
+
+  const auto rounds = slices(trace, 3);
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[0]["name"], "stale");
+  EXPECT_EQ(rounds[0]["ts"], 0.0);
+  EXPECT_EQ(rounds[0]["dur"], 205000.0);
+  EXPECT_EQ(rounds[0]["args"], Json::parse(R"({"round":4,"arrived":1,"contributors":2,"batches":3,"staleness":2})"));
+  EXPECT_EQ(rounds[1]["name"], "null");
+  EXPECT_EQ(rounds[1]["ts"], 205000.0);
+  EXPECT_EQ(rounds[1]["dur"], 5000.0);
+}
+
+TEST_F(TraceTest, PartsGoWhenTheTraceIsThere) {
+  { TraceWriter(part(0), 0, {}); }
+  (void)merged(1);
+  EXPECT_FALSE(fs::exists(part(0)));
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1);
+}
+
+TEST_F(TraceTest, WhatAKilledRankLeftIsMergedAsFarAsItGoes) {
+  { TraceWriter(part(0), 0, {}).slice(TraceWriter::Kind::compute, {}, 1ms, 0); }
+  std::ofstream(part(1)) << R"({"ph":"X","name":"compute","pid":1,"tid":2,"ts":1.0,"dur":1.0})"
+                         << "\n"
+                         << R"({"ph":"X","na)";
+  const Json trace = merged(3);
+  EXPECT_EQ(events_, 5u + 1u);
+  EXPECT_EQ(slices(trace, 2).size(), 1u);
+}
+
+TEST_F(TraceTest, AFullDiskCostsEventsOnly) {
+  TraceWriter trace("/dev/full", 0, {});
+  for (std::uint64_t step = 0; step < 10000; ++step) trace.slice(TraceWriter::Kind::compute, {}, 1ms, step);
+  trace.flush();
+  EXPECT_EQ(trace.lost(), 10004u);
+  EXPECT_THAT(trace.complete().error().message, HasSubstr("10004 records of '/dev/full' were lost: No space left"));
+}
+
+TEST_F(TraceTest, ATraceThatCannotBeWrittenKeepsItsParts) {
+  { TraceWriter(part(0), 0, {}); }
+  const std::vector<std::string> parts = {part(0)};
+  const auto written = merge_traces(parts, "/nowhere/at/all/trace.json");
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("cannot write '/nowhere/at/all/trace.json': No such file"));
+  EXPECT_TRUE(fs::exists(part(0)));
+}
+
+}  // namespace
+}  // namespace stretto
