@@ -40,6 +40,14 @@ lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy an
 format:  ## Formats all C++ sources.
 	@tools/lint --format
 
+# The library compiles with each; nothing is run. Not part of .ci/run: a wheel takes half a gigabyte.
+torch-versions: torch-2.11.0 torch-2.12.0  ## Checks that the sources compile with the older supported PyTorch.
+
+torch-%: setup
+	@[ -d .cache/torch-$*/torch ] || .venv/bin/python -m pip install --no-deps --target .cache/torch-$* torch==$*
+	@cmake --preset release -B build/torch-$* -DSTRETTO_TORCH_DIR=$(CURDIR)/.cache/torch-$*/torch -DBUILD_TESTING=OFF
+	@cmake --build build/torch-$* -j$(JOBS) --target stretto_torch stretto_workloads
+
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)
 	@cmake --fresh --preset $*
