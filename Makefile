@@ -8,6 +8,8 @@ SHELL := /bin/bash
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 CTEST := ctest -j$(JOBS) --output-on-failure --no-tests=error
+# Without the lines that announce a test, and with short ones.
+SHORTER := sed -uE '/^ *Start +[0-9]+: /d; s/ \.{3,}/ .../'
 STRETTO := build/release/bin/stretto
 
 help:  ## Lists the targets.
@@ -25,13 +27,13 @@ run: setup  ## Installs what is missing, builds, and compares waiting with not w
 
 test: setup  ## Installs what is missing, builds, and runs all tests.
 	@$(MAKE) --no-print-directory build
-	@$(CTEST) --test-dir build/release
+	@$(CTEST) --test-dir build/release | $(SHORTER)
 
 sanitize: asan tsan  ## Runs the tests of the core under the address, undefined and thread sanitizers.
 
 asan tsan: %: build/%/build.ninja
 	@cmake --build --preset $@ -j$(JOBS)
-	@$(CTEST) --test-dir build/$@
+	@$(CTEST) --test-dir build/$@ | $(SHORTER)
 
 lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
 	@ninja --quiet -C build/release build.ninja
@@ -39,6 +41,14 @@ lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy an
 
 format:  ## Formats all C++ sources.
 	@tools/lint --format
+
+# The library compiles with each; nothing is run. Not part of .ci/run: a wheel takes half a gigabyte.
+torch-versions: torch-2.11.0 torch-2.12.0  ## Checks that the sources compile with the older supported PyTorch.
+
+torch-%: setup
+	@[ -d .cache/torch-$*/torch ] || .venv/bin/python -m pip install --no-deps --target .cache/torch-$* torch==$*
+	@cmake --preset release -B build/torch-$* -DSTRETTO_TORCH_DIR=$(CURDIR)/.cache/torch-$*/torch -DBUILD_TESTING=OFF
+	@cmake --build build/torch-$* -j$(JOBS) --target stretto_torch stretto_workloads
 
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)
