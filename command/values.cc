@@ -10,6 +10,7 @@
 
 #include "command/suggest.h"
 #include "stretto/base/error.h"
+#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 
@@ -20,37 +21,16 @@ struct Unit {
   double factor;
 };
 
-// The number at the start of `text` and the unit behind it; false if there is none or the unit is unknown.
-bool read_quantity(const std::string& text, std::span<const Unit> units, double& value) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0) return false;
-  std::string_view name(rest, static_cast<std::size_t>(end - rest));
-  while (name.starts_with(' ')) name.remove_prefix(1);
-  for (const Unit& unit : units) {
-    if (unit.name != name) continue;
-    value = number * unit.factor;
-    return true;
-  }
-  if (name.empty() && number == 0) {
-    value = 0;
-    return true;
-  }
-  return false;
-}
-
-constexpr std::array<Unit, 5> kTimes = {{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"m", 60}}};
 constexpr double kKiB = 1024;
 constexpr std::array<Unit, 9> kSizes = {{{"", 1},
                                          {"B", 1},
                                          {"KiB", kKiB},
                                          {"K", kKiB},
+                                         {"k", kKiB},
                                          {"MiB", kKiB* kKiB},
                                          {"M", kKiB* kKiB},
                                          {"GiB", kKiB* kKiB* kKiB},
-                                         {"G", kKiB* kKiB* kKiB},
-                                         {"k", kKiB}}};
+                                         {"G", kKiB* kKiB* kKiB}}};
 
 std::string range_text(std::string_view what, double low, double high) {
   const bool bounded = high < std::numeric_limits<double>::max();
@@ -90,33 +70,26 @@ double parse_number(std::string_view option, const std::string& text, double low
 }
 
 Duration parse_duration(std::string_view option, const std::string& text, std::string_view example) {
-  double value = 0;
-  constexpr double kLongest = 1e9;  // thirty years: far inside what Duration holds
-  if (read_quantity(text, kTimes, value) && value <= kLongest) {
-    return Duration(static_cast<Duration::rep>(std::llround(value * 1e9)));
-  }
+  if (const auto duration = stretto::parse_duration(text)) return *duration;
   reject(option, text, "expected a time with its unit (s, ms, us)", example);
 }
 
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example) {
-  double value = 0;
-  if (read_quantity(text, kSizes, value) && value < 1e15 && value == std::floor(value)) {
-    return static_cast<std::uint64_t>(value);
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::string_view unit_name(rest, static_cast<std::size_t>(end - rest));
+  while (unit_name.starts_with(' ')) unit_name.remove_prefix(1);
+  const auto unit = std::find_if(kSizes.begin(), kSizes.end(), [&](const Unit& u) { return u.name == unit_name; });
+  if (error == std::errc() && unit != kSizes.end()) {
+    const double bytes = number * unit->factor;
+    if (bytes >= 0 && bytes < 1e15 && bytes == std::floor(bytes)) return static_cast<std::uint64_t>(bytes);
   }
   reject(option, text, "expected a size in bytes, KiB, MiB or GiB", example);
 }
 
-std::string to_text(Duration duration) {
-  const std::int64_t ns = duration.count();
-  if (ns == 0) return "0";
-  if (std::abs(ns) >= 1'000'000'000) return fmt::format("{}s", static_cast<double>(ns) / 1e9);
-  if (std::abs(ns) >= 1'000'000) return fmt::format("{}ms", static_cast<double>(ns) / 1e6);
-  if (std::abs(ns) >= 1'000) return fmt::format("{}us", static_cast<double>(ns) / 1e3);
-  return fmt::format("{}ns", ns);
-}
-
 std::string to_bytes(std::uint64_t bytes) {
-  for (const Unit& unit : {Unit{"GiB", kKiB * kKiB * kKiB}, Unit{"MiB", kKiB * kKiB}, Unit{"KiB", kKiB}}) {
+  for (const Unit unit : {Unit{"GiB", kKiB * kKiB * kKiB}, Unit{"MiB", kKiB * kKiB}, Unit{"KiB", kKiB}}) {
     const auto factor = static_cast<std::uint64_t>(unit.factor);
     if (bytes >= factor && bytes % factor == 0) return fmt::format("{} {}", bytes / factor, unit.name);
   }

@@ -24,13 +24,11 @@ std::int64_t parse_integer(std::string_view option, const std::string& text, std
 /// Finite.
 double parse_number(std::string_view option, const std::string& text, double low, double high,
                     std::string_view example);
-/// "200ms", "50us", "1.5s", "3m". Not negative.
+/// "200ms", "50us", "1.5s" (imbalance/duration.h).
 Duration parse_duration(std::string_view option, const std::string& text, std::string_view example);
 /// "64", "4KiB", "4 MiB", "1GiB"; the letters alone mean the same.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example);
 
-/// "1.5s", "200ms", "50us", "0": the shortest that reads back as the same.
-std::string to_text(Duration duration);
 /// "64 B", "4 MiB".
 std::string to_bytes(std::uint64_t bytes);
 

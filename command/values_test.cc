@@ -13,18 +13,10 @@ TEST(Values, DurationsHaveAUnit) {
   EXPECT_EQ(parse_duration("--pace", "50us", ""), 50us);
   EXPECT_EQ(parse_duration("--pace", "1.5ms", ""), 1500us);
   EXPECT_EQ(parse_duration("--pace", "2s", ""), 2s);
-  EXPECT_EQ(parse_duration("--pace", "3m", ""), 3min);
   EXPECT_EQ(parse_duration("--pace", "0", ""), 0s);
   for (const char* bad : {"", "50", "-1ms", "1h", "ms", "nan s", "1e30s"}) {
     EXPECT_THROW(parse_duration("--pace", bad, "50us"), UsageError) << bad;
   }
-}
-
-TEST(Values, DurationsReadBackAsTheyWereWritten) {
-  for (const Duration d : {Duration(0), Duration(50us), Duration(1500us), Duration(2s), Duration(7ns), Duration(90s)}) {
-    EXPECT_EQ(parse_duration("--pace", to_text(d), ""), d) << to_text(d);
-  }
-  EXPECT_EQ(to_text(Duration(1500us)), "1.5ms");
 }
 
 TEST(Values, Sizes) {

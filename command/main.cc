@@ -1,0 +1,16 @@
+#include <cstdlib>
+
+#include "command/schedule.h"
+#include "command/subcommand.h"
+
+using namespace stretto::command;
+
+int main(int argc, char** argv) {
+  constexpr Subcommand kSubcommands[] = {
+      {"schedule", "Prints the operations of a collective, for a person, Graphviz or LogGOPSim.", run_schedule},
+  };
+  return dispatch("stretto",
+                  "Distributed training that does not wait for its slowest worker. Compares synchronous training with "
+                  "partial collectives on real data, checks their promises, and shows what waiting costs.",
+                  kSubcommands, Arguments(argv + 1, argv + argc));
+}
