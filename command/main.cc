@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "command/check.h"
 #include "command/schedule.h"
 #include "command/subcommand.h"
 
@@ -7,6 +8,7 @@ using namespace stretto::command;
 
 int main(int argc, char** argv) {
   constexpr Subcommand kSubcommands[] = {
+      {"check", "Searches for a violation of what partial collectives promise, by simulation from seeds.", run_check},
       {"schedule", "Prints the operations of a collective, for a person, Graphviz or LogGOPSim.", run_schedule},
   };
   return dispatch("stretto",

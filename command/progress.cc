@@ -59,7 +59,8 @@ std::string progress_line(const std::string& label, const std::string& unit, std
     const auto remaining = static_cast<std::int64_t>(static_cast<double>(total - done) / rate + 0.5);
     left = fmt::format("  {}:{:02} left", remaining / 60, remaining % 60);
   }
-  return fmt::format("{}{}  {}/{} {}  {}/s{}", label, bar, done, total, unit, significant(rate), left);
+  const std::string of = total > 0 ? fmt::format("/{}", total) : std::string();
+  return fmt::format("{}{}  {}{} {}  {}/s{}", label, bar, done, of, unit, significant(rate), left);
 }
 
 }  // namespace stretto::command

@@ -11,7 +11,7 @@ namespace stretto::command {
 /// every ten seconds. One thread.
 class Progress {
  public:
-  /// `unit` is what is counted: "batches".
+  /// `unit` is what is counted: "batches"; `total` 0: nobody knows how many there will be.
   Progress(std::string label, std::string unit, std::uint64_t total);
   ~Progress();  ///< takes the bar away
   Progress(const Progress&) = delete;

@@ -13,6 +13,7 @@ TEST(Progress, LineShowsBarRateAndRemainingTime) {
 
 TEST(Progress, NothingIsKnownAtTheStart) {
   EXPECT_EQ(progress_line("sync", "batches", 0, 100, 0, 4), "sync  [    ]  0/100 batches  0/s");
+  EXPECT_EQ(progress_line("check", "rounds", 30, 0, 2, 4), "check  30 rounds  15.0/s");
 }
 
 }  // namespace
