@@ -48,6 +48,13 @@ class Workload {
  protected:
   explicit Workload(std::shared_ptr<const Dataset> data) : data_(std::move(data)) {}
 
+  /// `model` as the type that make_model() has made it; throws UsageError for another workload's.
+  template <class Model, class Module>
+  Model& own(Module& model) const {
+    if (auto* mine = dynamic_cast<Model*>(&model)) return *mine;
+    throw UsageError(text("this model is not one that make_model() of workload ", info().name, " has made"));
+  }
+
  private:
   std::shared_ptr<const Dataset> data_;
 };
