@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// A table of numbers.
+struct Table {
+  std::size_t columns = 0;
+  std::vector<float> values;  ///< [row][column]
+
+  std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
+  const float* row(std::size_t i) const { return values.data() + i * columns; }
+};
+
+/// The content of a file that gzip has compressed. Errc::bad_input with path and reason when it is missing, damaged
+/// or truncated.
+Result<std::string> read_gz(const std::string& path);
+
+/// Comma-separated numbers, as many on each line, no header. Errc::bad_input names `name` and the line.
+Result<Table> parse_csv(std::string_view content, std::string_view name);
+
+}  // namespace stretto

@@ -1,0 +1,29 @@
+#include "workloads/dataset.h"
+
+#include <algorithm>
+
+#include "workloads/digits_data.h"
+#include "workloads/hyperplane_data.h"
+#include "workloads/sequence_data.h"
+
+namespace stretto {
+
+Dataset::Dataset(std::string_view workload, std::vector<int> lengths, std::uint32_t num_test)
+    : info_(workload_info(workload)), lengths_(std::move(lengths)), num_test_(num_test) {}
+
+std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
+  int longest = 0;
+  for (const std::uint32_t sample : samples) longest = std::max(longest, lengths_[sample]);
+  return static_cast<std::uint64_t>(longest) * samples.size();
+}
+
+Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options) {
+  const WorkloadInfo& info = workload_info(workload);
+  if (info.name == "digits") return load_digits(options);
+  if (info.name == "hyperplane") return generate_hyperplane(options);
+  if (info.name == "plaid") return load_plaid(options);
+  STRETTO_CHECK(info.name == "vowels", "no loader for ", info.name);
+  return load_vowels(options);
+}
+
+}  // namespace stretto

@@ -1,0 +1,90 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "stretto/base/random.h"
+#include "workloads/digits_data.h"
+#include "workloads/initialization.h"
+#include "workloads/workload_factories.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::int64_t kHidden = 64;
+
+struct ImageBatch {
+  at::Tensor pixels;  // [image][pixel]
+  at::Tensor labels;  // [image]
+};
+
+ImageBatch gather(const DigitsDataset::Images& images, std::span<const std::uint32_t> samples) {
+  constexpr std::size_t kPixels = DigitsDataset::kPixels;
+  const auto batch = static_cast<std::int64_t>(samples.size());
+  ImageBatch out{at::empty({batch, DigitsDataset::kPixels}, at::kFloat), at::empty({batch}, at::kLong)};
+  float* pixels = out.pixels.mutable_data_ptr<float>();
+  auto* labels = out.labels.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    std::memcpy(pixels + i * kPixels, images.pixels.data() + samples[i] * kPixels, kPixels * sizeof(float));
+    labels[i] = images.labels[samples[i]];
+  }
+  return out;
+}
+
+class Perceptron final : public torch::nn::Module {
+ public:
+  explicit Perceptron(std::uint64_t seed)
+      : hidden_(register_module("hidden", torch::nn::Linear(DigitsDataset::kPixels, kHidden))),
+        output_(register_module("output", torch::nn::Linear(kHidden, DigitsDataset::kClasses))) {
+    Random random(seed);
+    draw_parameters(*hidden_, 1 / std::sqrt(static_cast<double>(DigitsDataset::kPixels)), random);
+    draw_parameters(*output_, 1 / std::sqrt(static_cast<double>(kHidden)), random);
+  }
+
+  at::Tensor forward(const at::Tensor& pixels) { return output_->forward(hidden_->forward(pixels).relu()); }
+
+ private:
+  torch::nn::Linear hidden_;
+  torch::nn::Linear output_;
+};
+
+class DigitsWorkload final : public Workload {
+ public:
+  explicit DigitsWorkload(std::shared_ptr<const DigitsDataset> data) : Workload(data), digits_(*data) {}
+
+  std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const override {
+    return std::make_shared<Perceptron>(seed);
+  }
+
+  at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples) const override {
+    const ImageBatch batch = gather(digits_.images(Split::train), samples);
+    return at::cross_entropy_loss(own<Perceptron>(model).forward(batch.pixels), batch.labels);
+  }
+
+  Evaluation evaluate(torch::nn::Module& model, Split split) const override {
+    const at::NoGradGuard no_gradients;
+    std::vector<std::uint32_t> all(digits_.size(split));
+    std::iota(all.begin(), all.end(), 0U);
+    const ImageBatch batch = gather(digits_.images(split), all);
+    const at::Tensor scores = own<Perceptron>(model).forward(batch.pixels);
+    return {at::cross_entropy_loss(scores, batch.labels).item<double>(),
+            scores.argmax(1).eq(batch.labels).sum().item<double>() / static_cast<double>(all.size())};
+  }
+
+ private:
+  const DigitsDataset& digits_;  // what data() owns
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> make_digits_workload(std::shared_ptr<const DigitsDataset> data) {
+  return std::make_unique<DigitsWorkload>(std::move(data));
+}
+
+}  // namespace stretto

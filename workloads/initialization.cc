@@ -1,0 +1,19 @@
+#include "workloads/initialization.h"
+
+#include <torch/nn/module.h>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+void draw_parameters(torch::nn::Module& layer, double bound, Random& random) {
+  for (const at::Tensor& parameter : layer.parameters()) {
+    STRETTO_CHECK(parameter.is_contiguous() && parameter.scalar_type() == at::kFloat, parameter.dim());
+    float* values = parameter.data_ptr<float>();
+    for (std::int64_t i = 0; i < parameter.numel(); ++i) {
+      values[i] = static_cast<float>(bound * (2 * random.uniform() - 1));
+    }
+  }
+}
+
+}  // namespace stretto

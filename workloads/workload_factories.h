@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "workloads/workload.h"
+
+namespace stretto {
+
+class DigitsDataset;
+class HyperplaneDataset;
+class SequenceDataset;
+
+/// A perceptron: 64 pixels, 64 rectified units, 10 classes; 4,810 parameters.
+std::unique_ptr<Workload> make_digits_workload(std::shared_ptr<const DigitsDataset> data);
+
+/// One linear layer with a bias, 8,193 parameters, and the mean of the squared errors.
+std::unique_ptr<Workload> make_hyperplane_workload(std::shared_ptr<const HyperplaneDataset> data);
+
+/// An LSTM with 64 units, the mean of its outputs over the steps of each sequence, and a linear layer: 20,553
+/// parameters for `vowels`, 22,987 for `plaid`. Batches are padded to their longest sequence.
+std::unique_ptr<Workload> make_sequence_workload(std::shared_ptr<const SequenceDataset> data);
+
+}  // namespace stretto
