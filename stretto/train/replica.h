@@ -2,103 +2,86 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "stretto/collective/bucket.h"
-#include "stretto/train/bucket_plan.h"
-
-namespace at {
-class Tensor;
-}
-namespace torch::nn {
-class Module;
-}
-namespace torch::optim {
-class Optimizer;
-}
 
 namespace stretto {
 
-struct ReplicaOptions {
-  std::uint64_t bucket_bytes = 4 << 20;  ///< larger: fewer, better filled messages; smaller: more overlap with backward
+/// What is equal on all replicas of an algorithm that averages gradients. Buffers are not in it: they are local.
+struct ReplicaChecksum {
+  std::uint64_t parameters = 0;
+  std::uint64_t optimizer = 0;  ///< its state: momentum and the like; differs between ranks where models are averaged
+  friend bool operator==(const ReplicaChecksum&, const ReplicaChecksum&) = default;
 };
 
-/// One rank's copy of a model, with the optimizer that moves it. Parameters lie in flat, contiguous buckets, of which
-/// the model's tensors are views, and so do gradients, in memory that someone else owns and that changes from step to
-/// step. Any torch::optim::Optimizer that needs no closure. Not thread-safe; one thread computes.
+/// One rank's copy of a model, with the optimizer that moves it, as algorithms see it: flat, contiguous buckets of
+/// parameters, and gradients in memory that someone else owns and that changes from step to step. Knows no Torch;
+/// TorchReplica is the one over LibTorch. Not thread-safe; one thread computes.
 ///
-/// A step is: attach() some memory, forward and backward pass, end_backward(); the gradients then lie in that memory,
-/// whatever zero_grad() or autograd did to the tensors' .grad. The sum of many such comes back with step().
+/// A step is: attach() some memory, forward and backward pass, end_backward(); the gradients then lie in that memory.
+/// The sum of many such comes back with step().
 class Replica {
  public:
   using Memory = std::span<const std::span<std::byte>>;             ///< one span a bucket
   using ConstMemory = std::span<const std::span<const std::byte>>;  ///< one span a bucket
 
-  /// Moves the parameters into flat memory; their values stay. What the optimizer holds is reduced, the rest of the
-  /// model only broadcast and compared. Throws UsageError for a model that cannot be averaged: parameters that are
-  /// not float32 or float64 on the CPU, or nothing to train.
-  Replica(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
-          ReplicaOptions options = {});
-  ~Replica();
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
+  virtual ~Replica() = default;
 
-  torch::nn::Module& model();
-  torch::optim::Optimizer& optimizer();
-  const std::vector<BucketSpec>& buckets() const;
-  /// Bytes of all trained parameters.
-  std::uint64_t parameter_bytes() const;
+  /// Fixed. Float32 or float64.
+  virtual const std::vector<BucketSpec>& buckets() const = 0;
 
   // Gradients.
 
-  /// Points all gradients at `memory`, set to zero. `set` is a stable small number of this memory: its views are made
-  /// once and kept.
-  void attach(int set, Memory memory);
+  /// Points all gradients at `memory`, set to zero. `set` is a stable small number of this memory.
+  virtual void attach(int set, Memory memory) = 0;
   /// The same with memory of the replica's own.
-  void attach_own();
+  virtual void attach_own() = 0;
   /// Called in the backward pass with 0, 1, 2, … as soon as all gradients of a bucket and of those before it lie in
   /// the attached memory; end_backward() calls it for the rest. Null: never called. Must not throw.
-  void on_bucket_ready(std::function<void(int)> ready);
-  /// After the backward pass, once or several times added up: makes sure that all gradients lie in the attached
-  /// memory, zero where a parameter has none. Throws UsageError after a second backward pass that came when buckets
-  /// were already handed over.
-  void end_backward();
+  virtual void on_bucket_ready(std::function<void(int)> ready) = 0;
+  /// After the backward pass: makes sure that all gradients lie in the attached memory, zero where there is none.
+  virtual void end_backward() = 0;
   /// The first gradient of `bucket` that is infinite or NaN, as "lstm.weight_ih_l0 (element 12 is nan)".
-  std::optional<std::string> find_non_finite(int bucket) const;
+  virtual std::optional<std::string> find_non_finite(int bucket) const = 0;
 
   // Weights.
 
   /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only.
-  void step(ConstMemory sum, double divisor);
+  virtual void step(ConstMemory sum, double divisor) = 0;
   /// Moves the weights by the attached gradients.
-  void step();
-  /// Called inside step() when the averaged gradients are in place, before the optimizer moves anything.
-  void on_step(std::function<void()> before);
-  /// Multiplies the learning rate that each group of the optimizer had at construction.
-  void set_lr_factor(double factor);
+  virtual void step() = 0;
+  /// Multiplies the learning rate there was at construction.
+  virtual void set_lr_factor(double factor) = 0;
 
   /// The parameters of a bucket.
-  std::span<std::byte> parameters(int bucket);
+  virtual std::span<std::byte> parameters(int bucket) = 0;
   /// All there is to broadcast: parameters, trained or not, and buffers.
-  std::vector<std::span<std::byte>> weights();
+  virtual std::vector<std::span<std::byte>> weights() = 0;
   /// Buffers of floating point numbers, e.g. the running statistics of BatchNorm: local to each rank until somebody
   /// averages them here.
   struct Buffer {
     DataType type;
     std::span<std::byte> memory;
   };
-  std::vector<Buffer> floating_buffers();
-  /// Names, shapes and types of everything in weights(), a line each.
-  const std::string& description() const;
+  virtual std::vector<Buffer> floating_buffers() = 0;
 
-  class Impl;
+  // Identity and state.
 
- private:
-  std::unique_ptr<Impl> impl_;
+  /// Names, shapes and types of everything in weights(), a line each. Equal on ranks that train the same model.
+  virtual std::string model_description() const = 0;
+  /// Type and options of the optimizer. Equal on ranks that train alike.
+  virtual std::string optimizer_description() const = 0;
+  /// What computes, with its version: "torch 2.13.0".
+  virtual std::string library() const = 0;
+  virtual ReplicaChecksum checksum() = 0;
+  /// Writes weights, buffers and the optimizer's state to a new file. Throws Failure (Errc::io).
+  virtual void save(const std::string& path) = 0;
+  /// Reads what save() of a replica of the same model wrote. Throws Failure (Errc::bad_input).
+  virtual void load(const std::string& path) = 0;
 };
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-#include "stretto/train/replica.h"
+#include "stretto/train/torch_replica.h"
 
 #include <ATen/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "stretto/base/error.h"
+#include "stretto/train/bucket_plan.h"
 #include "stretto/train/flat_math.h"
 
 namespace stretto {
@@ -73,10 +74,10 @@ void describe(std::string& out, const std::string& name, const at::Tensor& tenso
 
 }  // namespace
 
-class Replica::Impl {
+class TorchReplica::Impl {
  public:
   Impl(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
-       const ReplicaOptions& options);
+       const TorchReplicaOptions& options);
   ~Impl();
 
   struct GradientSet {
@@ -123,7 +124,7 @@ namespace {
 
 class ReadyHook final : public torch::autograd::FunctionPostHook {
  public:
-  ReadyHook(Replica::Impl& replica, std::size_t parameter) : replica_(replica), parameter_(parameter) {}
+  ReadyHook(TorchReplica::Impl& replica, std::size_t parameter) : replica_(replica), parameter_(parameter) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
                                             const torch::autograd::variable_list&) override {
     replica_.gradient_ready(parameter_);
@@ -131,21 +132,21 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
   }
 
  private:
-  Replica::Impl& replica_;
+  TorchReplica::Impl& replica_;
   std::size_t parameter_;
 };
 
 }  // namespace
 
-Replica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                    const ReplicaOptions& options)
+TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                         const TorchReplicaOptions& options)
     : model_(std::move(model)), optimizer_(std::move(optimizer)) {
   const at::NoGradGuard no_grad;
   std::vector<Parameter> parameters = parameters_of(*model_, *optimizer_);
   const auto held = held_by(*optimizer_);
   std::vector<ParameterSpec> specs;
   for (Parameter& parameter : parameters) {
-    const bool trained = held.contains(parameter.tensor.unsafeGetTensorImpl());
+    const bool trained = held.contains(parameter.tensor.unsafeGetTensorImpl()) && parameter.tensor.numel() > 0;
     const auto type = data_type(parameter.tensor);
     if (trained && (!type || !parameter.tensor.device().is_cpu())) {
       throw UsageError(text("parameter ", parameter.name, " is ", parameter.tensor.scalar_type(), " on ",
@@ -201,11 +202,11 @@ Replica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<to
   own_set_ = make_set(own);
 }
 
-Replica::Impl::~Impl() {
+TorchReplica::Impl::~Impl() {
   for (auto& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
 }
 
-Replica::Impl::GradientSet Replica::Impl::make_set(Memory memory) const {
+TorchReplica::Impl::GradientSet TorchReplica::Impl::make_set(Memory memory) const {
   STRETTO_CHECK(memory.size() == buckets_.size(), memory.size(), " spans for ", buckets_.size(), " buckets");
   GradientSet set{{memory.begin(), memory.end()}, {}};
   for (const Parameter& p : trained_) {
@@ -217,12 +218,12 @@ Replica::Impl::GradientSet Replica::Impl::make_set(Memory memory) const {
   return set;
 }
 
-void Replica::Impl::point_at(const GradientSet& set) {
+void TorchReplica::Impl::point_at(const GradientSet& set) {
   attached_ = &set;
   for (std::size_t i = 0; i < trained_.size(); ++i) trained_[i].tensor.mutable_grad() = set.tensors[i];
 }
 
-void Replica::Impl::begin_pass(const GradientSet& set) {
+void TorchReplica::Impl::begin_pass(const GradientSet& set) {
   for (const auto& bytes : set.memory) std::memset(bytes.data(), 0, bytes.size());
   point_at(set);
   there_.assign(trained_.size(), false);
@@ -233,7 +234,7 @@ void Replica::Impl::begin_pass(const GradientSet& set) {
 }
 
 // Brings the gradients of a bucket home: the memory is the contract, .grad only where autograd adds up.
-void Replica::Impl::collect(int bucket) {
+void TorchReplica::Impl::collect(int bucket) {
   const at::NoGradGuard no_grad;
   const auto b = static_cast<std::size_t>(bucket);
   for (std::size_t i = first_in_bucket_[b]; i < first_in_bucket_[b + 1]; ++i) {
@@ -250,12 +251,12 @@ void Replica::Impl::collect(int bucket) {
   }
 }
 
-void Replica::Impl::hand_over(int bucket) {
+void TorchReplica::Impl::hand_over(int bucket) {
   collect(bucket);
   if (ready_) ready_(bucket);
 }
 
-void Replica::Impl::gradient_ready(std::size_t parameter) {
+void TorchReplica::Impl::gradient_ready(std::size_t parameter) {
   if (!ready_ || attached_ == nullptr) return;
   const int bucket = trained_[parameter].place.bucket;
   if (bucket < next_bucket_) passed_twice_ = true;
@@ -267,32 +268,26 @@ void Replica::Impl::gradient_ready(std::size_t parameter) {
   }
 }
 
-Replica::Replica(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                 ReplicaOptions options)
+TorchReplica::TorchReplica(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                           TorchReplicaOptions options)
     : impl_(std::make_unique<Impl>(std::move(model), std::move(optimizer), options)) {}
 
-Replica::~Replica() = default;
+TorchReplica::~TorchReplica() = default;
 
-torch::nn::Module& Replica::model() {
+torch::nn::Module& TorchReplica::model() {
   return *impl_->model_;
 }
-torch::optim::Optimizer& Replica::optimizer() {
+torch::optim::Optimizer& TorchReplica::optimizer() const {
   return *impl_->optimizer_;
 }
-const std::vector<BucketSpec>& Replica::buckets() const {
+const std::vector<BucketSpec>& TorchReplica::buckets() const {
   return impl_->buckets_;
 }
-const std::string& Replica::description() const {
+std::string TorchReplica::model_description() const {
   return impl_->description_;
 }
 
-std::uint64_t Replica::parameter_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const BucketSpec& bucket : impl_->buckets_) bytes += bucket.count * size_of(bucket.type);
-  return bytes;
-}
-
-void Replica::attach(int set, Memory memory) {
+void TorchReplica::attach(int set, Memory memory) {
   auto& sets = impl_->sets_;
   if (sets.size() <= static_cast<std::size_t>(set)) sets.resize(static_cast<std::size_t>(set) + 1);
   auto& prepared = sets[static_cast<std::size_t>(set)];
@@ -303,11 +298,11 @@ void Replica::attach(int set, Memory memory) {
   impl_->begin_pass(prepared);
 }
 
-void Replica::attach_own() {
+void TorchReplica::attach_own() {
   impl_->begin_pass(impl_->own_set_);
 }
 
-void Replica::on_bucket_ready(std::function<void(int)> ready) {
+void TorchReplica::on_bucket_ready(std::function<void(int)> ready) {
   impl_->ready_ = std::move(ready);
   if (!impl_->hooks_.empty()) return;
   for (std::size_t i = 0; i < impl_->trained_.size(); ++i) {
@@ -317,7 +312,7 @@ void Replica::on_bucket_ready(std::function<void(int)> ready) {
   }
 }
 
-void Replica::end_backward() {
+void TorchReplica::end_backward() {
   STRETTO_CHECK(impl_->attached_ != nullptr, "no gradient memory attached");
   if (impl_->passed_twice_) {
     throw UsageError(
@@ -327,7 +322,7 @@ void Replica::end_backward() {
   while (impl_->next_bucket_ < static_cast<int>(impl_->buckets_.size())) impl_->hand_over(impl_->next_bucket_++);
 }
 
-std::optional<std::string> Replica::find_non_finite(int bucket) const {
+std::optional<std::string> TorchReplica::find_non_finite(int bucket) const {
   const auto memory = impl_->attached_->memory[static_cast<std::size_t>(bucket)];
   const DataType type = impl_->buckets_[static_cast<std::size_t>(bucket)].type;
   const std::int64_t at = first_non_finite(type, memory);
@@ -344,7 +339,7 @@ std::optional<std::string> Replica::find_non_finite(int bucket) const {
   return std::nullopt;
 }
 
-void Replica::step(ConstMemory sum, double divisor) {
+void TorchReplica::step(ConstMemory sum, double divisor) {
   for (std::size_t b = 0; b < sum.size(); ++b) {
     divide(impl_->buckets_[b].type, impl_->own_set_.memory[b], sum[b], divisor);
   }
@@ -352,32 +347,32 @@ void Replica::step(ConstMemory sum, double divisor) {
   step();
 }
 
-void Replica::step() {
+void TorchReplica::step() {
   if (impl_->before_step_) impl_->before_step_();
   impl_->optimizer_->step();
 }
 
-void Replica::on_step(std::function<void()> before) {
+void TorchReplica::on_step(std::function<void()> before) {
   impl_->before_step_ = std::move(before);
 }
 
-void Replica::set_lr_factor(double factor) {
+void TorchReplica::set_lr_factor(double factor) {
   auto& groups = impl_->optimizer_->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(impl_->initial_lr_[i] * factor);
 }
 
-std::span<std::byte> Replica::parameters(int bucket) {
+std::span<std::byte> TorchReplica::parameters(int bucket) {
   return memory_of(impl_->flat_[static_cast<std::size_t>(bucket)]);
 }
 
-std::vector<std::span<std::byte>> Replica::weights() {
+std::vector<std::span<std::byte>> TorchReplica::weights() {
   std::vector<std::span<std::byte>> all;
   for (const at::Tensor& flat : impl_->flat_) all.push_back(memory_of(flat));
   for (const at::Tensor& tensor : impl_->others_) all.push_back(memory_of(tensor));
   return all;
 }
 
-std::vector<Replica::Buffer> Replica::floating_buffers() {
+std::vector<TorchReplica::Buffer> TorchReplica::floating_buffers() {
   std::vector<Buffer> buffers;
   for (const at::Tensor& buffer : impl_->buffers_) buffers.push_back({*data_type(buffer), memory_of(buffer)});
   return buffers;

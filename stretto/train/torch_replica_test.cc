@@ -1,4 +1,4 @@
-#include "stretto/train/replica.h"
+#include "stretto/train/torch_replica.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,6 @@
 #include <limits>
 
 #include "stretto/base/error.h"
-#include "stretto/train/replica_state.h"
 
 namespace stretto {
 namespace {
@@ -65,27 +64,27 @@ std::vector<float> flat_parameters(torch::nn::Module& model) {
   return all;
 }
 
-class ReplicaTest : public testing::Test {
+class TorchReplicaTest : public testing::Test {
  protected:
-  ReplicaTest() { at::set_num_threads(1); }
+  TorchReplicaTest() { at::set_num_threads(1); }
 };
 
-TEST_F(ReplicaTest, KeepsTheParametersAndMakesThemViews) {
+TEST_F(TorchReplicaTest, KeepsTheParametersAndMakesThemViews) {
   Sequential net = make_net();
   const auto before = flat_parameters(*net);
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   EXPECT_EQ(flat_parameters(*net), before);
-  EXPECT_EQ(replica.parameter_bytes(), before.size() * sizeof(float));
+  EXPECT_EQ(replica.parameters(0).size(), before.size() * sizeof(float));
   std::memset(replica.parameters(0).data(), 0, replica.parameters(0).size());
   EXPECT_EQ(flat_parameters(*net), std::vector<float>(before.size(), 0.0f));
 }
 
-TEST_F(ReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradientsLieIn) {
+TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradientsLieIn) {
   for (const std::uint64_t bucket_bytes : {1u, 40u, 1u << 20}) {
     Sequential plain = make_net();
     const auto plain_optimizer = sgd(*plain);
     Sequential net = make_net();
-    Replica replica(net.ptr(), sgd(*net), {.bucket_bytes = bucket_bytes});
+    TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = bucket_bytes});
     Sets sets(replica, 3);
     for (int step = 0; step < 7; ++step) {
       plain_optimizer->zero_grad();
@@ -102,11 +101,11 @@ TEST_F(ReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradientsLieIn
   }
 }
 
-TEST_F(ReplicaTest, DividesTheSum) {
+TEST_F(TorchReplicaTest, DividesTheSum) {
   Sequential one = make_net();
   Sequential two = make_net();
-  Replica a(one.ptr(), sgd(*one));
-  Replica b(two.ptr(), sgd(*two));
+  TorchReplica a(one.ptr(), sgd(*one));
+  TorchReplica b(two.ptr(), sgd(*two));
   Sets of_a(a, 1), of_b(b, 1);
   a.attach(0, of_a[0]);
   loss_of(one, 0).backward();
@@ -119,9 +118,9 @@ TEST_F(ReplicaTest, DividesTheSum) {
   EXPECT_EQ(flat_parameters(*one), flat_parameters(*two));
 }
 
-TEST_F(ReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacement) {
+TEST_F(TorchReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacement) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   Sets sets(replica, 2);
   replica.attach(0, sets[0]);
   loss_of(net, 3).backward();
@@ -138,9 +137,9 @@ TEST_F(ReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacement) 
   }
 }
 
-TEST_F(ReplicaTest, TakesGradientsOfSeveralPassesAsTheirSum) {
+TEST_F(TorchReplicaTest, TakesGradientsOfSeveralPassesAsTheirSum) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   Sets sets(replica, 2);
   replica.attach(0, sets[0]);
   loss_of(net, 1).backward();
@@ -152,9 +151,9 @@ TEST_F(ReplicaTest, TakesGradientsOfSeveralPassesAsTheirSum) {
   EXPECT_EQ(sets.bytes[0], sets.bytes[1]);
 }
 
-TEST_F(ReplicaTest, GivesAParameterWithoutGradientZeros) {
+TEST_F(TorchReplicaTest, GivesAParameterWithoutGradientZeros) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
   replica.optimizer().zero_grad();
@@ -165,9 +164,9 @@ TEST_F(ReplicaTest, GivesAParameterWithoutGradientZeros) {
   EXPECT_EQ(numbers[10], 2.0f) << "bias of layer 0, over two rows";
 }
 
-TEST_F(ReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
+TEST_F(TorchReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
   ASSERT_EQ(replica.buckets().size(), 4u);
   Sets sets(replica, 1);
   std::vector<int> handed;
@@ -191,9 +190,9 @@ TEST_F(ReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
   }
 }
 
-TEST_F(ReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
+TEST_F(TorchReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
   Sets sets(replica, 1);
   std::vector<int> handed;
   replica.on_bucket_ready([&](int bucket) { handed.push_back(bucket); });
@@ -204,9 +203,9 @@ TEST_F(ReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
   EXPECT_EQ(handed, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST_F(ReplicaTest, RefusesASecondPassAfterBucketsWereHandedOver) {
+TEST_F(TorchReplicaTest, RefusesASecondPassAfterBucketsWereHandedOver) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   Sets sets(replica, 1);
   replica.on_bucket_ready([](int) {});
   replica.attach(0, sets[0]);
@@ -215,18 +214,18 @@ TEST_F(ReplicaTest, RefusesASecondPassAfterBucketsWereHandedOver) {
   EXPECT_THROW(replica.end_backward(), UsageError);
 }
 
-TEST_F(ReplicaTest, LeavesNoHookBehind) {
+TEST_F(TorchReplicaTest, LeavesNoHookBehind) {
   Sequential net = make_net();
   {
-    Replica replica(net.ptr(), sgd(*net));
+    TorchReplica replica(net.ptr(), sgd(*net));
     replica.on_bucket_ready([](int) { FAIL() << "the replica is gone"; });
   }
   loss_of(net, 1).backward();
 }
 
-TEST_F(ReplicaTest, NamesTheParameterThatIsNotFinite) {
+TEST_F(TorchReplicaTest, NamesTheParameterThatIsNotFinite) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
   loss_of(net, 1).backward();
@@ -239,7 +238,7 @@ TEST_F(ReplicaTest, NamesTheParameterThatIsNotFinite) {
   EXPECT_EQ(replica.find_non_finite(0), "0.bias (element 0 is -inf)");
 }
 
-TEST_F(ReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone) {
+TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone) {
   struct Mixed : torch::nn::Module {
     Mixed() {
       wide = register_parameter("wide", torch::ones({3}, torch::kDouble));
@@ -249,10 +248,10 @@ TEST_F(ReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone) {
     at::Tensor wide, narrow, frozen;
   };
   const auto model = std::make_shared<Mixed>();
-  Replica replica(model, sgd(*model, 0));
+  TorchReplica replica(model, sgd(*model, 0));
   EXPECT_EQ(replica.buckets(), (std::vector<BucketSpec>{{DataType::float32, 3}, {DataType::float64, 3}}));
   EXPECT_EQ(replica.weights().size(), 3u);
-  EXPECT_EQ(replica.description(),
+  EXPECT_EQ(replica.model_description(),
             "parameter wide Double [3]\nparameter narrow Float [3]\nfrozen parameter frozen Float [3]\n");
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
@@ -264,34 +263,34 @@ TEST_F(ReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone) {
   EXPECT_EQ(model->frozen[0].item<float>(), 1);
 }
 
-TEST_F(ReplicaTest, SaysWhyAModelCannotBeTrained) {
+TEST_F(TorchReplicaTest, SaysWhyAModelCannotBeTrained) {
   Linear half(2, 2);
   half->to(torch::kHalf);
-  EXPECT_THROW(Replica(half.ptr(), sgd(*half)), UsageError);
+  EXPECT_THROW(TorchReplica(half.ptr(), sgd(*half)), UsageError);
   Linear frozen(2, 2);
   for (auto& p : frozen->parameters()) p.set_requires_grad(false);
-  EXPECT_THROW(Replica(frozen.ptr(), sgd(*frozen)), UsageError);
+  EXPECT_THROW(TorchReplica(frozen.ptr(), sgd(*frozen)), UsageError);
 }
 
-TEST_F(ReplicaTest, TiedWeightsAreOneParameter) {
+TEST_F(TorchReplicaTest, TiedWeightsAreOneParameter) {
   Linear shared(3, 3);
   Sequential net(shared, shared);
   const auto optimizer = std::make_shared<torch::optim::SGD>(shared->parameters(), 0.1);
-  Replica replica(net.ptr(), optimizer);
-  EXPECT_EQ(replica.parameter_bytes(), 12 * sizeof(float));
+  TorchReplica replica(net.ptr(), optimizer);
+  EXPECT_EQ(replica.buckets(), (std::vector<BucketSpec>{{DataType::float32, 12}}));
 }
 
-TEST_F(ReplicaTest, ScalesTheLearningRateOfEveryGroup) {
+TEST_F(TorchReplicaTest, ScalesTheLearningRateOfEveryGroup) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   replica.set_lr_factor(0.5);
   replica.set_lr_factor(0.25);
   EXPECT_DOUBLE_EQ(replica.optimizer().param_groups()[0].options().get_lr(), 0.025);
 }
 
-TEST_F(ReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
+TEST_F(TorchReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net, 0));
+  TorchReplica replica(net.ptr(), sgd(*net, 0));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
   loss_of(net, 1).backward();
@@ -304,9 +303,9 @@ TEST_F(ReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
   EXPECT_EQ(flat_parameters(*net), before);
 }
 
-TEST_F(ReplicaTest, FindsTheBuffersOfBatchNorm) {
+TEST_F(TorchReplicaTest, FindsTheBuffersOfBatchNorm) {
   Sequential net(Linear(3, 4), torch::nn::BatchNorm1d(4));
-  Replica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), sgd(*net));
   const auto buffers = replica.floating_buffers();
   ASSERT_EQ(buffers.size(), 2u) << "running mean and variance; the count is no floating point number";
   net->forward(input(0));
@@ -315,13 +314,13 @@ TEST_F(ReplicaTest, FindsTheBuffersOfBatchNorm) {
   EXPECT_NE(mean[0], 0.0f);
 }
 
-TEST_F(ReplicaTest, AnLstmTrainsInFlatMemory) {
+TEST_F(TorchReplicaTest, AnLstmTrainsInFlatMemory) {
   const auto train = [](bool flat) {
     at::manual_seed(3);
     torch::nn::LSTM lstm(torch::nn::LSTMOptions(2, 3));
     const auto optimizer = sgd(*lstm);
-    std::unique_ptr<Replica> replica;
-    if (flat) replica = std::make_unique<Replica>(lstm.ptr(), optimizer, ReplicaOptions{.bucket_bytes = 100});
+    std::unique_ptr<TorchReplica> replica;
+    if (flat) replica = std::make_unique<TorchReplica>(lstm.ptr(), optimizer, TorchReplicaOptions{.bucket_bytes = 100});
     for (int step = 0; step < 3; ++step) {
       if (flat)
         replica->attach_own();
@@ -338,12 +337,12 @@ TEST_F(ReplicaTest, AnLstmTrainsInFlatMemory) {
   EXPECT_EQ(train(true), train(false));
 }
 
-class ReplicaState : public ReplicaTest {
+class TorchReplicaState : public TorchReplicaTest {
  protected:
-  ReplicaState() : path_(testing::TempDir() + "stretto_replica_" + std::to_string(getpid()) + ".pt") {}
-  ~ReplicaState() override { std::filesystem::remove(path_); }
+  TorchReplicaState() : path_(testing::TempDir() + "stretto_replica_" + std::to_string(getpid()) + ".pt") {}
+  ~TorchReplicaState() override { std::filesystem::remove(path_); }
 
-  static void train(Replica& replica, Sequential& net, int first, int steps) {
+  static void train(TorchReplica& replica, Sequential& net, int first, int steps) {
     for (int step = first; step < first + steps; ++step) {
       replica.attach_own();
       loss_of(net, step).backward();
@@ -354,25 +353,25 @@ class ReplicaState : public ReplicaTest {
   const std::string path_;
 };
 
-TEST_F(ReplicaState, ChecksumTellsReplicasApart) {
+TEST_F(TorchReplicaState, ChecksumTellsReplicasApart) {
   Sequential one = make_net(), two = make_net();
-  Replica a(one.ptr(), sgd(*one)), b(two.ptr(), sgd(*two));
-  EXPECT_EQ(checksum_of(a), checksum_of(b));
+  TorchReplica a(one.ptr(), sgd(*one)), b(two.ptr(), sgd(*two));
+  EXPECT_EQ(a.checksum(), b.checksum());
   train(a, one, 0, 2);
-  EXPECT_NE(checksum_of(a), checksum_of(b));
+  EXPECT_NE(a.checksum(), b.checksum());
   train(b, two, 0, 2);
-  EXPECT_EQ(checksum_of(a), checksum_of(b));
+  EXPECT_EQ(a.checksum(), b.checksum());
   train(a, one, 2, 1);
   std::memcpy(a.parameters(0).data(), b.parameters(0).data(), a.parameters(0).size());
-  EXPECT_EQ(checksum_of(a).parameters, checksum_of(b).parameters);
-  EXPECT_NE(checksum_of(a).optimizer, checksum_of(b).optimizer) << "another momentum";
+  EXPECT_EQ(a.checksum().parameters, b.checksum().parameters);
+  EXPECT_NE(a.checksum().optimizer, b.checksum().optimizer) << "another momentum";
 }
 
 template <class Make>
 void continues_to_the_bit(const std::string& path, Make make) {
   const auto run = [&](bool interrupted) {
     Sequential net = make_net();
-    auto replica = std::make_unique<Replica>(net.ptr(), make(*net));
+    auto replica = std::make_unique<TorchReplica>(net.ptr(), make(*net));
     const auto steps = [&](int first, int count) {
       for (int step = first; step < first + count; ++step) {
         replica->attach_own();
@@ -383,34 +382,34 @@ void continues_to_the_bit(const std::string& path, Make make) {
     };
     steps(0, 3);
     if (interrupted) {
-      save_replica(*replica, path);
+      replica->save(path);
       net = Sequential(Linear(3, 4), Linear(4, 2));
-      replica = std::make_unique<Replica>(net.ptr(), make(*net));
-      load_replica(*replica, path);
+      replica = std::make_unique<TorchReplica>(net.ptr(), make(*net));
+      replica->load(path);
     }
     steps(3, 3);
-    return std::pair(flat_parameters(*net), checksum_of(*replica).optimizer);
+    return std::pair(flat_parameters(*net), replica->checksum().optimizer);
   };
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST_F(ReplicaState, SavedAndLoadedSgdContinuesToTheBit) {
+TEST_F(TorchReplicaState, SavedAndLoadedSgdContinuesToTheBit) {
   continues_to_the_bit(path_, [](torch::nn::Module& model) { return sgd(model); });
 }
 
-TEST_F(ReplicaState, SavedAndLoadedAdamContinuesToTheBit) {
+TEST_F(TorchReplicaState, SavedAndLoadedAdamContinuesToTheBit) {
   continues_to_the_bit(path_, [](torch::nn::Module& model) {
     return std::make_shared<torch::optim::Adam>(model.parameters(), torch::optim::AdamOptions(0.01));
   });
 }
 
-TEST_F(ReplicaState, ATruncatedFileIsOneClearFailure) {
+TEST_F(TorchReplicaState, ATruncatedFileIsOneClearFailure) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
-  save_replica(replica, path_);
+  TorchReplica replica(net.ptr(), sgd(*net));
+  replica.save(path_);
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2);
   try {
-    load_replica(replica, path_);
+    replica.load(path_);
     FAIL();
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().code, Errc::bad_input);
@@ -418,19 +417,19 @@ TEST_F(ReplicaState, ATruncatedFileIsOneClearFailure) {
   }
 }
 
-TEST_F(ReplicaState, OfAnotherModelIsRefused) {
+TEST_F(TorchReplicaState, OfAnotherModelIsRefused) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
-  save_replica(replica, path_);
+  TorchReplica replica(net.ptr(), sgd(*net));
+  replica.save(path_);
   Sequential other(Linear(3, 5), Linear(5, 2));
-  Replica wider(other.ptr(), sgd(*other));
-  EXPECT_THROW(load_replica(wider, path_), Failure);
+  TorchReplica wider(other.ptr(), sgd(*other));
+  EXPECT_THROW(wider.load(path_), Failure);
 }
 
-TEST_F(ReplicaState, DescribesTheOptimizer) {
+TEST_F(TorchReplicaState, DescribesTheOptimizer) {
   Sequential net = make_net();
-  Replica replica(net.ptr(), sgd(*net));
-  const std::string description = describe_optimizer(replica);
+  TorchReplica replica(net.ptr(), sgd(*net));
+  const std::string description = replica.optimizer_description();
   EXPECT_NE(description.find("torch::optim::SGD\ngroup of 4"), std::string::npos) << description;
   EXPECT_NE(description.find("lr=0.1"), std::string::npos) << description;
   EXPECT_NE(description.find("momentum=0.9"), std::string::npos) << description;

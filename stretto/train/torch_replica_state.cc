@@ -1,4 +1,3 @@
-#include "stretto/train/replica_state.h"
 
 #include <ATen/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -15,6 +14,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/flat_math.h"
+#include "stretto/train/torch_replica.h"
 
 namespace stretto {
 namespace {
@@ -82,23 +82,23 @@ at::Tensor as_bytes_tensor(std::size_t size) {
 
 }  // namespace
 
-ReplicaChecksum checksum_of(Replica& replica) {
-  Hash64 parameters;
-  for (int b = 0; b < static_cast<int>(replica.buckets().size()); ++b) parameters.add(replica.parameters(b));
-  Hash64 optimizer;
-  const auto& state = replica.optimizer().state();
-  for (const at::Tensor& parameter : parameters_in_order(replica.optimizer())) {
+ReplicaChecksum TorchReplica::checksum() {
+  Hash64 weights;
+  for (int b = 0; b < static_cast<int>(buckets().size()); ++b) weights.add(parameters(b));
+  Hash64 moments;
+  const auto& state = optimizer().state();
+  for (const at::Tensor& parameter : parameters_in_order(optimizer())) {
     const auto found = state.find(parameter.unsafeGetTensorImpl());
     if (found == state.end()) continue;
     InputArchive archive = written_by(*found->second);
-    add_to(optimizer, archive);
+    add_to(moments, archive);
   }
-  return {parameters.value(), optimizer.value()};
+  return {weights.value(), moments.value()};
 }
 
-std::string describe_optimizer(Replica& replica) {
-  std::string out = c10::demangle(typeid(replica.optimizer()).name()) + "\n";
-  for (const auto& group : replica.optimizer().param_groups()) {
+std::string TorchReplica::optimizer_description() const {
+  std::string out = c10::demangle(typeid(optimizer()).name()) + "\n";
+  for (const auto& group : optimizer().param_groups()) {
     InputArchive options = written_by(group.options());
     out += text("group of ", group.params().size());
     for (const std::string& key : sorted_keys(options)) {
@@ -110,45 +110,43 @@ std::string describe_optimizer(Replica& replica) {
   return out;
 }
 
-std::string torch_version() {
-  return TORCH_VERSION;
-}
+std::string TorchReplica::library() const { return text("torch ", TORCH_VERSION); }
 
-void save_replica(Replica& replica, const std::string& path) {
+void TorchReplica::save(const std::string& path) {
   try {
     OutputArchive archive;
-    const auto weights = replica.weights();
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      at::Tensor bytes = as_bytes_tensor(weights[i].size());
-      std::memcpy(bytes.data_ptr(), weights[i].data(), weights[i].size());
+    const auto memory = weights();
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      at::Tensor bytes = as_bytes_tensor(memory[i].size());
+      std::memcpy(bytes.data_ptr(), memory[i].data(), memory[i].size());
       archive.write(weights_key(i), bytes, /*is_buffer=*/true);
     }
-    OutputArchive optimizer(archive.compilation_unit());
-    replica.optimizer().save(optimizer);
-    archive.write("optimizer", optimizer);
+    OutputArchive moments(archive.compilation_unit());
+    optimizer().save(moments);
+    archive.write("optimizer", moments);
     archive.save_to(path);
   } catch (const c10::Error& error) {
     throw Failure({Errc::io, text("cannot write ", path, ": ", error.what_without_backtrace())});
   }
 }
 
-void load_replica(Replica& replica, const std::string& path) {
+void TorchReplica::load(const std::string& path) {
   const auto unusable = [&](const std::string& why) { return Failure({Errc::bad_input, text(path, ": ", why)}); };
   try {
     InputArchive archive;
     archive.load_from(path);
-    const auto weights = replica.weights();
-    for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto memory = weights();
+    for (std::size_t i = 0; i < memory.size(); ++i) {
       at::Tensor bytes;
       archive.read(weights_key(i), bytes, /*is_buffer=*/true);
-      if (bytes.nbytes() != weights[i].size()) {
-        throw unusable(text("holds ", bytes.nbytes(), " bytes where this model has ", weights[i].size()));
+      if (bytes.nbytes() != memory[i].size()) {
+        throw unusable(text("holds ", bytes.nbytes(), " bytes where this model has ", memory[i].size()));
       }
-      std::memcpy(weights[i].data(), bytes.data_ptr(), weights[i].size());
+      std::memcpy(memory[i].data(), bytes.data_ptr(), memory[i].size());
     }
-    InputArchive optimizer;
-    archive.read("optimizer", optimizer);
-    replica.optimizer().load(optimizer);
+    InputArchive moments;
+    archive.read("optimizer", moments);
+    optimizer().load(moments);
   } catch (const c10::Error& error) {
     throw unusable(error.what_without_backtrace());
   }
