@@ -110,7 +110,9 @@ std::string TorchReplica::optimizer_description() const {
   return out;
 }
 
-std::string TorchReplica::library() const { return text("torch ", TORCH_VERSION); }
+std::string TorchReplica::library() const {
+  return text("torch ", TORCH_VERSION);
+}
 
 void TorchReplica::save(const std::string& path) {
   try {
