@@ -17,15 +17,15 @@ struct RunSummary {
   double ideal_seconds = 0;        ///< the drawn step times list-scheduled without any waiting
   double sync_ideal_seconds = 0;   ///< the drawn step times with a barrier after each
   double real_compute_share = 0;   ///< real computing time / paced time; 0 without a pace
-  std::optional<double> loss;           ///< on test data
-  std::optional<double> accuracy;       ///< on test data; none for regression
+  std::optional<double> loss;      ///< on test data
+  std::optional<double> accuracy;  ///< on test data; none for regression
   std::optional<double> train_accuracy;
-  double rounds_per_batch = 0;     ///< rounds × ranks / batches applied
+  double rounds_per_batch = 0;  ///< rounds × ranks / batches applied
   std::uint64_t rounds = 0;
-  double staleness_mean = 0;       ///< per batch
+  double staleness_mean = 0;  ///< per batch
   std::uint64_t staleness_max = 0;
-  double fresh_share = 0;          ///< contributions that were fresh, of those that were not null
-  double wait_share = 0;           ///< time inside exchange / (ranks × wall time)
+  double fresh_share = 0;  ///< contributions that were fresh, of those that were not null
+  double wait_share = 0;   ///< time inside exchange / (ranks × wall time)
   struct Deposits {
     std::uint64_t made = 0, applied = 0, pending = 0, lost = 0;
   } deposits;
@@ -34,7 +34,7 @@ struct RunSummary {
   struct CurvePoint {
     double seconds = 0;
     std::uint64_t batches = 0;
-    double loss = 0;               ///< mean training loss since the last point
+    double loss = 0;  ///< mean training loss since the last point
   };
   std::vector<CurvePoint> curve;
 };

@@ -1,0 +1,58 @@
+#include "stretto/train/eager.h"
+
+#include "stretto/base/error.h"
+#include "stretto/train/gradient_averaging.h"
+
+namespace stretto {
+namespace {
+
+class Eager final : public GradientAveraging {
+ public:
+  explicit Eager(const RecipeContext& context)
+      : GradientAveraging(context, context.options.policy, context.options.delivery) {}
+
+  bool averages_gradients() const override { return context_.options.delivery == Delivery::every; }
+
+ private:
+  void apply(const RoundResult& result) override {
+    if (!result.empty()) move(result);
+    if (context_.options.delivery == Delivery::latest && result.policy.kind == Policy::Kind::full) average_models();
+    context_.listener.after(result);
+  }
+
+  void average_models() {
+    const auto& buckets = context_.replica.buckets();
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      context_.meeting.average(buckets[b].type, context_.replica.parameters(static_cast<int>(b)));
+    }
+  }
+};
+
+}  // namespace
+
+Policy solo_policy(const std::string&, int, int) {
+  return Policy::solo();
+}
+
+Policy majority_policy(const std::string&, int, int) {
+  return Policy::majority();
+}
+
+Policy quorum_policy(const std::string& argument, int ranks, int quorum) {
+  if (!argument.empty()) return Policy::parse("quorum:" + argument, ranks);
+  return Policy::parse(text("quorum:", quorum != 0 ? quorum : (ranks + 1) / 2), ranks);
+}
+
+Policy deadline_policy(const std::string& argument, int ranks, int) {
+  if (argument.empty()) {
+    throw UsageError(text(
+        "algorithm \"eager-deadline\": expected a quorum and a time, as in eager-deadline:", (ranks + 1) / 2, ",20ms"));
+  }
+  return Policy::parse("deadline:" + argument, ranks);
+}
+
+std::unique_ptr<Recipe> make_eager(const RecipeContext& context) {
+  return std::make_unique<Eager>(context);
+}
+
+}  // namespace stretto

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/train/meeting.h"
+#include "stretto/train/options.h"
+#include "stretto/train/replica.h"
+
+namespace stretto {
+
+/// Hears of rounds while they are applied, on the application's thread, the same on every rank.
+class RoundListener {
+ public:
+  virtual ~RoundListener() = default;
+  /// A round that is not empty is about to move the weights: the place to set the learning rate.
+  virtual void before(const RoundResult& result) = 0;
+  /// The weights are what they are after this round. Also for a round in which nobody brought anything.
+  virtual void after(const RoundResult& result) = 0;
+};
+
+struct RecipeOptions {
+  Policy policy;  ///< who may start a round, where the algorithm leaves it open
+  Normalize normalize = Normalize::ranks;
+  Delivery delivery = Delivery::every;
+  SumOrder order = SumOrder::arrival;
+  int max_lag = 4;
+  std::uint64_t seed = 0;
+  std::uint64_t full_every = 0;      ///< batches between full rounds
+  std::uint64_t local_steps = 1;     ///< H: a rank's own steps between two averages of models
+  std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
+  bool overlap = false;              ///< hand gradients over during the backward pass where the algorithm can
+};
+
+/// What one rank's recipe works with. All of it outlives the recipe.
+struct RecipeContext {
+  Replica& replica;
+  Engine& engine;
+  EngineDriver& driver;
+  Meeting& meeting;
+  RoundListener& listener;
+  RecipeOptions options;
+};
+
+/// An algorithm: what is averaged, through which collective, and when. One rank's part of it; ranks must be made with
+/// the same options, in the same order with regard to other collectives of the engine. One application thread.
+///
+/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish().
+class Recipe {
+ public:
+  virtual ~Recipe() = default;
+
+  /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
+  /// the last step, for the round's header.
+  virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
+  /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
+  /// those behind has reached another rank then, and the caller stops the job.
+  [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
+  /// Hands the step over, which took so long to compute.
+  virtual void deposit(Duration computed) = 0;
+  /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
+  /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
+  /// a timeout call it again.
+  virtual Result<int> exchange(TimePoint deadline) = 0;
+  /// No more batches here: hands over what is left, and returns after the last round. After a timeout call it again.
+  virtual Result<int> finish(TimePoint deadline) = 0;
+
+  /// For diagnosis, and to stop the job.
+  virtual PartialAllreduce& collective() = 0;
+  /// Whether optimizer states, too, are equal on all replicas once a round is applied.
+  virtual bool averages_gradients() const = 0;
+};
+
+}  // namespace stretto
