@@ -28,6 +28,9 @@ int guarded(const std::string& name, const std::function<int()>& body) {
   } catch (const Failure& failure) {
     complain(failure.what());
     return exit_code_of(failure.error());
+  } catch (const Interrupted& interrupted) {
+    complain(interrupted.what());
+    return kInterrupted;
   } catch (const std::exception& error) {
     complain(error.what());
     return kFailedRun;

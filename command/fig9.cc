@@ -1,0 +1,234 @@
+#include "command/fig9.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "command/command_line.h"
+#include "command/exit_code.h"
+#include "command/machine.h"
+#include "command/output.h"
+#include "command/process.h"
+#include "command/progress.h"
+#include "command/skew.h"
+#include "command/table.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Fig9Command {
+  int ranks = 32;
+  int rounds = 64;
+  std::string sizes = "64,1KiB,16KiB,256KiB,4MiB";
+  std::string activations;
+  Duration skew = 1ms;
+  std::uint64_t seed = 1;
+  bool peers = true;
+  Output output;
+};
+
+void describe_options(CommandLine& line, Fig9Command& command) {
+  line.heading("The experiment");
+  line.option("--ranks", "N", "How many processes. Default 32, as in the paper.",
+              into(command.ranks, 1, JobMemory::kMaxRanks, "32"));
+  line.option("--rounds", "N", "Rounds that are measured, for each line of the table. Default 64.",
+              into(command.rounds, 1, 1'000'000, "64"));
+  line.option("--sizes", "LIST", "Sizes of the bucket. Default " + command.sizes + ".", into(command.sizes));
+  line.option(
+      "--activations", "LIST",
+      "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default solo, majority, quorum of "
+      "half the ranks, full.",
+      into(command.activations));
+  line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
+              into(command.skew, "1ms"));
+  line.option("--seed", "N", "Of the draws of majority. Default 1.", into(command.seed, 0, "1"));
+  line.flag("--no-peers", "",
+            "Leaves MPI_Allreduce out, which is measured in the same run where Open MPI is installed.",
+            [&command](std::string_view, const std::string&) { command.peers = false; });
+  line.heading("Output");
+  command.output.add_option(line);
+  line.example("stretto reproduce fig9", "The whole figure: about a minute and a half.");
+  line.example("stretto reproduce fig9 --sizes 64 --activations solo,full --json",
+               "Two lines of it, for a program to read.");
+  line.note(
+      "An untimed barrier stands before each round, so that the ideals hold: they are what waiting alone costs, for "
+      "the "
+      "initiators that were drawn. What a round did not take stays pending and counts as stale in the next. \"cores\" "
+      "is "
+      "the CPU time of all ranks together over time. The delays are injected; no computation is measured.");
+}
+
+std::vector<std::uint64_t> parse_sizes(const std::string& list) {
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& part : split_list(list)) {
+    const std::uint64_t bytes = parse_bytes("--sizes", part, "64,4KiB,4MiB");
+    if (bytes == 0 || bytes % sizeof(float) != 0) {
+      reject("--sizes", part, "expected whole float32 elements, a multiple of 4 bytes", "64,4KiB,4MiB");
+    }
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+// "deadline:4,20ms" has a comma of its own.
+std::vector<Policy> parse_activations(const std::string& list, int ranks) {
+  std::vector<Policy> policies;
+  const std::vector<std::string> parts = split_list(list);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string name = parts[i];
+    if (name.starts_with("deadline:") && i + 1 < parts.size()) name += "," + parts[++i];
+    try {
+      policies.push_back(Policy::parse(name, ranks));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--activations {}: {}", name, error.what()));
+    }
+  }
+  return policies;
+}
+
+Fig9Row measure(const Fig9Command& command, const Policy& policy, std::uint64_t bytes) {
+  const SkewResult result = measure_skew({.ranks = command.ranks,
+                                          .rounds = command.rounds,
+                                          .bytes = bytes,
+                                          .policy = policy,
+                                          .skew = command.skew,
+                                          .seed = command.seed})
+                                .or_throw();
+  return {"stretto",      policy.to_string(), command.ranks,  bytes,        command.rounds,
+          result.mean_ms, result.ideal_ms,    result.arrived, result.fresh, result.cores};
+}
+
+// MPI_Allreduce for all sizes at once. Says why when there is none.
+std::vector<Fig9Row> measure_openmpi(const Fig9Command& command, const std::vector<std::uint64_t>& sizes) {
+  const std::string program = find_companion("stretto-mpi-skew");
+  const std::string mpirun = find_on_path("mpirun");
+  if (program.empty() || mpirun.empty()) {
+    command.output.say(fmt::format("MPI_Allreduce is left out: {}",
+                                   mpirun.empty() ? "mpirun is not installed (packages libopenmpi-dev, openmpi-bin)"
+                                                  : "this build has no stretto-mpi-skew; Open MPI was not found then"));
+    return {};
+  }
+  std::vector<std::string> arguments = {mpirun,
+                                        "--oversubscribe",
+                                        "--mca",
+                                        "mpi_yield_when_idle",
+                                        "1",
+                                        "--mca",
+                                        "btl",
+                                        "self,vader",
+                                        "-n",
+                                        std::to_string(command.ranks),
+                                        program,
+                                        std::to_string(command.rounds),
+                                        std::to_string(command.skew.count())};
+  for (const std::uint64_t bytes : sizes) arguments.push_back(std::to_string(bytes));
+  const Duration round = command.skew * (command.ranks + 1) + 100ms;
+  const Duration limit = 60s + 4 * round * command.rounds * static_cast<int>(sizes.size());
+  const auto text = run_program(arguments, {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, limit);
+  if (!text) {
+    command.output.say(fmt::format("MPI_Allreduce is left out: {}", text.error().message));
+    return {};
+  }
+  return parse_peer_rows(*text, command.ranks, command.rounds,
+                         ideal_wait_ms(Policy::full(), command.ranks, command.skew, 0));
+}
+
+void print_table(const Fig9Command& command, const std::vector<Fig9Row>& rows) {
+  Table table({"library", "activation", "size", "mean ms", "ideal ms", "below full", "arrived", "fresh", "cores"});
+  for (const Fig9Row& row : rows) {
+    double full_ms = std::numeric_limits<double>::quiet_NaN();
+    for (const Fig9Row& other : rows) {
+      if (other.library == "stretto" && other.activation == "full" && other.bytes == row.bytes) full_ms = other.mean_ms;
+    }
+    table.add({row.library, row.activation, to_bytes(row.bytes), significant(row.mean_ms), significant(row.ideal_ms),
+               significant(full_ms / row.mean_ms) + "×", significant(row.arrived), significant(row.fresh),
+               fmt::format("{:.3f}", row.cores)});
+  }
+  command.output.say(table.to_text());
+  if (command.ranks == 32 && command.skew == 1ms) {
+    command.output.say(
+        "The paper (Cray MPICH, 32 nodes): solo 53.3× and majority 2.46× below MPI_Allreduce, active ranks about 1 and "
+        "16. By arithmetic: full 15.5 ms, majority 5.33 ms on average over all initiators, a quorum of 16 3.75 ms.");
+  }
+}
+
+nlohmann::ordered_json to_json(const std::vector<Fig9Row>& rows, const Machine& machine) {
+  nlohmann::ordered_json out = {{"rows", nlohmann::ordered_json::array()}};
+  for (const Fig9Row& row : rows) {
+    out["rows"].push_back({{"library", row.library},
+                           {"activation", row.activation},
+                           {"ranks", row.ranks},
+                           {"bytes", row.bytes},
+                           {"rounds", row.rounds},
+                           {"mean_ms", row.mean_ms},
+                           {"ideal_ms", row.ideal_ms},
+                           {"arrived", row.arrived},
+                           {"fresh", row.fresh},
+                           {"cores", row.cores}});
+  }
+  out["machine"] = machine.to_json();
+  return out;
+}
+
+}  // namespace
+
+std::vector<Fig9Row> parse_peer_rows(const std::string& text, int ranks, int rounds, double ideal_ms) {
+  std::vector<Fig9Row> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    Fig9Row row{
+        "openmpi", "full", ranks, 0, rounds, 0, ideal_ms, static_cast<double>(ranks), static_cast<double>(ranks)};
+    if (fields >> row.bytes >> row.mean_ms >> row.cores) rows.push_back(row);
+  }
+  return rows;
+}
+
+int run_fig9(const Arguments& arguments) {
+  Fig9Command command;
+  CommandLine line("stretto reproduce fig9",
+                   "Latency of an allreduce that ranks come to one after the other, by who may start it (eager-SGD, "
+                   "Figs 8 and 9).");
+  describe_options(line, command);
+  if (!line.parse(arguments)) {
+    fmt::print("{}", line.help());
+    return kSuccess;
+  }
+  const std::vector<std::uint64_t> sizes = parse_sizes(command.sizes);
+  if (command.activations.empty()) {
+    command.activations = fmt::format("solo,majority,quorum:{},full", (command.ranks + 1) / 2);
+  }
+  const std::vector<Policy> policies = parse_activations(command.activations, command.ranks);
+  const Machine machine = this_machine();
+  command.output.say(fmt::format("{}\n{} ranks, {} rounds, rank r comes r · {} late (injected)\n", machine.to_text(),
+                                 command.ranks, command.rounds, to_text(command.skew)));
+
+  std::vector<Fig9Row> rows;
+  std::optional<Progress> progress(std::in_place, "fig9", "lines", sizes.size() * policies.size());
+  for (const std::uint64_t bytes : sizes) {
+    for (const Policy& policy : policies) {
+      rows.push_back(measure(command, policy, bytes));
+      progress->update(rows.size());
+    }
+  }
+  progress.reset();
+  if (command.peers) {
+    for (Fig9Row& row : measure_openmpi(command, sizes)) rows.push_back(std::move(row));
+    std::ranges::stable_sort(rows, {}, &Fig9Row::bytes);
+  }
+  print_table(command, rows);
+  command.output.emit(to_json(rows, machine));
+  return kSuccess;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "stretto/base/clock.h"
+
+namespace stretto::command {
+
+/// A barrier of processes over memory they share, for measurements: whoever waits sleeps on a futex and burns nothing,
+/// and the last to come says when all go on. All zero is a valid state.
+class SharedBarrier {
+ public:
+  /// Waits until `parties` have come. Returns a time a `lead` after the last of them, the same for all: long enough,
+  /// and everybody is awake by then. Returns TimePoint::never() when nobody came for a minute.
+  TimePoint wait(std::uint32_t parties, Duration lead);
+
+ private:
+  std::atomic<std::uint32_t> arrived_{0};
+  std::atomic<std::uint32_t> generation_{0};  // what they sleep on; the store that ends a phase pairs with the loads
+  std::atomic<std::int64_t> start_ns_{0};     // written before the generation moves on
+};
+
+/// Sleeps until `time` of the SteadyClock.
+void sleep_until(TimePoint time);
+/// Makes the sleeps of this thread as precise as the system can (Linux rounds them up by 50 µs otherwise).
+void precise_sleep();
+
+}  // namespace stretto::command

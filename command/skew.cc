@@ -1,0 +1,178 @@
+#include "command/skew.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "command/exit_code.h"
+#include "command/shared_barrier.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/membership/job.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
+
+constexpr Duration kLead = 2ms;      // from the end of the barrier to the start of the round: all are awake by then
+constexpr Duration kPatience = 30s;  // for one call
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto to_seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
+}
+
+double thread_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// One rank of the experiment; what it has measured is what it reports.
+class SkewedRank {
+ public:
+  SkewedRank(const SkewExperiment& experiment, RankContext& context)
+      : experiment_(experiment),
+        rank_(context.rank()),
+        barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
+        engine_(context.transport(), clock_),
+        partial_(engine_, {{DataType::float32, elements()}}, options()),
+        driver_(engine_, {.spin = 0ns}) {
+    precise_sleep();
+  }
+
+  Json run() {
+    // So many rounds without skew that every set of buffers has been touched.
+    for (int i = 0; i < partial_.num_contribution_sets(); ++i) round(0ms);
+    reset();
+    const TimePoint start = synchronize();
+    const double cpu_before = cpu_seconds();
+    filling_ = 0;
+    for (int i = 0; i < experiment_.rounds; ++i) round(experiment_.skew * (rank_ + 1));
+    const TimePoint end = synchronize();
+    const double cpu = cpu_seconds() - cpu_before - filling_;
+    const Json report = {{"latency", latency_}, {"ideal", ideal_ms_}, {"arrived", arrived_},
+                         {"fresh", fresh_},     {"cpu", cpu},         {"wall", seconds(end - start)}};
+    // Rounds from here on take what is left over; they are not measured.
+    partial_.finish(driver_, clock_.now() + kPatience, [this](const RoundResult& result) { check(result); }).or_throw();
+    return report;
+  }
+
+ private:
+  std::uint64_t elements() const { return std::max<std::uint64_t>(1, experiment_.bytes / sizeof(float)); }
+  PartialOptions options() const {
+    // With a barrier before each round nobody is more than one behind.
+    return {.policy = experiment_.policy, .max_lag = 2, .order = SumOrder::arrival, .seed = experiment_.seed};
+  }
+
+  void reset() { latency_ = ideal_ms_ = arrived_ = fresh_ = 0; }
+
+  TimePoint synchronize() {
+    const TimePoint start = barrier_.wait(static_cast<std::uint32_t>(experiment_.ranks), kLead);
+    if (start == TimePoint::never()) throw Failure({Errc::timeout, "a rank did not come to the barrier"});
+    return start;
+  }
+
+  void round(Duration late) {
+    Contribution& contribution = partial_.acquire();
+    const double before = thread_seconds();
+    std::ranges::fill(contribution.as<float>(0), 1.0f);
+    filling_ += thread_seconds() - before;
+    sleep_until(synchronize() + late);
+
+    const TimePoint begin = clock_.now();
+    partial_.deposit(contribution, {});
+    partial_.exchange(driver_, begin + kPatience, [this](const RoundResult& result) { check(result); }).or_throw();
+    latency_ += seconds(clock_.now() - begin);
+  }
+
+  // Every batch is a vector of ones, so the sum must be their number.
+  void check(const RoundResult& result) {
+    arrived_ += result.header->arrived.count();
+    fresh_ += result.header->fresh.count();
+    ideal_ms_ +=
+        ideal_wait_ms(result.policy, experiment_.ranks, experiment_.skew, static_cast<int>(result.policy.initiator));
+    if (result.empty()) return;
+    const auto sum = result.as<float>(0);
+    const auto wanted = static_cast<float>(result.header->batches);
+    if (sum.front() == wanted && sum.back() == wanted) return;
+    throw Failure({Errc::aborted, fmt::format("round {} came out as {} on rank {}; expected {}", result.round,
+                                              sum.front(), rank_, wanted)});
+  }
+
+  const SkewExperiment& experiment_;
+  const int rank_;
+  SharedBarrier& barrier_;
+  const SteadyClock clock_;
+  Engine engine_;
+  PartialAllreduce partial_;
+  EngineDriver driver_;
+  double latency_ = 0, ideal_ms_ = 0, arrived_ = 0, fresh_ = 0;  // sums over rounds
+  double filling_ = 0;
+};
+
+}  // namespace
+
+Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
+  JobOptions job;
+  job.ranks = experiment.ranks;
+  job.extra_bytes = sizeof(SharedBarrier);
+  job.patience_after_loss = 1s;
+  auto result = run_job(job, [&experiment](RankContext& context) {
+    try {
+      context.report(SkewedRank(experiment, context).run().dump());
+      return 0;
+    } catch (const std::exception& error) {
+      context.report(Json{{"error", error.what()}}.dump());
+      return 1;
+    }
+  });
+  if (!result) return result.error();
+  if (result->interrupted) throw Interrupted();
+  std::vector<Json> reports;
+  for (const std::string& text : result->reports) reports.push_back(Json::parse(text, nullptr, false));
+  if (!result->ok()) {
+    std::string reason = "a rank died";
+    for (const Json& report : reports) {
+      if (report.is_object() && report.contains("error")) reason = report["error"].get<std::string>();
+    }
+    return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, reason, result->first_lost};
+  }
+  const Json& first = reports.front();
+  SkewResult out;
+  out.ideal_ms = first["ideal"].get<double>() / experiment.rounds;
+  out.arrived = first["arrived"].get<double>() / experiment.rounds;
+  out.fresh = first["fresh"].get<double>() / experiment.rounds;
+  for (const Json& report : reports) {
+    out.mean_ms += 1e3 * report["latency"].get<double>() / experiment.ranks / experiment.rounds;
+    out.cores += report["cpu"].get<double>() / first["wall"].get<double>();
+  }
+  return out;
+}
+
+double ideal_wait_ms(const Policy& policy, int ranks, Duration skew, int initiator) {
+  int starter = 0;  // who starts the round, counted from 1: comes at starter · skew
+  switch (policy.kind) {
+    case Policy::Kind::solo: starter = 1; break;
+    case Policy::Kind::majority: starter = initiator + 1; break;
+    case Policy::Kind::quorum: starter = static_cast<int>(policy.quorum); break;
+    case Policy::Kind::full: starter = ranks; break;
+    case Policy::Kind::deadline: return std::numeric_limits<double>::quiet_NaN();
+  }
+  return 1e3 * seconds(skew) * starter * (starter - 1) / 2 / ranks;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/collective/policy.h"
+
+namespace stretto::command {
+
+/// The microbenchmark of eager-SGD, Fig. 8: each round rank r, counted from 1, sleeps r times `skew` and then calls
+/// the collective. An untimed barrier stands before each round.
+struct SkewExperiment {
+  int ranks = 32;
+  int rounds = 64;
+  std::uint64_t bytes = 64;
+  Policy policy;
+  Duration skew = std::chrono::milliseconds(1);
+  std::uint64_t seed = 1;
+};
+
+struct SkewResult {
+  double mean_ms = 0;   ///< latency of the call, over ranks and rounds
+  double ideal_ms = 0;  ///< what waiting alone costs, for the initiators that were drawn
+  double arrived = 0;   ///< mean number of ranks a round: of those the papers call active
+  double fresh = 0;     ///< that brought a contribution of this round and no older one
+  double cores = 0;     ///< CPU time of all ranks over time; filling the buffers is not in it
+};
+
+/// Runs it in processes of its own, with the partial allreduce. Errc as run_job(); Errc::aborted also when a sum came
+/// out wrong. Throws Interrupted.
+Result<SkewResult> measure_skew(const SkewExperiment& experiment);
+
+/// Mean time in ms that ranks which come at 1, 2, … `ranks` times `skew` wait until the round can start.
+/// `initiator`: the rank drawn, for policy majority. NaN for policy deadline.
+double ideal_wait_ms(const Policy& policy, int ranks, Duration skew, int initiator);
+
+}  // namespace stretto::command
