@@ -4,6 +4,9 @@
 
 #include <cstdio>
 
+#include "stretto/membership/job.h"
+#include "stretto/train/run.h"
+
 namespace stretto::command {
 
 ExitCode exit_code_of(const Error& error) {
@@ -19,7 +22,10 @@ ExitCode exit_code_of(const Error& error) {
 }
 
 int guarded(const std::string& name, const std::function<int()>& body) {
-  const auto complain = [&name](const char* what) { fmt::print(stderr, "{}: {}\n", name, what); };
+  const auto complain = [&name](const char* what) {
+    const auto launched = launched_rank();
+    if (!launched || launched->rank == 0) fmt::print(stderr, "{}: {}\n", name, what);
+  };
   try {
     return body();
   } catch (const UsageError& error) {

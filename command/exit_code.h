@@ -1,6 +1,5 @@
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <string>
 
@@ -17,16 +16,11 @@ enum ExitCode : int {
   kInterrupted = 130,
 };
 
-/// SIGINT or SIGTERM has ended what was running.
-class Interrupted : public std::exception {
- public:
-  const char* what() const noexcept override { return "interrupted"; }
-};
-
 ExitCode exit_code_of(const Error& error);
 
 /// Runs `body` and returns what it returns; what it throws becomes one line on standard error, "NAME: …", and the
-/// exit code that fits: kBadInput for UsageError, that of the Error for Failure, kInterrupted, else kFailedRun.
+/// exit code that fits: kBadInput for UsageError, that of the Error for Failure, kInterrupted for Interrupted, else
+/// kFailedRun. Under mpirun rank 0 alone speaks.
 int guarded(const std::string& name, const std::function<int()>& body);
 
 }  // namespace stretto::command

@@ -46,6 +46,12 @@ void Progress::update(std::uint64_t done) {
   std::fflush(stderr);
 }
 
+void Progress::line(const std::string& text) {
+  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", text);
+  drawn_ = false;
+  std::fflush(stderr);
+}
+
 std::string progress_line(const std::string& label, const std::string& unit, std::uint64_t done, std::uint64_t total,
                           double seconds, int width) {
   std::string bar;

@@ -19,6 +19,8 @@ class Progress {
 
   /// Costs nothing worth counting when it is too early to show anything new.
   void update(std::uint64_t done);
+  /// Prints a line of its own, above the bar.
+  void line(const std::string& text);
 
  private:
   const SteadyClock clock_;

@@ -15,10 +15,6 @@ namespace {
 
 constexpr time_t kPatienceSeconds = 60;
 
-timespec to_timespec(Duration d) {
-  return {static_cast<time_t>(d.count() / 1'000'000'000), static_cast<long>(d.count() % 1'000'000'000)};
-}
-
 }  // namespace
 
 TimePoint SharedBarrier::wait(std::uint32_t parties, Duration lead) {
@@ -37,12 +33,6 @@ TimePoint SharedBarrier::wait(std::uint32_t parties, Duration lead) {
     }
   }
   return {Duration(start_ns_.load(std::memory_order_relaxed))};
-}
-
-void sleep_until(TimePoint time) {
-  const timespec until = to_timespec(time.since_start);
-  while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
-  }
 }
 
 void precise_sleep() {

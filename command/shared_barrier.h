@@ -21,8 +21,6 @@ class SharedBarrier {
   std::atomic<std::int64_t> start_ns_{0};     // written before the generation moves on
 };
 
-/// Sleeps until `time` of the SteadyClock.
-void sleep_until(TimePoint time);
 /// Makes the sleeps of this thread as precise as the system can (Linux rounds them up by 50 µs otherwise).
 void precise_sleep();
 

@@ -9,12 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "command/exit_code.h"
 #include "command/shared_barrier.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
+#include "stretto/imbalance/pace.h"
 #include "stretto/membership/job.h"
+#include "stretto/train/run.h"
 
 namespace stretto::command {
 
@@ -141,7 +142,7 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
     }
   });
   if (!result) return result.error();
-  if (result->interrupted) throw Interrupted();
+  if (result->interrupted) throw Interrupted("interrupted");
   std::vector<Json> reports;
   for (const std::string& text : result->reports) reports.push_back(Json::parse(text, nullptr, false));
   if (!result->ok()) {

@@ -1,19 +1,20 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace stretto::command {
 
-/// What stands behind the name of a subcommand; returns an exit code (exit_code.h).
+/// The words behind the name of a subcommand.
 using Arguments = std::vector<std::string>;
 
 /// One line of the table of subcommands.
 struct Subcommand {
   const char* name;
-  const char* summary;  ///< for --help
-  int (*run)(const Arguments& arguments);
+  const char* summary;                       ///< for --help
+  std::function<int(const Arguments&)> run;  ///< returns an exit code (exit_code.h)
 };
 
 /// Runs the subcommand that `arguments` begin with, or explains the program. What is thrown becomes a line on

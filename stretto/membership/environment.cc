@@ -31,14 +31,15 @@ constexpr Starter kStarters[] = {
 
 struct Launch {
   const Starter* starter;
-  int ranks;
+  LaunchedRank place;
 };
 
 std::optional<Launch> launch() {
   for (const Starter& starter : kStarters) {
     const char* size = std::getenv(starter.size_variable);
-    if (size == nullptr || std::getenv(starter.rank_variable) == nullptr) continue;
-    if (const int ranks = std::atoi(size); ranks > 1) return Launch{&starter, ranks};
+    const char* rank = std::getenv(starter.rank_variable);
+    if (size == nullptr || rank == nullptr) continue;
+    if (const int ranks = std::atoi(size); ranks > 1) return Launch{&starter, {std::atoi(rank), ranks}};
   }
   return std::nullopt;
 }
@@ -62,8 +63,13 @@ class MpiRankContext final : public RankContext {
 
 }  // namespace
 
+std::optional<LaunchedRank> launched_rank() {
+  if (const auto launched = launch()) return launched->place;
+  return std::nullopt;
+}
+
 bool launched_from_outside() {
-  return launch().has_value();
+  return launched_rank().has_value();
 }
 
 Result<JobResult> run_as_launched(const RankMain& main) {
@@ -74,17 +80,17 @@ Result<JobResult> run_as_launched(const RankMain& main) {
   const Starter& starter = *launched->starter;
   if (!starter.speaks_mpi) {
     return Error{Errc::unavailable,
-                 text("ranks started by ", starter.name, " (", starter.size_variable, "=", launched->ranks,
+                 text("ranks started by ", starter.name, " (", starter.size_variable, "=", launched->place.ranks,
                       ") cannot find each other: start one process without it and give it the number of ranks, or use "
                       "mpirun -n ",
-                      launched->ranks)};
+                      launched->place.ranks)};
   }
   auto started = MpiJob::start();
   if (!started) return started.error();
   MpiJob& job = **started;
-  if (const int size = job.transport().size(); size != launched->ranks) {
-    return Error{Errc::unavailable, text(starter.name, " has started ", launched->ranks, " ranks, but MPI sees ", size,
-                                         ": use the mpirun of this MPI, or srun --mpi=pmix")};
+  if (const int size = job.transport().size(); size != launched->place.ranks) {
+    return Error{Errc::unavailable, text(starter.name, " has started ", launched->place.ranks, " ranks, but MPI sees ",
+                                         size, ": use the mpirun of this MPI, or srun --mpi=pmix")};
   }
   MpiRankContext context(job);
   int status = 1;
@@ -99,7 +105,7 @@ Result<JobResult> run_as_launched(const RankMain& main) {
     job.abort(status);
   }
   JobResult result;
-  result.exit_status.assign(static_cast<std::size_t>(launched->ranks), 0);
+  result.exit_status.assign(static_cast<std::size_t>(launched->place.ranks), 0);
   result.reports = job.gather(context.reported());
   return result;
 }

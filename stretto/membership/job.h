@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,14 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 /// Errc::unavailable names the shared memory needed when there is too little; Errc::io if no process can be made.
 /// Throws UsageError for a number of ranks below 1 or above JobMemory::kMaxRanks.
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
+
+/// The place of a process among those that mpirun, srun or torchrun has started together.
+struct LaunchedRank {
+  int rank = 0;
+  int ranks = 1;
+};
+/// By this process's environment; nothing where it stands alone.
+std::optional<LaunchedRank> launched_rank();
 
 /// True in a process that mpirun, srun or torchrun has started as one of several ranks.
 bool launched_from_outside();

@@ -1,0 +1,39 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command/curves.h"
+#include "command/exit_code.h"
+#include "command/machine.h"
+#include "command/report.h"
+#include "command/training.h"
+#include "command/training_options.h"
+#include "stretto/train/run.h"
+
+namespace stretto::command {
+
+int run_compare(const Arguments& arguments) {
+  const auto command = parse_compare(arguments);
+  if (!command) return kSuccess;
+  const auto task = load_task(command->options.workload, command->options.seed);
+  const Machine machine = this_machine();
+  std::vector<RunGroup> groups;
+  for (const std::string& algorithm : command->algorithms) {
+    TrainOptions options = command->options;
+    options.algorithm = algorithm;
+    groups.push_back({algorithm, resolved(options, task->facts()), {}});
+  }
+  const TrainOptions& options = groups.front().options;
+  command->output.say(fmt::format("{}\n{} on {} ranks, {} runs of each algorithm, seeds {} to {}; {}\n",
+                                  machine.to_text(), options.workload, options.ranks, command->repeats, options.seed,
+                                  options.seed + static_cast<std::uint64_t>(command->repeats) - 1,
+                                  conditions(options, task->facts().unit)));
+  run_groups(groups, command->repeats, *task);
+  say_result(command->output, groups);
+  command->output.say(options.out.empty() ? "--out DIR keeps curves, records of every step, and traces for Perfetto"
+                                          : write_curves(options.out, groups));
+  command->output.emit(to_json(groups, machine));
+  return verdict(groups);
+}
+
+}  // namespace stretto::command

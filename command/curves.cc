@@ -1,0 +1,70 @@
+#include "command/curves.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "command/process.h"
+#include "stretto/observe/run_folder.h"
+
+namespace stretto::command {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The Python of the virtual environment that is active, or of the `.venv` nearest above; else whatever is on PATH.
+std::string find_python() {
+  const auto python_of = [](const fs::path& environment) {
+    const fs::path python = environment / "bin" / "python3";
+    std::error_code error;
+    return fs::exists(python, error) ? python.string() : std::string();
+  };
+  if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr) {
+    if (std::string python = python_of(active); !python.empty()) return python;
+  }
+  std::error_code error;
+  for (fs::path start : {fs::current_path(error), fs::path(program_folder())}) {
+    for (; !start.empty(); start = start.parent_path()) {
+      if (std::string python = python_of(start / ".venv"); !python.empty()) return python;
+      if (start == start.parent_path()) break;
+    }
+  }
+  return find_on_path("python3");
+}
+
+}  // namespace
+
+std::string curves_csv(std::span<const RunGroup> groups) {
+  std::string out = "algorithm,seed,batches,seconds,loss\n";
+  for (const RunGroup& group : groups) {
+    // A label may have a comma of its own.
+    const std::string label =
+        group.label.find(',') == std::string::npos ? group.label : fmt::format("\"{}\"", group.label);
+    for (const RunSummary& run : group.runs) {
+      for (const RunSummary::CurvePoint& point : run.curve) {
+        out += fmt::format("{},{},{},{:.6g},{:.9g}\n", label, run.seed, point.batches, point.seconds, point.loss);
+      }
+    }
+  }
+  return out;
+}
+
+std::string write_curves(const std::string& folder, std::span<const RunGroup> groups) {
+  using namespace std::chrono_literals;
+  const fs::path csv = fs::path(folder) / "curves.csv";
+  if (const auto written = write_whole_file(csv.string(), curves_csv(groups)); !written) {
+    return fmt::format("no curves: {}", written.error().message);
+  }
+  const std::string script = find_companion("plot_curves.py");
+  const std::string python = find_python();
+  if (script.empty() || python.empty()) return fmt::format("curves: {} (no SVG: no python3)", csv.string());
+  if (const auto drawn = run_program({python, script, csv.string()}, {"MPLBACKEND=svg"}, 60s); !drawn) {
+    return fmt::format("curves: {} (no SVG: matplotlib is not in .venv, nor in {})", csv.string(), python);
+  }
+  return fmt::format("curves: {}/curves.csv, curves-batches.svg, curves-time.svg", folder);
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,171 @@
+#include "command/idle.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "command/command_line.h"
+#include "command/exit_code.h"
+#include "command/machine.h"
+#include "command/output.h"
+#include "command/progress.h"
+#include "command/shared_barrier.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/imbalance/pace.h"
+#include "stretto/membership/job.h"
+#include "stretto/train/run.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kSettle = 50ms;  // from the barrier on: whoever waits is asleep by then
+constexpr Duration kPatience = 60s;
+
+struct IdleCommand {
+  int ranks = 8;
+  int pairs = 30;
+  Duration work = 250ms;
+  Output output;
+};
+
+// A pass over 32 KiB: in the cache, so that its speed is that of the core.
+double compute(std::uint64_t passes) {
+  std::array<double, 4096> values;
+  std::iota(values.begin(), values.end(), 1.0);
+  for (std::uint64_t i = 0; i < passes; ++i) {
+    for (double& value : values) value = value * 0.999999 + 1e-3;
+  }
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double timed_compute(std::uint64_t passes) {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  volatile double sink = compute(passes);
+  static_cast<void>(sink);
+  return seconds(clock.now() - begin);
+}
+
+Result<double> report_of_rank_0(const JobOptions& options, const RankMain& main) {
+  auto result = run_job(options, main);
+  if (!result) return result.error();
+  if (result->interrupted) throw Interrupted("interrupted");
+  if (!result->ok()) return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, "a rank failed"};
+  const std::string& text = result->reports.front();
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// Rank 0 computes, the others wait for it in a round of policy full.
+int waiting_rank(RankContext& context, std::uint64_t work) {
+  const SteadyClock clock;
+  auto& barrier = *reinterpret_cast<SharedBarrier*>(context.extra().data());
+  Engine engine(context.transport(), clock);
+  PartialAllreduce partial(engine, {{DataType::float32, 1024}});
+  EngineDriver driver(engine);
+  Contribution& contribution = partial.acquire();
+  const TimePoint start = barrier.wait(static_cast<std::uint32_t>(context.size()), kSettle);
+  if (context.rank() == 0) {
+    sleep_until(start);
+    context.report(fmt::format("{}", timed_compute(work)));
+  }
+  const auto ignore = [](const RoundResult&) {};
+  partial.deposit(contribution, {});
+  partial.exchange(driver, clock.now() + kPatience, ignore).or_throw();
+  partial.finish(driver, clock.now() + kPatience, ignore).or_throw();
+  return 0;
+}
+
+void describe_options(CommandLine& line, IdleCommand& command) {
+  line.heading("The experiment");
+  line.option("--ranks", "N", "How many: one computes, the others wait. Default 8.",
+              into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
+  line.option("--pairs", "N", "Measurements with and without them, interleaved. Default 30.",
+              into(command.pairs, 1, 10000, "30"));
+  line.option("--work", "TIME", "How long the computation takes, about. Default 250ms.", into(command.work, "250ms"));
+  line.heading("Output");
+  command.output.add_option(line);
+  line.example("stretto reproduce idle", "A quarter of a minute.");
+}
+
+}  // namespace
+
+Result<double> seconds_alone(std::uint64_t work) {
+  return report_of_rank_0({.ranks = 1}, [work](RankContext& context) {
+    context.report(fmt::format("{}", timed_compute(work)));
+    return 0;
+  });
+}
+
+Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
+  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier), .patience_after_loss = 1s};
+  return report_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
+}
+
+std::uint64_t calibrate(Duration time) {
+  std::uint64_t passes = 64;
+  double taken = timed_compute(passes);
+  while (taken < 0.02) {
+    passes *= 2;
+    taken = timed_compute(passes);
+  }
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(passes) * seconds(time) / taken));
+}
+
+int run_idle(const Arguments& arguments) {
+  IdleCommand command;
+  CommandLine line(
+      "stretto reproduce idle",
+      "How fast one rank computes while the others wait for it, over how fast it computes alone and without "
+      "the library: what the library costs while it has nothing to do.");
+  describe_options(line, command);
+  if (!line.parse(arguments)) {
+    fmt::print("{}", line.help());
+    return kSuccess;
+  }
+  const Machine machine = this_machine();
+  command.output.say(machine.to_text());
+  const std::uint64_t work = calibrate(command.work);
+
+  std::vector<double> ratios;
+  std::optional<Progress> progress(std::in_place, "idle", "pairs", static_cast<std::uint64_t>(command.pairs));
+  for (int pair = 0; pair < command.pairs; ++pair) {
+    double with = 0;
+    double without = 0;
+    // The other one first every time: a machine that gets slower or faster favours neither.
+    for (const bool waiting : {pair % 2 == 0, pair % 2 != 0}) {
+      (waiting ? with : without) =
+          (waiting ? seconds_beside_waiting(command.ranks, work) : seconds_alone(work)).or_throw();
+    }
+    ratios.push_back(without / with);
+    progress->update(ratios.size());
+  }
+  progress.reset();
+  const Interval interval = median_interval(ratios);
+  command.output.say(fmt::format(
+      "speed of a rank that computes while {} wait, over its speed alone: median {:.4f}, 95 % interval {:.4f} to "
+      "{:.4f}, "
+      "{} pairs of {}\nexpected: at least 0.99",
+      command.ranks - 1, interval.estimate, interval.low, interval.high, command.pairs, to_text(command.work)));
+  command.output.emit({{"ranks", command.ranks},
+                       {"pairs", command.pairs},
+                       {"ratio", {{"median", interval.estimate}, {"low", interval.low}, {"high", interval.high}}},
+                       {"ratios", ratios},
+                       {"machine", machine.to_json()}});
+  return kSuccess;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "command/statistics.h"
+#include "command/subcommand.h"
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+/// `stretto reproduce idle`: how fast one rank computes while the others wait, over how fast it computes alone.
+int run_idle(const Arguments& arguments);
+
+/// Seconds that a fixed amount of work takes in a process of its own, alone and as one of `ranks` of which the others
+/// wait in a full round for it. `work` is a number of passes of the kernel.
+Result<double> seconds_alone(std::uint64_t work);
+Result<double> seconds_beside_waiting(int ranks, std::uint64_t work);
+
+/// So many passes take about `time` here.
+std::uint64_t calibrate(Duration time);
+
+}  // namespace stretto::command

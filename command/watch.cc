@@ -1,0 +1,21 @@
+#include "command/watch.h"
+
+#include <memory>
+
+#include "command/progress.h"
+
+namespace stretto::command {
+
+RunHooks watched(const std::string& label) {
+  // Shared: a std::function must be copyable, and the bar lives as long as the hook.
+  auto bar = std::make_shared<std::unique_ptr<Progress>>();
+  RunHooks hooks;
+  hooks.progress = [bar, label](const RunProgress& progress) {
+    if (!*bar) *bar = std::make_unique<Progress>(label, "batches", progress.total);
+    if (!progress.notice.empty()) (*bar)->line(progress.notice);
+    (*bar)->update(progress.batches);
+  };
+  return hooks;
+}
+
+}  // namespace stretto::command

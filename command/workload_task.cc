@@ -1,0 +1,78 @@
+#include "command/workload_task.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/sgd.h>
+
+#include "stretto/train/torch_replica.h"
+#include "workloads/workload.h"
+
+namespace stretto::command {
+
+namespace {
+
+class RankWorkload final : public RankTask {
+ public:
+  RankWorkload(std::shared_ptr<const Dataset> data, const RankTaskOptions& options)
+      : workload_(make_workload(std::move(data))), model_(workload_->make_model(options.seed)) {
+    const auto sgd = torch::optim::SGDOptions(options.lr).momentum(options.momentum);
+    replica_ = std::make_unique<TorchReplica>(model_, std::make_shared<torch::optim::SGD>(model_->parameters(), sgd));
+  }
+
+  Replica& replica() override { return *replica_; }
+
+  // The models draw nothing while they train.
+  double forward_backward(std::span<const std::uint32_t> samples, std::uint64_t) override {
+    model_->train();
+    const at::Tensor loss = workload_->loss(*model_, samples);
+    loss.backward();
+    return loss.item<double>();
+  }
+
+  TaskScore score_test() override { return score(Split::test); }
+  TaskScore score_training() override { return score(Split::train); }
+
+ private:
+  TaskScore score(Split split) {
+    model_->eval();
+    const Evaluation evaluation = workload_->evaluate(*model_, split);
+    return {evaluation.loss, evaluation.accuracy};
+  }
+
+  const std::unique_ptr<Workload> workload_;
+  const std::shared_ptr<torch::nn::Module> model_;
+  std::unique_ptr<TorchReplica> replica_;
+};
+
+class WorkloadTask final : public TrainingTask {
+ public:
+  explicit WorkloadTask(std::shared_ptr<const Dataset> data) : data_(std::move(data)) {
+    const WorkloadInfo& info = data_->info();
+    facts_.name = info.name;
+    facts_.unit = info.unit;
+    facts_.samples = data_->num_train();
+    facts_.lengths.assign(data_->lengths().begin(), data_->lengths().end());
+    facts_.bucketed = info.bucketed;
+    facts_.classifies = info.classifies;
+    facts_.batch = info.batch;
+    facts_.lr = info.lr;
+    facts_.momentum = info.momentum;
+    facts_.epochs = info.epochs;
+  }
+
+  const TaskFacts& facts() const override { return facts_; }
+  std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
+    return std::make_unique<RankWorkload>(data_, options);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> data_;
+  TaskFacts facts_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> workload_task(std::shared_ptr<const Dataset> data) {
+  return std::make_unique<WorkloadTask>(std::move(data));
+}
+
+}  // namespace stretto::command
