@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "stretto/membership/job.h"
 #include "stretto/transport/conformance.h"
@@ -90,6 +92,23 @@ const char* why_no_mpi() {
   if (!MpiJob::available()) return "Stretto was built without MPI (libopenmpi-dev)";
   return std::system("command -v mpirun > /dev/null") == 0 ? nullptr : "there is no mpirun (openmpi-bin)";
 #endif
+}
+
+/// The module is looked for beside the program, or in ../lib.
+TEST_F(EnvironmentTest, AProgramWithoutTheModuleSaysSo) {
+  namespace fs = std::filesystem;
+  std::string name = (fs::temp_directory_path() / "stretto-alone-XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+  fs::copy_file(STRETTO_LAUNCHED_RANK, folder / "rank");
+  setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  FILE* out = popen(((folder / "rank").string() + " order 2>&1").c_str(), "r");
+  char line[1000] = {};
+  EXPECT_NE(std::fgets(line, sizeof(line), out), nullptr);
+  EXPECT_EQ(WEXITSTATUS(pclose(out)), 4);
+  EXPECT_THAT(line, HasSubstr("no MPI"));
+  EXPECT_THAT(line, HasSubstr("libstretto_mpi.so"));
+  fs::remove_all(folder);
 }
 
 class MpiConformance : public testing::TestWithParam<std::tuple<std::string, int>> {};

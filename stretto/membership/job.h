@@ -60,7 +60,7 @@ struct JobResult {
   bool ok() const;
 };
 
-/// Shared memory that a job takes (worst case, it is filled when used), in bytes.
+/// Shared memory that a job takes at most (pages are taken when used), in bytes. Throws as run_job().
 std::uint64_t job_memory_bytes(const JobOptions& options);
 
 /// Runs `main` in `options.ranks` processes forked from this one, over shared memory, and waits for all of them.
@@ -68,7 +68,8 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 /// A child ignores SIGINT (a terminal sends it to all; the parent decides) and leaves without destructors of statics.
 /// Requires: this process has no other threads; no other child of it is waited for meanwhile.
 /// Errc::unavailable names the shared memory needed when there is too little; Errc::io if no process can be made.
-/// Throws UsageError for a number of ranks below 1 or above JobMemory::kMaxRanks.
+/// Throws UsageError for a number of ranks below 1 or above JobMemory::kMaxRanks, and for a STRETTO_SHM_LIMIT that is
+/// no number.
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
 
 /// The place of a process among those that mpirun, srun or torchrun has started together.

@@ -14,6 +14,7 @@
 #include <deque>
 #include <iostream>
 #include <optional>
+#include <string_view>
 
 #include "stretto/membership/job.h"
 #include "stretto/transport/job_memory.h"
@@ -59,12 +60,13 @@ class Descriptor {
 /// A report on its way: its length in eight bytes, then itself, so that half a report is told from a whole one.
 void write_report(int fd, const std::string& report) {
   const std::uint64_t bytes = report.size();
-  std::string out(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-  out += report;
-  for (std::size_t done = 0; done < out.size();) {
-    const ssize_t n = ::write(fd, out.data() + done, out.size() - done);
-    if (n < 0 && errno != EINTR) return;  // nobody is there to read it
-    if (n > 0) done += static_cast<std::size_t>(n);
+  const std::string_view parts[] = {{reinterpret_cast<const char*>(&bytes), sizeof(bytes)}, report};
+  for (std::string_view part : parts) {
+    while (!part.empty()) {
+      const ssize_t n = ::write(fd, part.data(), part.size());
+      if (n < 0 && errno != EINTR) return;  // nobody is there to read it
+      if (n > 0) part.remove_prefix(static_cast<std::size_t>(n));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +144,18 @@ TEST(RunJob, TakesReportsOfAnySize) {
   }
 }
 
+TEST(RunJob, HalfAReportIsNone) {
+  const auto result = run_job({.ranks = 1}, [&](RankContext& context) {
+                        const std::string report(256 << 20, 'x');
+                        const itimerval soon{{}, {0, 5000}};
+                        setitimer(ITIMER_REAL, &soon, nullptr);
+                        context.report(report);
+                        return 0;
+                      }).or_throw();
+  EXPECT_THAT(result.exit_status, ElementsAre(128 + SIGALRM));
+  EXPECT_EQ(result.reports[0], "");
+}
+
 TEST(RunJob, HandsOnWhatRanksReturnAndThrow) {
   const auto result = run_job({.ranks = 3}, [](RankContext& context) {
                         if (context.rank() == 1) throw std::runtime_error("as this test wants it");
@@ -190,10 +203,10 @@ TEST(RunJob, ARankThatFailsIsLostForTheOthers) {
 
 TEST(RunJob, RanksThatDoNotCareForALostOneAreEnded) {
   const auto result = run_job({.ranks = 3, .patience_after_loss = 50ms}, [](RankContext& context) {
-                        if (context.rank() == 0) kill(getpid(), SIGSEGV);
+                        if (context.rank() == 0) kill(getpid(), SIGUSR1);
                         return sleep_for_ever();
                       }).or_throw();
-  EXPECT_THAT(result.exit_status, ElementsAre(128 + SIGSEGV, 128 + SIGKILL, 128 + SIGKILL));
+  EXPECT_THAT(result.exit_status, ElementsAre(128 + SIGUSR1, 128 + SIGKILL, 128 + SIGKILL));
   EXPECT_EQ(result.first_lost, 0);
 }
 

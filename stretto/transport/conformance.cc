@@ -70,7 +70,7 @@ void sizes(Transport& transport) {
   std::uint64_t messages = 0;
   for (const std::size_t body : kBodies) {
     for (const std::size_t head : kHeads) {
-      if (transport.size() > 8 && body > (1 << 16) && head != 8) continue;
+      if (body > (1 << 16) && head != 8) continue;
       self.send((transport.rank() + 1) % transport.size(), head, body);
       ++messages;
     }
@@ -104,7 +104,7 @@ void ping_pong(Transport& transport) {
 
 /// A callback answers at once: a message walks round the ring of ranks, larger than what a ring of bytes holds.
 void answers(Transport& transport) {
-  constexpr std::uint64_t kRounds = 20;
+  constexpr std::uint64_t kRounds = 3;
   constexpr std::size_t kBytes = 3 << 20;
   const int ranks = transport.size();
   if (ranks == 1) return;
@@ -125,7 +125,7 @@ void discarded(Transport& transport) {
   const int ranks = transport.size();
   std::uint64_t expected = 0;
   self.on_message = [&](int, const Envelope&) { self.discard = !self.discard; };
-  for (const std::size_t body : {100, 5, 3 << 20, 0, 5 << 20, 77, 4096, 1}) {
+  for (const std::size_t body : {100, 5, 3 << 20, 0, 77, 4096, 1}) {
     if (ranks > 1) self.send((transport.rank() + 1) % ranks, 16, ranks > 8 ? body / 16 : body), ++expected;
   }
   self.wait([&] { return self.received() == expected; });

@@ -65,7 +65,7 @@ struct JobMemory::Header {
   std::atomic<std::uint32_t> num_lost{0};
   alignas(kLine) std::atomic<std::uint32_t> changes_of_fate{0};
   struct alignas(kLine) Counter {
-    Word value{0};
+    Word value{0};  // orders nothing (MemoryCounter)
   } counters[kNumCounters];
 };
 
@@ -77,9 +77,12 @@ struct JobMemory::RankWords {
 
 struct JobMemory::Layout {
   Layout(int ranks_, std::uint64_t extra_bytes_) : ranks(ranks_), extra_bytes(extra_bytes_) {
+    if (ranks < 1 || ranks > kMaxRanks) {
+      throw UsageError(text(ranks, " ranks: a job on one host has 1 to ", kMaxRanks));
+    }
     const auto n = static_cast<std::uint64_t>(ranks);
     const std::uint64_t num_rings = n * (n - 1);
-    ring_bytes = std::bit_floor(std::clamp<std::uint64_t>((64u << 20) / (n * n), 16u << 10, 1u << 20));
+    ring_bytes = std::bit_floor(std::clamp<std::uint64_t>((256u << 20) / (n * n), 16u << 10, 1u << 20));
     words_at = round_up(sizeof(Header), kLine);
     sets_at = words_at + n * sizeof(RankWords);
     rings_at = sets_at + n * 2 * words_a_set(ranks) * sizeof(Word);
@@ -98,9 +101,6 @@ std::uint64_t JobMemory::bytes_needed(int ranks, std::uint64_t extra_bytes) {
 }
 
 Result<JobMemory> JobMemory::create(int ranks, std::uint64_t extra_bytes) {
-  if (ranks < 1 || ranks > kMaxRanks) {
-    throw UsageError(text(ranks, " ranks: a job on one host has 1 to ", kMaxRanks));
-  }
   const Layout layout(ranks, extra_bytes);
   const MemoryBudget budget = memory_budget();
   if (layout.bytes > budget.bytes) {

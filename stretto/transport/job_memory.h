@@ -40,11 +40,11 @@ class JobMemory {
   static constexpr int kMaxRanks = 1024;
   static constexpr int kNumCounters = 16;
 
-  /// All of it, were every page touched. Requires: 1 ≤ ranks ≤ kMaxRanks.
+  /// All of it, were every page touched. Throws UsageError for a number of ranks outside 1 … kMaxRanks.
   static std::uint64_t bytes_needed(int ranks, std::uint64_t extra_bytes);
 
-  /// A fresh one. Throws UsageError for a number of ranks outside 1 … kMaxRanks. Errc::unavailable names the bytes
-  /// needed and those there are (memory_budget.h) when these are fewer.
+  /// A fresh one. Throws UsageError as bytes_needed(). Errc::unavailable names the bytes needed and those there are
+  /// (memory_budget.h) when these are fewer.
   static Result<JobMemory> create(int ranks, std::uint64_t extra_bytes = 0);
 
   /// One that another process has created; `fd` stays the caller's. Errc::bad_input if it is something else.

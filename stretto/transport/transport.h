@@ -32,7 +32,7 @@ using SendToken = std::uint64_t;
 /// A send nobody wants to hear of again.
 inline constexpr SendToken kNoToken = ~SendToken{0};
 
-/// Receives what a transport delivers. Called inside Transport::poll() only.
+/// Receives what a transport delivers. Called inside Transport::poll() only; may call Transport::send(), not poll().
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
@@ -45,7 +45,8 @@ class MessageSink {
   virtual void end(int peer) = 0;
   /// A send has left: its body may be reused. Exactly once for each token but kNoToken, also when the peer is lost.
   virtual void sent(SendToken token) = 0;
-  /// The peer is gone and nothing more will come from it. At most once a peer.
+  /// The peer is gone and nothing more will come from it: what it had sent whole has been delivered, and a message
+  /// of it that has begun and not ended never ends. At most once a peer. Not called for one that left in order.
   virtual void lost(int peer, const Error& reason) = 0;
 };
 
@@ -65,9 +66,9 @@ class Transport : public Pollable {
   virtual int size() const = 0;
 
   /// Posts a message. `head` is copied before the call returns; `body` must stay until MessageSink::sent(token),
-  /// which never comes before the next poll(). A body without address has a length only (simulation).
-  /// To a lost peer: completes and goes nowhere. Requires: peer ≠ rank(); head.size() ≤ kMaxHeadBytes.
-  /// `envelope`'s sizes are filled in here.
+  /// which never comes before the next poll(). Sends complete in any order. A body without address has a length only
+  /// (simulation). To a peer that is lost or has left: completes and goes nowhere. Requires: peer ≠ rank(); head.size()
+  /// ≤ kMaxHeadBytes. `envelope`'s sizes are filled in here.
   virtual void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
                     SendToken token) = 0;
 
