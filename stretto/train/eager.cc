@@ -11,20 +11,21 @@ class Eager final : public GradientAveraging {
   explicit Eager(const RecipeContext& context)
       : GradientAveraging(context, context.options.policy, context.options.delivery) {}
 
+  Result<int> finish(EngineDriver& driver, TimePoint deadline) override {
+    auto rounds = GradientAveraging::finish(driver, deadline);
+    if (rounds && context_.options.delivery == Delivery::latest) context_.meeting.average_parameters(driver);
+    return rounds;
+  }
+
   bool averages_gradients() const override { return context_.options.delivery == Delivery::every; }
 
  private:
-  void apply(const RoundResult& result) override {
+  void apply(EngineDriver& driver, const RoundResult& result) override {
     if (!result.empty()) move(result);
-    if (context_.options.delivery == Delivery::latest && result.policy.kind == Policy::Kind::full) average_models();
-    context_.listener.after(result);
-  }
-
-  void average_models() {
-    const auto& buckets = context_.replica.buckets();
-    for (std::size_t b = 0; b < buckets.size(); ++b) {
-      context_.meeting.average(buckets[b].type, context_.replica.parameters(static_cast<int>(b)));
+    if (context_.options.delivery == Delivery::latest && result.policy.kind == Policy::Kind::full) {
+      context_.meeting.average_parameters(driver);
     }
+    context_.listener.after(result);
   }
 };
 

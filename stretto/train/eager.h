@@ -16,7 +16,7 @@ Policy deadline_policy(const std::string& argument, int ranks, int quorum);
 ///
 /// Delivery every: each rank applies every round in order, so the replicas never part. Delivery latest is the paper's:
 /// rounds a late rank has missed are lost to it, so the replicas part, and full rounds (RecipeOptions::full_every)
-/// average the models over all ranks; the optimizer's state stays local.
+/// and the end average the models over all ranks; the optimizer's state stays local.
 std::unique_ptr<Recipe> make_eager(const RecipeContext& context);
 
 }  // namespace stretto

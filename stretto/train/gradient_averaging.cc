@@ -64,15 +64,15 @@ void GradientAveraging::deposit(Duration computed) {
   collective_.deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
 }
 
-Result<int> GradientAveraging::exchange(TimePoint deadline) {
-  return collective_.exchange(context_.driver, deadline, [this](const RoundResult& result) { apply(result); });
+Result<int> GradientAveraging::exchange(EngineDriver& driver, TimePoint deadline) {
+  return collective_.exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
 }
 
-Result<int> GradientAveraging::finish(TimePoint deadline) {
-  return collective_.finish(context_.driver, deadline, [this](const RoundResult& result) { apply(result); });
+Result<int> GradientAveraging::finish(EngineDriver& driver, TimePoint deadline) {
+  return collective_.finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
 }
 
-void GradientAveraging::apply(const RoundResult& result) {
+void GradientAveraging::apply(EngineDriver&, const RoundResult& result) {
   if (!result.empty()) move(result);
   context_.listener.after(result);
 }

@@ -17,14 +17,14 @@ class GradientAveraging : public Recipe {
   void begin_step(std::uint64_t samples, Duration waited) override;
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
-  Result<int> exchange(TimePoint deadline) override;
-  Result<int> finish(TimePoint deadline) override;
+  Result<int> exchange(EngineDriver& driver, TimePoint deadline) override;
+  Result<int> finish(EngineDriver& driver, TimePoint deadline) override;
   PartialAllreduce& collective() override { return collective_; }
   bool averages_gradients() const override { return true; }
 
  protected:
   /// What is done with each round, in order.
-  virtual void apply(const RoundResult& result);
+  virtual void apply(EngineDriver& driver, const RoundResult& result);
   /// Moves the weights by the average of what a round has brought. Requires: it is not empty.
   void move(const RoundResult& result);
   /// Whether the bucket may be handed over; weighs it by its samples where the average is over samples.

@@ -45,14 +45,14 @@ class Local final : public Recipe {
     if (since_.batches >= context_.options.local_steps) hand_over();
   }
 
-  Result<int> exchange(TimePoint deadline) override {
+  Result<int> exchange(EngineDriver& driver, TimePoint deadline) override {
     if (since_.batches != 0) return 0;  // on the way to the next average
-    return collective_.exchange(context_.driver, deadline, [this](const RoundResult& result) { apply(result); });
+    return collective_.exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
   }
 
-  Result<int> finish(TimePoint deadline) override {
+  Result<int> finish(EngineDriver& driver, TimePoint deadline) override {
     if (since_.batches != 0) hand_over();
-    return collective_.finish(context_.driver, deadline, [this](const RoundResult& result) { apply(result); });
+    return collective_.finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
   }
 
   PartialAllreduce& collective() override { return collective_; }

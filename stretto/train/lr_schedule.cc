@@ -10,8 +10,8 @@ namespace stretto {
 namespace {
 
 [[noreturn]] void reject(const std::string& text, const std::string& part) {
-  throw UsageError(stretto::text("learning rate schedule \"", text, "\": cannot read \"", part,
-                                 "\"; expected constant, warmup:STEPS or decay:FACTOR@STEP[@STEP…], joined with +"));
+  throw UsageError(stretto::text("learning rate schedule '", text, "': cannot read '", part,
+                                 "'; expected constant, warmup:STEPS or decay:FACTOR@STEP[@STEP…], joined with +"));
 }
 
 template <class T>

@@ -39,7 +39,7 @@ TEST(LrSchedule, SaysWhatItCannotRead) {
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
-                 "learning rate schedule \"warmup:soon\": cannot read \"warmup:soon\"; expected constant, warmup:STEPS "
+                 "learning rate schedule 'warmup:soon': cannot read 'warmup:soon'; expected constant, warmup:STEPS "
                  "or decay:FACTOR@STEP[@STEP…], joined with +");
   }
 }

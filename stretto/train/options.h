@@ -18,20 +18,21 @@ enum class Normalize {
 /// Everything that defines a training run, as `stretto train` takes it. No Torch here.
 struct TrainOptions {
   std::string workload = "vowels";
-  std::string algorithm = "sync";  ///< a name from the table of recipes, with ":2" for its quorum
+  std::string algorithm = "sync";  ///< a name from the table of recipes, with ":2" for its quorum: train/recipes.h
   int ranks = 4;
-  std::uint64_t steps = 0;         ///< steps × ranks batches in all; 0: `epochs` says
-  std::uint64_t epochs = 0;        ///< passes over the training data in all; 0: the workload's default
-  int batch = 0;                   ///< samples a batch and rank; 0: the workload's default
-  double lr = 0;                   ///< 0: the workload's default
-  double momentum = -1;            ///< negative: the workload's default
-  std::string imbalance = "none";  ///< imbalance/spec.h
-  Duration pace{0};                ///< a step takes at least this long per unit of work of its batch
-  std::string data;                ///< shared, partitioned, sampled; empty: the recipe's default
+  std::uint64_t steps = 0;               ///< steps × ranks batches in all; 0: `epochs` says
+  std::uint64_t epochs = 0;              ///< passes over the training data in all; 0: the workload's default
+  int batch = 0;                         ///< samples a batch and rank; 0: the workload's default
+  double lr = 0;                         ///< 0: the workload's default
+  std::string lr_schedule = "constant";  ///< by batches applied: train/lr_schedule.h
+  double momentum = -1;                  ///< negative: the workload's default
+  std::string imbalance = "none";        ///< imbalance/spec.h
+  Duration pace{0};                      ///< a step takes at least this long per unit of work of its batch
+  std::string data;                      ///< shared, partitioned, sampled; empty: the recipe's default
   std::uint64_t seed = 1;
   int max_lag = 4;
   int quorum = 0;                  ///< 0: ⌈ranks/2⌉
-  std::uint64_t sync_every = 0;    ///< batches between model synchronizations (delivery latest), H of `local`
+  std::uint64_t sync_every = 0;    ///< batches between model synchronizations (delivery latest), H of `local` (0: 8)
   std::string delivery = "every";  ///< every, latest
   Normalize normalize = Normalize::ranks;
   bool fixed_order = false;            ///< --order fixed

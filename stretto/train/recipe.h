@@ -39,14 +39,14 @@ struct RecipeOptions {
 struct RecipeContext {
   Replica& replica;
   Engine& engine;
-  EngineDriver& driver;
   Meeting& meeting;
   RoundListener& listener;
   RecipeOptions options;
 };
 
-/// An algorithm: what is averaged, through which collective, and when. One rank's part of it; ranks must be made with
-/// the same options, in the same order with regard to other collectives of the engine. One application thread.
+/// An algorithm: what is averaged, through which collective, and when. One rank's part of it; made with the same
+/// options on every rank, in the same order with regard to other collectives of the engine and before anybody drives
+/// it. One application thread.
 ///
 /// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish().
 class Recipe {
@@ -64,9 +64,9 @@ class Recipe {
   /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
   /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
   /// a timeout call it again.
-  virtual Result<int> exchange(TimePoint deadline) = 0;
+  virtual Result<int> exchange(EngineDriver& driver, TimePoint deadline) = 0;
   /// No more batches here: hands over what is left, and returns after the last round. After a timeout call it again.
-  virtual Result<int> finish(TimePoint deadline) = 0;
+  virtual Result<int> finish(EngineDriver& driver, TimePoint deadline) = 0;
 
   /// For diagnosis, and to stop the job.
   virtual PartialAllreduce& collective() = 0;

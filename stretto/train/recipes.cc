@@ -38,11 +38,11 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum) {
     known += stretto::text(known.empty() ? "" : ", ", recipe.name, recipe.argument);
     if (recipe.name != name) continue;
     if (colon != std::string::npos && (recipe.argument.empty() || argument.empty())) {
-      throw UsageError(stretto::text("algorithm \"", text, "\": expected ", recipe.name, recipe.argument));
+      throw UsageError(stretto::text("algorithm '", text, "': expected ", recipe.name, recipe.argument));
     }
     return {&recipe, recipe.policy(argument, ranks, quorum)};
   }
-  throw UsageError(stretto::text("unknown algorithm \"", text, "\"; there are ", known));
+  throw UsageError(stretto::text("unknown algorithm '", text, "'; there are ", known));
 }
 
 }  // namespace stretto
