@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/dispenser/position.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/train/replica.h"
+#include "stretto/train/run_plan.h"
+
+namespace stretto {
+
+/// Where a job stands after a full round: nothing is pending then, and one copy of weights and optimizer is everybody's
+/// (protocol.md, Around it). Two files of the run folder: checkpoint.json, which this is, and the state of the replica,
+/// which it names. Renaming checkpoint.json is what makes it the checkpoint; until then the old one is whole.
+///
+/// Where models are averaged, and under delivery latest, the optimizer's state is that of rank 0.
+struct Checkpoint {
+  static constexpr int kVersion = 1;
+
+  // The job it belongs to; all of it must be the same where it is continued.
+  std::string stretto;  ///< version of this library
+  std::string library;  ///< of the one that computes
+  std::string task;
+  std::uint64_t model = 0;  ///< hash of the model's description
+  std::string optimizer;    ///< its type, without options: the learning rate may be another one
+  int ranks = 0;
+  int batch = 0;
+  std::string data;
+  std::uint64_t seed = 0;
+
+  // Where it stands.
+  std::uint64_t batches = 0;  ///< applied
+  DispenserPosition position;
+  ReplicaChecksum checksum;
+  std::string state_file;  ///< in the same folder
+  std::string state_path;  ///< where read_checkpoint() has found it
+  std::uint64_t state_bytes = 0;
+  std::uint64_t state_hash = 0;
+};
+
+/// What identifies the job that `plan` describes; the rest is empty.
+Checkpoint checkpoint_identity(const RunPlan& plan);
+/// Adds what only the rank's replica knows.
+void add_identity(Checkpoint& checkpoint, const Replica& replica);
+
+/// Writes the replica's state and then the checkpoint, and removes the one before. Errc::io: the old one is untouched.
+Result<void> write_checkpoint(const RunFolder& folder, Checkpoint checkpoint, Replica& replica);
+
+/// The checkpoint of a run folder, its state file verified to be whole. Throws UsageError, in one line, when there is
+/// none, or it is truncated, damaged, or of another version.
+Checkpoint read_checkpoint(const std::string& folder);
+
+/// Throws UsageError, which names the first thing that differs, unless `checkpoint` is of the job that `plan`
+/// describes.
+void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan);
+/// The same with what only the replica knows.
+void require_same_model(const Checkpoint& checkpoint, const Replica& replica);
+
+/// "0.1.0".
+const char* stretto_version();
+
+}  // namespace stretto

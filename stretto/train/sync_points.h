@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stretto/dispenser/dispenser.h"
+#include "stretto/train/checkpoint.h"
+#include "stretto/train/meeting.h"
+#include "stretto/train/progress_page.h"
+#include "stretto/train/recipe.h"
+
+namespace stretto {
+
+/// What is done where all ranks are at the same round and nothing is pending: replicas are compared, and the checkpoint
+/// is written. These are rounds whose policy is full; where every round is, those at which the batches applied pass a
+/// multiple. Every rank does the same.
+///
+/// Running statistics (BatchNorm) are local to each rank; they are averaged before a checkpoint and at the end.
+class SyncPoints {
+ public:
+  struct Context {
+    const RunPlan& plan;
+    int rank;
+    Replica& replica;
+    Meeting& meeting;
+    const Recipe& recipe;
+    const Dispenser& dispenser;
+    const Checkpoint* resume;  ///< where the job began; null: at its start
+    ProgressPage& page;
+  };
+  explicit SyncPoints(const Context& context);
+  /// Where checkpoints go, if the plan wants any. On every rank alike; `folder` must outlive this.
+  void save_to(const RunFolder& folder) { folder_ = &folder; }
+
+  /// Called when a round has been applied, inside the apply function; `applied`: batches so far.
+  void after_round(EngineDriver& driver, const RoundResult& result, std::uint64_t applied);
+  /// Called when the last round has been applied.
+  void finish(EngineDriver& driver);
+
+  /// Whether every comparison so far found all replicas equal.
+  bool identical() const { return identical_; }
+
+ private:
+  std::uint64_t checkpoint_every() const { return folder_ != nullptr ? context_.plan.options.checkpoint_every : 0; }
+  bool due(const RoundResult& result, std::uint64_t applied);
+  /// Returns the batches used so far by all ranks.
+  std::uint64_t compare(EngineDriver& driver);
+  void save(EngineDriver& driver, std::uint64_t batches);
+
+  const Context context_;
+  const RunFolder* folder_ = nullptr;
+  const std::uint64_t compare_every_;  // batches; where every round is full
+  std::uint64_t compared_at_;
+  std::uint64_t saved_at_;
+  DispenserPosition saved_position_;
+  std::size_t saved_steps_ = 0;  // of this rank's log
+  bool identical_ = true;
+};
+
+}  // namespace stretto
