@@ -4,18 +4,12 @@ include(CMakePackageConfigHelpers)
 
 set(STRETTO_CMAKE_DIR lib/cmake/stretto)
 
-# Rooms whose headers see Torch; installed when stretto::torch is.
-set(STRETTO_TORCH_ROOMS train)
-
 set_target_properties(stretto_core PROPERTIES EXPORT_NAME core)
 install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINATION lib)
 install(EXPORT stretto-core NAMESPACE stretto:: FILE stretto-core.cmake DESTINATION ${STRETTO_CMAKE_DIR})
 
 file(GLOB rooms LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR}/stretto ${PROJECT_SOURCE_DIR}/stretto/*)
 foreach(room ${rooms})
-  if(room IN_LIST STRETTO_TORCH_ROOMS AND NOT TARGET stretto_torch)
-    continue()
-  endif()
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/stretto/${room}/*.h)
   install(FILES ${headers} DESTINATION include/stretto/${room})
 endforeach()

@@ -37,6 +37,8 @@ struct RunSummary {
     double loss = 0;  ///< mean training loss since the last point
   };
   std::vector<CurvePoint> curve;
+  std::string ledger;              ///< who was late and what it cost, as a table for people
+  std::uint64_t lost_records = 0;  ///< lines of records and trace that could not be written (a full disk)
 };
 
 }  // namespace stretto

@@ -1,0 +1,284 @@
+#include "stretto/train/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "stretto/train/checkpoint.h"
+#include "stretto/train/flat_math.h"
+#include "stretto/train/test_task.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class RunTest : public testing::Test {
+ protected:
+  RunTest() : folder_(fs::path(testing::TempDir()) / text("stretto_run_", ::getpid())) { ::alarm(100); }
+  ~RunTest() override {
+    ::alarm(0);
+    fs::remove_all(folder_);
+  }
+
+  std::string folder(const std::string& name) const { return (folder_ / name).string(); }
+
+  RunSummary run(const TrainOptions& options, const TrainingTask& task) {
+    RunHooks hooks{.progress = [this](const RunProgress& progress) {
+      if (!progress.notice.empty()) notices_ += progress.notice + "\n";
+    }};
+    return run_training(options, task, hooks).value();
+  }
+  RunSummary run(const TrainOptions& options) { return run(options, *linear_task()); }
+
+  // What a run ends with, to the bit.
+  ReplicaChecksum final_checksum(TrainOptions options, const LinearTaskOptions& task = {}) {
+    options.out = folder(text("final", runs_++));
+    options.checkpoint_every = 1'000'000;
+    run(options, *linear_task(task));
+    return read_checkpoint(options.out).checksum;
+  }
+
+  static std::string content_of(const fs::path& path) {
+    std::ifstream in(path);
+    std::stringstream content;
+    content << in.rdbuf();
+    return content.str();
+  }
+
+  const fs::path folder_;
+  std::string notices_;
+  int runs_ = 0;
+};
+
+struct Case {
+  std::string algorithm;
+  int ranks;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.algorithm << " on " << c.ranks;
+}
+
+class EveryAlgorithm : public RunTest, public testing::WithParamInterface<Case> {};
+
+TEST_P(EveryAlgorithm, AppliesEveryBatchOnceAndLeavesEqualReplicas) {
+  const auto [algorithm, ranks] = GetParam();
+  // 64 samples, 4 a batch, 5 passes: 80 batches, which 3 and 5 ranks share unevenly.
+  const RunSummary s = run({.algorithm = algorithm, .ranks = ranks, .epochs = 5, .max_lag = 3});
+  EXPECT_EQ(s.deposits.made, 80u);
+  EXPECT_EQ(s.deposits.applied, 80u);
+  EXPECT_EQ(s.deposits.lost, 0u);
+  EXPECT_TRUE(s.replicas_identical);
+  EXPECT_LE(s.staleness_max, 3u);
+  EXPECT_GT(s.throughput, 0);
+  EXPECT_LT(*s.loss, 5) << "from 50";
+  EXPECT_FALSE(s.accuracy.has_value());
+  EXPECT_GT(s.rounds, 0u);
+  EXPECT_FALSE(s.curve.empty());
+  EXPECT_EQ(s.lost_seconds.size(), static_cast<std::size_t>(ranks));
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, EveryAlgorithm,
+                         testing::Values(Case{"sync", 1}, Case{"sync", 3}, Case{"sync", 4}, Case{"eager-solo", 4},
+                                         Case{"eager-majority", 3}, Case{"eager-quorum", 1}, Case{"eager-quorum", 4},
+                                         Case{"eager-quorum:5", 5}, Case{"eager-deadline:2,1ms", 4},
+                                         Case{"eager-deadline:2,adaptive", 3}, Case{"local", 1}, Case{"local", 3},
+                                         Case{"local", 5}),
+                         [](const auto& info) {
+                           std::string name = text(info.param.algorithm, "_on_", info.param.ranks);
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+TEST_F(RunTest, OneRankDoesWhatPlainSgdDoes) {
+  const auto task = linear_task();
+  const auto alone = task->start_rank({.seed = 1, .lr = 0.05, .momentum = 0.9});
+  BatchPlan batches({.samples = 64, .batch = 4, .ranks = 1, .epochs = 2, .seed = 1});
+  for (std::uint64_t i = 0; i < batches.num_batches(); ++i) {
+    alone->replica().attach_own();
+    alone->forward_backward(batches.batch(i).samples, 0);
+    alone->replica().end_backward();
+    alone->replica().step();
+  }
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+    EXPECT_EQ(final_checksum({.algorithm = algorithm, .ranks = 1, .epochs = 2, .momentum = 0.9, .sync_every = 1}),
+              alone->replica().checksum())
+        << algorithm;
+  }
+}
+
+TEST_F(RunTest, SyncRepeatsToTheBitAndHasTheBitsOfEagerAtQuorumP) {
+  for (const int ranks : {2, 3, 4}) {
+    TrainOptions options{.ranks = ranks, .epochs = 3, .momentum = 0.9, .data = "partitioned", .fixed_order = true};
+    const ReplicaChecksum sync = final_checksum(options);
+    EXPECT_EQ(final_checksum(options), sync);
+    for (const std::string& algorithm : {text("eager-quorum:", ranks), text("eager-deadline:", ranks, ",1h")}) {
+      options.algorithm =
+          algorithm == text("eager-deadline:", ranks, ",1h") ? text("eager-deadline:", ranks, ",3600s") : algorithm;
+      EXPECT_EQ(final_checksum(options), sync) << options.algorithm;
+    }
+  }
+}
+
+TEST_F(RunTest, HandingOverDuringTheBackwardPassHasTheSameBits) {
+  // With a delay, however small, gradients are handed over after the backward pass.
+  TrainOptions options{.ranks = 3, .epochs = 2, .fixed_order = true};
+  const ReplicaChecksum overlapped = final_checksum(options);
+  options.imbalance = "linear:1us..2us";
+  EXPECT_EQ(final_checksum(options), overlapped);
+}
+
+TEST_F(RunTest, DividingByContributorsOrSamplesAtQuorumPIsTheSameAsByRanks) {
+  // 64 batches of equal size over 2 ranks: everybody brings one batch of 4 samples to every round.
+  TrainOptions options{
+      .algorithm = "eager-quorum:2", .ranks = 2, .epochs = 4, .data = "partitioned", .fixed_order = true};
+  const ReplicaChecksum by_ranks = final_checksum(options);
+  options.normalize = Normalize::contributors;
+  EXPECT_EQ(final_checksum(options), by_ranks);
+  options.normalize = Normalize::samples;
+  EXPECT_EQ(final_checksum(options), by_ranks) << "4 is a power of two: weighing and dividing round nothing";
+}
+
+TEST_F(RunTest, LocalWithOneStepIsSyncUpToRounding) {
+  const TrainOptions sync{.ranks = 4, .epochs = 3};
+  TrainOptions local = sync;
+  local.algorithm = "local";
+  local.sync_every = 1;
+  const double expected = run(sync).loss.value();
+  EXPECT_NEAR(run(local).loss.value(), expected, 1e-4 * expected);
+  local.normalize = Normalize::samples;
+  EXPECT_NEAR(run(local).loss.value(), expected, 1e-4 * expected);
+}
+
+TEST_F(RunTest, LatestLosesRoundsAndSynchronizesModels) {
+  const RunSummary s = run({.algorithm = "eager-solo",
+                            .ranks = 4,
+                            .epochs = 8,
+                            .imbalance = "persistent:rank=2,delay=3ms",
+                            .sync_every = 32,
+                            .delivery = "latest"});
+  EXPECT_EQ(s.deposits.made, 128u);
+  EXPECT_LE(s.deposits.applied, 128u);
+  EXPECT_TRUE(s.replicas_identical) << notices_;
+}
+
+TEST_F(RunTest, LearningRateFollowsBatchesApplied) {
+  TrainOptions halved{.algorithm = "eager-quorum:3",
+                      .ranks = 3,
+                      .epochs = 2,
+                      .lr = 0.1,
+                      .lr_schedule = "decay:2@0",
+                      .data = "partitioned",
+                      .fixed_order = true};
+  TrainOptions half = halved;
+  half.lr = 0.05;
+  half.lr_schedule = "constant";
+  EXPECT_EQ(final_checksum(halved), final_checksum(half));
+  halved.lr_schedule = "decay:2@5";
+  EXPECT_NE(final_checksum(halved).parameters, final_checksum(half).parameters);
+}
+
+TEST_F(RunTest, ASlowRankDoesNotHoldTheOthersUp) {
+  const TrainOptions options{
+      .algorithm = "eager-solo", .ranks = 3, .epochs = 6, .imbalance = "persistent:rank=1,delay=20ms"};
+  const RunSummary s = run(options);
+  EXPECT_EQ(s.deposits.applied, 96u);
+  EXPECT_LT(s.wall_seconds, 32 * 0.020) << "a third of 96 batches, each of which sync would wait 20 ms for";
+  EXPECT_LT(s.ideal_seconds, s.sync_ideal_seconds);
+  EXPECT_GE(s.sync_ideal_seconds, 32 * 0.020);
+}
+
+TEST_F(RunTest, APaceStretchesStepsAndIsToldApartFromComputing) {
+  const RunSummary s =
+      run({.ranks = 2, .steps = 10, .pace = std::chrono::milliseconds(1)}, *linear_task({.varied = true}));
+  EXPECT_GE(s.wall_seconds, 10 * 0.004) << "4 rows a batch, 1 ms each";
+  EXPECT_GE(s.sync_ideal_seconds, 10 * 0.004);
+  EXPECT_GT(s.real_compute_share, 0);
+  EXPECT_LT(s.real_compute_share, 0.25);
+}
+
+TEST_F(RunTest, AGradientThatIsNotANumberStopsEverybody) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+    for (const char* imbalance : {"none", "linear:1us..2us"}) {
+      try {
+        run({.algorithm = algorithm, .ranks = 3, .epochs = 50, .imbalance = imbalance}, *linear_task({.poisoned = 17}));
+        FAIL() << algorithm;
+      } catch (const Failure& failure) {
+        EXPECT_EQ(failure.error().code, Errc::aborted) << algorithm;
+        EXPECT_THAT(failure.what(),
+                    testing::MatchesRegex("the gradient of b \\(element 0 is nan\\) is not finite on rank [0-2], step "
+                                          "[0-9]+ \\(batch [0-9]+\\); .*"))
+            << algorithm;
+      }
+    }
+  }
+}
+
+TEST_F(RunTest, AnExceptionOfTheModelStopsEverybodyAndIsPassedOn) {
+  const auto task = linear_task({.before_batch = [](std::uint64_t step) {
+    if (step == 7) throw std::runtime_error("no such word in the dictionary");
+  }});
+  try {
+    run({.algorithm = "eager-quorum", .ranks = 3, .epochs = 50}, *task);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().code, Errc::aborted);
+    EXPECT_THAT(failure.what(), testing::MatchesRegex("rank [0-2]: no such word in the dictionary"));
+  }
+}
+
+TEST_F(RunTest, AKilledRankIsNamed) {
+  const auto task = linear_task({.before_batch = [](std::uint64_t step) {
+    if (step == 12) ::raise(SIGKILL);
+  }});
+  for (const char* algorithm : {"sync", "eager-solo"}) {
+    try {
+      run({.algorithm = algorithm, .ranks = 3, .epochs = 50}, *task);
+      FAIL();
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().code, Errc::lost_peer);
+      EXPECT_THAT(failure.what(), testing::MatchesRegex("rank [0-2] was lost after [0-9]+ of 800 batches: ended by "
+                                                        "signal 9 \\(Killed\\)"));
+    }
+  }
+}
+
+TEST_F(RunTest, LeavesARunFolder) {
+  const std::string out = folder("kept");
+  const RunSummary s = run({.algorithm = "eager-quorum", .ranks = 2, .epochs = 2, .out = out});
+  EXPECT_EQ(nlohmann::json::parse(content_of(out + "/config.json")).at("algorithm"), "eager-quorum");
+  EXPECT_EQ(nlohmann::json::parse(content_of(out + "/summary.json")).at("deposits").at("made"), 32);
+  EXPECT_FALSE(nlohmann::json::parse(content_of(out + "/trace.json")).empty());
+  std::size_t records = 0;
+  for (const int rank : {0, 1}) {
+    std::istringstream lines(content_of(text(out, "/records-", rank, ".jsonl")));
+    for (std::string line; std::getline(lines, line); ++records) {
+      EXPECT_EQ(nlohmann::json::parse(line).at("rank"), rank);
+    }
+  }
+  EXPECT_EQ(records, 32u);
+  EXPECT_EQ(s.lost_records, 0u);
+  EXPECT_THAT(s.ledger, HasSubstr("fresh"));
+}
+
+TEST_F(RunTest, TellsHowMuchMemoryItTakes) {
+  run({.algorithm = "eager-solo", .ranks = 2, .epochs = 1, .max_lag = 5});
+  EXPECT_THAT(notices_, HasSubstr("each rank holds 8 sets of gradients and 5 results: 1 KiB"));
+}
+
+TEST_F(RunTest, RefusesBeforeAnythingIsStarted) {
+  EXPECT_THROW(run({.ranks = 0}), UsageError);
+  EXPECT_THROW(run({.ranks = 65}), UsageError) << "more ranks than samples";
+  EXPECT_THROW(run({.algorithm = "eager-quorum:9", .ranks = 4}), UsageError);
+  EXPECT_THROW(run({.out = "/proc/nowhere"}), UsageError);
+}
+
+}  // namespace
+}  // namespace stretto
