@@ -8,13 +8,13 @@
 
 namespace stretto {
 
-Dataset::Dataset(std::string_view workload, std::vector<int> lengths, std::uint32_t num_test)
+Dataset::Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test)
     : info_(workload_info(workload)), lengths_(std::move(lengths)), num_test_(num_test) {}
 
 std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
-  int longest = 0;
-  for (const std::uint32_t sample : samples) longest = std::max(longest, lengths_[sample]);
-  return static_cast<std::uint64_t>(longest) * samples.size();
+  std::uint64_t longest = 0;
+  for (const std::uint32_t sample : samples) longest = std::max<std::uint64_t>(longest, lengths_[sample]);
+  return longest * samples.size();
 }
 
 Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options) {

@@ -38,18 +38,18 @@ class Dataset {
   std::uint32_t size(Split split) const { return split == Split::train ? num_train() : num_test(); }
 
   /// Units of work of each training sample on its own; batches are bucketed by it.
-  const std::vector<int>& lengths() const { return lengths_; }
+  const std::vector<std::uint32_t>& lengths() const { return lengths_; }
 
   /// Units of work of one batch of training samples: each costs as much as the longest of them, to which it is
   /// padded. Requires: indices below num_train().
   std::uint64_t units(std::span<const std::uint32_t> samples) const;
 
  protected:
-  Dataset(std::string_view workload, std::vector<int> lengths, std::uint32_t num_test);
+  Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test);
 
  private:
   const WorkloadInfo& info_;
-  const std::vector<int> lengths_;
+  const std::vector<std::uint32_t> lengths_;
   const std::uint32_t num_test_;
 };
 

@@ -30,7 +30,7 @@ TEST(Dataset, UnitsOfABatchAreItsLongestSampleTimesItsSize) {
   train.labels.resize(3);
   const SequenceDataset data("vowels", train, train);
   EXPECT_EQ(data.num_train(), 3u);
-  EXPECT_EQ(data.lengths(), (std::vector<int>{3, 7, 5}));
+  EXPECT_EQ(data.lengths(), (std::vector<std::uint32_t>{3, 7, 5}));
   EXPECT_EQ(data.units(std::vector<std::uint32_t>{0, 2}), 10u);
   EXPECT_EQ(data.units(std::vector<std::uint32_t>{1}), 7u);
   EXPECT_EQ(data.units({}), 0u);
@@ -78,9 +78,9 @@ TEST(Vowels, AreAsPublished) {
   LOAD_OR_SKIP("vowels");
   EXPECT_EQ(data.num_train(), 270u);
   EXPECT_EQ(data.num_test(), 370u);
-  EXPECT_EQ(std::ranges::min(data.lengths()), 7);
-  EXPECT_EQ(std::ranges::max(data.lengths()), 26);
-  EXPECT_EQ(std::accumulate(data.lengths().begin(), data.lengths().end(), 0), 4274);
+  EXPECT_EQ(std::ranges::min(data.lengths()), 7u);
+  EXPECT_EQ(std::ranges::max(data.lengths()), 26u);
+  EXPECT_EQ(std::accumulate(data.lengths().begin(), data.lengths().end(), 0u), 4274u);
   const auto& vowels = dynamic_cast<const SequenceDataset&>(data);
   std::vector<int> speakers(9);
   for (const std::int64_t label : vowels.sequences(Split::train).labels) ++speakers[static_cast<std::size_t>(label)];
@@ -110,8 +110,8 @@ TEST(Plaid, IsAsPublishedAndCutIntoFrames) {
   LOAD_OR_SKIP("plaid");
   EXPECT_EQ(data.num_train(), 537u);
   EXPECT_EQ(data.num_test(), 537u);
-  EXPECT_EQ(std::ranges::min(data.lengths()), 3);   // of 100 samples
-  EXPECT_EQ(std::ranges::max(data.lengths()), 34);  // of 1,344
+  EXPECT_EQ(std::ranges::min(data.lengths()), 3u);   // of 100 samples
+  EXPECT_EQ(std::ranges::max(data.lengths()), 34u);  // of 1,344
   const Sequences& train = dynamic_cast<const SequenceDataset&>(data).sequences(Split::train);
   EXPECT_EQ(train.channels, 21);
   EXPECT_EQ(train.classes, 11);
@@ -122,7 +122,7 @@ TEST(Digits, AreAsPublishedAndSplitOneInFive) {
   LOAD_OR_SKIP("digits");
   EXPECT_EQ(data.num_train(), 1438u);
   EXPECT_EQ(data.num_test(), 359u);
-  EXPECT_EQ(data.lengths(), std::vector<int>(1438, 1));
+  EXPECT_EQ(data.lengths(), std::vector<std::uint32_t>(1438, 1));
   const auto& digits = dynamic_cast<const DigitsDataset&>(data);
   std::vector<int> classes(10);
   for (const Split split : {Split::train, Split::test}) {

@@ -20,7 +20,8 @@ class DigitsDataset final : public Dataset {
   };
 
   DigitsDataset(Images train, Images test)
-      : Dataset("digits", std::vector<int>(train.labels.size(), 1), static_cast<std::uint32_t>(test.labels.size())),
+      : Dataset("digits", std::vector<std::uint32_t>(train.labels.size(), 1),
+                static_cast<std::uint32_t>(test.labels.size())),
         train_(std::move(train)),
         test_(std::move(test)) {}
 

@@ -50,7 +50,7 @@ double dot(const std::uint8_t* levels, const float* a) {
 }  // namespace
 
 HyperplaneDataset::HyperplaneDataset(std::uint64_t seed, std::uint32_t num_train, MappedMemory memory)
-    : Dataset("hyperplane", std::vector<int>(num_train, 1), kTestPoints), memory_(std::move(memory)) {
+    : Dataset("hyperplane", std::vector<std::uint32_t>(num_train, 1), kTestPoints), memory_(std::move(memory)) {
   Random draw(seed, kCoefficientStream);
   for (std::size_t i = 0; i < kDimensions; ++i) coefficients_.push_back(draw.normal());
   const std::vector<float> a(coefficients_.begin(), coefficients_.end());

@@ -25,7 +25,7 @@ TEST(Hyperplane, HasTheSizesThatWereAskedFor) {
   const auto data = generate(1, 100);
   EXPECT_EQ(data->num_train(), 100u);
   EXPECT_EQ(data->num_test(), HyperplaneDataset::kTestPoints);
-  EXPECT_EQ(data->lengths(), std::vector<int>(100, 1));
+  EXPECT_EQ(data->lengths(), std::vector<std::uint32_t>(100, 1));
   const std::vector<std::uint32_t> batch{3, 1, 4};
   EXPECT_EQ(data->units(batch), 3u);
 }

@@ -32,7 +32,7 @@ struct PaddedBatch {
 };
 
 PaddedBatch pad(const Sequences& sequences, std::span<const std::uint32_t> samples) {
-  int longest = 0;
+  std::uint32_t longest = 0;
   for (const std::uint32_t sample : samples) longest = std::max(longest, sequences.length(sample));
   const auto batch = static_cast<std::int64_t>(samples.size());
   const auto channels = static_cast<std::size_t>(sequences.channels);
@@ -43,7 +43,7 @@ PaddedBatch pad(const Sequences& sequences, std::span<const std::uint32_t> sampl
   auto* labels = out.labels.mutable_data_ptr<std::int64_t>();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::span<const float> sequence = sequences.sequence(samples[i]);
-    const auto length = static_cast<std::size_t>(sequences.length(samples[i]));
+    const auto length = std::size_t{sequences.length(samples[i])};
     for (std::size_t step = 0; step < length; ++step) {
       const std::size_t place = step * samples.size() + i;
       std::memcpy(steps + place * channels, sequence.data() + step * channels, channels * sizeof(float));

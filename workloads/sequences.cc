@@ -18,8 +18,8 @@ void apply(Sequences& sequences, const std::vector<double>& mean, const std::vec
 
 }  // namespace
 
-std::vector<int> Sequences::lengths() const {
-  std::vector<int> out;
+std::vector<std::uint32_t> Sequences::lengths() const {
+  std::vector<std::uint32_t> out;
   out.reserve(size());
   for (std::size_t i = 0; i < size(); ++i) out.push_back(length(i));
   return out;

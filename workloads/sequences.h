@@ -17,13 +17,13 @@ struct Sequences {
 
   std::size_t size() const { return labels.size(); }
   std::size_t num_steps() const { return offsets.back(); }
-  int length(std::size_t i) const { return static_cast<int>(offsets[i + 1] - offsets[i]); }
-  std::vector<int> lengths() const;
+  std::uint32_t length(std::size_t i) const { return static_cast<std::uint32_t>(offsets[i + 1] - offsets[i]); }
+  std::vector<std::uint32_t> lengths() const;
 
   /// The steps of sequence i, length(i) × channels numbers.
   std::span<const float> sequence(std::size_t i) const {
     const auto width = static_cast<std::size_t>(channels);
-    return {values.data() + offsets[i] * width, static_cast<std::size_t>(length(i)) * width};
+    return {values.data() + offsets[i] * width, length(i) * width};
   }
 };
 

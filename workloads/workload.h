@@ -32,7 +32,7 @@ class Workload {
   const Dataset& data() const { return *data_; }
   const WorkloadInfo& info() const { return data_->info(); }
   std::uint32_t num_train() const { return data_->num_train(); }
-  const std::vector<int>& lengths() const { return data_->lengths(); }
+  const std::vector<std::uint32_t>& lengths() const { return data_->lengths(); }
   std::uint64_t units(std::span<const std::uint32_t> samples) const { return data_->units(samples); }
 
   /// A fresh model, a function of `seed` alone: the same bits in every process and with every version of Torch.

@@ -243,7 +243,7 @@ TEST(SequenceWorkload, PaddingChangesNothing) {
   const double alone = workload->loss(*model, std::vector{shortest}).item<double>();
   const double other = workload->loss(*model, std::vector{longest}).item<double>();
   EXPECT_NEAR(workload->loss(*model, std::vector{shortest, longest}).item<double>(), (alone + other) / 2, 1e-5);
-  EXPECT_EQ(workload->units(std::vector{shortest, longest}), 2u * static_cast<unsigned>(lengths[longest]));
+  EXPECT_EQ(workload->units(std::vector{shortest, longest}), 2u * lengths[longest]);
 }
 
 TEST(SequenceWorkload, VowelsAreLearntByOneProcess) {
