@@ -187,7 +187,7 @@ class Allreduce : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm,
   void check_against_a_plain_sum(ReduceOp op) {
     std::uint64_t seed = 0;
     for (const std::uint64_t count : counts()) {
-      for (const double null_chance : {0.0, 0.4, 0.9, 1.0}) {
+      for (const double null_chance : {0.0, 0.5, 1.0}) {
         for (const bool headers : {true, false}) {
           Random random(++seed, static_cast<std::uint64_t>(ranks()));
           const auto all = whole_numbers<T>(random, ranks(), count, null_chance);

@@ -42,10 +42,13 @@ class Argument {
 
  private:
   Argument(DataType type, std::uint64_t count, void* data, bool present)
-      : type_(type), count_(count), memory_{data != nullptr ? static_cast<std::byte*>(data) : &no_bytes_, present} {}
+      : type_(type), count_(count), memory_{address_of(data), present} {}
 
-  // An address for ranges of no elements: a round's buffer without one has no payload.
-  static inline std::byte no_bytes_{};
+  /// Ranges of no elements have an address, too: a round's buffer without one would have no payload.
+  static std::byte* address_of(void* data) {
+    static std::byte nothing{};
+    return data != nullptr ? static_cast<std::byte*>(data) : &nothing;
+  }
 
   DataType type_;
   std::uint64_t count_;

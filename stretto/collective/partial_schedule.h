@@ -16,8 +16,8 @@ inline constexpr std::uint64_t kLargeBucketBytes = 64 * 1024;
 AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order);
 
 /// The hooks that a partial allreduce calls (RoundOwner::call).
-inline constexpr std::uint32_t kJoinHook = 0;        ///< take what has been deposited; bind nothing before
-inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: bind x.i and sum.i
+inline constexpr std::uint32_t kJoinHook = 0;        ///< take what has been deposited; buffers are bound from here on
+inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: when it ends, bucket i is reduced
 
 /// One rank's schedule of a round of the partial allreduce (eager-SGD section 4, Fig. 6): activation, join, reduction.
 ///

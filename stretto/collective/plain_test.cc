@@ -25,7 +25,7 @@ constexpr int kRounds = 3;
 template <class T>
 std::vector<T> numbers(int rank, std::uint64_t count, int round) {
   std::vector<T> out(count);
-  const auto start = static_cast<std::uint64_t>(rank * 104729 + round * 31);
+  const auto start = static_cast<std::uint64_t>(rank) * 104729 + static_cast<std::uint64_t>(round) * 31;
   for (std::uint64_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(static_cast<std::int64_t>((start + i * 7919) % 2001) - 1000);
   }

@@ -28,7 +28,8 @@ class ScheduleExecutor {
   void give(int rank, BufferId buffer, const std::vector<T>* content) {
     auto& memory = ranks_[index(rank)].buffers[buffer];
     memory.present = content != nullptr;
-    if (content != nullptr) std::memcpy(memory.bytes.data(), content->data(), content->size() * sizeof(T));
+    if (content == nullptr || content->empty()) return;
+    std::memcpy(memory.bytes.data(), content->data(), content->size() * sizeof(T));
   }
   template <class T>
   std::vector<T> read(int rank, BufferId buffer) const {

@@ -10,6 +10,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/thread_job.h"
 #include "stretto/schedule/builder.h"
+#include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto {
@@ -54,6 +55,22 @@ Schedule sum_of_first(int rank, int ranks, int enough) {
   const OpId complete = b.nop(added);
   b.need(complete, Need::count(enough)).label(complete, "complete");
   return b.build(complete);
+}
+
+TEST(ScheduledCollective, OfOnesOwnPrintsAsTheManualShows) {
+  EXPECT_EQ(to_text(neighbour_sum(0, 4, 4)),
+            "schedule \"neighbour sum\" of rank 0 of 4: 7 operations, complete with #6\n"
+            "  given   mine: 4 float32\n"
+            "  given   sum: 4 float32\n"
+            "  scratch theirs: 4 float32\n"
+            "  scratch theirs: 4 float32\n"
+            "    #0 sum = mine, at once\n"
+            "    #1 send mine to 1 on 0, at once\n"
+            "    #2 recv theirs from 3 on 0, at once\n"
+            "    #3 sum = sum(sum, theirs), after #0, #2\n"
+            "    #4 send mine to 3 on 1, at once\n"
+            "    #5 recv theirs from 1 on 1, at once\n"
+            "    #6 sum = sum(sum, theirs), after #3, #5\n");
 }
 
 TEST(ScheduledCollective, RunsACollectiveOfOnesOwn) {
