@@ -47,7 +47,7 @@ TEST(Imbalance, RandomDelaysAsManyRanksAsSaidAndAllAlike) {
       for (int rank = 0; rank < ranks; ++rank)
         hits[static_cast<std::size_t>(rank)] += drawn[static_cast<std::size_t>(rank)] > 0ms;
     }
-    for (int hit : hits) EXPECT_NEAR(hit, steps * count / ranks, 200);
+    for (int hit : hits) EXPECT_NEAR(hit, 1.0 * steps * count / ranks, 200);
   }
 }
 
