@@ -1,5 +1,6 @@
 #include "command/workload_task.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <torch/optim/sgd.h>
 
@@ -61,6 +62,7 @@ class WorkloadTask final : public TrainingTask {
 
   const TaskFacts& facts() const override { return facts_; }
   std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
+    at::set_num_threads(1);  // the ranks are what uses the cores
     return std::make_unique<RankWorkload>(data_, options);
   }
 

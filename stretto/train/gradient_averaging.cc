@@ -11,7 +11,7 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .max_lag = options.max_lag,
           .delivery = delivery,
           .deposits = DepositKind::taken,
-          .order = options.order,
+          .order = policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,  // sync repeats to the bit
           .seed = options.seed,
           .batches_before = options.batches_before};
 }

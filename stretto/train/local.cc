@@ -12,7 +12,7 @@ PartialOptions partial_options(const RecipeOptions& options) {
   return {.policy = Policy::full(),
           .max_lag = options.max_lag,
           .deposits = DepositKind::taken,
-          .order = options.order,
+          .order = SumOrder::fixed,
           .seed = options.seed,
           .batches_before = options.batches_before};
 }

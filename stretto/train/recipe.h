@@ -26,7 +26,7 @@ struct RecipeOptions {
   Policy policy;  ///< who may start a round, where the algorithm leaves it open
   Normalize normalize = Normalize::ranks;
   Delivery delivery = Delivery::every;
-  SumOrder order = SumOrder::arrival;
+  SumOrder order = SumOrder::arrival;  ///< of partial rounds; where all ranks take part it is fixed
   int max_lag = 4;
   std::uint64_t seed = 0;
   std::uint64_t full_every = 0;      ///< batches between full rounds
