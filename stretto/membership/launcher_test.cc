@@ -188,6 +188,31 @@ TEST(RunJob, AKilledRankIsNoticedByTheOthers) {
   EXPECT_EQ(result.reports[2], "");
 }
 
+/// A rank is killed somewhere in a storm of messages, wherever the seed says; whoever ends because of it comes later.
+TEST(RunJob, WheneverARankIsKilledItIsTheFirstOneLost) {
+  constexpr int kRanks = 4;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const int victim = static_cast<int>(seed % kRanks);
+    const auto result = run_job({.ranks = kRanks}, [&](RankContext& context) {
+                          TestRank self(context.transport());
+                          std::uint64_t left = seed * seed * 5 + 1;
+                          self.on_message = [&](int peer, const Envelope& envelope) {
+                            if (context.rank() == victim && --left == 0) kill(getpid(), SIGKILL);
+                            self.send(peer, 8, (envelope.body_bytes * 5 + 77) % 50'000);
+                          };
+                          for (int peer = 0; peer < kRanks; ++peer) {
+                            if (peer != context.rank()) self.send(peer, 0, 100);
+                          }
+                          self.wait([&] { return !self.lost_peers.empty(); });
+                          return self.lost_peers[0].first == victim ? 3 : 1;
+                        }).or_throw();
+    std::vector<int> expected(kRanks, 3);
+    expected[static_cast<std::size_t>(victim)] = 128 + SIGKILL;
+    EXPECT_EQ(result.exit_status, expected) << "seed " << seed;
+    EXPECT_EQ(result.first_lost, victim) << "seed " << seed;
+  }
+}
+
 TEST(RunJob, ARankThatFailsIsLostForTheOthers) {
   const auto result = run_job({.ranks = 2}, [](RankContext& context) {
                         if (context.rank() == 0) return 7;
