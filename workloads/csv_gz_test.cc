@@ -15,7 +15,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 
 std::string compressed(const TemporaryFolder& folder, const std::string& content) {
-  const std::string path = folder.path() + "/compressed.gz";
+  std::string path = folder.path() + "/compressed.gz";
   const gzFile file = gzopen(path.c_str(), "wb");
   gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
   gzclose(file);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,9 +10,6 @@
 
 #include "workloads/dataset.h"
 
-namespace at {
-class Tensor;
-}
 namespace torch::nn {
 class Module;
 }

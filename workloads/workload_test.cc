@@ -1,7 +1,6 @@
 #include "workloads/workload.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <gmock/gmock.h>
