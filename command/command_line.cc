@@ -88,6 +88,7 @@ class CommandLine::Impl {
   std::vector<Entry> positionals;
   std::string usage;
   std::vector<Section> sections;
+  std::vector<Section> topics;
   std::vector<Entry> examples;
   std::vector<std::string> notes;
   std::map<std::string, std::string> placeholders;  // by option; empty for a flag
@@ -125,6 +126,11 @@ void CommandLine::flag(const std::string& name, const std::string& value, const 
 
 void CommandLine::heading(std::string title) {
   impl_->sections.push_back({std::move(title), {}});
+}
+void CommandLine::topic(std::string title, std::vector<std::pair<std::string, std::string>> entries) {
+  Section section{std::move(title), {}};
+  for (auto& [name, text] : entries) section.entries.push_back({std::move(name), std::move(text)});
+  impl_->topics.push_back(std::move(section));
 }
 void CommandLine::example(std::string line, std::string meaning) {
   impl_->examples.push_back({std::move(line), std::move(meaning)});
@@ -174,9 +180,11 @@ std::string CommandLine::help() const {
   };
   if (!impl_->positionals.empty()) out += "\n";
   for (const Entry& entry : impl_->positionals) add(entry);
-  for (const Section& section : impl_->sections) {
-    out += fmt::format("\n{}:\n", section.title);
-    for (const Entry& entry : section.entries) add(entry);
+  for (const std::vector<Section>* sections : {&impl_->sections, &impl_->topics}) {
+    for (const Section& section : *sections) {
+      out += fmt::format("\n{}:\n", section.title);
+      for (const Entry& entry : section.entries) add(entry);
+    }
   }
   if (!impl_->examples.empty()) out += "\nExamples:\n";
   for (const Entry& example : impl_->examples) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/values.h"
@@ -28,6 +29,8 @@ class CommandLine {
   /// Options that follow stand under this heading in --help.
   void heading(std::string title);
   void example(std::string line, std::string meaning);
+  /// Things with names, explained behind the options.
+  void topic(std::string title, std::vector<std::pair<std::string, std::string>> entries);
   /// A paragraph at the end of --help.
   void note(std::string paragraph);
 

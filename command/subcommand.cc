@@ -23,6 +23,10 @@ int dispatch(const std::string& program, const std::string& introduction, std::s
     fmt::print(out, "\n`{} COMMAND --help` explains a command and shows examples.\n", program);
     return first.empty() ? kBadInput : kSuccess;
   }
+  if (first == "--version") {
+    fmt::print("stretto {}\n", STRETTO_VERSION);
+    return kSuccess;
+  }
   std::vector<std::string> known;
   for (const Subcommand& subcommand : table) {
     known.emplace_back(subcommand.name);

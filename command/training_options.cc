@@ -33,14 +33,6 @@ std::vector<std::string> algorithm_names() {
   return out;
 }
 
-std::string algorithm_help() {
-  std::string out;
-  for (const RecipeInfo& recipe : recipes()) {
-    out += fmt::format("{}{}{}: {}", out.empty() ? "" : "; ", recipe.name, recipe.argument, recipe.description);
-  }
-  return out + ".";
-}
-
 // Checks the name alone: what may follow its colon depends on the number of ranks.
 void check_algorithm(std::string_view option, const std::string& text) {
   const std::string name = text.substr(0, text.find(':'));
@@ -66,9 +58,11 @@ void describe_job(CommandLine& line, TrainOptions& options) {
               into(options.batch, 1, 1 << 20, "4"));
   line.option("--lr", "X", "Learning rate of the averaged gradient. Default: the workload's.",
               into(options.lr, std::numeric_limits<double>::min(), kHuge, "0.1"));
-  line.option("--lr-schedule", "S",
-              "constant (default), or how the learning rate changes with the batches applied: see docs/command.md.",
-              into(options.lr_schedule));
+  line.option(
+      "--lr-schedule", "S",
+      "constant (default); warmup:100 rises over so many steps; decay:10@400@800 divides by 10 at each of these steps; "
+      "joined by +. A step is as many batches as there are ranks.",
+      into(options.lr_schedule));
   line.option("--momentum", "X", "Of SGD. Default: the workload's.", into(options.momentum, 0, 0.9999, "0.9"));
   line.option("--seed", "N", "Of the model, the order of the data and the injected delays. Default 1.",
               into(options.seed, 0, "1"));
@@ -146,11 +140,17 @@ void describe_algorithm(CommandLine& line, TrainOptions& options) {
 }
 
 void add_epilogue(CommandLine& line) {
-  std::string out = "Workloads.";
-  for (const WorkloadInfo& info : workload_catalogue()) {
-    out += fmt::format(" {}: {}; needs {}.", info.name, info.description, info.needs);
+  std::vector<std::pair<std::string, std::string>> algorithms;
+  for (const RecipeInfo& recipe : recipes()) {
+    algorithms.emplace_back(fmt::format("{}{}", recipe.name, recipe.argument), fmt::format("{}.", recipe.description));
   }
-  line.note(out);
+  line.topic("Algorithms", std::move(algorithms));
+  std::vector<std::pair<std::string, std::string>> workloads;
+  for (const WorkloadInfo& info : workload_catalogue()) {
+    workloads.emplace_back(info.name,
+                           fmt::format("{}. Needs {}. Unit of work: {}.", info.description, info.needs, info.unit));
+  }
+  line.topic("Workloads", std::move(workloads));
   line.note(
       "Exit codes: 0, 1 the run failed, 2 bad input, 3 a rank was lost, 130 interrupted. Throughput is always counted "
       "in "
@@ -192,13 +192,14 @@ std::optional<TrainCommand> parse_train(const std::vector<std::string>& argument
                    "Trains a network on real data in several worker processes, and says what waiting for each other "
                    "cost.");
   describe_job(line, command.options);
-  describe_imbalance(line, command.options);
-  describe_algorithm(line, command.options);
-  line.option("--algorithm", "NAME", algorithm_help() + " Default sync.",
+  line.heading("The algorithm");
+  line.option("--algorithm", "NAME", "One of those below. Default sync.",
               [&command](std::string_view option, const std::string& text) {
                 check_algorithm(option, text);
                 command.options.algorithm = text;
               });
+  describe_algorithm(line, command.options);
+  describe_imbalance(line, command.options);
   line.heading("What it leaves behind");
   line.option("--out", "DIR",
               "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
@@ -233,15 +234,17 @@ std::optional<CompareCommand> parse_compare(const std::vector<std::string>& argu
   describe_job(line, command.options);
   line.heading("The comparison");
   std::string list = "sync,eager-quorum,eager-solo";
-  line.option("--algorithms", "LIST",
-              fmt::format("Which ones; the others are compared with the first. Default {}. {}", list, algorithm_help()),
-              into(list));
+  line.option(
+      "--algorithms", "LIST",
+      fmt::format("Which ones of those below; the first is what the others are compared with. Default {}.", list),
+      into(list));
   line.option("--repeats", "N",
               "Runs of each algorithm, with seeds from --seed on, interleaved. From two on the table has spreads, and "
               "differences their 95 % intervals. Default 3.",
               into(command.repeats, 1, 1000, "10"));
-  describe_imbalance(line, command.options);
+  line.heading("The algorithms");
   describe_algorithm(line, command.options);
+  describe_imbalance(line, command.options);
   line.heading("What it leaves behind");
   line.option(
       "--out", "DIR",

@@ -1,7 +1,10 @@
 #include "command/workload_task.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <torch/optim/sgd.h>
+
+#include <cstdlib>
 
 #include "stretto/train/torch_replica.h"
 #include "workloads/workload.h"
@@ -61,6 +64,8 @@ class WorkloadTask final : public TrainingTask {
 
   const TaskFacts& facts() const override { return facts_; }
   std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
+    // As torchrun does: ranks share the cores, and threads of each that spin would take them from one another.
+    if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
     return std::make_unique<RankWorkload>(data_, options);
   }
 
