@@ -1,40 +1,35 @@
 #include "stretto/train/trainer.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "stretto/base/random.h"
-#include "stretto/engine/driver.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
-#include "stretto/train/flat_math.h"
-#include "stretto/train/meeting.h"
+#include "stretto/train/session.h"
 #include "stretto/train/summary_json.h"
 #include "stretto/train/sync_points.h"
 
 namespace stretto {
 namespace {
 
-constexpr Duration kSilence = std::chrono::seconds(10);  // before it is said who is waited for
-constexpr std::uint64_t kBatchStream = 0x6261746368;     // of what is random in a batch
+constexpr std::uint64_t kBatchStream = 0x6261746368;  // of what is random in a batch
 constexpr std::uint64_t kLossBins = 200;
-
-DriverOptions driver_options(const RunPlan& plan) {
-  DriverOptions options{.progress_by = plan.options.progress_by};
-  // A rank that spins takes the core from one that computes.
-  if (plan.options.ranks >= static_cast<int>(std::thread::hardware_concurrency())) options.spin = Duration(0);
-  return options;
-}
 
 std::uint64_t batches_before(const TrainerContext& context) {
   return context.resume != nullptr ? context.resume->batches : 0;
 }
 
-RecipeOptions recipe_options(const TrainerContext& context) {
-  RecipeOptions options = context.plan.recipe;
-  options.batches_before = batches_before(context);
+SessionOptions session_options(const TrainerContext& context) {
+  SessionOptions options{.recipe = context.plan.algorithm.recipe,
+                         .recipe_options = context.plan.recipe,
+                         .progress_by = context.plan.options.progress_by,
+                         .silence = context.silence,
+                         .tell = [&page = context.page](Round open, const std::string& line) {
+                           if (page.claim(open)) page.tell(line);  // one of the ranks that wait says it
+                         }};
+  options.recipe_options.batches_before = batches_before(context);
   return options;
 }
 
@@ -51,12 +46,6 @@ Replica& loaded(const TrainerContext& context) {
   return replica;
 }
 
-std::uint64_t hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.add(text);
-  return hash.value();
-}
-
 }  // namespace
 
 class Trainer::Impl final : public RoundListener {
@@ -69,11 +58,7 @@ class Trainer::Impl final : public RoundListener {
   void after(const RoundResult& result) override;
 
   void begin();
-  void compare_fingerprints();
   void step(const BatchRef& batch);
-  [[noreturn]] void stop_for(const std::string& non_finite, const BatchRef& batch);
-  /// Calls until it does not time out, and says who is missing when it does.
-  int insist(FunctionRef<Result<int>(TimePoint)> call);
   void record(const BatchRef& batch, const PacedStep& step, double loss, Round base, int rounds);
   void note_loss(double loss);
   RoundTotals totals(std::uint64_t made_by_all);
@@ -82,12 +67,8 @@ class Trainer::Impl final : public RoundListener {
   const TrainerContext context_;
   const int rank_;
 
-  // In the order in which they depend on one another: the driver, with its helper thread, ends first.
-  Engine engine_;
   Replica& replica_;
-  Meeting meeting_;
-  std::unique_ptr<Recipe> recipe_;
-  EngineDriver driver_;
+  Session session_;
 
   BatchPlan batches_;
   Dispenser dispenser_;
@@ -109,15 +90,13 @@ class Trainer::Impl final : public RoundListener {
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
       rank_(context.transport.rank()),
-      engine_(context.transport, context.clock),
       replica_(loaded(context)),
-      meeting_(engine_, replica_),
-      recipe_(context.plan.algorithm.recipe->make({replica_, engine_, meeting_, *this, recipe_options(context)})),
-      driver_(engine_, driver_options(context.plan)),
+      session_(context.transport, context.clock, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
       dispenser_(batches_, context.plan.sharing, rank_, context.counter,
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
-      sync_points_({context.plan, rank_, replica_, meeting_, *recipe_, dispenser_, context.resume, context.page}),
+      sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
+                    context.page}),
       pacer_(context.plan.pace, context.clock),
       ledger_(context.plan.options.ranks),
       applied_(batches_before(context)) {
@@ -128,28 +107,33 @@ RankReport Trainer::Impl::run() {
   try {
     begin();
     while (const auto batch = dispenser_.next()) step(*batch);
-    insist([this](TimePoint deadline) { return recipe_->finish(driver_, deadline); });
+    session_.finish();
     end();
   } catch (const Failure&) {
     throw;  // the others know, or will see that this rank ends
   } catch (const std::exception& error) {
-    recipe_->collective().abort(driver_, error.what());
+    session_.abort(error.what());
     throw;
   }
   return report_;
 }
 
 void Trainer::Impl::begin() {
-  compare_fingerprints();
-  meeting_.broadcast_weights(driver_);
+  const Session::Fingerprint fingerprints[] = {
+      {"version", text("stretto ", stretto_version(), ", ", replica_.library())},
+      {"options", to_json(context_.plan.options)},
+      {"model", replica_.model_description()},
+      {"optimizer", replica_.optimizer_description()},
+      {"checkpoint", text("after ", applied_, " batches")}};
+  session_.begin(fingerprints);
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) {
-    const PartialAllreduce& collective = recipe_->collective();
+    const PartialAllreduce& collective = session_.collective();
     context_.page.tell(text("each rank holds ", collective.num_contribution_sets(), " sets of gradients and ",
                             collective.options().max_lag, " results: ", (collective.memory_bytes() + 1023) / 1024,
                             " KiB"));
   }
-  meeting_.gather(driver_, {});  // a barrier: the clock of the run starts on all ranks alike
+  session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
   context_.page.started(start_);
   if (!context_.folder.empty()) {
@@ -162,38 +146,16 @@ void Trainer::Impl::begin() {
   }
 }
 
-void Trainer::Impl::compare_fingerprints() {
-  struct Part {
-    const char* what;
-    std::string text;
-  };
-  const Part parts[] = {{"version", text("stretto ", stretto_version(), ", ", replica_.library())},
-                        {"options", to_json(context_.plan.options)},
-                        {"model", replica_.model_description()},
-                        {"optimizer", replica_.optimizer_description()},
-                        {"checkpoint", text(applied_)}};
-  Meeting::Numbers mine{};
-  for (std::size_t i = 0; i < std::size(parts); ++i) mine[i] = hash_of(parts[i].text);
-  const auto all = meeting_.gather(driver_, mine);
-  for (std::size_t i = 0; i < std::size(parts); ++i) {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank][i] == all[0][i]) continue;
-      throw UsageError(text("rank ", rank, " has another ", parts[i].what, " than rank 0; here, on rank ", rank_,
-                            ", it is: ", parts[i].text));
-    }
-  }
-}
-
 void Trainer::Impl::step(const BatchRef& batch) {
   const auto draw = context_.plan.imbalance.draw(context_.plan.options.seed, rank_, batch.step);
   const Round base = next_round_;
   pacer_.begin();
-  recipe_->begin_step(batch.samples.size(), waited_);
+  session_.begin_step(batch.samples.size(), waited_);
   const std::uint64_t seed = random_bits(context_.plan.options.seed, kBatchStream, batch.sequence);
   const double loss = context_.task.forward_backward(batch.samples, seed);
-  if (const auto non_finite = recipe_->end_backward()) stop_for(*non_finite, batch);
+  session_.end_backward(text("step ", batch.step, " (batch ", batch.sequence, ")"));
   const PacedStep paced = pacer_.end(batch.units, draw);
-  recipe_->deposit(paced.computed + paced.paced + paced.delayed);
+  session_.deposit(paced.computed + paced.paced + paced.delayed);
   dispenser_.deposited();
   note_loss(loss);
   report_.made += 1;
@@ -201,28 +163,10 @@ void Trainer::Impl::step(const BatchRef& batch) {
   report_.computed += seconds(paced.computed);
 
   const TimePoint arrived = context_.clock.now();
-  const int rounds = insist([this](TimePoint deadline) { return recipe_->exchange(driver_, deadline); });
+  const int rounds = session_.exchange();
   waited_ = context_.clock.now() - arrived;
   report_.waited += seconds(waited_);
   record(batch, paced, loss, base, rounds);
-}
-
-void Trainer::Impl::stop_for(const std::string& non_finite, const BatchRef& batch) {
-  const Error error{Errc::aborted,
-                    text("the gradient of ", non_finite, " is not finite on rank ", rank_, ", step ", batch.step,
-                         " (batch ", batch.sequence, "); a smaller learning rate may help"),
-                    rank_};
-  recipe_->collective().abort(driver_, error.message);
-  throw Failure(error);
-}
-
-int Trainer::Impl::insist(FunctionRef<Result<int>(TimePoint)> call) {
-  for (;;) {
-    const Result<int> rounds = call(driver_.deadline(kSilence));
-    if (rounds) return *rounds;
-    if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
-    if (context_.page.claim(next_round_)) context_.page.tell(rounds.error().message);
-  }
 }
 
 void Trainer::Impl::before(const RoundResult&) {
@@ -249,7 +193,7 @@ void Trainer::Impl::after(const RoundResult& result) {
                   now);
   }
   context_.page.applied(applied_, next_round_);
-  sync_points_.after_round(driver_, result, applied_);
+  sync_points_.after_round(session_.driver(), result, applied_);
 }
 
 void Trainer::Impl::record(const BatchRef& batch, const PacedStep& step, double loss, Round base, int rounds) {
@@ -310,10 +254,10 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all) {
 void Trainer::Impl::end() {
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();
-  sync_points_.finish(driver_);
+  sync_points_.finish(session_.driver());
   report_.identical = sync_points_.identical();
   std::uint64_t made = 0;
-  for (const auto& numbers : meeting_.gather(driver_, {report_.made})) made += numbers[0];
+  for (const auto& numbers : session_.meeting().gather(session_.driver(), {report_.made})) made += numbers[0];
   if (rank_ == 0) report_.totals = totals(made);
   if (records_) {
     records_->flush();

@@ -21,8 +21,9 @@ struct TrainerContext {
   const Clock& clock;      ///< the same for all ranks of a host
   SharedCounter& counter;  ///< of the dispenser; 0 at the start
   ProgressPage& page;
-  std::string folder;                  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
-  const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
+  std::string folder;  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
+  Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is waited for
+  const Checkpoint* resume = nullptr;           ///< where the job continues; null: at its start
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
