@@ -1,5 +1,6 @@
 #include "stretto/train/session.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "stretto/base/error.h"
@@ -39,8 +40,10 @@ void Session::begin(std::span<const Fingerprint> fingerprints) {
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank][i] == all[0][i]) continue;
+      std::string here = fingerprints[i].text;
+      std::replace(here.begin(), here.end(), '\n', ' ');
       throw UsageError(text("rank ", rank, " has another ", fingerprints[i].what, " than rank 0; on rank ",
-                            engine_.rank(), " it is ", fingerprints[i].text));
+                            engine_.rank(), " it is: ", here));
     }
   }
   meeting_.broadcast_weights(driver_);
