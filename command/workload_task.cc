@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/sgd.h>
 
+#include <cstdlib>
+
 #include "stretto/train/torch_replica.h"
 #include "workloads/workload.h"
 
@@ -62,7 +64,8 @@ class WorkloadTask final : public TrainingTask {
 
   const TaskFacts& facts() const override { return facts_; }
   std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
-    at::set_num_threads(1);  // the ranks are what uses the cores
+    // As torchrun does: ranks share the cores, and threads of each that spin would take them from one another.
+    if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
     return std::make_unique<RankWorkload>(data_, options);
   }
 
