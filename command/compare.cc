@@ -24,10 +24,12 @@ int run_compare(const Arguments& arguments) {
     groups.push_back({algorithm, resolved(options, task->facts()), {}});
   }
   const TrainOptions& options = groups.front().options;
-  command->output.say(fmt::format("{}\n{} on {} ranks, {} runs of each algorithm, seeds {} to {}; {}\n",
-                                  machine.to_text(), options.workload, options.ranks, command->repeats, options.seed,
-                                  options.seed + static_cast<std::uint64_t>(command->repeats) - 1,
-                                  conditions(options, task->facts().unit)));
+  const std::uint64_t last_seed = options.seed + static_cast<std::uint64_t>(command->repeats) - 1;
+  const std::string seeds =
+      command->repeats == 1 ? fmt::format("seed {}", options.seed)
+                            : fmt::format("{} runs of each, seeds {} to {}", command->repeats, options.seed, last_seed);
+  command->output.say(fmt::format("{}\n{} on {} ranks, {}; {}\n", machine.to_text(), options.workload, options.ranks,
+                                  seeds, conditions(options, task->facts().unit)));
   run_groups(groups, command->repeats, *task);
   say_result(command->output, groups);
   command->output.say(options.out.empty() ? "--out DIR keeps curves, records of every step, and traces for Perfetto"

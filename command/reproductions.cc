@@ -132,7 +132,7 @@ const std::vector<Reproduction>& table() {
        "is "
        "too small only slows.",
        "digits",
-       {.epochs = 40, .pace = 1ms},
+       {.epochs = 40, .pace = 2ms},
        lag_experiments},
   };
   return reproductions;

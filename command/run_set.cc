@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <optional>
+#include <set>
 
 #include "command/watch.h"
 #include "stretto/base/error.h"
@@ -13,14 +14,15 @@ namespace stretto::command {
 
 namespace {
 
-RunSummary run_once(const RunGroup& group, int repeat, int repeats, const TrainingTask& task) {
+RunSummary run_once(const RunGroup& group, int repeat, int repeats, const TrainingTask& task,
+                    std::set<std::string>& told) {
   TrainOptions options = group.options;
   options.seed += static_cast<std::uint64_t>(repeat);
   if (!options.out.empty()) {
     options.out += fmt::format("/{}-seed{}", folder_name(group.label), options.seed);
   }
   const std::string label = repeats == 1 ? group.label : fmt::format("{} ({} of {})", group.label, repeat + 1, repeats);
-  std::optional<RunSummary> summary = run_training(options, task, watched(label));
+  std::optional<RunSummary> summary = run_training(options, task, watched(label, told));
   STRETTO_CHECK(summary.has_value(), "a process that started its own ranks has no summary");
   summary->algorithm = group.label;
   return std::move(*summary);
@@ -29,10 +31,11 @@ RunSummary run_once(const RunGroup& group, int repeat, int repeats, const Traini
 }  // namespace
 
 void run_groups(std::vector<RunGroup>& groups, int repeats, const TrainingTask& task) {
+  std::set<std::string> told;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (std::size_t position = 0; position < groups.size(); ++position) {
       RunGroup& group = groups[rotated(position, repeat, groups.size())];
-      group.runs.push_back(run_once(group, repeat, repeats, task));
+      group.runs.push_back(run_once(group, repeat, repeats, task, told));
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "command/curves.h"
 #include "command/exit_code.h"
@@ -20,7 +21,8 @@ int run_train(const Arguments& arguments) {
   const auto task = load_task(command->options.workload, command->options.seed);
   const Machine machine = this_machine();
   RunGroup group{command->options.algorithm, resolved(command->options, task->facts()), {}};
-  std::optional<RunSummary> summary = run_training(command->options, *task, watched(group.label));
+  std::set<std::string> told;
+  std::optional<RunSummary> summary = run_training(command->options, *task, watched(group.label, told));
   if (!summary) return kSuccess;  // another rank of the job has it
   group.runs.push_back(std::move(*summary));
 

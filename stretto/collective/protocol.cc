@@ -123,7 +123,8 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
       return Action{Action::Kind::arrive, open};
     }
   }
-  if (is_counter() && (idle || defect(Defect::early_decision)) && may_start(now)) {
+  const bool early = defect(Defect::early_decision) && !drained_peers_.full();
+  if (is_counter() && (idle || early) && may_start(now)) {
     const Round round = activated_;
     activate_here(round);
     return Action{Action::Kind::activate, round};

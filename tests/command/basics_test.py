@@ -1,0 +1,146 @@
+"""Help, bad input, start-up, and what needs no other process."""
+
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+from program import STRETTO, ProgramTest, main, stretto
+
+
+class Help(ProgramTest):
+    def test_every_command_explains_itself(self):
+        for command in (["train"], ["compare"], ["check"], ["schedule"], ["reproduce", "fig9"], ["reproduce", "idle"],
+                        ["reproduce", "hyperplane"], ["reproduce", "vowels"], ["reproduce", "lag"]):
+            result = stretto(*command, "--help")
+            self.assert_succeeds(result)
+            self.assertIn("Examples:", result.stdout, command)
+            self.assertEqual(result.stderr, "")
+
+    def test_overview_names_the_commands(self):
+        result = stretto("--help")
+        self.assert_succeeds(result)
+        for command in ("train", "compare", "reproduce", "check", "schedule"):
+            self.assertIn(f"\n  {command} ", result.stdout)
+
+    def test_version(self):
+        self.assertRegex(stretto("--version").stdout, r"^stretto \d+\.\d+\.\d+\n$")
+
+    def test_without_a_command_it_shows_the_overview_and_fails(self):
+        result = stretto()
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("compare", result.stderr)
+
+
+class StartUp(ProgramTest):
+    def test_what_does_not_train_does_not_load_torch(self):
+        libraries = subprocess.run(["ldd", STRETTO], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("torch", libraries)
+
+    def test_starts_in_50_ms(self):
+        def start():
+            begin = time.monotonic()
+            stretto("train", "--help")
+            return time.monotonic() - begin
+        self.assertLess(min(start() for _ in range(20)), 0.05)
+
+
+class BadInput(ProgramTest):
+    def test_commands(self):
+        self.assert_rejected(stretto("tran"), "unknown command tran", "did you mean train?", "compare")
+        self.assert_rejected(stretto("--rnaks"), "unknown option --rnaks")
+        self.assert_rejected(stretto("reproduce", "fig"), "did you mean fig9?")
+
+    def test_names(self):
+        self.assert_rejected(stretto("train", "vowls"), "vowls", "did you mean vowels?", "digits")
+        self.assert_rejected(stretto("train", "vowels", "--algorithm", "snyc"), "snyc", "did you mean sync?", "local")
+        self.assert_rejected(stretto("compare", "vowels", "--algorithms", "sync,eager"), "eager", "Known")
+        self.assert_rejected(stretto("train", "vowels", "--rnaks", "4"), "--rnaks", "did you mean --ranks?")
+        self.assert_rejected(stretto("train"), "WORKLOAD is missing", "vowels")
+        self.assert_rejected(stretto("schedule", "alreduce"), "did you mean allreduce?")
+        self.assert_rejected(stretto("check", "--policy", "sole"), "did you mean solo?")
+
+    def test_numbers(self):
+        for ranks in ("0", "-1", "four", "1e3", "99999999999999999999"):
+            self.assert_rejected(stretto("train", "vowels", "--ranks", ranks), f"--ranks {ranks}", "expected",
+                                 "as in --ranks 4")
+        self.assert_rejected(stretto("train", "vowels", "--ranks", "4", "--quorum", "5"), "quorum 5", "1 to 4")
+        self.assert_rejected(stretto("compare", "vowels", "--algorithms", "sync,eager-quorum:9"), "9", "1 to 4")
+        self.assert_rejected(stretto("train", "vowels", "--lr", "nan"), "--lr nan")
+        self.assert_rejected(stretto("train", "vowels", "--pace", "50"), "--pace 50", "unit", "50us")
+        self.assert_rejected(stretto("train", "vowels", "--max-lag", "0"), "--max-lag 0")
+        self.assert_rejected(stretto("compare", "vowels", "--repeats", "0"), "--repeats 0")
+        self.assert_rejected(stretto("train", "vowels", "--steps", "2", "--epochs", "2"), "not both")
+        self.assert_rejected(stretto("schedule", "broadcast", "--ranks", "3", "--root", "3"), "--root 3", "0 to 2")
+        self.assert_rejected(stretto("reproduce", "fig9", "--sizes", "63"), "--sizes 63")
+        self.assert_rejected(stretto("reproduce", "fig9", "--activations", "solo,quorum:99"), "quorum:99")
+        self.assert_rejected(stretto("check", "--seeds", "9..3"), "9..3", "smaller seed first")
+
+    def test_imbalance(self):
+        for spec in ("rotate", "persistent:rank=9,delay=1ms", "random:ranks=1", "lognormal:mean=fast,cv=1",
+                     "trace:/nonexistent.csv", "speedy:1ms", "random:ranks=1,delay=200"):
+            result = stretto("train", "vowels", "--imbalance", spec)
+            self.assert_rejected(result, "imbalance")
+
+    def test_places(self):
+        self.assert_rejected(stretto("train", "vowels", "--out", "/proc/nowhere"), "--out /proc/nowhere")
+        self.assert_rejected(stretto("train", "vowels", "--resume", "/nonexistent"), "/nonexistent")
+        self.assert_rejected(stretto("reproduce", "fig9", "--json=/nonexistent/x.json"), "/nonexistent/x.json")
+        with tempfile.NamedTemporaryFile() as file:
+            self.assert_rejected(stretto("train", "vowels", "--out", file.name), file.name)
+
+    def test_without_the_training_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = pathlib.Path(folder) / "bin" / "stretto"
+            alone.parent.mkdir()
+            shutil.copy(STRETTO, alone)
+            for arguments in (["train", "vowels"], ["compare", "vowels"], ["reproduce", "hyperplane"]):
+                self.assert_rejected(stretto(*arguments, program=alone), "cannot train", "LibTorch")
+            self.assert_succeeds(stretto("schedule", "barrier", program=alone))
+
+
+class Schedule(ProgramTest):
+    def test_formats(self):
+        text = stretto("schedule", "partial", "--ranks", "3")
+        self.assert_succeeds(text)
+        self.assertEqual(text.stdout.count("schedule \""), 3)
+        self.assertEqual(stretto("schedule", "partial", "--ranks", "3", "--rank", "1").stdout.count("schedule \""), 1)
+        dot = stretto("schedule", "allreduce", "--ranks", "5", "--format", "dot")
+        self.assert_succeeds(dot)
+        self.assertTrue(dot.stdout.startswith("digraph"))
+
+    def test_goal_has_a_matching_receive_for_each_send(self):
+        for collective in ("partial", "allreduce", "broadcast", "barrier", "allgather"):
+            for ranks in (1, 2, 3, 8):
+                goal = stretto("schedule", collective, "--ranks", ranks, "--format", "goal", "--initiator", ranks - 1)
+                self.assert_succeeds(goal)
+                sends, receives, rank = [], [], None
+                for line in goal.stdout.splitlines():
+                    words = line.replace(":", "").split()
+                    if words[:1] == ["rank"]:
+                        rank = int(words[1])
+                    elif "send" in words:
+                        sends.append((words[2], rank, int(words[4]), words[6]))
+                    elif "recv" in words:
+                        receives.append((words[2], int(words[4]), rank, words[6]))
+                self.assertEqual(sorted(sends), sorted(receives), (collective, ranks))
+                self.assertEqual(len({tag for *_, tag in sends}), len(sends), "a tag of its own for every message")
+                self.assertEqual(len(sends) > 0, ranks > 1)
+
+
+class Check(ProgramTest):
+    def test_finds_nothing_and_repeats(self):
+        first, second = (stretto("check", "--seeds", "1..40") for _ in range(2))
+        self.assert_succeeds(first)
+        self.assertIn("no violation", first.stdout)
+        self.assertEqual(first.stdout.splitlines()[2:], second.stdout.splitlines()[2:])
+
+    def test_new_seeds_are_printed(self):
+        result = stretto("check", "--seeds", "new", "--rounds", "100")
+        self.assert_succeeds(result)
+        self.assertRegex(result.stdout, r"seeds from \d+ on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Jobs of several processes: their JSON, their ends, and what they leave behind."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+from program import STRETTO, ProgramTest, main, stretto
+
+SHORT = ("--ranks", "3", "--rounds", "2", "--sizes", "64,4KiB", "--no-peers")
+# A round takes seconds here, so that there is time to interfere.
+LONG = ("--ranks", "4", "--rounds", "20", "--skew", "500ms", "--sizes", "64", "--activations", "full", "--no-peers")
+ROW = {"library", "activation", "ranks", "bytes", "rounds", "mean_ms", "ideal_ms", "arrived", "fresh", "cores"}
+
+
+def children_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(word) for word in text.split()]
+
+
+def wait_until(condition):
+    """Polls for half a minute; the test's own watchdog."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("it did not happen")
+        time.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split(")")[-1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Fig9(ProgramTest):
+    def test_json_is_all_there_is_on_standard_output(self):
+        result = stretto("reproduce", "fig9", *SHORT, "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual([(row["activation"], row["bytes"]) for row in rows],
+                         [(activation, size) for size in (64, 4096)
+                          for activation in ("solo", "majority", "quorum:2", "full")])
+        for row in rows:
+            self.assertEqual(set(row), ROW)
+            self.assertEqual((row["library"], row["ranks"], row["rounds"]), ("stretto", 3, 2))
+            self.assertGreater(row["mean_ms"], 0)
+        full = rows[3]
+        self.assertEqual((full["arrived"], full["fresh"], full["ideal_ms"]), (3, 3, 1))
+        self.assertIn("cores", result.stderr)
+
+    def test_json_in_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            result = stretto("reproduce", "fig9", *SHORT, f"--json={path}")
+            self.assert_succeeds(result)
+            self.assertIn("activation", result.stdout)
+            self.assertEqual(len(json.loads(path.read_text(encoding="utf-8"))["rows"]), 8)
+
+    def test_open_mpi_beside_it(self):
+        result = stretto("reproduce", "fig9", "--ranks", "2", "--rounds", "2", "--sizes", "64", "--activations", "full",
+                         "--json")
+        self.assert_succeeds(result)
+        libraries = [row["library"] for row in json.loads(result.stdout)["rows"]]
+        if "MPI_Allreduce is left out" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual(libraries, ["stretto", "openmpi"])
+
+    def test_standard_output_that_cannot_be_written(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = subprocess.run([STRETTO, "reproduce", "fig9", *SHORT, "--json"], stdout=full, timeout=60,
+                                    stderr=subprocess.PIPE, check=False)
+        self.assertNotEqual(result.returncode, 0)
+
+
+class Idle(ProgramTest):
+    def test_ratio(self):
+        result = stretto("reproduce", "idle", "--ranks", "3", "--pairs", "2", "--work", "10ms", "--json")
+        self.assert_succeeds(result)
+        self.assertEqual(len(json.loads(result.stdout)["ratios"]), 2)
+
+
+class Ends(ProgramTest):
+    def start(self):
+        process = subprocess.Popen([STRETTO, "reproduce", "fig9", *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        wait_until(lambda: len(children_of(process.pid)) == 4)
+        return process, children_of(process.pid)
+
+    def end(self, process, ranks):
+        out, err = process.communicate(timeout=60)
+        wait_until(lambda: not any(map(alive, ranks)))
+        return process.returncode, out + err
+
+    def test_interrupted(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process, ranks = self.start()
+            process.send_signal(number)
+            code, output = self.end(process, ranks)
+            self.assertEqual(code, 130, output)
+            self.assertIn("interrupted", output)
+
+    def test_lost_rank(self):
+        process, ranks = self.start()
+        os.kill(ranks[2], signal.SIGKILL)
+        code, output = self.end(process, ranks)
+        self.assertEqual(code, 3, output)
+
+    def test_killed_parent_takes_its_ranks_along(self):
+        process, ranks = self.start()
+        process.kill()
+        self.end(process, ranks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Runs the program under test, the first argument of each test file."""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+STRETTO = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
+TIMEOUT = 120
+
+
+def stretto(*arguments, program=None, **options):
+    """The finished process, with its output as text."""
+    return subprocess.run([str(program or STRETTO), *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, **options)
+
+
+class ProgramTest(unittest.TestCase):
+    def assert_succeeds(self, result):
+        self.assertEqual(result.returncode, 0, f"{result.args}\n{result.stdout}\n{result.stderr}")
+
+    def assert_rejected(self, result, *parts, code=2):
+        """One line on standard error that has all of `parts`, and nothing on standard output."""
+        self.assertEqual(result.returncode, code, f"{result.args}\n{result.stderr}")
+        self.assertEqual(result.stdout, "")
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+
+def main():
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

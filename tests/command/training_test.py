@@ -1,0 +1,85 @@
+"""Training from the command line. Skipped, loudly, in a build without LibTorch."""
+
+import csv
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from program import STRETTO, ProgramTest, main, stretto
+
+CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
+RUN = {"algorithm", "seed", "throughput", "speedup", "ideal_speedup", "loss", "accuracy", "rounds_per_batch",
+       "staleness", "wait_share", "deposits", "replicas_identical"}
+# Needs no data that is installed; 64 points would not be the paper's, but a step takes a millisecond.
+QUICK = ("hyperplane", "--ranks", "2", "--steps", "3", "--batch", "4")
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Train(ProgramTest):
+    def assert_good_run(self, run):
+        self.assertLessEqual(RUN, set(run))
+        self.assertEqual(run["deposits"], {"made": 6, "applied": 6, "pending": 0, "lost": 0})
+        self.assertTrue(run["replicas_identical"])
+        self.assertGreater(run["throughput"], 0)
+        self.assertIsNone(run["accuracy"], "a regression has none")
+        self.assertIsNotNone(run["loss"])
+
+    def test_json_and_run_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = stretto("train", *QUICK, "--algorithm", "eager-solo", "--out", folder, "--json")
+            self.assert_succeeds(result)
+            run = json.loads(result.stdout)
+            self.assert_good_run(run)
+            self.assertLessEqual({"imbalance", "pace", "machine"}, set(run))
+            self.assertIn("batches/s", result.stderr)
+            files = {path.name for path in pathlib.Path(folder).iterdir()}
+            self.assertLessEqual({"config.json", "summary.json", "trace.json", "records-0.jsonl", "curves.csv"}, files)
+            json.loads(pathlib.Path(folder, "trace.json").read_text(encoding="utf-8"))
+
+    def test_compare(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            result = stretto("compare", *QUICK, "--algorithms", "sync,eager-quorum:1", "--repeats", "2", "--out", folder,
+                             "--imbalance", "random:ranks=1,delay=1ms", f"--json={path}")
+            self.assert_succeeds(result)
+            self.assertIn("(injected)", result.stdout)
+            self.assertIn("against sync, 95 %", result.stdout)
+            compared = json.loads(path.read_text(encoding="utf-8"))
+            self.assertEqual([(run["algorithm"], run["seed"]) for run in compared["runs"]],
+                             [("sync", 1), ("sync", 2), ("eager-quorum:1", 1), ("eager-quorum:1", 2)])
+            for run in compared["runs"]:
+                self.assert_good_run(run)
+            self.assertEqual(compared["runs"][0]["speedup"], 1)
+            self.assertEqual(compared["imbalance"], "random:ranks=1,delay=1ms")
+            self.assertEqual(compared["paired"][0]["against"], "sync")
+            with open(pathlib.Path(folder) / "curves.csv", newline="", encoding="utf-8") as file:
+                self.assertEqual({row["algorithm"] for row in csv.DictReader(file)}, {"sync", "eager-quorum:1"})
+            self.assertTrue((pathlib.Path(folder) / "eager-quorum-1-seed2" / "summary.json").exists())
+
+    def test_bad_input_that_shows_late(self):
+        self.assert_rejected(stretto("train", "digits", "--ranks", "2", env={"STRETTO_DATA": "/nonexistent"}), "digits")
+
+    def test_reproduction(self):
+        result = stretto("reproduce", "hyperplane", "--ranks", "2", "--steps", "2", "--pace", "10ms", "--json")
+        self.assert_succeeds(result)
+        experiments = json.loads(result.stdout)["experiments"]
+        self.assertEqual([part["imbalance"] for part in experiments],
+                         [f"random:ranks=1,delay={delay}ms" for delay in (200, 300, 400)])
+        self.assertIn("paper", result.stderr)
+
+    def test_interrupted(self):
+        process = subprocess.Popen([STRETTO, "train", "hyperplane", "--ranks", "2", "--steps", "100000", "--pace", "1ms"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        # What the ranks say first, so that they are there.
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, error)
+
+
+if __name__ == "__main__":
+    main()
