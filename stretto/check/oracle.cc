@@ -87,15 +87,18 @@ void Oracle::settle(Expected& e) {
   e.model = model_;
 }
 
-void Oracle::started(Round round, const Policy& policy, int come) {
-  int wanted = 1;
-  if (policy.kind == Policy::Kind::full) wanted = scenario_.ranks;
-  if (policy.kind == Policy::Kind::quorum || policy.kind == Policy::Kind::deadline) {
-    wanted = static_cast<int>(policy.quorum);
+void Oracle::started(Round round, int come) {
+  expected(round).come = come;
+}
+
+void Oracle::check_start(const Expected& e) {
+  int wanted = 0;  // solo, majority: whoever comes first, or the counter for the last round
+  if (e.policy.kind == Policy::Kind::full) wanted = scenario_.ranks;
+  if (e.policy.kind == Policy::Kind::quorum || e.policy.kind == Policy::Kind::deadline) {
+    wanted = static_cast<int>(e.policy.quorum);
   }
-  if (policy.kind == Policy::Kind::solo || policy.kind == Policy::Kind::majority) wanted = 0;  // or the last round
-  if (come < wanted) {
-    violated(text("I5: round ", round, " (", policy.to_string(), ") starts with ", come, " ranks of ", wanted));
+  if (e.come < wanted) {
+    violated(text("I5: round ", e.round, " (", e.policy.to_string(), ") started with ", e.come, " ranks of ", wanted));
   }
 }
 
@@ -132,8 +135,8 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
     e.header.arrived = result.header->arrived;
     e.header.drained = result.header->drained;
     e.policy = result.policy;
+    check_start(e);
   }
-  ++e.handed;
   for (std::size_t b = 0; b < result.buckets.size(); ++b) {
     const auto got = result.as<std::uint64_t>(static_cast<int>(b));
     if (got.size() != (result.empty() ? 0 : scenario_.buckets[b].count)) {

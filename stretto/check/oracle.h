@@ -50,7 +50,8 @@ class Oracle {
 
   void deposited(int rank);
   void joined(int rank, Round round, const Contribution* contribution);
-  void started(Round round, const Policy& policy, int come);
+  /// The counter has started a round with `come` ranks arrived or drained.
+  void started(Round round, int come);
   /// A result handed to `rank`; `model` is its replica after applying it.
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model);
   /// An exchange of `rank` has returned.
@@ -73,7 +74,7 @@ class Oracle {
     std::uint64_t sum = 0;  ///< of value() over all deposits in it
     RoundHeader header;
     int joined = 0;
-    int handed = 0;
+    int come = 0;  ///< ranks that had come when the counter started it
     bool header_seen = false;
     bool pipelined = false;
     bool held = false;
@@ -82,6 +83,7 @@ class Oracle {
 
   Expected& expected(Round round);
   void settle(Expected& round);
+  void check_start(const Expected& round);
   std::string check_header(const Expected& round, const RoundResult& result) const;
 
   const Scenario& scenario_;

@@ -23,8 +23,8 @@ void RankActor::joined(Round round, const Contribution* contribution) {
   oracle_.joined(rank_, round, contribution);
 }
 
-void RankActor::started(Round round, const Policy& policy, int come) {
-  oracle_.started(round, policy, come);
+void RankActor::started(Round round, int come) {
+  oracle_.started(round, come);
 }
 
 Duration RankActor::short_while() {

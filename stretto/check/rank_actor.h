@@ -39,7 +39,7 @@ class RankActor final : private PartialObserver {
   enum class State { computing, depositing, handing_over, meeting, exchanging, finishing, done, failed, crashed };
 
   void joined(Round round, const Contribution* contribution) override;
-  void started(Round round, const Policy& policy, int come) override;
+  void started(Round round, int come) override;
 
   void next_batch();
   void compute_done();

@@ -68,7 +68,7 @@ class PartialObserver {
   /// The engine joins `round` with what was pending (null: nothing).
   virtual void joined(Round round, const Contribution* contribution) = 0;
   /// The counter starts `round` with `come` ranks arrived or drained.
-  virtual void started(Round round, const Policy& policy, int come) = 0;
+  virtual void started(Round round, int come) = 0;
 };
 
 /// Sums contributions over the ranks that have come, and does not wait for the rest. Protocol: protocol.md.

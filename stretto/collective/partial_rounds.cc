@@ -156,7 +156,7 @@ void PartialRounds::act(const RoundProtocol::Action& action) {
   switch (action.kind) {
     case RoundProtocol::Action::Kind::activate:
       if (observer_ != nullptr && engine_.rank() == RoundProtocol::counter()) {
-        observer_->started(action.round, protocol_.policy(), engine_.size() - protocol_.missing().count());
+        observer_->started(action.round, engine_.size() - protocol_.missing().count());
       }
       return open_activated(protocol_.policy().encode());
     case RoundProtocol::Action::Kind::arrive:
