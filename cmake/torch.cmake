@@ -2,8 +2,9 @@
 # find_package(stretto), which sets STRETTO_TORCH_OPTIONAL: then a missing one leaves only the target away.
 #
 # Looked for in the project's own `.venv` (tools/setup makes it), then where python3 finds `torch`; another one is named
-# by -DSTRETTO_TORCH_DIR: the folder of an installed package `torch`, or an unpacked LibTorch. The wheel's own TorchConfig.cmake is not used: that of a wheel with
-# CUDA, which is what a plain `pip install torch` brings, wants a CUDA toolkit on the machine, even to use the CPU alone.
+# by -DSTRETTO_TORCH_DIR: the folder of an installed package `torch`, or an unpacked LibTorch. The wheel's own
+# TorchConfig.cmake is not used: that of a wheel with CUDA, which is what a plain `pip install torch` brings, wants a CUDA
+# toolkit on the machine, even to use the CPU alone.
 #
 # The wheel brings its own copies of fmt's and protobuf's headers, and they come first in the include path of whatever
 # links this target: sources that do must not include fmt, spdlog or protobuf.
