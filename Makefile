@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test sanitize asan tsan defects lint format bench torch-versions clean
+.PHONY: help setup build run test sanitize asan tsan check defects lint format bench torch-versions clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -34,6 +34,14 @@ sanitize: asan tsan  ## Runs the tests of the core under the address, undefined 
 asan tsan: %: build/%/build.ninja
 	@cmake --build --preset $@ -j$(JOBS)
 	@$(CTEST) --test-dir build/$@ | $(SHORTER)
+
+check: build  ## Searches for violations of the protocol: fixed seeds, then new ones.
+	$(STRETTO) check --rounds 100000
+	$(STRETTO) check --rounds 20000 --seeds new
+
+defects: build/defects/build.ninja  ## Plants known bugs, one after the other; the search must find each.
+	@cmake --build --preset defects -j$(JOBS) --target stretto
+	@tools/check_defects build/defects/bin/stretto
 
 lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
 	@ninja --quiet -C build/release build.ninja
