@@ -1,4 +1,5 @@
-# What `cmake --install` puts below the prefix: headers, libraries, programs, and what find_package(stretto) reads.
+# What `cmake --install` puts below the prefix: headers, libraries, and what find_package(stretto) reads. Programs and
+# modules are installed where they are built.
 
 include(CMakePackageConfigHelpers)
 
@@ -7,18 +8,28 @@ set(STRETTO_CMAKE_DIR lib/cmake/stretto)
 set_target_properties(stretto_core PROPERTIES EXPORT_NAME core)
 install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINATION lib)
 install(EXPORT stretto-core NAMESPACE stretto:: FILE stretto-core.cmake DESTINATION ${STRETTO_CMAKE_DIR})
-
-file(GLOB rooms LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR}/stretto ${PROJECT_SOURCE_DIR}/stretto/*)
-foreach(room ${rooms})
-  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/stretto/${room}/*.h)
-  install(FILES ${headers} DESTINATION include/stretto/${room})
-endforeach()
+get_target_property(installed_sources stretto_core SOURCES)
 
 if(TARGET stretto_torch)
   set_target_properties(stretto_torch PROPERTIES EXPORT_NAME torch)
   install(TARGETS stretto_torch EXPORT stretto-torch ARCHIVE DESTINATION lib)
   install(EXPORT stretto-torch NAMESPACE stretto:: FILE stretto-torch.cmake DESTINATION ${STRETTO_CMAKE_DIR})
+  install(FILES cmake/torch.cmake DESTINATION ${STRETTO_CMAKE_DIR})
+  get_target_property(torch_sources stretto_torch SOURCES)
+  list(APPEND installed_sources ${torch_sources})
 endif()
+
+# The headers of all rooms, but those whose source is in none of the libraries: helpers of tests.
+list(TRANSFORM installed_sources REPLACE ".*/" "")
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} stretto/*.h stretto/*/*.h)
+foreach(header ${headers})
+  cmake_path(GET header PARENT_PATH folder)
+  cmake_path(REPLACE_EXTENSION header LAST_ONLY .cc OUTPUT_VARIABLE source)
+  cmake_path(GET source FILENAME name)
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${source} OR name IN_LIST installed_sources)
+    install(FILES ${header} DESTINATION include/${folder})
+  endif()
+endforeach()
 
 configure_package_config_file(cmake/stretto-config.cmake.in ${PROJECT_BINARY_DIR}/stretto-config.cmake
                               INSTALL_DESTINATION ${STRETTO_CMAKE_DIR})
