@@ -14,6 +14,8 @@ foreach(room ${rooms})
   install(FILES ${headers} DESTINATION include/stretto/${room})
 endforeach()
 
+install(FILES ${PROJECT_SOURCE_DIR}/stretto/stretto.h DESTINATION include/stretto)
+
 if(TARGET stretto_torch)
   set_target_properties(stretto_torch PROPERTIES EXPORT_NAME torch)
   install(TARGETS stretto_torch EXPORT stretto-torch ARCHIVE DESTINATION lib)
