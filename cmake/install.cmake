@@ -10,6 +10,8 @@ install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINA
 install(EXPORT stretto-core NAMESPACE stretto:: FILE stretto-core.cmake DESTINATION ${STRETTO_CMAKE_DIR})
 get_target_property(installed_sources stretto_core SOURCES)
 
+install(FILES ${PROJECT_SOURCE_DIR}/stretto/stretto.h DESTINATION include/stretto)
+
 if(TARGET stretto_torch)
   set_target_properties(stretto_torch PROPERTIES EXPORT_NAME torch)
   install(TARGETS stretto_torch EXPORT stretto-torch ARCHIVE DESTINATION lib)

@@ -15,6 +15,7 @@ class GradientAveraging : public Recipe {
   GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
 
   void begin_step(std::uint64_t samples, Duration waited) override;
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
   Result<int> exchange(EngineDriver& driver, TimePoint deadline) override;

@@ -25,10 +25,12 @@ class Local final : public Recipe {
         weighted_(context.options.normalize == Normalize::samples) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
-    since_.samples += samples;
+    samples_ = samples;
     since_.waited += waited;
     context_.replica.attach_own();
   }
+
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
 
   std::optional<std::string> end_backward() override {
     context_.replica.end_backward();
@@ -41,6 +43,7 @@ class Local final : public Recipe {
   void deposit(Duration computed) override {
     context_.replica.step();
     ++since_.batches;
+    since_.samples += samples_;
     since_.computed += computed;
     if (since_.batches >= context_.options.local_steps) hand_over();
   }
@@ -86,6 +89,7 @@ class Local final : public Recipe {
   RecipeContext context_;
   PartialAllreduce collective_;
   const bool weighted_;
+  std::uint64_t samples_ = 0;                      // of the step under way
   DepositInfo since_{.batches = 0, .samples = 0};  // the last average
 };
 

@@ -56,6 +56,8 @@ class Recipe {
   /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
   /// the last step, for the round's header.
   virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
+  /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
+  virtual void set_samples(std::uint64_t samples) = 0;
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;

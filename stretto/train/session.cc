@@ -66,6 +66,12 @@ int Session::finish() {
   return insist([this](TimePoint deadline) { return recipe_->finish(driver_, deadline); });
 }
 
+bool Session::finish_within(Duration limit) {
+  const Result<int> rounds = recipe_->finish(driver_, driver_.deadline(limit));
+  if (!rounds && rounds.error().code != Errc::timeout) throw Failure(rounds.error());
+  return rounds.ok();
+}
+
 void Session::abort(const std::string& reason) {
   recipe_->collective().abort(driver_, reason);
 }

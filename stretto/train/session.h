@@ -38,6 +38,7 @@ class Session {
   void begin(std::span<const Fingerprint> fingerprints);
 
   void begin_step(std::uint64_t samples, Duration waited) { recipe_->begin_step(samples, waited); }
+  void set_samples(std::uint64_t samples) { recipe_->set_samples(samples); }
   /// After the backward pass. A gradient that is not finite stops the job; `where` says where in it.
   void end_backward(const std::string& where);
   void deposit(Duration computed) { recipe_->deposit(computed); }
@@ -45,12 +46,15 @@ class Session {
   int exchange();
   /// No more batches here. Returns after the last round.
   int finish();
+  /// The same for at most `limit`. Returns whether the last round is over.
+  bool finish_within(Duration limit);
   /// Stops the job: `reason` reaches every rank.
   void abort(const std::string& reason);
 
   int rank() const { return engine_.rank(); }
   int ranks() const { return engine_.size(); }
   EngineDriver& driver() { return driver_; }
+  const Clock& clock() const { return engine_.clock(); }
   Meeting& meeting() { return meeting_; }
   const Recipe& recipe() const { return *recipe_; }
   const PartialAllreduce& collective() const { return recipe_->collective(); }
