@@ -23,7 +23,7 @@ build: build/release/build.ninja  ## Builds the library, the program and the tes
 
 run: setup  ## Installs what is missing, builds, and compares waiting with not waiting on real data.
 	@$(MAKE) --no-print-directory build
-	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 500us
+	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 200us
 
 test: setup  ## Installs what is missing, builds, and runs all tests.
 	@$(MAKE) --no-print-directory build

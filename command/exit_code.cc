@@ -22,14 +22,13 @@ ExitCode exit_code_of(const Error& error) {
 }
 
 int guarded(const std::string& name, const std::function<int()>& body) {
-  const auto complain = [&name](const char* what) {
-    const auto launched = launched_rank();
-    if (!launched || launched->rank == 0) fmt::print(stderr, "{}: {}\n", name, what);
-  };
+  const auto complain = [&name](const char* what) { fmt::print(stderr, "{}: {}\n", name, what); };
   try {
     return body();
   } catch (const UsageError& error) {
-    complain(error.what());
+    // All ranks of a job have the same arguments: one of them speaks.
+    const auto launched = launched_rank();
+    if (!launched || launched->rank == 0) complain(error.what());
     return kBadInput;
   } catch (const Failure& failure) {
     complain(failure.what());

@@ -20,7 +20,7 @@ ExitCode exit_code_of(const Error& error);
 
 /// Runs `body` and returns what it returns; what it throws becomes one line on standard error, "NAME: …", and the
 /// exit code that fits: kBadInput for UsageError, that of the Error for Failure, kInterrupted for Interrupted, else
-/// kFailedRun. Under mpirun rank 0 alone speaks.
+/// kFailedRun. Of a UsageError under mpirun rank 0 alone speaks.
 int guarded(const std::string& name, const std::function<int()>& body);
 
 }  // namespace stretto::command

@@ -117,6 +117,9 @@ std::string paired_table(std::span<const RunGroup> groups) {
 }
 
 std::string ledger_text(const RunGroup& group) {
+  if (group.runs.size() == 1 && !group.runs.front().ledger.empty()) {
+    return fmt::format("{}:\n{}", group.label, group.runs.front().ledger);
+  }
   std::vector<double> lost(static_cast<std::size_t>(group.options.ranks));
   RunSummary::Deposits deposits;
   double fresh = 0;
@@ -130,15 +133,17 @@ std::string ledger_text(const RunGroup& group) {
     deposits.lost += run.deposits.lost;
     fresh += run.fresh_share / static_cast<double>(group.runs.size());
   }
-  std::string late;
-  double total = 0;
-  for (std::size_t rank = 0; rank < lost.size(); ++rank) {
-    total += lost[rank];
-    late += fmt::format("{}rank {} {:.1f} s", rank == 0 ? "" : ", ", rank, lost[rank]);
-  }
-  return fmt::format("{}: {} gradients made, {} applied, {} pending, {} lost; {} fresh; others waited {:.1f} s ({})",
-                     group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
-                     total, late);
+  const auto worst = std::ranges::max_element(lost);
+  const double total = mean(lost) * static_cast<double>(lost.size());
+  const std::string most =
+      total > 0 ? fmt::format(", {} of it for rank {}", percent(*worst / total, 0), std::distance(lost.begin(), worst))
+                : std::string();
+  return fmt::format(
+      "{}: {} gradients made, {} applied, {} pending, {} lost; contributions {} fresh, {} stale; waited for others "
+      "{:.1f} "
+      "s in all{}",
+      group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
+      percent(1 - fresh, 0), total, most);
 }
 
 std::string conditions(const TrainOptions& options, const std::string& unit) {

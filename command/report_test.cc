@@ -101,6 +101,18 @@ TEST(Report, SaysWhatIsRealAndWhatIsNot) {
             "imbalance random:ranks=1,delay=200ms (injected); pace 50us per image (emulated by sleeping)");
 }
 
+TEST(Report, LedgerNamesTheRankThatCostMost) {
+  const auto all = groups();
+  EXPECT_EQ(
+      ledger_text(all[1]),
+      "eager-solo: 200 gradients made, 200 applied, 0 pending, 0 lost; contributions 0 % fresh, 100 % stale; waited "
+      "for others 3.0 s in all, 100 % of it for rank 3");
+  auto one = all[1];
+  one.runs.resize(1);
+  one.runs[0].ledger = "a table\n";
+  EXPECT_EQ(ledger_text(one), "eager-solo:\na table\n");
+}
+
 TEST(Report, BrokenPromisesAreTold) {
   auto all = groups();
   EXPECT_EQ(broken_promise(all[0]), "");

@@ -17,23 +17,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What was expected beside what came out.
-std::string expectation_table(const Experiment& experiment) {
-  Table table({"", "speed-up", "ideal for the delays drawn", "share of the ideal", "test loss", "expected"});
+// What came out, and below it what was expected.
+std::string expectations(const Experiment& experiment) {
+  Table table({"", "speed-up", "ideal for the delays drawn", "share of the ideal", "loss over the first's"});
+  std::string expected;
   for (std::size_t i = 0; i < experiment.groups.size(); ++i) {
     const RunGroup& group = experiment.groups[i];
     std::vector<double> ideal, share, loss;
-    for (const RunSummary& run : group.runs) {
-      ideal.push_back(ideal_speedup(run));
-      share.push_back(share_of_ideal(run));
-      if (run.loss) loss.push_back(*run.loss);
+    for (std::size_t run = 0; run < group.runs.size(); ++run) {
+      const RunSummary& summary = group.runs[run];
+      ideal.push_back(ideal_speedup(summary));
+      share.push_back(share_of_ideal(summary));
+      const auto& first = experiment.groups.front().runs[run];
+      if (summary.loss && first.loss) loss.push_back(*summary.loss / *first.loss);
     }
     const std::vector<double> over_first = speedups(experiment.groups.front(), group);
     table.add({group.label, with_spread(mean(over_first), standard_deviation(over_first)) + "×",
                significant(mean(ideal)) + "×", with_spread(mean(share), standard_deviation(share)),
-               loss.empty() ? "–" : with_spread(mean(loss), standard_deviation(loss), 4), experiment.expect[i]});
+               loss.empty() ? "–" : with_spread(mean(loss), standard_deviation(loss), 4)});
+    expected += fmt::format("expected, {}: {}\n", group.label, experiment.expect[i]);
   }
-  return table.to_text();
+  return table.to_text() + expected;
 }
 
 int reproduce(const Reproduction& reproduction, const Arguments& arguments) {
@@ -53,7 +57,7 @@ int reproduce(const Reproduction& reproduction, const Arguments& arguments) {
                                     conditions(options, task->facts().unit)));
     run_groups(experiment.groups, command->repeats, *task);
     say_result(command->output, experiment.groups);
-    command->output.say(expectation_table(experiment));
+    command->output.say(expectations(experiment));
     code = std::max(code, verdict(experiment.groups));
     Json part = to_json(experiment.groups, machine);
     part["title"] = experiment.title;

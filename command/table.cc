@@ -11,6 +11,8 @@ namespace stretto::command {
 
 namespace {
 
+constexpr double kLargest = 1e7;  // from here on powers of ten are easier to read
+
 // Decimals that show `value` with `digits` significant digits.
 int decimals_for(double value, int digits) {
   if (value == 0 || !std::isfinite(value)) return 0;
@@ -51,6 +53,7 @@ std::string Table::to_text() const {
 
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "–";
+  if (std::abs(value) >= kLargest) return fmt::format("{:.{}e}", value, digits - 1);
   return fmt::format("{:.{}f}", value, decimals_for(value, digits));
 }
 
@@ -60,7 +63,7 @@ std::string percent(double share, int decimals) {
 }
 
 std::string with_spread(double value, double spread, int digits) {
-  if (!std::isfinite(value) || !std::isfinite(spread)) return significant(value, digits);
+  if (!std::isfinite(spread) || !(std::abs(value) < kLargest)) return significant(value, digits);
   const int decimals = std::max(decimals_for(value, digits), std::min(decimals_for(spread, 1), 4));
   return fmt::format("{:.{}f} ± {:.{}f}", value, decimals, spread, decimals);
 }

@@ -23,6 +23,7 @@ TEST(Table, NumbersHaveTheDigitsThatMeanSomething) {
   EXPECT_EQ(significant(12.345), "12.3");
   EXPECT_EQ(significant(0.012345), "0.0123");
   EXPECT_EQ(significant(0), "0");
+  EXPECT_EQ(significant(2.186e30), "2.19e+30");
   EXPECT_EQ(significant(std::numeric_limits<double>::quiet_NaN()), "–");
   EXPECT_EQ(percent(0.9731), "97.3 %");
   EXPECT_EQ(with_spread(12.345, 0.41), "12.3 ± 0.4");

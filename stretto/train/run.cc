@@ -212,7 +212,7 @@ void Run::finish_folder(const RunSummary& summary) {
 
 std::optional<RunSummary> Run::run() {
   const JobResult job = run_ranks();
-  if (launched_ && job.reports.empty()) return std::nullopt;
+  if (const auto place = launched_rank(); place && place->rank != 0) return std::nullopt;  // rank 0 has all reports
   const std::vector<RankReport> reports = reports_of(job);
   if (reports.empty()) return std::nullopt;
   const RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);

@@ -6,35 +6,13 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-import time
 
-from program import STRETTO, ProgramTest, main, stretto
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 SHORT = ("--ranks", "3", "--rounds", "2", "--sizes", "64,4KiB", "--no-peers")
 # A round takes seconds here, so that there is time to interfere.
 LONG = ("--ranks", "4", "--rounds", "20", "--skew", "500ms", "--sizes", "64", "--activations", "full", "--no-peers")
 ROW = {"library", "activation", "ranks", "bytes", "rounds", "mean_ms", "ideal_ms", "arrived", "fresh", "cores"}
-
-
-def children_of(pid):
-    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(word) for word in text.split()]
-
-
-def wait_until(condition):
-    """Polls for half a minute; the test's own watchdog."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("it did not happen")
-        time.sleep(0.01)
-
-
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split(")")[-1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Fig9(ProgramTest):

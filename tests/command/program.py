@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 STRETTO = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
@@ -13,6 +14,27 @@ def stretto(*arguments, program=None, **options):
     """The finished process, with its output as text."""
     return subprocess.run([str(program or STRETTO), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, **options)
+
+
+def children_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(word) for word in text.split()]
+
+
+def wait_until(condition):
+    """Polls for half a minute; the test's own watchdog."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("it did not happen")
+        time.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split(")")[-1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class ProgramTest(unittest.TestCase):

@@ -2,13 +2,15 @@
 
 import csv
 import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
 import unittest
 
-from program import STRETTO, ProgramTest, main, stretto
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto
 
 CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
 RUN = {"algorithm", "seed", "throughput", "speedup", "ideal_speedup", "loss", "accuracy", "rounds_per_batch",
@@ -69,6 +71,33 @@ class Train(ProgramTest):
         self.assertEqual([part["imbalance"] for part in experiments],
                          [f"random:ranks=1,delay={delay}ms" for delay in (200, 300, 400)])
         self.assertIn("paper", result.stderr)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: Open MPI is not installed")
+    def test_over_mpi(self):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        launch = ["mpirun", "--oversubscribe", "-n", "2"]
+        quick = [QUICK[0], *QUICK[3:]]
+        result = subprocess.run([*launch, STRETTO, "train", *quick, "--json"], capture_output=True, text=True, timeout=100,
+                                env=environment, check=False)
+        self.assert_succeeds(result)
+        self.assert_good_run(json.loads(result.stdout))
+        result = subprocess.run([*launch, STRETTO, "train", *quick, "--ranks", "5"], capture_output=True, text=True,
+                                timeout=100, env=environment, check=False)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("--ranks 5: this job was started with 2 ranks"), 1, result.stderr)
+
+    def test_lost_rank(self):
+        process = subprocess.Popen([STRETTO, "train", "hyperplane", "--ranks", "3", "--steps", "100000", "--pace", "1ms"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        process.stderr.readline()
+        ranks = children_of(process.pid)
+        self.assertEqual(len(ranks), 3)
+        os.kill(ranks[1], signal.SIGKILL)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3, error)
+        self.assertIn("rank 1", error)
+        self.assertFalse(any(map(alive, ranks)))
 
     def test_interrupted(self):
         process = subprocess.Popen([STRETTO, "train", "hyperplane", "--ranks", "2", "--steps", "100000", "--pace", "1ms"],
