@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test sanitize asan tsan check defects lint format bench torch-versions clean
+.PHONY: help tidy-all setup build run test sanitize asan tsan check defects lint format bench torch-versions clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -46,6 +46,9 @@ defects: build/defects/build.ninja  ## Plants known bugs, one after the other; t
 lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
 	@ninja --quiet -C build/release build.ninja
 	@tools/lint -j$(JOBS)
+
+tidy-all: build/release/build.ninja  ## Runs clang-tidy over tests and what includes Torch, too: half an hour.
+	@tools/check_sources --all -j$(JOBS)
 
 format:  ## Formats all C++ sources.
 	@tools/lint --format

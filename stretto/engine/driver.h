@@ -24,7 +24,7 @@ struct DriverOptions {
 /// Drives one engine in a real process: whoever has something to wait for steps it, nobody steps it twice.
 class EngineDriver {
  public:
-  EngineDriver(Engine& engine, DriverOptions options = {});
+  explicit EngineDriver(Engine& engine, DriverOptions options = {});
   ~EngineDriver();  ///< stops and joins the helper
   EngineDriver(const EngineDriver&) = delete;
   EngineDriver& operator=(const EngineDriver&) = delete;
