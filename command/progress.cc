@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "command/table.h"
@@ -62,7 +63,7 @@ std::string progress_line(const std::string& label, const std::string& unit, std
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   std::string left;
   if (rate > 0 && done < total) {
-    const auto remaining = static_cast<std::int64_t>(static_cast<double>(total - done) / rate + 0.5);
+    const auto remaining = std::llround(static_cast<double>(total - done) / rate);
     left = fmt::format("  {}:{:02} left", remaining / 60, remaining % 60);
   }
   const std::string of = total > 0 ? fmt::format("/{}", total) : std::string();

@@ -65,8 +65,8 @@ class SkewedRank {
     for (int i = 0; i < experiment_.rounds; ++i) round(experiment_.skew * (rank_ + 1));
     const TimePoint end = synchronize();
     const double cpu = cpu_seconds() - cpu_before - filling_;
-    const Json report = {{"latency", latency_}, {"ideal", ideal_ms_}, {"arrived", arrived_},
-                         {"fresh", fresh_},     {"cpu", cpu},         {"wall", seconds(end - start)}};
+    Json report = {{"latency", latency_}, {"ideal", ideal_ms_}, {"arrived", arrived_},
+                   {"fresh", fresh_},     {"cpu", cpu},         {"wall", seconds(end - start)}};
     // Rounds from here on take what is left over; they are not measured.
     partial_.finish(driver_, clock_.now() + kPatience, [this](const RoundResult& result) { check(result); }).or_throw();
     return report;

@@ -367,8 +367,8 @@ ProtocolState PartialRounds::state() const {
 }
 
 std::uint64_t PartialRounds::memory_bytes() const {
-  const auto sets = static_cast<std::uint64_t>(front_.num_sets() + options_.max_lag + (latest_ != nullptr ? 2 : 0));
-  return sets * front_.bytes_per_set();
+  const int sets = front_.num_sets() + options_.max_lag + (latest_ != nullptr ? 2 : 0);
+  return static_cast<std::uint64_t>(sets) * front_.bytes_per_set();
 }
 
 }  // namespace stretto
