@@ -14,7 +14,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kRounds = 200;  // a job; starting its processes is not measured
+constexpr int kRounds = 50;  // a job; starting its processes is not measured
 
 // Rank 0 reports the seconds that its rounds took.
 int run_rounds(RankContext& context, std::uint64_t bytes, const Policy& policy) {
