@@ -80,13 +80,9 @@ std::vector<std::uint64_t> parse_sizes(const std::string& list) {
   return sizes;
 }
 
-// "deadline:4,20ms" has a comma of its own.
 std::vector<Policy> parse_activations(const std::string& list, int ranks) {
   std::vector<Policy> policies;
-  const std::vector<std::string> parts = split_list(list);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::string name = parts[i];
-    if (name.starts_with("deadline:") && i + 1 < parts.size()) name += "," + parts[++i];
+  for (const std::string& name : split_policies(list)) {
     try {
       policies.push_back(Policy::parse(name, ranks));
     } catch (const UsageError& error) {

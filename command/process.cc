@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +22,8 @@ extern char** environ;
 namespace stretto::command {
 
 namespace {
+
+constexpr int kNotFound = 127;  // as shells say it
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> out;
@@ -54,19 +56,22 @@ Result<std::string> run_program(const std::vector<std::string>& arguments, const
   for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::io, fmt::format("no pipe: {}", std::strerror(errno))};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, arguments[0].c_str(), &actions, nullptr, pointers(arguments).data(),
-                                    pointers(variables).data());
-  posix_spawn_file_actions_destroy(&actions);
+  const std::vector<char*> argv = pointers(arguments);
+  const std::vector<char*> envp = pointers(variables);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // however this process ends
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
+    ::execvpe(argv[0], argv.data(), envp.data());
+    ::_exit(kNotFound);
+  }
   ::close(ends[1]);
-  if (failed != 0) {
+  if (child < 0) {
     ::close(ends[0]);
-    return Error{Errc::unavailable, fmt::format("{} cannot be run: {}", arguments[0], std::strerror(failed))};
+    return Error{Errc::io, fmt::format("{} cannot be run: {}", arguments[0], std::strerror(errno))};
   }
   std::string out;
   const bool ended = read_until(ends[0], SteadyClock().now() + limit, out);
@@ -76,6 +81,9 @@ Result<std::string> run_program(const std::vector<std::string>& arguments, const
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!ended) return Error{Errc::timeout, fmt::format("{} took longer than {}", arguments[0], to_text(limit))};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound) {
+    return Error{Errc::unavailable, fmt::format("{} cannot be run", arguments[0])};
+  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return Error{Errc::aborted, fmt::format("{} failed with status {}", arguments[0],
                                             WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status))};

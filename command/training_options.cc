@@ -267,7 +267,7 @@ std::optional<CompareCommand> parse_compare(const std::vector<std::string>& argu
   if (launched_rank()) {
     throw UsageError("compare starts its own ranks, run after run: start it without mpirun, with --ranks N");
   }
-  for (const std::string& algorithm : split_list(list)) {
+  for (const std::string& algorithm : split_policies(list)) {
     check_algorithm("--algorithms", algorithm);
     TrainOptions options = command.options;
     options.algorithm = algorithm;

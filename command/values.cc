@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -99,17 +100,27 @@ std::string to_bytes(std::uint64_t bytes) {
 std::vector<std::string> split_list(std::string_view text, char separator) {
   std::vector<std::string> parts;
   if (text.empty()) return parts;
-  parts.emplace_back();
-  int depth = 0;
-  for (const char c : text) {
-    depth += (c == '(' || c == '[') ? 1 : (c == ')' || c == ']') ? -1 : 0;
-    if (c == separator && depth == 0) {
-      parts.emplace_back();
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator, begin)) {
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.emplace_back(text.substr(begin));
+  return parts;
+}
+
+std::vector<std::string> split_policies(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::string& part : split_list(text)) {
+    const bool is_time =
+        !part.empty() && (std::isdigit(static_cast<unsigned char>(part[0])) != 0 || part == "adaptive");
+    if (is_time && !out.empty()) {
+      out.back() += "," + part;
     } else {
-      parts.back() += c;
+      out.push_back(std::move(part));
     }
   }
-  return parts;
+  return out;
 }
 
 Setter into(int& target, int low, int high, std::string example) {

@@ -32,8 +32,11 @@ std::uint64_t parse_bytes(std::string_view option, const std::string& text, std:
 /// "64 B", "4 MiB".
 std::string to_bytes(std::uint64_t bytes);
 
-/// The parts between commas; parentheses and brackets keep theirs. An empty text has none.
+/// The parts between separators. An empty text has none.
 std::vector<std::string> split_list(std::string_view text, char separator = ',');
+
+/// The same for a list of policies or algorithms, one of which has a comma of its own: "solo,deadline:4,20ms".
+std::vector<std::string> split_policies(std::string_view text);
 
 /// Setters for common kinds of options; `target` must outlive the parsing.
 Setter into(int& target, int low, int high, std::string example);

@@ -33,12 +33,18 @@ TEST(Values, Sizes) {
   EXPECT_EQ(to_bytes(1000), "1000 B");
 }
 
-TEST(Values, ListsKeepWhatStandsInParentheses) {
+TEST(Values, Lists) {
   EXPECT_EQ(split_list("a,b"), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(split_list("solo,quorum(16),deadline(4,20ms)"),
-            (std::vector<std::string>{"solo", "quorum(16)", "deadline(4,20ms)"}));
   EXPECT_EQ(split_list("a,"), (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(split_list("/bin:/usr/bin", ':'), (std::vector<std::string>{"/bin", "/usr/bin"}));
   EXPECT_TRUE(split_list("").empty());
+}
+
+TEST(Values, PoliciesMayHaveACommaOfTheirOwn) {
+  EXPECT_EQ(split_policies("solo,deadline:4,20ms,full"), (std::vector<std::string>{"solo", "deadline:4,20ms", "full"}));
+  EXPECT_EQ(split_policies("sync,eager-deadline:4,adaptive"),
+            (std::vector<std::string>{"sync", "eager-deadline:4,adaptive"}));
+  EXPECT_EQ(split_policies("sync,snyc"), (std::vector<std::string>{"sync", "snyc"}));
 }
 
 }  // namespace

@@ -44,22 +44,23 @@ class Train(ProgramTest):
     def test_compare(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "result.json"
-            result = stretto("compare", *QUICK, "--algorithms", "sync,eager-quorum:1", "--repeats", "2", "--out", folder,
+            result = stretto("compare", *QUICK, "--algorithms", "sync,eager-deadline:1,5ms", "--repeats", "2", "--out", folder,
                              "--imbalance", "random:ranks=1,delay=1ms", f"--json={path}")
             self.assert_succeeds(result)
             self.assertIn("(injected)", result.stdout)
             self.assertIn("against sync, 95 %", result.stdout)
             compared = json.loads(path.read_text(encoding="utf-8"))
             self.assertEqual([(run["algorithm"], run["seed"]) for run in compared["runs"]],
-                             [("sync", 1), ("sync", 2), ("eager-quorum:1", 1), ("eager-quorum:1", 2)])
+                             [("sync", 1), ("sync", 2), ("eager-deadline:1,5ms", 1),
+                              ("eager-deadline:1,5ms", 2)])
             for run in compared["runs"]:
                 self.assert_good_run(run)
             self.assertEqual(compared["runs"][0]["speedup"], 1)
             self.assertEqual(compared["imbalance"], "random:ranks=1,delay=1ms")
             self.assertEqual(compared["paired"][0]["against"], "sync")
             with open(pathlib.Path(folder) / "curves.csv", newline="", encoding="utf-8") as file:
-                self.assertEqual({row["algorithm"] for row in csv.DictReader(file)}, {"sync", "eager-quorum:1"})
-            self.assertTrue((pathlib.Path(folder) / "eager-quorum-1-seed2" / "summary.json").exists())
+                self.assertEqual({row["algorithm"] for row in csv.DictReader(file)}, {"sync", "eager-deadline:1,5ms"})
+            self.assertTrue((pathlib.Path(folder) / "eager-deadline-1-5ms-seed2" / "summary.json").exists())
 
     def test_bad_input_that_shows_late(self):
         self.assert_rejected(stretto("train", "digits", "--ranks", "2", env={"STRETTO_DATA": "/nonexistent"}), "digits")
