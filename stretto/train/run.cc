@@ -34,6 +34,7 @@ class Run {
   void show_progress();
   void tell(const std::string& line);
   std::vector<RankReport> reports_of(const JobResult& job) const;
+  void merge_traces_of_ranks();
   void finish_folder(const RunSummary& summary);
 
   const TrainingTask& task_;
@@ -198,11 +199,16 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   return reports;
 }
 
-void Run::finish_folder(const RunSummary& summary) {
+// Of a run that failed, too: where it did can be seen there.
+void Run::merge_traces_of_ranks() {
   if (!folder_) return;
   std::vector<std::string> traces;
   for (int rank = 0; rank < plan_.options.ranks; ++rank) traces.push_back(folder_->trace_file(rank));
   if (const auto merged = merge_traces(traces, folder_->file("trace.json")); !merged) tell(merged.error().message);
+}
+
+void Run::finish_folder(const RunSummary& summary) {
+  if (!folder_) return;
   if (const auto written = folder_->write_summary(to_json(summary)); !written) tell(written.error().message);
   if (summary.lost_records > 0) {
     tell(text(summary.lost_records, " lines of records and trace could not be written to ", folder_->path(),
@@ -213,6 +219,7 @@ void Run::finish_folder(const RunSummary& summary) {
 std::optional<RunSummary> Run::run() {
   const JobResult job = run_ranks();
   if (const auto place = launched_rank(); place && place->rank != 0) return std::nullopt;  // rank 0 has all reports
+  merge_traces_of_ranks();
   const std::vector<RankReport> reports = reports_of(job);
   if (reports.empty()) return std::nullopt;
   const RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);

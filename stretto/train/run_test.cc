@@ -239,14 +239,17 @@ TEST_F(RunTest, AKilledRankIsNamed) {
     if (step == 12) ::raise(SIGKILL);
   }});
   for (const char* algorithm : {"sync", "eager-solo"}) {
+    const std::string out = folder(algorithm);
     try {
-      run({.algorithm = algorithm, .ranks = 3, .epochs = 50}, *task);
+      run({.algorithm = algorithm, .ranks = 3, .epochs = 50, .out = out}, *task);
       FAIL();
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.error().code, Errc::lost_peer);
       EXPECT_THAT(failure.what(), testing::MatchesRegex("rank [0-2] was lost after [0-9]+ of 800 batches: ended by "
                                                         "signal 9 \\(Killed\\)"));
     }
+    EXPECT_TRUE(fs::exists(out + "/trace.json")) << "what there is of it";
+    EXPECT_FALSE(fs::exists(out + "/summary.json"));
   }
 }
 

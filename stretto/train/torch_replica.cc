@@ -9,6 +9,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <unordered_set>
 
@@ -333,7 +334,11 @@ std::optional<std::string> TorchReplica::find_non_finite(int bucket) const {
     const auto first = static_cast<std::int64_t>(parameter.place.offset);
     if (at >= first + parameter.tensor.numel()) continue;
     const double value = impl_->attached_->tensors[i].view({-1})[at - first].item<double>();
-    return text(parameter.name, " (element ", at - first, " is ", value, ")");
+    return text(parameter.name, " (element ", at - first, " is ",
+                std::isnan(value) ? "nan"
+                : value > 0       ? "inf"
+                                  : "-inf",
+                ")");
   }
   STRETTO_CHECK(false, "bucket ", bucket, " has no element ", at);
   return std::nullopt;
