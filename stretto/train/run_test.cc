@@ -273,7 +273,22 @@ TEST_F(RunTest, LeavesARunFolder) {
 
 TEST_F(RunTest, TellsHowMuchMemoryItTakes) {
   run({.algorithm = "eager-solo", .ranks = 2, .epochs = 1, .max_lag = 5});
-  EXPECT_THAT(notices_, HasSubstr("each rank holds 8 sets of gradients and 5 results: 1 KiB"));
+  EXPECT_THAT(notices_, HasSubstr("each rank holds 8 sets of gradients and 5 results: 312 B, 624 B in all"));
+}
+
+TEST_F(RunTest, RefusesModelsThatDoNotFitIntoMemory) {
+  ::setenv("STRETTO_SHM_LIMIT", "50000000", 1);
+  try {
+    run({.ranks = 2, .epochs = 1}, *linear_task({.samples = 8, .features = 1'000'000}));
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().code, Errc::unavailable);
+    EXPECT_THAT(failure.what(),
+                HasSubstr("each rank holds 7 sets of gradients and 4 results: 42.0 MiB, 83.9 MiB in all 2 "
+                          "ranks; "));
+    EXPECT_THAT(failure.what(), HasSubstr("A smaller max-lag or fewer ranks take less"));
+  }
+  ::unsetenv("STRETTO_SHM_LIMIT");
 }
 
 TEST_F(RunTest, RefusesBeforeAnythingIsStarted) {

@@ -10,6 +10,7 @@
 #include "stretto/train/session.h"
 #include "stretto/train/summary_json.h"
 #include "stretto/train/sync_points.h"
+#include "stretto/transport/memory_budget.h"
 
 namespace stretto {
 namespace {
@@ -58,6 +59,8 @@ class Trainer::Impl final : public RoundListener {
   void after(const RoundResult& result) override;
 
   void begin();
+  /// What the collective holds must fit into the memory of this machine; said before the first step.
+  void check_memory();
   void step(const BatchRef& batch);
   void record(const BatchRef& batch, const PacedStep& step, double loss, Round base, int rounds);
   void note_loss(double loss);
@@ -127,12 +130,7 @@ void Trainer::Impl::begin() {
       {"checkpoint", text("after ", applied_, " batches")}};
   session_.begin(fingerprints);
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
-  if (rank_ == 0) {
-    const PartialAllreduce& collective = session_.collective();
-    context_.page.tell(text("each rank holds ", collective.num_contribution_sets(), " sets of gradients and ",
-                            collective.options().max_lag, " results: ", (collective.memory_bytes() + 1023) / 1024,
-                            " KiB"));
-  }
+  if (rank_ == 0) check_memory();
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
   context_.page.started(start_);
@@ -143,6 +141,23 @@ void Trainer::Impl::begin() {
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
     records_.emplace(*folder_, rank_, mode);
     trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
+  }
+}
+
+void Trainer::Impl::check_memory() {
+  const PartialAllreduce& collective = session_.collective();
+  const std::uint64_t bytes = collective.memory_bytes();
+  const std::string needed = text("each rank holds ", collective.num_contribution_sets(), " sets of gradients and ",
+                                  collective.options().max_lag, " results: ", format_bytes(bytes));
+  if (std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
+  const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
+  const MemoryBudget budget = memory_budget();
+  context_.page.tell(text(needed, ", ", format_bytes(total), " in all"));
+  if (total > budget.bytes) {
+    throw Failure({Errc::unavailable,
+                   text(needed, ", ", format_bytes(total), " in all ", session_.ranks(), " ranks; ", budget.limit, ": ",
+                        format_bytes(budget.bytes), ". A smaller max-lag or fewer ranks take less"),
+                   rank_});
   }
 }
 
