@@ -134,6 +134,26 @@ TEST_F(CheckpointTest, InTheOthersNoBatchIsLostOrUsedTwice) {
   }
 }
 
+TEST_F(CheckpointTest, UnderDeliveryLatestNoBatchIsHandedOutTwice) {
+  TrainOptions options{.algorithm = "eager-solo",
+                       .ranks = 3,
+                       .epochs = 6,
+                       .imbalance = "persistent:rank=1,delay=1ms",
+                       .sync_every = 24,
+                       .delivery = "latest",
+                       .checkpoint_every = 24,
+                       .out = folder("latest")};
+  run_and_die(options, 30);
+  const Checkpoint part = read_checkpoint(options.out);
+  EXPECT_GE(part.batches, 24u);
+  options.resume = options.out;
+  options.out = folder("rest");
+  const RunSummary rest = run(options);
+  EXPECT_EQ(rest.deposits.made, 96u - part.batches);
+  EXPECT_TRUE(rest.replicas_identical);
+  EXPECT_EQ(read_checkpoint(options.out).batches, 96u);
+}
+
 TEST_F(CheckpointTest, TrainsOnForMoreEpochs) {
   TrainOptions options{.ranks = 2, .epochs = 2, .momentum = 0.9, .checkpoint_every = 1000, .out = folder("first")};
   run(options);

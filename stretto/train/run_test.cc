@@ -97,6 +97,20 @@ INSTANTIATE_TEST_SUITE_P(Run, EveryAlgorithm,
                            return name;
                          });
 
+TEST_F(RunTest, ProgressByTheApplicationAloneIsEnough) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+    const RunSummary s = run({.algorithm = algorithm, .ranks = 3, .epochs = 5, .progress_by = ProgressBy::application});
+    EXPECT_EQ(s.deposits.applied, 80u) << algorithm;
+    EXPECT_TRUE(s.replicas_identical) << algorithm;
+  }
+}
+
+TEST_F(RunTest, SampledBatchesAreAsMany) {
+  const TrainOptions options{.ranks = 3, .epochs = 3, .data = "sampled"};
+  EXPECT_EQ(run(options).deposits.applied, 48u);
+  EXPECT_EQ(run({.algorithm = "eager-quorum", .ranks = 3, .epochs = 3, .data = "sampled"}).deposits.applied, 48u);
+}
+
 TEST_F(RunTest, OneRankDoesWhatPlainSgdDoes) {
   const auto task = linear_task();
   const auto alone = task->start_rank({.seed = 1, .lr = 0.05, .momentum = 0.9});
