@@ -53,6 +53,11 @@ tidy-all: build/release/build.ninja  ## Runs clang-tidy over tests and what incl
 format:  ## Formats all C++ sources.
 	@tools/lint --format
 
+# What takes longer, or needs a quiet machine, is repeated one by one: `stretto reproduce --help`, docs/results.md.
+bench: build  ## Runs the small benchmarks, and the microbenchmark of the eager-SGD paper.
+	@for program in build/release/bin/bench_*; do $$program; done
+	$(STRETTO) reproduce fig9
+
 # The library compiles with each; nothing is run. Not part of .ci/run: a wheel takes half a gigabyte.
 torch-versions: torch-2.11.0 torch-2.12.0  ## Checks that the sources compile with the older supported PyTorch.
 

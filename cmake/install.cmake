@@ -21,9 +21,12 @@ if(TARGET stretto_torch)
   list(APPEND installed_sources ${torch_sources})
 endif()
 
-# The headers of all rooms, but those whose source is in none of the libraries: helpers of tests.
+# The headers of all rooms, but those whose source is in none of the libraries: helpers of tests, or without LibTorch.
 list(TRANSFORM installed_sources REPLACE ".*/" "")
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} stretto/*.h stretto/*/*.h)
+if(NOT TARGET stretto_torch)
+  list(REMOVE_ITEM headers stretto/stretto.h)  # includes what only stretto::torch has
+endif()
 foreach(header ${headers})
   cmake_path(GET header PARENT_PATH folder)
   cmake_path(REPLACE_EXTENSION header LAST_ONLY .cc OUTPUT_VARIABLE source)
