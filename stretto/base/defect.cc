@@ -23,6 +23,7 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::last_round_twice, "last-round-twice"},
       {Defect::never_look_again, "never-look-again"},
       {Defect::early_decision, "early-decision"},
+      {Defect::full_asks_in, "full-asks-in"},
       {Defect::reuse_before_retired, "reuse-before-retired"},
   };
   return names;

@@ -27,6 +27,7 @@ enum class Defect {
   last_round_twice,            ///< starts another last round although the header shows everyone drained
   never_look_again,            ///< does not look again when results are handed over
   early_decision,              ///< the counter decides on a round before it has completed the one before
+  full_asks_in,                ///< a message of a full round makes ranks join it that have not come
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
 };
 

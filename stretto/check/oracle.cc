@@ -93,12 +93,16 @@ void Oracle::started(Round round, int come) {
 
 void Oracle::check_start(const Expected& e) {
   int wanted = 0;  // solo, majority: whoever comes first, or the counter for the last round
-  if (e.policy.kind == Policy::Kind::full) wanted = scenario_.ranks;
   if (e.policy.kind == Policy::Kind::quorum || e.policy.kind == Policy::Kind::deadline) {
     wanted = static_cast<int>(e.policy.quorum);
   }
   if (e.come < wanted) {
     violated(text("I5: round ", e.round, " (", e.policy.to_string(), ") started with ", e.come, " ranks of ", wanted));
+  }
+  const RankSet come = e.header.arrived | e.header.drained;
+  if (e.policy.kind == Policy::Kind::full && !come.full()) {
+    violated(text("I5: round ", e.round, " is full and was joined without all; there were ", come.count(), " of ",
+                  scenario_.ranks));
   }
 }
 
@@ -179,6 +183,10 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
     handed = std::min(handed, s.handed);
     activated = std::max(activated, s.activated);
   }
+  // Whoever has entered a full round waits for the others: it is nobody's duty before they have come.
+  const bool entered = std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
+  const bool all_came = std::ranges::all_of(states, [](const auto& s) { return s.waiting || s.drained; });
+  if (entered && !all_came) --activated;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     if (states[rank].complete < std::min(activated, handed + max_lag_)) {
       violated(text("promise 5: nothing moves, round ", states[rank].complete, " is activated and not held, and rank ",

@@ -59,6 +59,7 @@ struct RoundResult {
 struct ProtocolState {
   Round ticket = 0, handed = 0, complete = 0, joined = 0, activated = 0;
   bool waiting = false, drained = false;
+  bool full = false;  ///< the policy of round `complete`
 };
 
 /// Hears of transitions on the engine's thread; for tests of the promises.
@@ -67,7 +68,7 @@ class PartialObserver {
   virtual ~PartialObserver() = default;
   /// The engine joins `round` with what was pending (null: nothing).
   virtual void joined(Round round, const Contribution* contribution) = 0;
-  /// The counter starts `round` with `come` ranks arrived or drained.
+  /// The counter starts `round`, which is not full, with `come` ranks arrived or drained.
   virtual void started(Round round, int come) = 0;
 };
 

@@ -22,27 +22,37 @@ PolicyRule rule_of(const PartialOptions& options, int ranks) {
   return rule;
 }
 
+/// Whether what travels with a round's messages says that its policy is full. 0 says nothing.
+bool is_full(std::uint64_t note) {
+  return note != 0 && Policy::decode(note).kind == Policy::Kind::full;
+}
+
 std::span<const std::byte> bytes_of(const std::string& string) {
   return {reinterpret_cast<const std::byte*>(string.data()), std::min<std::size_t>(string.size(), kMaxHeadBytes)};
 }
 
 }  // namespace
 
+PartialRounds::Plan::Plan(const Engine& engine, std::span<const BucketSpec> buckets, const PartialOptions& options,
+                          Activation how)
+    : schedule(partial_allreduce_schedule(engine.rank(), engine.size(), buckets, options.op, options.order, how)),
+      join(schedule.find("join")) {}
+
 PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
     : engine_(engine),
       buckets_(std::move(buckets)),
       options_(options),
-      schedule_(partial_allreduce_schedule(engine.rank(), engine.size(), buckets_, options.op, options.order)),
-      op_internal_(schedule_.find("internal")),
-      op_join_(schedule_.find("join")),
+      eager_(engine, buckets_, options, Activation::flood),
+      full_(engine, buckets_, options, Activation::none),
+      op_internal_(eager_.schedule.find("internal")),
       protocol_(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
       flights_(static_cast<std::size_t>(options.max_lag)),
       open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
       front_(buckets_, options.max_lag + 3, options.op, options.deposits == DepositKind::standing),
       ring_(buckets_, options.max_lag) {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    x_.push_back(find_buffer(schedule_, text("x.", i)));
-    sum_.push_back(find_buffer(schedule_, text("sum.", i)));
+    x_.push_back(find_buffer(eager_.schedule, text("x.", i)));
+    sum_.push_back(find_buffer(eager_.schedule, text("sum.", i)));
   }
   if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
@@ -134,8 +144,9 @@ void PartialRounds::join_what_may_be() {
 }
 
 bool PartialRounds::admit(Round round, const Envelope& envelope) {
-  if (failed() || !protocol_.message_of(round)) return false;
-  open_activated(envelope.round == round ? envelope.note : 0);
+  const std::uint64_t note = envelope.round == round ? envelope.note : 0;
+  if (failed() || !protocol_.message_of(round, is_full(note))) return false;
+  open_activated(note);
   return true;
 }
 
@@ -148,14 +159,15 @@ void PartialRounds::open_activated(std::uint64_t note) {
 
 void PartialRounds::open(Round round, std::uint64_t note) {
   ++opened_;
-  engine_.open(id_, round, schedule_, note);
+  if (is_full(note)) return engine_.open(id_, round, full_.schedule, note);
+  engine_.open(id_, round, eager_.schedule, note);
   engine_.trigger(id_, round, op_internal_);
 }
 
 void PartialRounds::act(const RoundProtocol::Action& action) {
   switch (action.kind) {
     case RoundProtocol::Action::Kind::activate:
-      if (observer_ != nullptr && engine_.rank() == RoundProtocol::counter()) {
+      if (observer_ != nullptr && engine_.rank() == RoundProtocol::counter() && !protocol_.full(action.round)) {
         observer_->started(action.round, engine_.size() - protocol_.missing().count());
       }
       return open_activated(protocol_.policy().encode());
@@ -218,13 +230,13 @@ void PartialRounds::tell_all(std::uint16_t channel, std::uint64_t note, std::spa
 // ---- a round ----
 
 bool PartialRounds::call(Round round, OpId op, std::uint32_t hook) {
-  if (hook == kHookJoin) {
+  if (hook == kJoinHook) {
     STRETTO_CHECK(round == joinable_, "round ", round, " may be joined before ", joinable_);
     ++joinable_;
     if (!failed()) join_what_may_be();
     return false;
   }
-  const int bucket = static_cast<int>(hook) - 1;
+  const int bucket = static_cast<int>(hook - kFirstReadyHook);
   InFlight& flight = flights_[round % flights_.size()];
   if (flight.x == nullptr || flight.x->ready.load(std::memory_order_acquire) > bucket) return true;
   flight.waiting_bucket = bucket;
@@ -248,6 +260,7 @@ void PartialRounds::join() {
   const Round round = protocol_.joined();
   const bool arrived = protocol_.has_arrived_at(round);
   const bool drained = protocol_.drained();
+  const Plan& plan = protocol_.full(round) ? full_ : eager_;
   Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
   if (observer_ != nullptr) observer_->joined(round, x);
   InFlight& flight = flights_[round % flights_.size()];
@@ -264,7 +277,7 @@ void PartialRounds::join() {
     passive_since_.store(engine_.clock().now().since_start.count() | 1, std::memory_order_relaxed);
   }
   protocol_.join();
-  engine_.finish(id_, round, op_join_);
+  engine_.finish(id_, round, plan.join);
 }
 
 void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived, bool drained) {
@@ -357,13 +370,20 @@ bool PartialRounds::all_answered() const {
 
 ProtocolState PartialRounds::state() const {
   const Round arrived = arrived_.load(std::memory_order_relaxed);
+  const bool full = protocol_.full(protocol_.complete());
+  // Who has entered a full round has not come before its last bucket is there.
+  const InFlight& flight = flights_[protocol_.complete() % flights_.size()];
+  const bool entered = protocol_.joined() > protocol_.complete();
+  const bool ready = flight.x == nullptr ||
+                     flight.x->ready.load(std::memory_order_relaxed) == static_cast<int>(buckets_.size());
   return {.ticket = ticket_.load(std::memory_order_relaxed),
           .handed = handed_.load(std::memory_order_relaxed),
           .complete = protocol_.complete(),
           .joined = protocol_.joined(),
           .activated = protocol_.activated(),
-          .waiting = arrived == protocol_.complete() + 1,
-          .drained = protocol_.drained()};
+          .waiting = arrived == protocol_.complete() + 1 && (!full || (entered && ready)),
+          .drained = protocol_.drained(),
+          .full = full};
 }
 
 std::uint64_t PartialRounds::memory_bytes() const {

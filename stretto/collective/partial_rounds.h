@@ -10,6 +10,7 @@
 #include "stretto/base/mutex.h"
 #include "stretto/collective/front.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/partial_schedule.h"
 #include "stretto/collective/protocol.h"
 #include "stretto/collective/result_ring.h"
 #include "stretto/engine/engine.h"
@@ -64,7 +65,11 @@ class PartialRounds final : public RoundOwner {
 
  private:
   enum Control : std::uint16_t { kArrive = kControlChannel, kDrain, kAbort, kWho, kWhoAnswer };
-  static constexpr std::uint32_t kHookJoin = 0;
+  struct Plan {
+    Plan(const Engine& engine, std::span<const BucketSpec> buckets, const PartialOptions& options, Activation how);
+    const Schedule schedule;
+    const OpId join;
+  };
 
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
@@ -90,11 +95,11 @@ class PartialRounds final : public RoundOwner {
   Engine& engine_;
   const std::vector<BucketSpec> buckets_;
   const PartialOptions options_;
-  const Schedule schedule_;
-  const OpId op_internal_;
-  const OpId op_join_;
-  std::vector<BufferId> x_;    // per bucket
-  std::vector<BufferId> sum_;  // per bucket
+  const Plan eager_;  // of rounds that somebody starts for all
+  const Plan full_;   // of rounds that each rank enters by itself
+  const OpId op_internal_;     // of eager_
+  std::vector<BufferId> x_;    // per bucket, in both plans
+  std::vector<BufferId> sum_;  // per bucket, in both plans
   CollectiveId id_ = 0;
   PartialObserver* observer_ = nullptr;
 

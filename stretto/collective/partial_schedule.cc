@@ -40,7 +40,7 @@ AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order) {
 }
 
 Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketSpec> buckets, ReduceOp op,
-                                    SumOrder order) {
+                                    SumOrder order, Activation activation) {
   if (buckets.empty()) throw UsageError("a partial allreduce of no buckets; expected at least one");
   ScheduleBuilder b("partial_allreduce", rank, ranks);
   std::vector<BufferId> contributions, sums;
@@ -51,7 +51,9 @@ Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketS
     sums.push_back(b.buffer(text("sum.", i), buckets[i].type, buckets[i].count));
   }
 
-  const OpId join = b.call(kJoinHook, {append_activation(b)});
+  std::vector<OpId> before_join;
+  if (activation == Activation::flood) before_join.push_back(append_activation(b));
+  const OpId join = b.call(kJoinHook, before_join);
   b.label(join, "join");
   OpId before = join;
   int channel = kFirstDataChannel;

@@ -12,6 +12,12 @@ namespace stretto {
 /// Buckets from here on are reduced in a way that is optimal in bandwidth rather than latency.
 inline constexpr std::uint64_t kLargeBucketBytes = 64 * 1024;
 
+/// Whether a round tells those who have not come that it has started.
+enum class Activation {
+  flood,  ///< whoever starts it wakes everyone
+  none,   ///< policy full: every rank joins when it comes, and the reduction itself waits for all
+};
+
 /// How a bucket is reduced in a partial allreduce.
 AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order);
 
@@ -24,13 +30,14 @@ inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: w
 /// Activation: `internal` is triggered by the owner, or a message comes (`activate.from.PEER`); whichever is first
 /// fires `activated`, which tells all neighbours, once. Neighbours are the ranks at distance 2^k in the hypercube, as
 /// far as there are ranks: every rank reaches every other in at most log2 P + 1 hops, from any number of initiators.
+/// Without activation there is none of this: the round begins with `join`.
 /// Then `join` calls kJoinHook, and bucket after bucket `ready.i` calls kFirstReadyHook + i and x.i is reduced into
 /// sum.i. `complete` ends the round. Headers travel with the first bucket: header(sum.0) = all ranks' header(x.0).
 /// Buffers: x.i has BufferId i, sum.i has BufferId buckets.size() + i.
 ///
-/// Messages a rank: log2 P for the activation, then those of algorithm_for() each bucket.
+/// Messages a rank: log2 P for the activation, if any, then those of algorithm_for() each bucket.
 /// Throws UsageError without buckets.
 Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketSpec> buckets, ReduceOp op,
-                                    SumOrder order);
+                                    SumOrder order, Activation activation = Activation::flood);
 
 }  // namespace stretto

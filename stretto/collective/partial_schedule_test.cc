@@ -21,10 +21,11 @@ constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 33};
 constexpr std::uint64_t kLarge = kLargeBucketBytes / 8;
 const std::vector<BucketSpec> kBuckets{{DataType::int64, 5}, {DataType::int64, kLarge + 3}, {DataType::int64, 1}};
 
-std::vector<Schedule> schedules_of(int ranks, std::span<const BucketSpec> buckets, SumOrder order) {
+std::vector<Schedule> schedules_of(int ranks, std::span<const BucketSpec> buckets, SumOrder order,
+                                   Activation activation = Activation::flood) {
   std::vector<Schedule> out;
   for (int rank = 0; rank < ranks; ++rank) {
-    out.push_back(partial_allreduce_schedule(rank, ranks, buckets, ReduceOp::sum, order));
+    out.push_back(partial_allreduce_schedule(rank, ranks, buckets, ReduceOp::sum, order, activation));
   }
   return out;
 }
@@ -33,13 +34,13 @@ std::int64_t value_of(int rank, std::size_t bucket, std::uint64_t i) {
   return rank * 1000003 + static_cast<std::int64_t>(bucket * 101 + i);
 }
 
-/// Runs one round in which `initiators` come by themselves and ranks divisible by `nulls` bring nothing, and checks
+/// Runs one round in which `initiators` (none: all, a round without activation) come by themselves and ranks divisible by `nulls` bring nothing, and checks
 /// that it is complete, joined once, and right on every rank.
 void check_round(std::span<const Schedule> schedules, std::span<const BucketSpec> buckets,
                  const std::vector<int>& initiators, int nulls, std::uint64_t seed) {
   const int ranks = static_cast<int>(schedules.size());
   const auto num_buckets = static_cast<BufferId>(buckets.size());
-  const auto where = text(ranks, " ranks, initiator ", initiators.front(), ", seed ", seed);
+  const auto where = text(ranks, " ranks, initiator ", initiators.empty() ? -1 : initiators.front(), ", seed ", seed);
   ScheduleExecutor executor(schedules, seed);
   const auto brings = [&](int rank) { return nulls == 0 || rank % nulls != 0; };
   RoundHeader expected(ranks);
@@ -126,6 +127,12 @@ TEST_P(PartialSchedule, SeveralInitiatorsStartItOnce) {
 TEST_P(PartialSchedule, SmallAndLargeBucketsFollowOneAnother) {
   const auto all = schedules(kBuckets);
   for (const int nulls : {0, 1, 3}) check_round(all, kBuckets, {ranks() / 2}, nulls, 9);
+}
+
+TEST_P(PartialSchedule, WithoutActivationEveryRankBeginsByItself) {
+  const auto all = schedules_of(ranks(), kBuckets, std::get<1>(GetParam()), Activation::none);
+  validate(all);
+  for (const int nulls : {0, 1, 3}) check_round(all, kBuckets, {}, nulls, 5);
 }
 
 TEST_P(PartialSchedule, NothingHappensWithoutAnInitiator) {

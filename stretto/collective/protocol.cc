@@ -37,8 +37,9 @@ void RoundProtocol::application_drained() {
   drained_ = true;
 }
 
-bool RoundProtocol::message_of(Round round) {
+bool RoundProtocol::message_of(Round round, bool full) {
   if (round < complete() || stopped_) return false;
+  if (full && !(full_ahead_ > round)) full_ahead_ = round;  // messages of different peers overtake each other
   activated_ = std::max(activated_, round + 1);
   return true;
 }
@@ -82,8 +83,16 @@ void RoundProtocol::round_completed(Round round, const RoundHeader& header) {
   if (is_counter() && drained_) drained_peers_.insert(rank_);
 }
 
+bool RoundProtocol::full(Round round) const {
+  return round == complete() ? rule_.current().kind == Policy::Kind::full : full_ahead_ == round;
+}
+
 bool RoundProtocol::may_join() const {
-  if (joined_ >= activated_) return false;
+  if (joined_ >= activated_ || !within_lag()) return false;
+  return !full(joined_) || (joined_ == complete() && has_come()) || defect(Defect::full_asks_in);
+}
+
+bool RoundProtocol::within_lag() const {
   const Round bound = handed_ + max_lag_;
   return defect(Defect::lag_off_by_one) ? joined_ <= bound : joined_ < bound;
 }
@@ -105,6 +114,12 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
   const Policy& policy = rule_.current();
   const bool arrived_now = arrived_at_ == open && told_of_ != open;
   if (arrived_now) told_of_ = open;
+  if (policy.kind == Policy::Kind::full) {
+    // Nobody starts it for others: whoever has come enters, and the reduction waits for the rest.
+    if (!idle || !has_come()) return std::nullopt;
+    activate_here(open);
+    return Action{Action::Kind::activate, open};
+  }
   if (policy.kind == Policy::Kind::solo) {
     if (idle && arrived_now) {
       activate_here(open);
@@ -112,7 +127,7 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
     }
   } else if (policy.kind == Policy::Kind::majority) {
     const bool drawn = policy.initiator == static_cast<std::uint32_t>(rank_);
-    if (idle && drawn && (arrived_at_ == open || drained_)) {
+    if (idle && drawn && has_come()) {
       activate_here(open);
       return Action{Action::Kind::activate, open};
     }
@@ -146,7 +161,6 @@ bool RoundProtocol::may_start(TimePoint now) {
   if (here == nullptr || here->ranks.empty()) return false;
   const int come = (here->ranks | drained_peers_).count();
   if (come == ranks_) return true;
-  if (policy.kind == Policy::Kind::full) return false;
   if (come < static_cast<int>(policy.quorum)) return false;
   if (policy.kind == Policy::Kind::quorum) return true;
   const TimePoint due = here->times.front() + patience();

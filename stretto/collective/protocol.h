@@ -19,7 +19,7 @@ class RoundProtocol {
  public:
   struct Action {
     enum class Kind {
-      activate,  ///< start `round` here and tell everyone
+      activate,  ///< start `round` here and, unless it is full, tell everyone
       arrive,    ///< tell the counter that this rank waits at `round`
       drain,     ///< tell the counter that this rank has no further batches
     };
@@ -34,8 +34,9 @@ class RoundProtocol {
   void application_arrived(Round round);
   void application_handed(Round handed);
   void application_drained();
-  /// A schedule message of `round` came. Returns false if the round is over already: drop it.
-  bool message_of(Round round);
+  /// A schedule message of `round` came; `full`: it says that the round's policy is full, so that it asks nobody in.
+  /// Returns false if the round is over already: drop it.
+  bool message_of(Round round, bool full = false);
   void peer_arrived(int peer, Round round, TimePoint now);
   void peer_drained(int peer);
   /// Requires: joined.
@@ -46,10 +47,12 @@ class RoundProtocol {
   /// Latest time of the next next_action().
   TimePoint act_by() const { return act_by_; }
 
-  /// Whether round joined() may be joined now: s < act and s < h + W.
+  /// Whether round joined() may be joined now: s < act and s < h + W; a full one when the application has come.
   bool may_join() const;
-  /// Whether it may be but for the bound on the lag: it is held.
-  bool held() const { return joined_ < activated_ && !may_join(); }
+  /// Whether the bound on the lag keeps round joined() from being joined: it is held.
+  bool held() const { return joined_ < activated_ && !within_lag(); }
+  /// Whether the policy of `round` is known to be full. Requires: complete() ≤ round.
+  bool full(Round round) const;
   /// Joins round joined().
   void join() { ++joined_; }
   /// Whether this rank's application waits at round `round`.
@@ -85,6 +88,8 @@ class RoundProtocol {
   Duration patience() const;
   void learn_arrivals(const Arrivals& arrivals);
   void activate_here(Round round);
+  bool within_lag() const;
+  bool has_come() const { return drained_ || arrived_at_ == complete(); }
 
   const int rank_;
   const int ranks_;
@@ -98,6 +103,7 @@ class RoundProtocol {
   bool drained_ = false;
   bool drain_told_ = false;
   std::optional<Round> arrived_at_;
+  std::optional<Round> full_ahead_;  // the newest round that a message has said to be full
   std::optional<Round> told_of_;  // the round whose arrival has been acted on
   TimePoint act_by_ = TimePoint::never();
 

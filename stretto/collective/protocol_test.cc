@@ -86,6 +86,42 @@ TEST(RoundProtocol, DrainedRanksAloneStartNothingUntilAllAre) {
   EXPECT_FALSE(p.message_of(1));
 }
 
+TEST(RoundProtocol, WhoeverComesEntersAFullRoundAndAsksNobody) {
+  auto p = protocol(2, 3, Policy::full());
+  EXPECT_FALSE(p.next_action(at(0s)));
+  EXPECT_TRUE(p.message_of(0, true));
+  EXPECT_FALSE(p.may_join()) << "another rank has entered; this one has not come";
+  EXPECT_FALSE(p.held()) << "it does not wait for results to be handed over";
+  p.application_arrived(0);
+  EXPECT_TRUE(p.may_join());
+  p.join();
+  EXPECT_FALSE(p.next_action(at(0s))) << "it is open here already";
+  EXPECT_TRUE(p.message_of(1, true)) << "another rank has completed round 0 and entered round 1";
+  EXPECT_TRUE(p.message_of(0, true)) << "of a slower pair of ranks";
+  EXPECT_FALSE(p.may_join());
+  complete(p, 0, {}, 3);
+  EXPECT_FALSE(p.may_join()) << "arrived at round 0 only";
+  p.application_handed(1);
+  p.application_drained();
+  EXPECT_TRUE(p.may_join()) << "a drained rank has come to all rounds";
+}
+
+TEST(RoundProtocol, ADrainedRankEntersFullRoundsUntilTheLast) {
+  auto p = protocol(0, 2, Policy::full());
+  p.application_drained();
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+  p.join();
+  complete(p, 0, {0}, 2);
+  p.application_handed(1);
+  ASSERT_TRUE(p.next_action(at(0s)));
+  p.join();
+  complete(p, 1, {0, 1}, 2);
+  EXPECT_TRUE(p.stopped());
+  EXPECT_FALSE(p.next_action(at(0s)));
+}
+
 TEST(RoundProtocol, TheCounterKeepsArrivalsAtLaterRounds) {
   auto p = protocol(0, 3, Policy::at_least(2));
   p.peer_arrived(1, 0, at(0s));
@@ -102,7 +138,7 @@ TEST(RoundProtocol, TheCounterKeepsArrivalsAtLaterRounds) {
 }
 
 TEST(RoundProtocol, OthersTellTheCounterOnce) {
-  auto p = protocol(2, 3, Policy::full());
+  auto p = protocol(2, 3, Policy::at_least(3));
   p.application_arrived(0);
   const auto arrive = p.next_action(at(0s));
   ASSERT_TRUE(arrive);
