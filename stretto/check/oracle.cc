@@ -184,7 +184,8 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
     activated = std::max(activated, s.activated);
   }
   // Whoever has entered a full round waits for the others: it is nobody's duty before they have come.
-  const bool entered = std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
+  const bool entered =
+      std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
   const bool all_came = std::ranges::all_of(states, [](const auto& s) { return s.waiting || s.drained; });
   if (entered && !all_came) --activated;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {

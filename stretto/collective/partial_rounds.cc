@@ -9,22 +9,10 @@
 namespace stretto {
 namespace {
 
-BufferId find_buffer(const Schedule& schedule, const std::string& name) {
-  for (BufferId id = 0; id < schedule.buffers().size(); ++id) {
-    if (schedule.buffers()[id].name == name) return id;
-  }
-  STRETTO_CHECK(false, "no buffer ", name);
-}
-
 PolicyRule rule_of(const PartialOptions& options, int ranks) {
   PolicyRule rule(options.policy, ranks, options.seed, options.full_every);
   rule.resume_at(options.batches_before);
   return rule;
-}
-
-/// Whether what travels with a round's messages says that its policy is full. 0 says nothing.
-bool is_full(std::uint64_t note) {
-  return note != 0 && Policy::decode(note).kind == Policy::Kind::full;
 }
 
 std::span<const std::byte> bytes_of(const std::string& string) {
@@ -33,27 +21,21 @@ std::span<const std::byte> bytes_of(const std::string& string) {
 
 }  // namespace
 
-PartialRounds::Plan::Plan(const Engine& engine, std::span<const BucketSpec> buckets, const PartialOptions& options,
-                          Activation how)
-    : schedule(partial_allreduce_schedule(engine.rank(), engine.size(), buckets, options.op, options.order, how)),
-      join(schedule.find("join")) {}
+PartialRounds::Plan::Plan(Schedule of, const Activation& activation)
+    : schedule(std::move(of)),
+      join(schedule.find("join")),
+      internal(activation == Activation::none() ? kNoOp : schedule.find("internal")) {}
 
 PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
     : engine_(engine),
       buckets_(std::move(buckets)),
       options_(options),
-      eager_(engine, buckets_, options, Activation::flood),
-      full_(engine, buckets_, options, Activation::none),
-      op_internal_(eager_.schedule.find("internal")),
+      plans_of_rounds_(static_cast<std::size_t>(options.max_lag) + 2),
       protocol_(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
       flights_(static_cast<std::size_t>(options.max_lag)),
       open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
       front_(buckets_, options.max_lag + 3, options.op, options.deposits == DepositKind::standing),
       ring_(buckets_, options.max_lag) {
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    x_.push_back(find_buffer(eager_.schedule, text("x.", i)));
-    sum_.push_back(find_buffer(eager_.schedule, text("sum.", i)));
-  }
   if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
   standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
@@ -144,24 +126,31 @@ void PartialRounds::join_what_may_be() {
 }
 
 bool PartialRounds::admit(Round round, const Envelope& envelope) {
-  const std::uint64_t note = envelope.round == round ? envelope.note : 0;
-  if (failed() || !protocol_.message_of(round, is_full(note))) return false;
-  open_activated(note);
+  const bool full = Policy::decode(envelope.note).kind == Policy::Kind::full;
+  if (failed() || !protocol_.message_of(round, full)) return false;
+  open_activated(envelope.note);
   return true;
 }
 
 void PartialRounds::open_activated(std::uint64_t note) {
-  while (opened_ < protocol_.activated()) {
-    const bool last = opened_ + 1 == protocol_.activated();
-    open(opened_, opened_ == protocol_.complete() ? protocol_.policy().encode() : last ? note : 0);
-  }
+  if (opened_ == protocol_.activated()) return;
+  // Who starts a round has completed the one before, so that all have joined that one.
+  const Round round = opened_++;
+  STRETTO_CHECK(opened_ == protocol_.activated(), "round ", protocol_.activated() - 1, " starts before round ", round);
+  if (round == protocol_.complete()) note = protocol_.policy().encode();
+  const Plan& plan = plan_for(Policy::decode(note));
+  plans_of_rounds_[round % plans_of_rounds_.size()] = &plan;
+  engine_.open(id_, round, plan.schedule, note);
+  if (plan.internal != kNoOp) engine_.trigger(id_, round, plan.internal);
 }
 
-void PartialRounds::open(Round round, std::uint64_t note) {
-  ++opened_;
-  if (is_full(note)) return engine_.open(id_, round, full_.schedule, note);
-  engine_.open(id_, round, eager_.schedule, note);
-  engine_.trigger(id_, round, op_internal_);
+const PartialRounds::Plan& PartialRounds::plan_for(const Policy& policy) {
+  const Activation activation = activation_of(policy);
+  const auto known = plans_.find(activation);
+  if (known != plans_.end()) return known->second;
+  Schedule schedule =
+      partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op, options_.order, activation);
+  return plans_.try_emplace(activation, std::move(schedule), activation).first->second;
 }
 
 void PartialRounds::act(const RoundProtocol::Action& action) {
@@ -260,7 +249,6 @@ void PartialRounds::join() {
   const Round round = protocol_.joined();
   const bool arrived = protocol_.has_arrived_at(round);
   const bool drained = protocol_.drained();
-  const Plan& plan = protocol_.full(round) ? full_ : eager_;
   Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
   if (observer_ != nullptr) observer_->joined(round, x);
   InFlight& flight = flights_[round % flights_.size()];
@@ -269,20 +257,20 @@ void PartialRounds::join() {
   ResultSlot& slot = ring_.slot(round);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     std::byte* data = x == nullptr ? nullptr : x->bucket(static_cast<int>(i)).data();
-    engine_.bind(id_, round, x_[i], {data, x != nullptr});
-    engine_.bind(id_, round, sum_[i], {slot.memory[i].data(), false});
+    engine_.bind(id_, round, contribution_buffer(i), {data, x != nullptr});
+    engine_.bind(id_, round, sum_buffer(i), {slot.memory[i].data(), false});
   }
   fill_header(round, x, arrived, drained);
   if (!arrived && !drained && passive_since_.load(std::memory_order_relaxed) == 0) {
     passive_since_.store(engine_.clock().now().since_start.count() | 1, std::memory_order_relaxed);
   }
   protocol_.join();
-  engine_.finish(id_, round, plan.join);
+  engine_.finish(id_, round, plans_of_rounds_[round % plans_of_rounds_.size()]->join);
 }
 
 void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived, bool drained) {
   const int rank = engine_.rank();
-  RoundHeader& header = engine_.header(id_, round, x_[0]);
+  RoundHeader& header = engine_.header(id_, round, contribution_buffer(0));
   if (arrived) header.arrived.insert(rank);
   if (drained) header.drained.insert(rank);
   if (x == nullptr) return;
@@ -319,8 +307,8 @@ void PartialRounds::completed(Round round) {
   ResultSlot& slot = ring_.slot(round);
   slot.round = round;
   slot.policy = protocol_.policy();
-  slot.header = engine_.header(id_, round, sum_[0]);
-  for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_[i]).present);
+  slot.header = engine_.header(id_, round, sum_buffer(0));
+  for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_buffer(i)).present);
   protocol_.round_completed(round, slot.header);
   if (latest_ != nullptr) {
     latest_->publish(slot);
@@ -374,8 +362,8 @@ ProtocolState PartialRounds::state() const {
   // Who has entered a full round has not come before its last bucket is there.
   const InFlight& flight = flights_[protocol_.complete() % flights_.size()];
   const bool entered = protocol_.joined() > protocol_.complete();
-  const bool ready = flight.x == nullptr ||
-                     flight.x->ready.load(std::memory_order_relaxed) == static_cast<int>(buckets_.size());
+  const bool ready =
+      flight.x == nullptr || flight.x->ready.load(std::memory_order_relaxed) == static_cast<int>(buckets_.size());
   return {.ticket = ticket_.load(std::memory_order_relaxed),
           .handed = handed_.load(std::memory_order_relaxed),
           .complete = protocol_.complete(),

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,9 +67,10 @@ class PartialRounds final : public RoundOwner {
  private:
   enum Control : std::uint16_t { kArrive = kControlChannel, kDrain, kAbort, kWho, kWhoAnswer };
   struct Plan {
-    Plan(const Engine& engine, std::span<const BucketSpec> buckets, const PartialOptions& options, Activation how);
+    Plan(Schedule of, const Activation& activation);
     const Schedule schedule;
     const OpId join;
+    const OpId internal;  // kNoOp: nobody starts it for others
   };
 
   bool admit(Round round, const Envelope& envelope) override;
@@ -81,7 +83,9 @@ class PartialRounds final : public RoundOwner {
   TimePoint poll_by() const override { return failed() ? TimePoint::never() : protocol_.act_by(); }
 
   void open_activated(std::uint64_t note);
-  void open(Round round, std::uint64_t note);
+  const Plan& plan_for(const Policy& policy);
+  BufferId contribution_buffer(std::size_t bucket) const { return static_cast<BufferId>(bucket); }
+  BufferId sum_buffer(std::size_t bucket) const { return static_cast<BufferId>(buckets_.size() + bucket); }
   void act(const RoundProtocol::Action& action);
   void join_what_may_be();
   void join();
@@ -95,11 +99,8 @@ class PartialRounds final : public RoundOwner {
   Engine& engine_;
   const std::vector<BucketSpec> buckets_;
   const PartialOptions options_;
-  const Plan eager_;  // of rounds that somebody starts for all
-  const Plan full_;   // of rounds that each rank enters by itself
-  const OpId op_internal_;     // of eager_
-  std::vector<BufferId> x_;    // per bucket, in both plans
-  std::vector<BufferId> sum_;  // per bucket, in both plans
+  std::map<Activation, Plan> plans_;          // made when first needed
+  std::vector<const Plan*> plans_of_rounds_;  // open ones, by round mod (W + 2)
   CollectiveId id_ = 0;
   PartialObserver* observer_ = nullptr;
 

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/binomial_tree.h"
+#include "stretto/collective/protocol.h"
 
 namespace stretto {
 namespace {
@@ -10,22 +12,38 @@ namespace {
 constexpr int kActivationChannel = 0;
 constexpr int kFirstDataChannel = 1;
 
-/// Any of the triggers, then a message to all neighbours. Returns "activated".
-OpId append_activation(ScheduleBuilder& b) {
-  std::vector<int> neighbours;
-  for (int distance = 1; distance < b.ranks(); distance *= 2) {
-    if ((b.rank() ^ distance) < b.ranks()) neighbours.push_back(b.rank() ^ distance);
+struct Neighbours {
+  std::vector<int> listens_to, tells;
+};
+
+Neighbours neighbours_of(int rank, int ranks, const Activation& activation) {
+  Neighbours out;
+  if (activation.how == Activation::How::tree) {
+    const BinomialTree tree = binomial_tree(rank, ranks, activation.root);
+    if (tree.parent >= 0) out.listens_to.push_back(tree.parent);
+    out.tells = tree.children;
+    return out;
   }
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    if ((rank ^ distance) < ranks) out.tells.push_back(rank ^ distance);
+  }
+  out.listens_to = out.tells;
+  return out;
+}
+
+/// Any of the triggers, then a message to all neighbours. Returns "activated".
+OpId append_activation(ScheduleBuilder& b, const Activation& activation) {
+  const auto [listens_to, tells] = neighbours_of(b.rank(), b.ranks(), activation);
   const OpId internal = b.nop({});
   b.external(internal).label(internal, "internal");
   std::vector<OpId> triggers{internal};
-  for (const int peer : neighbours) {
+  for (const int peer : listens_to) {
     triggers.push_back(b.recv(peer, kActivationChannel, {}, {}));
     b.label(triggers.back(), text("activate.from.", peer));
   }
   const OpId activated = b.nop(triggers);
   b.need(activated, Need::any()).label(activated, "activated");
-  for (const int peer : neighbours) {
+  for (const int peer : tells) {
     const OpId send = b.send(peer, kActivationChannel, {}, {activated});
     b.label(send, text("activate.to.", peer));
   }
@@ -33,6 +51,17 @@ OpId append_activation(ScheduleBuilder& b) {
 }
 
 }  // namespace
+
+Activation activation_of(const Policy& policy) {
+  switch (policy.kind) {
+    case Policy::Kind::full: return Activation::none();
+    case Policy::Kind::solo: return Activation::flood();
+    case Policy::Kind::majority: return Activation::tree(static_cast<int>(policy.initiator));
+    case Policy::Kind::quorum:
+    case Policy::Kind::deadline: break;
+  }
+  return Activation::tree(RoundProtocol::counter());
+}
 
 AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order) {
   if (bucket.count * size_of(bucket.type) < kLargeBucketBytes) return AllreduceAlgorithm::recursive_doubling;
@@ -52,7 +81,7 @@ Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketS
   }
 
   std::vector<OpId> before_join;
-  if (activation == Activation::flood) before_join.push_back(append_activation(b));
+  if (activation != Activation::none()) before_join.push_back(append_activation(b, activation));
   const OpId join = b.call(kJoinHook, before_join);
   b.label(join, "join");
   OpId before = join;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 
 #include "stretto/collective/allreduce_schedule.h"
 #include "stretto/collective/bucket.h"
+#include "stretto/collective/policy.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {
@@ -12,11 +14,24 @@ namespace stretto {
 /// Buckets from here on are reduced in a way that is optimal in bandwidth rather than latency.
 inline constexpr std::uint64_t kLargeBucketBytes = 64 * 1024;
 
-/// Whether a round tells those who have not come that it has started.
-enum class Activation {
-  flood,  ///< whoever starts it wakes everyone
-  none,   ///< policy full: every rank joins when it comes, and the reduction itself waits for all
+/// How a round tells those who have not come that it has started.
+struct Activation {
+  enum class How {
+    flood,  ///< any rank may start it, several at once: over the edges of a hypercube
+    tree,   ///< `root` starts it: down a binomial tree
+    none,   ///< every rank joins when it comes, and the reduction itself waits for all
+  };
+  How how = How::flood;
+  int root = 0;
+
+  static Activation flood() { return {}; }
+  static Activation tree(int root) { return {How::tree, root}; }
+  static Activation none() { return {How::none, 0}; }
+  friend auto operator<=>(const Activation&, const Activation&) = default;
 };
+
+/// Who may start a round of that policy: solo anyone, majority the rank drawn, quorum and deadline the counter.
+Activation activation_of(const Policy& policy);
 
 /// How a bucket is reduced in a partial allreduce.
 AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order);
@@ -28,16 +43,16 @@ inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: w
 /// One rank's schedule of a round of the partial allreduce (eager-SGD section 4, Fig. 6): activation, join, reduction.
 ///
 /// Activation: `internal` is triggered by the owner, or a message comes (`activate.from.PEER`); whichever is first
-/// fires `activated`, which tells all neighbours, once. Neighbours are the ranks at distance 2^k in the hypercube, as
-/// far as there are ranks: every rank reaches every other in at most log2 P + 1 hops, from any number of initiators.
-/// Without activation there is none of this: the round begins with `join`.
-/// Then `join` calls kJoinHook, and bucket after bucket `ready.i` calls kFirstReadyHook + i and x.i is reduced into
-/// sum.i. `complete` ends the round. Headers travel with the first bucket: header(sum.0) = all ranks' header(x.0).
-/// Buffers: x.i has BufferId i, sum.i has BufferId buckets.size() + i.
+/// fires `activated`, which tells all neighbours, once. In a flood, neighbours are the ranks at distance 2^k in the
+/// hypercube, as far as there are ranks: every rank reaches every other in at most log2 P + 1 hops, from any number of
+/// initiators. In a tree they are the rank's children: P − 1 messages in all. Without activation there is none of this:
+/// the round begins with `join`. Then `join` calls kJoinHook, and bucket after bucket `ready.i` calls kFirstReadyHook +
+/// i and x.i is reduced into sum.i. `complete` ends the round. Headers travel with the first bucket: header(sum.0) =
+/// all ranks' header(x.0). Buffers: x.i has BufferId i, sum.i has BufferId buckets.size() + i.
 ///
-/// Messages a rank: log2 P for the activation, if any, then those of algorithm_for() each bucket.
+/// Messages a rank: log2 P for a flood, 1 for a tree, then those of algorithm_for() each bucket.
 /// Throws UsageError without buckets.
 Schedule partial_allreduce_schedule(int rank, int ranks, std::span<const BucketSpec> buckets, ReduceOp op,
-                                    SumOrder order, Activation activation = Activation::flood);
+                                    SumOrder order, Activation activation = Activation::flood());
 
 }  // namespace stretto

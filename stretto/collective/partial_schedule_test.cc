@@ -22,7 +22,7 @@ constexpr std::uint64_t kLarge = kLargeBucketBytes / 8;
 const std::vector<BucketSpec> kBuckets{{DataType::int64, 5}, {DataType::int64, kLarge + 3}, {DataType::int64, 1}};
 
 std::vector<Schedule> schedules_of(int ranks, std::span<const BucketSpec> buckets, SumOrder order,
-                                   Activation activation = Activation::flood) {
+                                   Activation activation = Activation::flood()) {
   std::vector<Schedule> out;
   for (int rank = 0; rank < ranks; ++rank) {
     out.push_back(partial_allreduce_schedule(rank, ranks, buckets, ReduceOp::sum, order, activation));
@@ -34,8 +34,8 @@ std::int64_t value_of(int rank, std::size_t bucket, std::uint64_t i) {
   return rank * 1000003 + static_cast<std::int64_t>(bucket * 101 + i);
 }
 
-/// Runs one round in which `initiators` (none: all, a round without activation) come by themselves and ranks divisible by `nulls` bring nothing, and checks
-/// that it is complete, joined once, and right on every rank.
+/// Runs one round in which `initiators` (none: all, a round without activation) come by themselves and ranks divisible
+/// by `nulls` bring nothing, and checks that it is complete, joined once, and right on every rank.
 void check_round(std::span<const Schedule> schedules, std::span<const BucketSpec> buckets,
                  const std::vector<int>& initiators, int nulls, std::uint64_t seed) {
   const int ranks = static_cast<int>(schedules.size());
@@ -129,8 +129,22 @@ TEST_P(PartialSchedule, SmallAndLargeBucketsFollowOneAnother) {
   for (const int nulls : {0, 1, 3}) check_round(all, kBuckets, {ranks() / 2}, nulls, 9);
 }
 
+TEST_P(PartialSchedule, ATreeReachesEveryRankFromAnyRootWithOneMessageEach) {
+  const std::vector<BucketSpec> buckets{{DataType::int64, 3}};
+  for (int root = 0; root < ranks(); ++root) {
+    const auto all = schedules_of(ranks(), buckets, std::get<1>(GetParam()), Activation::tree(root));
+    validate(all);
+    check_round(all, buckets, {root}, root % 3, static_cast<std::uint64_t>(root));
+    int activations = 0;
+    for (const Schedule& schedule : all) {
+      for (const Op& op : schedule.ops()) activations += op.kind == OpKind::send && op.channel == 0;
+    }
+    EXPECT_EQ(activations, ranks() - 1);
+  }
+}
+
 TEST_P(PartialSchedule, WithoutActivationEveryRankBeginsByItself) {
-  const auto all = schedules_of(ranks(), kBuckets, std::get<1>(GetParam()), Activation::none);
+  const auto all = schedules_of(ranks(), kBuckets, std::get<1>(GetParam()), Activation::none());
   validate(all);
   for (const int nulls : {0, 1, 3}) check_round(all, kBuckets, {}, nulls, 5);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/binomial_tree.h"
 
 namespace stretto {
 namespace {
@@ -22,23 +23,14 @@ Schedule broadcast_schedule(int rank, int ranks, int root, DataType type, std::u
     throw UsageError(text("broadcast from rank ", root, "; expected a rank from 0 to ", ranks - 1));
   }
   const BufferId data = b.buffer("data", type, count);
-  const int place = (rank - root + ranks) % ranks;  // in the tree, whose root is 0
-  const auto rank_at = [&](int other) { return (other + root) % ranks; };
-  const int parent_distance = place == 0 ? ranks : place & -place;
-
+  const BinomialTree tree = binomial_tree(rank, ranks, root);
   std::vector<OpId> ops;
   OpId here = kNoOp;
-  if (place != 0) {
-    here = b.recv(rank_at(place - parent_distance), 0, b.whole(data), {});
+  if (tree.parent >= 0) {
+    here = b.recv(tree.parent, 0, b.whole(data), {});
     ops.push_back(here);
   }
-  int distance = 1;
-  while (2 * distance < parent_distance) distance *= 2;
-  for (; distance > 0; distance /= 2) {  // the largest subtree first
-    if (distance < parent_distance && place + distance < ranks) {
-      ops.push_back(b.send(rank_at(place + distance), 0, b.whole(data), {here}));
-    }
-  }
+  for (const int child : tree.children) ops.push_back(b.send(child, 0, b.whole(data), {here}));
   return complete_after(b, ops);
 }
 

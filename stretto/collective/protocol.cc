@@ -149,7 +149,8 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
 
 bool RoundProtocol::may_start(TimePoint now) {
   const bool all_drained = drained_peers_.full();
-  if (all_drained && !defect(Defect::no_last_round)) {
+  // Under majority the rank drawn has drained, too, and starts it.
+  if (all_drained && rule_.current().kind != Policy::Kind::majority && !defect(Defect::no_last_round)) {
     return !last_header_all_drained_ || defect(Defect::last_round_twice);
   }
   const Policy& policy = rule_.current();

@@ -104,7 +104,7 @@ class RoundProtocol {
   bool drain_told_ = false;
   std::optional<Round> arrived_at_;
   std::optional<Round> full_ahead_;  // the newest round that a message has said to be full
-  std::optional<Round> told_of_;  // the round whose arrival has been acted on
+  std::optional<Round> told_of_;     // the round whose arrival has been acted on
   TimePoint act_by_ = TimePoint::never();
 
   // The counter's.
