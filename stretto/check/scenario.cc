@@ -10,9 +10,9 @@ namespace {
 constexpr std::uint64_t kStream = 0x7363656e6172696f;
 
 Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Duration compute) {
-  const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,   Policy::Kind::majority,
-                                Policy::Kind::quorum, Policy::Kind::quorum, Policy::Kind::deadline,
-                                Policy::Kind::full};
+  const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,     Policy::Kind::solo,
+                                Policy::Kind::solo,   Policy::Kind::majority, Policy::Kind::quorum,
+                                Policy::Kind::quorum, Policy::Kind::deadline, Policy::Kind::full};
   const Policy::Kind kind = limits.policy.value_or(kinds[random.below(std::size(kinds))]);
   const int quorum = static_cast<int>(random.between(1, ranks));
   switch (kind) {
@@ -46,15 +46,15 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
     s.steps.push_back(random.chance(0.5) ? mean_steps : random.below(2 * mean_steps + 1));
     s.slowness.push_back(random.chance(0.25) ? 1.0 + 7.0 * random.uniform() : 1.0);
   }
-  if (random.chance(0.5)) s.options.full_every = random.log_uniform(1, 20) * static_cast<std::uint64_t>(s.ranks);
+  if (random.chance(0.4)) s.options.full_every = random.log_uniform(1, 20) * static_cast<std::uint64_t>(s.ranks);
   s.bucketwise = s.options.policy.kind == Policy::Kind::full && random.chance(0.5);
   s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 60'000)));
   s.network.overhead = Duration(static_cast<std::int64_t>(random.below(500)));
-  s.network.jitter = random.chance(0.7) ? Duration(s.network.latency.count() * random.between(0, 10)) : Duration(0);
+  s.network.jitter = random.chance(0.7) ? Duration(s.network.latency.count() * random.between(0, 16)) : Duration(0);
   s.network.bytes_per_second = 1e9 * static_cast<double>(random.log_uniform(1, 50));
   if (random.chance(0.2)) s.stall_probability = 0.1 * random.uniform();
   if (random.chance(0.2)) s.stop_probability = 0.1 * random.uniform();
-  if (s.ranks > 1 && random.chance(0.65)) {
+  if (s.ranks > 1 && random.chance(0.8)) {
     for (int i = 0; i < 1 + s.ranks / 4; ++i) {
       const int src = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
       const int dst = (src + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks - 1)))) % s.ranks;
