@@ -39,11 +39,18 @@ elseif(STRETTO_SANITIZE)
   set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1)
 endif()
 
+# The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and
+# the address sanitizer for it.
+set(STRETTO_THREADED_ROOMS base transport engine collective membership dispenser train)
+
 # stretto_room(NAME [SOURCES ...] [TESTS ...]): sources go into stretto::core, tests into one program a room.
 function(stretto_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS" ${ARGN})
   if(ROOM_SOURCES)
     target_sources(stretto_core PRIVATE ${ROOM_SOURCES})
+  endif()
+  if(STRETTO_SANITIZE STREQUAL thread AND NOT name IN_LIST STRETTO_THREADED_ROOMS)
+    return()
   endif()
   if(BUILD_TESTING AND ROOM_TESTS)
     add_executable(${name}_test ${ROOM_TESTS})

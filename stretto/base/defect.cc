@@ -24,6 +24,8 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::never_look_again, "never-look-again"},
       {Defect::early_decision, "early-decision"},
       {Defect::full_asks_in, "full-asks-in"},
+      {Defect::overwrite_full, "overwrite-full"},
+      {Defect::forget_replaced, "forget-replaced"},
       {Defect::reuse_before_retired, "reuse-before-retired"},
   };
   return names;

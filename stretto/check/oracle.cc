@@ -28,8 +28,10 @@ void IntegerModel::apply(std::uint64_t sum, std::uint64_t batches_in_round, std:
 Oracle::Oracle(const Scenario& scenario)
     : scenario_(scenario),
       max_lag_(static_cast<Round>(scenario.options.max_lag)),
+      begun_(static_cast<std::size_t>(scenario.ranks)),
       made_(static_cast<std::size_t>(scenario.ranks)),
       taken_(static_cast<std::size_t>(scenario.ranks)),
+      stand_(static_cast<std::size_t>(scenario.ranks)),
       next_handed_(static_cast<std::size_t>(scenario.ranks)) {}
 
 std::uint64_t Oracle::value(int rank, std::uint64_t step) const {
@@ -49,35 +51,77 @@ Oracle::Expected& Oracle::expected(Round round) {
   return rounds_[round];
 }
 
-void Oracle::deposited(int rank) {
+void Oracle::deposit_begins(int rank) {
+  ++begun_[static_cast<std::size_t>(rank)];
+}
+
+void Oracle::deposit_made(int rank) {
   ++made_[static_cast<std::size_t>(rank)];
 }
 
 void Oracle::joined(int rank, Round round, const Contribution* contribution) {
   Expected& e = expected(round);
   ++e.joined;
-  if (contribution != nullptr) {
-    const Contribution::Facts& facts = contribution->facts;
-    const auto r = static_cast<std::size_t>(rank);
-    if (taken_[r] + facts.batches > made_[r]) {
-      violated(text("I3: round ", round, " takes ", facts.batches, " deposits of rank ", rank, ", which has ",
-                    made_[r] - taken_[r]));
+  if (scenario_.options.deposits == DepositKind::standing) {
+    if (contribution != nullptr) take_standing(e, rank, *contribution);
+    if (contribution == nullptr && made_[static_cast<std::size_t>(rank)] > 0) {
+      violated(text("round ", round, " takes nothing of rank ", rank, ", whose deposit stands"));
     }
-    for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum += value(rank, taken_[r] + i);
-    taken_[r] += facts.batches;
-    if (round - facts.oldest_base > max_lag_) {
-      violated(text("I4: round ", round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
-                    ", staleness ", round - facts.oldest_base, " exceeds max_lag ", max_lag_));
+  } else if (contribution != nullptr) {
+    take(e, rank, *contribution);
+  }
+  while (settled_ < rounds_.size() && rounds_[settled_].joined == scenario_.ranks) settle(rounds_[settled_]);
+}
+
+void Oracle::take(Expected& e, int rank, const Contribution& contribution) {
+  const Contribution::Facts& facts = contribution.facts;
+  const auto r = static_cast<std::size_t>(rank);
+  if (taken_[r] + facts.batches > begun_[r]) {
+    violated(text("I3: round ", e.round, " takes ", facts.batches, " deposits of rank ", rank, ", which has ",
+                  begun_[r] - taken_[r]));
+  }
+  for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum += value(rank, taken_[r] + i);
+  taken_[r] += facts.batches;
+  if (e.round - facts.oldest_base > max_lag_) {
+    violated(text("I4: round ", e.round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
+                  ", staleness ", e.round - facts.oldest_base, " exceeds max_lag ", max_lag_));
+  }
+  add_to_header(e, rank, facts, true);
+}
+
+/// A standing deposit is seen by every round until a newer one is there, and counts once.
+void Oracle::take_standing(Expected& e, int rank, const Contribution& contribution) {
+  const auto r = static_cast<std::size_t>(rank);
+  const std::uint64_t seen = reinterpret_cast<const std::uint64_t*>(contribution.bucket(0).data())[0];
+  std::uint64_t newest = begun_[r];
+  while (newest > 0 && value(rank, newest - 1) != seen) --newest;
+  if (newest < std::max(made_[r], stand_[r])) {
+    violated(text("round ", e.round, " sees deposit ", newest, " of rank ", rank, "; ", made_[r],
+                  " have been made, and rounds have seen ", stand_[r]));
+  }
+  const bool counts = newest != stand_[r];
+  stand_[r] = newest;
+  if (counts) {
+    if (taken_[r] + contribution.facts.batches != newest) {
+      violated(text("round ", e.round, " counts ", contribution.facts.batches, " batches of rank ", rank, " after ",
+                    taken_[r], "; its deposit is number ", newest));
     }
-    RoundHeader mine(scenario_.ranks);
-    (facts.oldest_base == round ? mine.fresh : mine.stale).insert(rank);
+    taken_[r] = newest;
+  }
+  e.sum += seen;
+  add_to_header(e, rank, contribution.facts, counts);
+}
+
+void Oracle::add_to_header(Expected& e, int rank, const Contribution::Facts& facts, bool counts) const {
+  RoundHeader mine(scenario_.ranks);
+  (facts.oldest_base == e.round ? mine.fresh : mine.stale).insert(rank);
+  if (counts) {
     mine.batches = facts.batches;
     mine.samples = facts.samples;
     mine.oldest_base = facts.oldest_base;
     mine.sum_of_bases = facts.sum_of_bases;
-    e.header.merge(mine);
   }
-  while (settled_ < rounds_.size() && rounds_[settled_].joined == scenario_.ranks) settle(rounds_[settled_]);
+  e.header.merge(mine);
 }
 
 /// All ranks have joined: what the round must bring is known.
@@ -121,11 +165,17 @@ std::string Oracle::check_header(const Expected& e, const RoundResult& result) c
 
 void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel& model) {
   const auto r = static_cast<std::size_t>(rank);
-  if (result.round != next_handed_[r]) {
+  const bool latest = scenario_.options.delivery == Delivery::latest;
+  if (latest ? result.round < next_handed_[r] : result.round != next_handed_[r]) {
     return violated(
         text("promise 6: rank ", rank, " is handed round ", result.round, " after ", next_handed_[r], " rounds"));
   }
-  ++next_handed_[r];
+  for (Round skipped = next_handed_[r]; skipped < result.round; ++skipped) {
+    const Expected& e = expected(skipped);
+    if (!e.header_seen || e.policy.kind != Policy::Kind::full) continue;
+    return violated(text("rank ", rank, " is handed round ", result.round, " without ", skipped, ", which was full"));
+  }
+  next_handed_[r] = result.round + 1;
   Expected& e = expected(result.round);
   if (e.joined != scenario_.ranks) {
     return violated(
@@ -154,7 +204,7 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
                            " is not that of the deposits it took"));
     }
   }
-  if (!(model == e.model)) {
+  if (!latest && !(model == e.model)) {
     violated(text("replicas: rank ", rank, " after round ", result.round, " has other weights than those applied"));
   }
 }
@@ -188,8 +238,10 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
       std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
   const bool all_came = std::ranges::all_of(states, [](const auto& s) { return s.waiting || s.drained; });
   if (entered && !all_came) --activated;
+  // Where only the newest result is kept, a full one must be taken before the next round.
+  const Round ahead = scenario_.options.delivery == Delivery::latest ? 1 : max_lag_;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
-    if (states[rank].complete < std::min(activated, handed + max_lag_)) {
+    if (states[rank].complete < std::min(activated, handed + ahead)) {
       violated(text("promise 5: nothing moves, round ", states[rank].complete, " is activated and not held, and rank ",
                     rank, " has not completed it"));
     }

@@ -48,7 +48,8 @@ class Oracle {
     return value * (2 * (j + bucket) + 1);
   }
 
-  void deposited(int rank);
+  void deposit_begins(int rank);
+  void deposit_made(int rank);
   void joined(int rank, Round round, const Contribution* contribution);
   /// The counter has started a round with `come` ranks arrived or drained.
   void started(Round round, int come);
@@ -82,6 +83,9 @@ class Oracle {
   };
 
   Expected& expected(Round round);
+  void take(Expected& round, int rank, const Contribution& contribution);
+  void take_standing(Expected& round, int rank, const Contribution& contribution);
+  void add_to_header(Expected& round, int rank, const Contribution::Facts& facts, bool counts) const;
   void settle(Expected& round);
   void check_start(const Expected& round);
   std::string check_header(const Expected& round, const RoundResult& result) const;
@@ -90,8 +94,10 @@ class Oracle {
   const Round max_lag_;
   std::optional<std::string> violation_;
   std::deque<Expected> rounds_;
+  std::vector<std::uint64_t> begun_;  // per rank: deposits begun
   std::vector<std::uint64_t> made_;   // per rank: deposits made
-  std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken
+  std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken; standing: that they have counted
+  std::vector<std::uint64_t> stand_;  // standing: per rank, deposits up to the one that rounds see
   std::vector<Round> next_handed_;    // per rank
   Round settled_ = 0;                 // rounds whose model is known
   IntegerModel model_;

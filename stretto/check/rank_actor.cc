@@ -4,6 +4,12 @@
 
 namespace stretto {
 
+namespace {
+
+constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
+
+}  // namespace
+
 RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Meeting& meeting, int rank)
     : scenario_(scenario),
       cluster_(cluster),
@@ -71,7 +77,7 @@ void RankActor::fill(Contribution& contribution, std::size_t first_bucket, std::
 
 void RankActor::compute_done() {
   contribution_ = &partial_->acquire();
-  oracle_.deposited(rank_);
+  oracle_.deposit_begins(rank_);
   const DepositInfo info{.batches = 1, .samples = 1 + step_ % 3};
   if (scenario_.bucketwise) {
     handed_buckets_ = 0;
@@ -105,6 +111,7 @@ void RankActor::deposit_step() {
 
 void RankActor::begin_exchange() {
   ++step_;
+  oracle_.deposit_made(rank_);
   if (defect(Defect::full_beside_the_rounds) && step_ % 4 == 0) {
     ++meetings_;
     ++meeting_.came;
@@ -171,7 +178,12 @@ bool RankActor::step_engine() {
 void RankActor::wake() {
   if (state_ == State::crashed) return;
   step_engine();
-  if (state_ == State::exchanging || state_ == State::finishing) poll_application();
+  if (state_ != State::exchanging && state_ != State::finishing) return;
+  if (random_.chance(0.8)) return poll_application();
+  // A thread that is woken need not run at once.
+  cluster_.after(Duration(static_cast<std::int64_t>(random_.below(kSlowestWake))), rank_, [this] {
+    if (state_ == State::exchanging || state_ == State::finishing) poll_application();
+  });
 }
 
 }  // namespace stretto

@@ -65,6 +65,8 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
     s.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
     s.crash_step = random.below(s.steps[static_cast<std::size_t>(s.crashed_rank)] + 1);
   }
+  if (!s.bucketwise && random.chance(0.1)) s.options.deposits = DepositKind::standing;
+  if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
   return s;
 }
 
@@ -74,6 +76,8 @@ std::string Scenario::to_string() const {
   return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
               ", elements ", sizes, ", full every ", options.full_every, ", order ",
               options.order == SumOrder::fixed ? "fixed" : "arrival", bucketwise ? ", bucket by bucket" : "",
+              options.deposits == DepositKind::standing ? ", standing deposits" : "",
+              options.delivery == Delivery::latest ? ", delivery latest" : "",
               crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
 }
 

@@ -56,6 +56,10 @@ bool Front::Deposit::step() {
       }
       seen_ = front_.front_.load(std::memory_order_acquire);
       state_ = seen_ == nullptr || front_.replace_ ? State::swap : State::combine;
+      if (front_.replace_ && !defect(Defect::forget_replaced)) {
+        mine_->facts = seen_ == nullptr ? facts_ : seen_->facts + facts_;
+        mine_->facts.oldest_base = facts_.oldest_base;
+      }
       if (seen_ != nullptr && defect(Defect::add_in_place)) state_ = State::in_place;
       return false;
     case State::combine:

@@ -18,7 +18,8 @@ namespace stretto {
 /// pointer it compares with has not been reused meanwhile.
 class Front {
  public:
-  /// `op` combines deposits that meet; `replace` keeps only the newest instead (standing deposits).
+  /// `op` combines deposits that meet; `replace` keeps only the newest instead (standing deposits), which then stands
+  /// for the batches of those it has replaced.
   Front(std::span<const BucketSpec> buckets, int num_sets, ReduceOp op, bool replace);
 
   // ---- application thread ----
@@ -29,7 +30,7 @@ class Front {
   /// Adds a contribution to what is pending. A step machine, so that a search can interleave it with the engine.
   class Deposit {
    public:
-    Deposit(Front& front, Contribution& mine) : front_(front), mine_(&mine) {}
+    Deposit(Front& front, Contribution& mine) : front_(front), mine_(&mine), facts_(mine.facts) {}
     /// One step; returns true when the deposit has been made.
     bool step();
 
@@ -38,6 +39,7 @@ class Front {
 
     Front& front_;
     Contribution* mine_;
+    const Contribution::Facts facts_;  // of mine_ alone
     Contribution* seen_ = nullptr;
     Contribution* sum_ = nullptr;
     State state_ = State::look;

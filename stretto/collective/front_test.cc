@@ -61,7 +61,7 @@ TEST(Front, KeepsOnlyTheNewestOfStandingDeposits) {
   for (int i = 1; i <= 20; ++i) deposit(front, i);
   Contribution* taken = front.take();
   EXPECT_EQ(value_of(*taken), 20);
-  EXPECT_EQ(taken->facts.batches, 1u);
+  EXPECT_EQ(taken->facts.batches, 20u) << "it stands for those it has replaced";
 }
 
 TEST(Front, LosesNothingWhenTheEngineTakesBetweenTheStepsOfADeposit) {

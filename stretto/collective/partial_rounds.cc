@@ -103,19 +103,19 @@ void PartialRounds::poll(TimePoint now) {
 }
 
 void PartialRounds::join_what_may_be() {
+  // Where only the newest result is kept, a later one must not take the place of a full one.
+  const auto full_untaken = [&] {
+    return full_pending_ && protocol_.handed() <= *full_pending_ && !defect(Defect::overwrite_full);
+  };
   if (!defect(Defect::never_look_again) || !protocol_.held()) {
-    Round handed = handed_.load(std::memory_order_seq_cst);
-    if (options_.delivery == Delivery::latest && !(full_pending_ && handed <= *full_pending_)) {
-      handed = protocol_.complete();
-    }
-    protocol_.application_handed(std::max(handed, protocol_.handed()));
+    protocol_.application_handed(handed_.load(std::memory_order_seq_cst));
   }
   for (;;) {
-    while (protocol_.may_join() && protocol_.joined() < joinable_ &&
+    while (protocol_.may_join() && !full_untaken() && protocol_.joined() < joinable_ &&
            !flights_[protocol_.joined() % flights_.size()].busy) {
       join();
     }
-    if (!protocol_.held()) break;
+    if (!protocol_.held() && !full_untaken()) break;
     // Pairs with set_handed(): tell the application that it must ring, then look once more.
     held_.store(true, std::memory_order_seq_cst);
     const Round handed = handed_.load(std::memory_order_seq_cst);
