@@ -132,7 +132,7 @@ const std::vector<Reproduction>& table() {
        "is "
        "too small only slows.",
        "digits",
-       {.epochs = 40, .pace = 2ms},
+       {.epochs = 20, .pace = 4ms},
        lag_experiments},
   };
   return reproductions;

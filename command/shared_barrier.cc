@@ -1,7 +1,6 @@
 #include "command/shared_barrier.h"
 
 #include <linux/futex.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,10 +32,6 @@ TimePoint SharedBarrier::wait(std::uint32_t parties, Duration lead) {
     }
   }
   return {Duration(start_ns_.load(std::memory_order_relaxed))};
-}
-
-void precise_sleep() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 }
 
 }  // namespace stretto::command

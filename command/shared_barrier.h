@@ -21,7 +21,4 @@ class SharedBarrier {
   std::atomic<std::int64_t> start_ns_{0};     // written before the generation moves on
 };
 
-/// Makes the sleeps of this thread as precise as the system can (Linux rounds them up by 50 µs otherwise).
-void precise_sleep();
-
 }  // namespace stretto::command

@@ -14,7 +14,7 @@ namespace stretto {
 /// plus the delay drawn.
 Duration paced_step_time(Duration pace, std::uint64_t units, const ImbalanceDraw& draw);
 
-/// Blocks until that point of SteadyClock, signals or not.
+/// Blocks until that point of SteadyClock, signals or not. Sets the calling thread's timer slack to a microsecond.
 void sleep_until(TimePoint when);
 
 /// Where the time of one step went, in this order.

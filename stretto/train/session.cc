@@ -11,8 +11,11 @@ namespace {
 
 DriverOptions driver_options(ProgressBy progress_by, int ranks) {
   DriverOptions options{.progress_by = progress_by};
-  // A rank that spins takes the core from one that computes.
-  if (ranks >= static_cast<int>(std::thread::hardware_concurrency())) options.spin = Duration(0);
+  // A rank that spins takes the core from one that computes; one that yields often, from one that has a message.
+  if (ranks >= static_cast<int>(std::thread::hardware_concurrency())) {
+    options.spin = Duration(0);
+    options.yields = 1;
+  }
   return options;
 }
 
