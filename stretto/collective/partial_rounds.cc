@@ -249,6 +249,7 @@ void PartialRounds::join() {
   const Round round = protocol_.joined();
   const bool arrived = protocol_.has_arrived_at(round);
   const bool drained = protocol_.drained();
+  if (latest_ != nullptr && protocol_.full(round)) full_pending_ = round;
   Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
   if (observer_ != nullptr) observer_->joined(round, x);
   InFlight& flight = flights_[round % flights_.size()];
@@ -310,10 +311,7 @@ void PartialRounds::completed(Round round) {
   slot.header = engine_.header(id_, round, sum_buffer(0));
   for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_buffer(i)).present);
   protocol_.round_completed(round, slot.header);
-  if (latest_ != nullptr) {
-    latest_->publish(slot);
-    if (slot.policy.kind == Policy::Kind::full) full_pending_ = round;
-  }
+  if (latest_ != nullptr) latest_->publish(slot);
   if (defect(Defect::reuse_before_retired)) {
     InFlight& flight = flights_[round % flights_.size()];
     if (flight.x != nullptr) front_.give_back(std::exchange(flight.x, nullptr));

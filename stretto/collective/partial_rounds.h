@@ -120,7 +120,7 @@ class PartialRounds final : public RoundOwner {
     std::vector<int> uses;  // per set: rounds in flight with it
     std::vector<bool> counted;
   } standing_;
-  std::optional<Round> full_pending_;  // delivery latest: a full round the application has not taken yet
+  std::optional<Round> full_pending_;  // delivery latest: the newest full round that was joined
 
   // Written by the application, read by the engine; releases pair with the acquires in poll().
   std::atomic<Round> arrived_{0};  // round + 1, 0: none
