@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 
 #include "command/process.h"
@@ -11,31 +10,7 @@
 
 namespace stretto::command {
 
-namespace {
-
 namespace fs = std::filesystem;
-
-// The Python of the virtual environment that is active, or of the `.venv` nearest above; else whatever is on PATH.
-std::string find_python() {
-  const auto python_of = [](const fs::path& environment) {
-    const fs::path python = environment / "bin" / "python3";
-    std::error_code error;
-    return fs::exists(python, error) ? python.string() : std::string();
-  };
-  if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr) {
-    if (std::string python = python_of(active); !python.empty()) return python;
-  }
-  std::error_code error;
-  for (fs::path start : {fs::current_path(error), fs::path(program_folder())}) {
-    for (; !start.empty(); start = start.parent_path()) {
-      if (std::string python = python_of(start / ".venv"); !python.empty()) return python;
-      if (start == start.parent_path()) break;
-    }
-  }
-  return find_on_path("python3");
-}
-
-}  // namespace
 
 std::string curves_csv(std::span<const RunGroup> groups) {
   std::string out = "algorithm,seed,batches,seconds,loss\n";

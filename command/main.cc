@@ -1,3 +1,4 @@
+#include "command/bench.h"
 #include "command/check.h"
 #include "command/exit_code.h"
 #include "command/reproduce.h"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
       {"train", "Trains a network on several ranks, by one algorithm.", forward_train},
       {"compare", "Trains the same job by several algorithms and shows what waiting cost.", forward_compare},
       {"reproduce", "Repeats a measurement of the papers and prints theirs beside ours.", run_reproduce},
+      {"bench", "Measures our collectives beside those of other libraries.", run_bench},
       {"check", "Searches for a violation of what partial collectives promise, by simulation from seeds.", run_check},
       {"schedule", "Prints the operations of a collective, for a person, Graphviz or LogGOPSim.", run_schedule},
   };

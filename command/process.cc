@@ -114,4 +114,23 @@ std::string find_on_path(const std::string& name) {
   return {};
 }
 
+std::string find_python() {
+  const auto python_of = [](const std::filesystem::path& environment) {
+    const std::filesystem::path python = environment / "bin" / "python3";
+    std::error_code error;
+    return std::filesystem::exists(python, error) ? python.string() : std::string();
+  };
+  if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr) {
+    if (std::string python = python_of(active); !python.empty()) return python;
+  }
+  std::error_code error;
+  for (std::filesystem::path start : {std::filesystem::current_path(error), std::filesystem::path(program_folder())}) {
+    for (; !start.empty(); start = start.parent_path()) {
+      if (std::string python = python_of(start / ".venv"); !python.empty()) return python;
+      if (start == start.parent_path()) break;
+    }
+  }
+  return find_on_path("python3");
+}
+
 }  // namespace stretto::command

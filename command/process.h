@@ -23,4 +23,8 @@ std::string find_companion(const std::string& name);
 /// A program on PATH; empty if there is none.
 std::string find_on_path(const std::string& name);
 
+/// The Python of the virtual environment that is active, or of the `.venv` nearest above this folder or program; else
+/// the one on PATH. Empty if there is none.
+std::string find_python();
+
 }  // namespace stretto::command
