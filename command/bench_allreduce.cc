@@ -134,19 +134,6 @@ std::vector<int> parse_ranks(const std::string& list) {
   return out;
 }
 
-std::vector<std::uint64_t> parse_sizes(const std::string& list) {
-  std::vector<std::uint64_t> out;
-  for (const std::string& part : split_list(list)) {
-    const std::uint64_t bytes = parse_bytes("--sizes", part, "8,64KiB,4MiB");
-    if (bytes == 0 || bytes % sizeof(float) != 0) {
-      reject("--sizes", part, "expected whole float32 elements, a multiple of 4 bytes", "8,64KiB,4MiB");
-    }
-    out.push_back(bytes);
-  }
-  if (out.empty()) reject("--sizes", list, "expected at least one size", "8,64KiB,4MiB");
-  return out;
-}
-
 std::vector<AllreducePeer> parse_libraries(const std::string& list) {
   std::vector<AllreducePeer> out = {{kOurs, measure_allreduce}};
   for (const std::string& name : split_list(list)) {
@@ -163,7 +150,7 @@ class Bench {
   explicit Bench(const BenchCommand& command)
       : command_(command),
         ranks_(parse_ranks(command.ranks)),
-        sizes_(parse_sizes(command.sizes)),
+        sizes_(parse_float32_sizes("--sizes", command.sizes)),
         libraries_(parse_libraries(command.against)) {}
 
   void measure() {

@@ -68,18 +68,6 @@ void describe_options(CommandLine& line, Fig9Command& command) {
       "the CPU time of all ranks together over time. The delays are injected; no computation is measured.");
 }
 
-std::vector<std::uint64_t> parse_sizes(const std::string& list) {
-  std::vector<std::uint64_t> sizes;
-  for (const std::string& part : split_list(list)) {
-    const std::uint64_t bytes = parse_bytes("--sizes", part, "64,4KiB,4MiB");
-    if (bytes == 0 || bytes % sizeof(float) != 0) {
-      reject("--sizes", part, "expected whole float32 elements, a multiple of 4 bytes", "64,4KiB,4MiB");
-    }
-    sizes.push_back(bytes);
-  }
-  return sizes;
-}
-
 std::vector<Policy> parse_activations(const std::string& list, int ranks) {
   std::vector<Policy> policies;
   for (const std::string& name : split_policies(list)) {
@@ -200,7 +188,7 @@ int run_fig9(const Arguments& arguments) {
     fmt::print("{}", line.help());
     return kSuccess;
   }
-  const std::vector<std::uint64_t> sizes = parse_sizes(command.sizes);
+  const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   if (command.activations.empty()) {
     command.activations = fmt::format("solo,majority,quorum:{},full", (command.ranks + 1) / 2);
   }

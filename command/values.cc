@@ -89,6 +89,19 @@ std::uint64_t parse_bytes(std::string_view option, const std::string& text, std:
   reject(option, text, "expected a size in bytes, KiB, MiB or GiB", example);
 }
 
+std::vector<std::uint64_t> parse_float32_sizes(std::string_view option, const std::string& list) {
+  constexpr std::string_view kExample = "64,4KiB,4MiB";
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& part : split_list(list)) {
+    sizes.push_back(parse_bytes(option, part, kExample));
+    if (sizes.back() == 0 || sizes.back() % sizeof(float) != 0) {
+      reject(option, part, "expected whole float32 elements, a multiple of 4 bytes", kExample);
+    }
+  }
+  if (sizes.empty()) reject(option, list, "expected at least one size", kExample);
+  return sizes;
+}
+
 std::string to_bytes(std::uint64_t bytes) {
   for (const Unit unit : {Unit{"GiB", kKiB * kKiB * kKiB}, Unit{"MiB", kKiB * kKiB}, Unit{"KiB", kKiB}}) {
     const auto factor = static_cast<std::uint64_t>(unit.factor);

@@ -29,6 +29,9 @@ Duration parse_duration(std::string_view option, const std::string& text, std::s
 /// "64", "4KiB", "4 MiB", "1GiB"; the letters alone mean the same.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example);
 
+/// A list of them, "64,4KiB": each at least one float32 and no part of one, in bytes.
+std::vector<std::uint64_t> parse_float32_sizes(std::string_view option, const std::string& list);
+
 /// "64 B", "4 MiB".
 std::string to_bytes(std::uint64_t bytes);
 

@@ -47,5 +47,10 @@ TEST(Values, PoliciesMayHaveACommaOfTheirOwn) {
   EXPECT_EQ(split_policies("sync,snyc"), (std::vector<std::string>{"sync", "snyc"}));
 }
 
+TEST(ParseFloat32Sizes, TakesWholeElementsOnly) {
+  EXPECT_EQ(parse_float32_sizes("--sizes", "8,1KiB"), (std::vector<std::uint64_t>{8, 1024}));
+  for (const char* list : {"", "0", "7", "8,6", "x"}) EXPECT_THROW(parse_float32_sizes("--sizes", list), UsageError);
+}
+
 }  // namespace
 }  // namespace stretto::command
