@@ -22,7 +22,6 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::no_last_round, "no-last-round"},
       {Defect::last_round_twice, "last-round-twice"},
       {Defect::never_look_again, "never-look-again"},
-      {Defect::early_decision, "early-decision"},
       {Defect::full_asks_in, "full-asks-in"},
       {Defect::overwrite_full, "overwrite-full"},
       {Defect::forget_replaced, "forget-replaced"},

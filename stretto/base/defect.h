@@ -26,7 +26,6 @@ enum class Defect {
   no_last_round,               ///< nobody starts the round that takes what is pending at the end
   last_round_twice,            ///< starts another last round although the header shows everyone drained
   never_look_again,            ///< does not look again when results are handed over
-  early_decision,              ///< the counter decides on a round before it has completed the one before
   full_asks_in,                ///< a message of a full round makes ranks join it that have not come
   overwrite_full,              ///< a later result takes the place of a full one that is not taken (delivery latest)
   forget_replaced,             ///< a standing deposit does not count the batches of the one it replaces

@@ -138,11 +138,9 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
       return Action{Action::Kind::arrive, open};
     }
   }
-  const bool early = defect(Defect::early_decision) && !drained_peers_.full();
-  if (is_counter() && (idle || early) && may_start(now)) {
-    const Round round = activated_;
-    activate_here(round);
-    return Action{Action::Kind::activate, round};
+  if (is_counter() && idle && may_start(now)) {
+    activate_here(open);
+    return Action{Action::Kind::activate, open};
   }
   return std::nullopt;
 }
@@ -157,7 +155,7 @@ bool RoundProtocol::may_start(TimePoint now) {
   if (policy.kind == Policy::Kind::solo || policy.kind == Policy::Kind::majority) return false;
   const Arrivals* here = nullptr;
   for (const auto& arrivals : arrivals_) {
-    if (arrivals.round == activated_) here = &arrivals;
+    if (arrivals.round == complete()) here = &arrivals;
   }
   if (here == nullptr || here->ranks.empty()) return false;
   const int come = (here->ranks | drained_peers_).count();
