@@ -55,11 +55,8 @@ class AllreduceRank {
         engine_(context.transport(), clock_),
         barrier_(engine_),
         agree_(engine_, DataType::float64, 1),
-        driver_(engine_, waiting(context)) {
-    for (const std::uint64_t bytes : sizes) {
-      sums_.emplace_back(engine_, DataType::float32, bytes / sizeof(float), ReduceOp::sum);
-    }
-  }
+        sums_(allreduces(engine_, sizes)),
+        driver_(engine_, waiting(context)) {}
 
   void run(Duration time, std::span<const std::uint64_t> sizes) {
     std::string report;
@@ -77,6 +74,15 @@ class AllreduceRank {
   }
 
  private:
+  // All of them before anybody drives the engine.
+  static std::deque<Allreduce> allreduces(Engine& engine, std::span<const std::uint64_t> sizes) {
+    std::deque<Allreduce> out;
+    for (const std::uint64_t bytes : sizes) {
+      out.emplace_back(engine, DataType::float32, bytes / sizeof(float), ReduceOp::sum);
+    }
+    return out;
+  }
+
   // As a training session waits: a rank that spins takes the core from one that has work.
   static DriverOptions waiting(RankContext& context) {
     DriverOptions options;
