@@ -83,10 +83,9 @@ class AllreduceRank {
     return out;
   }
 
-  // As a training session waits: a rank that spins takes the core from one that has work.
   static DriverOptions waiting(RankContext& context) {
     DriverOptions options;
-    if (context.size() > this_machine().cores) options = {.spin = 0ns, .yields = 1};
+    if (context.size() > this_machine().cores) options.share_cores();
     return options;
   }
 

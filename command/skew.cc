@@ -51,7 +51,7 @@ class SkewedRank {
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
         engine_(context.transport(), clock_),
         partial_(engine_, {{DataType::float32, elements()}}, options()),
-        driver_(engine_, {.spin = 0ns, .yields = 1}) {}  // many more ranks than cores: a yield goes to another rank
+        driver_(engine_, DriverOptions().share_cores()) {}
 
   Json run() {
     // So many rounds without skew that every set of buffers has been touched.

@@ -260,6 +260,9 @@ void PartialAllreduce::observe(PartialObserver& observer) {
   impl_->rounds.observe(observer);
 }
 
+Round PartialAllreduce::handed() const {
+  return impl_->ticket.handed();
+}
 ProtocolState PartialAllreduce::state() const {
   ProtocolState state = impl_->rounds.state();
   state.ticket = impl_->ticket.next();

@@ -121,7 +121,9 @@ class PartialAllreduce {
   /// Memory held, in bytes: contribution sets, results, rounds in flight.
   std::uint64_t memory_bytes() const;
   const PartialOptions& options() const;
-  /// Called by the application thread, or inside apply.
+  /// Rounds whose results have been handed over. Application thread.
+  Round handed() const;
+  /// Requires: this thread drives the engine, or nobody does.
   ProtocolState state() const;
   /// Who is missing in the round this rank waits for, as far as is known here, as a sentence; asks the counter, too.
   std::string who(EngineDriver& driver, Duration patience);

@@ -19,6 +19,14 @@ struct DriverOptions {
   ProgressBy progress_by = ProgressBy::thread;
   Duration spin{1000};  ///< before sleeping, look this long without giving up the core; 0 with more ranks than cores
   int yields = 20;      ///< then give up the core this often before sleeping
+
+  /// For ranks that share cores: one that spins takes the core from one that computes, one that yields often from one
+  /// that has a message.
+  DriverOptions& share_cores() {
+    spin = Duration(0);
+    yields = 1;
+    return *this;
+  }
 };
 
 /// Drives one engine in a real process: whoever has something to wait for steps it, nobody steps it twice.

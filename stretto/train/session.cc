@@ -11,11 +11,7 @@ namespace {
 
 DriverOptions driver_options(ProgressBy progress_by, int ranks) {
   DriverOptions options{.progress_by = progress_by};
-  // A rank that spins takes the core from one that computes; one that yields often, from one that has a message.
-  if (ranks >= static_cast<int>(std::thread::hardware_concurrency())) {
-    options.spin = Duration(0);
-    options.yields = 1;
-  }
+  if (ranks >= static_cast<int>(std::thread::hardware_concurrency())) options.share_cores();
   return options;
 }
 
@@ -84,7 +80,7 @@ int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
     const Result<int> rounds = call(driver_.deadline(options_.silence));
     if (rounds) return *rounds;
     if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
-    if (options_.tell) options_.tell(recipe_->collective().state().handed, rounds.error().message);
+    if (options_.tell) options_.tell(recipe_->collective().handed(), rounds.error().message);
   }
 }
 
