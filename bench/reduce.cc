@@ -1,6 +1,6 @@
 // How fast contributions are added: the inner loop of every reduction.
 
-#include "stretto/engine/reduce.h"
+#include "stretto/kernel/reduce.h"
 
 #include <benchmark/benchmark.h>
 

@@ -34,10 +34,9 @@ struct ScheduleCommand {
   int rank = -1;  // −1: all
 };
 
-const std::map<std::string, DataType> kTypes = {{"float32", DataType::float32},
-                                                {"float64", DataType::float64},
-                                                {"int32", DataType::int32},
-                                                {"int64", DataType::int64}};
+const std::map<std::string, DataType> kTypes = {{"float32", DataType::float32},   {"float64", DataType::float64},
+                                                {"int32", DataType::int32},       {"int64", DataType::int64},
+                                                {"bfloat16", DataType::bfloat16}, {"float16", DataType::float16}};
 const std::map<std::string, ReduceOp> kOps = {{"sum", ReduceOp::sum}, {"min", ReduceOp::min}, {"max", ReduceOp::max}};
 const std::map<std::string, AllreduceAlgorithm> kAlgorithms = {
     {"recursive-doubling", AllreduceAlgorithm::recursive_doubling},

@@ -5,8 +5,8 @@
 #include <ranges>
 #include <span>
 
+#include "stretto/base/data_type.h"
 #include "stretto/engine/engine.h"
-#include "stretto/schedule/schedule.h"
 
 namespace stretto {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stretto/schedule/schedule.h"
+#include "stretto/base/data_type.h"
 
 namespace stretto {
 

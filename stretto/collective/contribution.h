@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/collective/bucket.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/observe/round_header.h"

@@ -169,6 +169,8 @@ void ScheduleExecutor::move(int rank, const Op& op) {
     case DataType::float64: return combine<double>(op, dst, src);
     case DataType::int32: return combine<std::int32_t>(op, dst, src);
     case DataType::int64: return combine<std::int64_t>(op, dst, src);
+    case DataType::bfloat16: return combine<BFloat16>(op, dst, src);
+    case DataType::float16: return combine<Float16>(op, dst, src);
   }
 }
 

@@ -4,30 +4,12 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/data_type.h"
 
 namespace stretto {
-
-enum class DataType : std::uint8_t { float32, float64, int32, int64 };
-enum class ReduceOp : std::uint8_t { sum, min, max };
-
-constexpr std::size_t size_of(DataType type) {
-  return type == DataType::float32 || type == DataType::int32 ? 4 : 8;
-}
-/// The DataType of an element type; defined for the four there are.
-template <class T>
-inline constexpr DataType kDataTypeOf = [] {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
-                std::is_same_v<T, std::int64_t>);
-  if (std::is_same_v<T, float>) return DataType::float32;
-  if (std::is_same_v<T, double>) return DataType::float64;
-  return std::is_same_v<T, std::int32_t> ? DataType::int32 : DataType::int64;
-}();
-const char* name_of(DataType type);
-const char* name_of(ReduceOp op);
 
 using BufferId = std::uint32_t;
 using OpId = std::uint32_t;

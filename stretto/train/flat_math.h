@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "stretto/schedule/schedule.h"
+#include "stretto/base/data_type.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/engine/reduce.h"
+#include "stretto/kernel/reduce.h"
 
 #include <type_traits>
 
@@ -46,6 +46,8 @@ void reduce(DataType type, ReduceOp op, bool src_first, std::byte* dst, const st
     case DataType::float64: return reduce_typed<double>(op, src_first, dst, src, count);
     case DataType::int32: return reduce_typed<std::int32_t>(op, src_first, dst, src, count);
     case DataType::int64: return reduce_typed<std::int64_t>(op, src_first, dst, src, count);
+    case DataType::bfloat16: return reduce_typed<BFloat16>(op, src_first, dst, src, count);
+    case DataType::float16: return reduce_typed<Float16>(op, src_first, dst, src, count);
   }
 }
 

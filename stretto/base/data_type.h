@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "stretto/base/half.h"
+
+namespace stretto {
+
+/// What the elements of a buffer are, and how two of them become one.
+enum class DataType : std::uint8_t { float32, float64, int32, int64, bfloat16, float16 };
+enum class ReduceOp : std::uint8_t { sum, min, max };
+
+/// Bytes of an element.
+constexpr std::size_t size_of(DataType type) {
+  switch (type) {
+    case DataType::float64:
+    case DataType::int64: return 8;
+    case DataType::bfloat16:
+    case DataType::float16: return 2;
+    case DataType::float32:
+    case DataType::int32: break;
+  }
+  return 4;
+}
+
+/// The DataType of an element type; defined for the six there are.
+template <class T>
+inline constexpr DataType kDataTypeOf = [] {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
+                std::is_same_v<T, std::int64_t> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>);
+  if (std::is_same_v<T, float>) return DataType::float32;
+  if (std::is_same_v<T, double>) return DataType::float64;
+  if (std::is_same_v<T, BFloat16>) return DataType::bfloat16;
+  if (std::is_same_v<T, Float16>) return DataType::float16;
+  return std::is_same_v<T, std::int32_t> ? DataType::int32 : DataType::int64;
+}();
+
+/// "float32", "sum", …
+const char* name_of(DataType type);
+const char* name_of(ReduceOp op);
+
+}  // namespace stretto
