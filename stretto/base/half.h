@@ -20,44 +20,58 @@ struct Float16 {
 
 #define STRETTO_INLINE [[gnu::always_inline]] constexpr inline
 
-/// Exact.
-STRETTO_INLINE float to_float(BFloat16 x) {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16);
+/// The conversions, for one number or for a vector of them: Float is float, Bits is std::uint32_t, or vectors of these.
+namespace half {
+
+/// A float whose upper half is the bfloat16 nearest to x, to even on a tie; NaN stays NaN (quiet, with the upper bits
+/// of its payload). The lower half means nothing.
+template <class Bits, class Float>
+STRETTO_INLINE Bits round_to_bfloat16(Float x) {
+  const Bits bits = __builtin_bit_cast(Bits, x);
+  const Bits rounded = bits + (0x7fffu + (bits >> 16 & 1u));
+  return x != x ? bits | 0x00400000u : rounded;
 }
 
 /// Exact; a signalling NaN becomes quiet, as processors do it.
+template <class Float, class Bits>
+STRETTO_INLINE Float widen_float16(Bits half) {
+  const Bits magnitude = half & 0x7fffu;
+  const Bits scaled = magnitude << 13;
+  // Floats in [½, 1) are 2⁻²⁴ apart, as float16 below 2⁻¹⁴ are.
+  const Bits denormal = __builtin_bit_cast(Bits, __builtin_bit_cast(Float, magnitude + 0x3f000000u) - 0.5f);
+  const Bits finite = magnitude < 0x0400u ? denormal : scaled + (112u << 23);
+  const Bits nan = scaled | 0x7fc00000u;
+  const Bits special = magnitude > 0x7c00u ? nan : scaled | 0x7f800000u;
+  return __builtin_bit_cast(Float, (magnitude < 0x7c00u ? finite : special) | (half & 0x8000u) << 16);
+}
+
+/// The nearest, to even on a tie, ±∞ from 65520 on; NaN stays NaN (quiet, with the upper bits of its payload).
+template <class Bits, class Float>
+STRETTO_INLINE Bits narrow_float16(Float x) {
+  const Bits bits = __builtin_bit_cast(Bits, x);
+  const Bits magnitude = bits & 0x7fffffffu;
+  const Bits denormal = __builtin_bit_cast(Bits, __builtin_bit_cast(Float, magnitude) + 0.5f) - 0x3f000000u;
+  const Bits normal = (magnitude + (0x0fffu - (112u << 23)) + (magnitude >> 13 & 1u)) >> 13;
+  const Bits finite = magnitude < 0x38800000u ? denormal : normal;
+  const Bits nan = (magnitude >> 13 & 0x03ffu) | 0x7e00u;
+  const Bits infinite = (magnitude & 0u) | 0x7c00u;
+  const Bits special = x != x ? nan : infinite;
+  return (magnitude < 0x47800000u ? finite : special) | (bits >> 16 & 0x8000u);
+}
+
+}  // namespace half
+
+STRETTO_INLINE float to_float(BFloat16 x) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16);
+}
 STRETTO_INLINE float to_float(Float16 x) {
-  const std::uint32_t sign = (x.bits & 0x8000u) << 16;
-  const std::uint32_t magnitude = x.bits & 0x7fffu;
-  const std::uint32_t denormal =
-      __builtin_bit_cast(std::uint32_t, static_cast<float>(static_cast<int>(magnitude)) * 0x1p-24f);
-  const std::uint32_t normal = (magnitude << 13) + (112u << 23);
-  const std::uint32_t special = (magnitude << 13) | 0x7f800000u | (magnitude > 0x7c00u ? 0x00400000u : 0u);
-  const std::uint32_t finite = magnitude < 0x0400u ? denormal : normal;
-  return __builtin_bit_cast(float, sign | (magnitude < 0x7c00u ? finite : special));
+  return half::widen_float16<float, std::uint32_t>(x.bits);
 }
-
-/// The nearest, to even on a tie; NaN stays NaN (quiet, with the upper bits of its payload).
 STRETTO_INLINE BFloat16 to_bfloat16(float x) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
-  const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  const std::uint32_t nan = bits >> 16 | 0x0040u;
-  return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
+  return {static_cast<std::uint16_t>(half::round_to_bfloat16<std::uint32_t>(x) >> 16)};
 }
-
-/// The nearest, to even on a tie, ±∞ beyond 65520; NaN stays NaN (quiet, with the upper bits of its payload).
 STRETTO_INLINE Float16 to_float16(float x) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
-  const std::uint32_t sign = bits >> 16 & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  // Below 2⁻¹⁴ the addition of ½ rounds: the last digit of floats in [½, 1) is worth 2⁻²⁴.
-  const std::uint32_t denormal =
-      __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
-  const std::uint32_t normal = (magnitude - (112u << 23) + 0x0fffu + (magnitude >> 13 & 1u)) >> 13;
-  const std::uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x03ffu);
-  const std::uint32_t finite = magnitude < 0x38800000u ? denormal : normal;
-  const std::uint32_t special = magnitude > 0x7f800000u ? nan : 0x7c00u;
-  return {static_cast<std::uint16_t>(sign | (magnitude < 0x47800000u ? finite : special))};
+  return {static_cast<std::uint16_t>(half::narrow_float16<std::uint32_t>(x))};
 }
 
 STRETTO_INLINE BFloat16 operator+(BFloat16 a, BFloat16 b) {

@@ -1,0 +1,95 @@
+#include "stretto/kernel/combine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kLine = Kernels::kLine;
+/// What is worked on at a time should lie in a cache of the first level: the intermediate values, of at most so many
+/// bytes together, and a block of some sources.
+constexpr std::uint64_t kIntermediateBytes = 16 << 10;
+constexpr std::uint64_t kMaxBlock = 4096;
+static_assert(kIntermediateBytes / Combination::kMaxIntermediates >= kLine);
+
+std::uint64_t block_of(int num_intermediates) {
+  if (num_intermediates == 0) return kMaxBlock;
+  return std::min(kMaxBlock, kIntermediateBytes / static_cast<std::uint64_t>(num_intermediates) / kLine * kLine);
+}
+
+std::uint64_t bytes_to_line(const std::byte* at) {
+  return (kLine - reinterpret_cast<std::uintptr_t>(at) % kLine) % kLine;
+}
+
+}  // namespace
+
+void combine(const Kernels& kernels, const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
+             std::span<const std::byte* const> sources, std::uint64_t count, Stores stores) {
+  if (static_cast<std::uint64_t>(combination.num_sources()) > sources.size()) {
+    throw UsageError(text("a combination of ", combination.num_sources(), " sources, given ", sources.size()));
+  }
+  const std::uint64_t bytes = count * size_of(type);
+  if (combination.steps().empty()) {
+    return copy_bytes(kernels, dst, sources[combination.program().front()], bytes, stores);
+  }
+  const std::uint64_t block = block_of(combination.num_intermediates());
+  const std::uint64_t to_line = bytes_to_line(dst);
+  const bool streams = stores == Stores::streaming && to_line % size_of(type) == 0;
+  alignas(kLine) std::byte intermediates[kIntermediateBytes];
+  const auto intermediate = [&](Combination::Place place) {
+    return intermediates + static_cast<std::uint64_t>(place - Combination::kIntermediate) * block;
+  };
+
+  std::uint64_t length = 0;
+  for (std::uint64_t at = 0; at < bytes; at += length) {
+    length = std::min(block, bytes - at);
+    // What lies before the first line and after the last is not streamed.
+    if (streams && at == 0 && to_line > 0) {
+      length = std::min(length, to_line);
+    } else if (streams && length > kLine) {
+      length -= length % kLine;
+    }
+    const bool stream = streams && length % kLine == 0;
+    for (const auto& step : combination.steps()) {
+      const std::byte* operands[Combination::kMaxOperands];
+      int num_operands = 0;
+      for (const auto place : combination.operands_of(step)) {
+        const bool is_source = place < Combination::kIntermediate;
+        operands[num_operands++] = is_source ? sources[place] + at : intermediate(place);
+      }
+      const bool is_last = step.into == Combination::kResult;
+      const auto function =
+          is_last && stream ? kernels.streaming_function(type, op, step.shape) : kernels.function(type, op, step.shape);
+      function(is_last ? dst + at : intermediate(step.into), operands, num_operands, length);
+    }
+  }
+  if (streams) kernels.fence();
+}
+
+void copy_bytes(const Kernels& kernels, std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores) {
+  if (dst == src || bytes == 0) return;
+  const std::uint64_t head = std::min(bytes, bytes_to_line(dst));
+  const std::uint64_t lines = stores == Stores::streaming ? (bytes - head) / kLine * kLine : 0;
+  if (lines == 0) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  std::memcpy(dst, src, head);
+  kernels.copy_streaming(dst + head, src + head, lines);
+  std::memcpy(dst + head + lines, src + head + lines, bytes - head - lines);
+  kernels.fence();
+}
+
+void combine(const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
+             std::span<const std::byte* const> sources, std::uint64_t count, Stores stores) {
+  combine(kernels_in_use(), combination, type, op, dst, sources, count, stores);
+}
+
+void copy_bytes(std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores) {
+  copy_bytes(kernels_in_use(), dst, src, bytes, stores);
+}
+
+}  // namespace stretto

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "stretto/base/data_type.h"
+#include "stretto/kernel/combination.h"
+#include "stretto/kernel/kernels.h"
+
+namespace stretto {
+
+enum class Stores {
+  cached,
+  streaming,  ///< bypass the cache: for results larger than it, which otherwise are read before they are written
+};
+
+/// dst[i] = combination of sources[0 … n)[i], for `count` elements: each source is read once and dst is written once,
+/// with the bits that reduce() gives when it is called in that order. dst may be one of the sources, and overlaps none
+/// in part. Nothing needs to be aligned (streaming stores want whole elements up to a cache line, and else are cached).
+/// Throws UsageError if there are fewer sources than the combination has. Allocates nothing.
+void combine(const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
+             std::span<const std::byte* const> sources, std::uint64_t count, Stores stores = Stores::cached);
+
+/// dst = src, for `bytes` bytes that do not overlap in part.
+void copy_bytes(std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores);
+
+/// The same by certain kernels, of available_kernels().
+void combine(const Kernels& kernels, const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
+             std::span<const std::byte* const> sources, std::uint64_t count, Stores stores = Stores::cached);
+void copy_bytes(const Kernels& kernels, std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores);
+
+}  // namespace stretto

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "stretto/base/data_type.h"
+
+namespace stretto {
+
+/// The loops of one instruction set: they combine a few operands, element by element. All sets give the same bits.
+/// Pointers need no alignment. dst may be one of the operands, and overlaps none in part.
+struct Kernels {
+  /// In which order operands become one.
+  enum class Shape : std::uint8_t {
+    pair,   ///< x0 ⊕ x1
+    tree4,  ///< (x0 ⊕ x1) ⊕ (x2 ⊕ x3)
+    tree8,  ///< two of these
+    chain,  ///< ((x0 ⊕ x1) ⊕ x2) ⊕ …, as many operands as wanted, at least two
+  };
+  static constexpr int kNumTypes = 6, kNumOps = 3, kNumShapes = 4;
+  /// Streaming stores take whole lines of this many bytes.
+  static constexpr std::uint64_t kLine = 64;
+
+  /// dst = the operands combined, for `bytes` bytes: whole elements.
+  using Function = void (*)(std::byte* dst, const std::byte* const* operands, int num_operands, std::uint64_t bytes);
+
+  const char* name;  ///< "plain", "avx2", "avx512"
+  /// By type, operation, shape.
+  Function cached[kNumTypes][kNumOps][kNumShapes];
+  /// The same with stores that bypass the cache. Requires: dst and bytes are multiples of kLine. Others see what was
+  /// written only after fence().
+  Function streaming[kNumTypes][kNumOps][kNumShapes];
+  /// dst = src, with such stores and requirements.
+  void (*copy_streaming)(std::byte* dst, const std::byte* src, std::uint64_t bytes);
+  /// Orders streaming stores before every later store of this thread.
+  void (*fence)();
+
+  Function function(DataType type, ReduceOp op, Shape shape) const {
+    return cached[static_cast<int>(type)][static_cast<int>(op)][static_cast<int>(shape)];
+  }
+  Function streaming_function(DataType type, ReduceOp op, Shape shape) const {
+    return streaming[static_cast<int>(type)][static_cast<int>(op)][static_cast<int>(shape)];
+  }
+};
+
+extern const Kernels kPlainKernels;
+/// Only where the processor has them; see available_kernels().
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+
+}  // namespace stretto

@@ -1,0 +1,42 @@
+#include "stretto/kernel/kernels.h"
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/kernel/special.h"
+
+namespace stretto {
+namespace {
+
+const Kernels& choose() {
+  const auto all = available_kernels();
+  const char* wanted = std::getenv("STRETTO_KERNELS");
+  if (wanted == nullptr || *wanted == '\0') return *all.back();
+  std::string names;
+  for (const Kernels* kernels : all) {
+    if (std::string_view(kernels->name) == wanted) return *kernels;
+    names += text(names.empty() ? "" : ", ", kernels->name);
+  }
+  throw UsageError(text("STRETTO_KERNELS=", wanted, "; this processor runs ", names));
+}
+
+}  // namespace
+
+std::span<const Kernels* const> available_kernels() {
+  static const std::vector<const Kernels*> kAll = [] {
+    std::vector<const Kernels*> all = special_kernels();
+    all.insert(all.begin(), &kPlainKernels);
+    return all;
+  }();
+  return kAll;
+}
+
+const Kernels& kernels_in_use() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+}  // namespace stretto

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+
+#include "stretto/kernel/kernel_table.h"
+
+namespace stretto {
+
+/// Those that can run on this processor, the fastest last; "plain" is always there.
+std::span<const Kernels* const> available_kernels();
+
+/// The fastest of them, or the one that the environment variable STRETTO_KERNELS names; looked up once in a process.
+/// Throws UsageError if that cannot run here.
+const Kernels& kernels_in_use();
+
+}  // namespace stretto
