@@ -33,6 +33,7 @@ struct CheckCommand {
   std::uint64_t last_seed = kUnlimited;
   std::uint64_t rounds = 0;  // 0: not given
   std::string policy;
+  std::string over;
   int ranks = 0;
   std::string defect;
 };
@@ -88,6 +89,8 @@ void describe_options(CommandLine& line, CheckCommand& command) {
   line.option("--policy", "NAME",
               "Only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. Default: drawn.",
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
+  line.option("--over", "WHAT", "Only rounds over this: messages, or board (ranks of one host). Default: drawn.",
+              one_of(command.over, {"messages", "board"}));
   line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
   line.option("--defect", "NAME",
               "In a build with planted defects: switches one on, which the search must then find. --defect list names "
@@ -112,6 +115,7 @@ void print_defects() {
 std::string replay_line(const CheckCommand& command, std::uint64_t seed) {
   std::string out = fmt::format("stretto check --seeds {}", seed);
   if (!command.policy.empty()) out += " --policy " + command.policy;
+  if (!command.over.empty()) out += " --over " + command.over;
   if (command.ranks > 0) out += fmt::format(" --ranks {}", command.ranks);
   if (!command.defect.empty()) out += " --defect " + command.defect;
   return out;
@@ -157,6 +161,7 @@ int run_check(const Arguments& arguments) {
   const bool bounded = command.last_seed != kUnlimited;
   options.rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;
   if (!command.policy.empty()) options.limits.policy = kPolicies.at(command.policy);
+  if (!command.over.empty()) options.limits.board = command.over == "board";
   options.limits.ranks = command.ranks;
   std::optional<Progress> progress(std::in_place, "check", "rounds", options.rounds == kUnlimited ? 0 : options.rounds);
   options.progress = [&](const Coverage& coverage) { progress->update(coverage.rounds); };

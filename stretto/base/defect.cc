@@ -26,6 +26,10 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::overwrite_full, "overwrite-full"},
       {Defect::forget_replaced, "forget-replaced"},
       {Defect::reuse_before_retired, "reuse-before-retired"},
+      {Defect::seal_skips_empty, "seal-skips-empty"},
+      {Defect::held_without_second_look, "held-without-second-look"},
+      {Defect::sum_unpublished, "sum-unpublished"},
+      {Defect::reuse_before_complete, "reuse-before-complete"},
   };
   return names;
 }

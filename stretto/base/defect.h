@@ -30,6 +30,10 @@ enum class Defect {
   overwrite_full,              ///< a later result takes the place of a full one that is not taken (delivery latest)
   forget_replaced,             ///< a standing deposit does not count the batches of the one it replaces
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
+  seal_skips_empty,            ///< board: reads seats that have brought nothing instead of sealing them
+  held_without_second_look,    ///< board: says that a round is held and does not look at the handed rounds again
+  sum_unpublished,             ///< board: sums a set ahead that has not been deposited
+  reuse_before_complete,       ///< board: fills a set again while the round that takes it is being summed
 };
 
 const std::vector<std::pair<Defect, std::string>>& defect_names();

@@ -8,6 +8,7 @@ namespace stretto {
 
 Coverage& Coverage::operator+=(const Coverage& other) {
   rounds += other.rounds;
+  on_boards += other.on_boards;
   pipelined += other.pipelined;
   late += other.late;
   drained += other.drained;
@@ -68,13 +69,23 @@ void Oracle::joined(int rank, Round round, const Contribution* contribution) {
       violated(text("round ", round, " takes nothing of rank ", rank, ", whose deposit stands"));
     }
   } else if (contribution != nullptr) {
-    take(e, rank, *contribution);
+    take(e, rank, contribution->facts);
   }
+  settle_joined();
+}
+
+void Oracle::taken(int rank, Round round, const ContributionFacts* facts) {
+  Expected& e = expected(round);
+  ++e.joined;
+  if (facts != nullptr) take(e, rank, *facts);
+  settle_joined();
+}
+
+void Oracle::settle_joined() {
   while (settled_ < rounds_.size() && rounds_[settled_].joined == scenario_.ranks) settle(rounds_[settled_]);
 }
 
-void Oracle::take(Expected& e, int rank, const Contribution& contribution) {
-  const Contribution::Facts& facts = contribution.facts;
+void Oracle::take(Expected& e, int rank, const ContributionFacts& facts) {
   const auto r = static_cast<std::size_t>(rank);
   if (taken_[r] + facts.batches > begun_[r]) {
     violated(text("I3: round ", e.round, " takes ", facts.batches, " deposits of rank ", rank, ", which has ",
@@ -279,6 +290,7 @@ Coverage Oracle::coverage() const {
   for (const auto& e : rounds_) {
     if (!e.header_seen) continue;
     ++c.rounds;
+    c.on_boards += scenario_.board;
     c.pipelined += e.pipelined;
     c.held += e.held;
     c.late += !(e.header.arrived | e.header.drained).full();

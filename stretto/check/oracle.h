@@ -14,6 +14,7 @@ namespace stretto {
 /// What a run went through, to know what the search has reached.
 struct Coverage {
   std::uint64_t rounds = 0;
+  std::uint64_t on_boards = 0;  ///< of them: held on a board, where one is in flight at a time
   std::uint64_t pipelined = 0;  ///< rounds during which some rank had s − c ≥ 2
   std::uint64_t late = 0;       ///< rounds some rank was late for
   std::uint64_t drained = 0;    ///< rounds with a drained rank
@@ -51,6 +52,8 @@ class Oracle {
   void deposit_begins(int rank);
   void deposit_made(int rank);
   void joined(int rank, Round round, const Contribution* contribution);
+  /// The same where a board takes what all ranks bring at once; not for standing deposits.
+  void taken(int rank, Round round, const ContributionFacts* facts);
   /// The counter has started a round with `come` ranks arrived or drained.
   void started(Round round, int come);
   /// A result handed to `rank`; `model` is its replica after applying it.
@@ -83,7 +86,8 @@ class Oracle {
   };
 
   Expected& expected(Round round);
-  void take(Expected& round, int rank, const Contribution& contribution);
+  void take(Expected& round, int rank, const ContributionFacts& facts);
+  void settle_joined();
   void take_standing(Expected& round, int rank, const Contribution& contribution);
   void add_to_header(Expected& round, int rank, const Contribution::Facts& facts, bool counts) const;
   void settle(Expected& round);

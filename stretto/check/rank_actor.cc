@@ -7,6 +7,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
+constexpr std::uint64_t kSlowestStep = 100;
 
 }  // namespace
 
@@ -27,6 +28,10 @@ RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle
 
 void RankActor::joined(Round round, const Contribution* contribution) {
   oracle_.joined(rank_, round, contribution);
+}
+
+void RankActor::taken(Round round, int rank, const ContributionFacts* facts) {
+  oracle_.taken(rank, round, facts);
 }
 
 void RankActor::started(Round round, int come) {
@@ -131,7 +136,6 @@ void RankActor::apply(const RoundResult& result) {
 }
 
 void RankActor::poll_application() {
-  const auto apply = [this](const RoundResult& result) { this->apply(result); };
   if (state_ == State::meeting) {
     if (meeting_.came >= meetings_ * static_cast<std::uint64_t>(scenario_.ranks)) {
       state_ = State::exchanging;
@@ -141,25 +145,62 @@ void RankActor::poll_application() {
       });
     }
   }
-  if (state_ == State::exchanging || state_ == State::finishing) {
-    const auto progress = state_ == State::exchanging ? partial_->try_exchange(apply) : partial_->try_finish(apply);
-    if (!progress) {
-      const bool named = progress.error().rank == scenario_.crashed_rank;
-      if (!named) oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
-      state_ = State::failed;
-      return;
-    }
-    if (*progress == PartialAllreduce::Progress::done) {
-      if (state_ == State::exchanging) {
-        oracle_.exchanged(rank_, partial_->state());
-        next_batch();
-      } else {
-        state_ = State::done;
-      }
-    }
+  if (waits()) look_at_rounds();
+  if (state_ == State::failed) return;
+  if (scenario_.board) {
+    if (waits()) schedule_step();
+    return note_rings();
   }
-  const bool waits = state_ == State::exchanging || state_ == State::finishing;
-  if (step_engine() && waits) poll_application();
+  if (step_engine() && waits()) poll_application();
+}
+
+void RankActor::look_at_rounds() {
+  const auto apply = [this](const RoundResult& result) { this->apply(result); };
+  const auto progress = state_ == State::exchanging ? partial_->try_exchange(apply) : partial_->try_finish(apply);
+  if (!progress) {
+    const bool named = progress.error().rank == scenario_.crashed_rank;
+    if (!named) oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
+    state_ = State::failed;
+    return;
+  }
+  if (*progress != PartialAllreduce::Progress::done) return;
+  if (state_ == State::exchanging) {
+    oracle_.exchanged(rank_, partial_->state());
+    next_batch();
+  } else {
+    state_ = State::done;
+  }
+}
+
+// On a board a rank's engine takes one step an event, so that those of all ranks fall between one another. It takes
+// none, as whoever sleeps, while there was nothing to do and nobody has rung since.
+void RankActor::schedule_step() {
+  rung_ = true;
+  if (stepping_) return;
+  stepping_ = true;
+  const bool put_to_sleep = random_.chance(0.005);
+  const auto delay = static_cast<std::int64_t>(random_.below(put_to_sleep ? kSlowestWake : kSlowestStep));
+  cluster_.after(Duration(delay), rank_, [this] { step_once(); });
+}
+
+void RankActor::note_rings() {
+  if (engine_->doorbell().rings() == rings_seen_) return;
+  rings_seen_ = engine_->doorbell().rings();
+  schedule_step();
+}
+
+void RankActor::step_once() {
+  stepping_ = rung_ = false;
+  if (state_ == State::crashed || state_ == State::failed) return;
+  const bool more = engine_->step();
+  oracle_.look_at(rank_, partial_->state());
+  if (waits()) look_at_rounds();
+  if (state_ == State::failed) return;
+  note_rings();
+  if (more || rung_) return schedule_step();
+  if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
+    cluster_.at(by, rank_, [this] { wake(); });
+  }
 }
 
 bool RankActor::step_engine() {
@@ -177,6 +218,7 @@ bool RankActor::step_engine() {
 
 void RankActor::wake() {
   if (state_ == State::crashed) return;
+  if (scenario_.board) return schedule_step();
   step_engine();
   if (state_ != State::exchanging && state_ != State::finishing) return;
   if (random_.chance(0.8)) return poll_application();

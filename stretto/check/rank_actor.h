@@ -39,6 +39,7 @@ class RankActor final : private PartialObserver {
   enum class State { computing, depositing, handing_over, meeting, exchanging, finishing, done, failed, crashed };
 
   void joined(Round round, const Contribution* contribution) override;
+  void taken(Round round, int rank, const ContributionFacts* facts) override;
   void started(Round round, int come) override;
 
   void next_batch();
@@ -48,6 +49,11 @@ class RankActor final : private PartialObserver {
   void begin_exchange();
   void poll_application();
   bool step_engine();
+  void look_at_rounds();
+  void schedule_step();
+  void note_rings();
+  void step_once();
+  bool waits() const { return state_ == State::exchanging || state_ == State::finishing; }
   void apply(const RoundResult& result);
   void fill(Contribution& contribution, std::size_t first_bucket, std::size_t end_bucket);
   Duration short_while();
@@ -62,10 +68,13 @@ class RankActor final : private PartialObserver {
   std::unique_ptr<PartialAllreduce> partial_;
 
   State state_ = State::computing;
+  bool stepping_ = false;        // on a board: the next step is scheduled
+  bool rung_ = false;            // while it was
+  std::uint32_t rings_seen_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t meetings_ = 0;
   Contribution* contribution_ = nullptr;
-  std::optional<Front::Deposit> deposit_;
+  std::optional<DepositSteps> deposit_;
   int handed_buckets_ = 0;
   IntegerModel model_;
 };

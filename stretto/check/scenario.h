@@ -14,6 +14,7 @@ namespace stretto {
 /// What a search fixes instead of drawing it.
 struct ScenarioLimits {
   std::optional<Policy::Kind> policy;
+  std::optional<bool> board;
   int ranks = 0;  ///< 0: drawn, 1 … 33
 };
 
@@ -24,6 +25,7 @@ struct Scenario {
   std::vector<BucketSpec> buckets;
   PartialOptions options;
   NetworkOptions network;
+  bool board = false;                ///< the ranks share a host's memory
   bool bucketwise = false;           ///< policy full: deposits are handed over bucket by bucket
   std::vector<std::uint64_t> steps;  ///< per rank: batches it has
   std::vector<double> slowness;      ///< per rank: multiplies its computing time

@@ -25,6 +25,9 @@ class Argument {
     using T = std::ranges::range_value_t<R>;
     return {kDataTypeOf<T>, std::ranges::size(range), std::ranges::data(range), false};
   }
+  /// The same for memory whose type is known at run time only.
+  static Argument in(DataType type, std::uint64_t count, std::byte* data) { return {type, count, data, true}; }
+  static Argument out(DataType type, std::uint64_t count, std::byte* data) { return {type, count, data, false}; }
   /// Read and written.
   template <std::ranges::contiguous_range R>
   static Argument in_out(R&& range) {

@@ -27,16 +27,4 @@ Contribution::Contribution(std::span<const BucketSpec> buckets, int index) : ind
   }
 }
 
-Contribution::Facts operator+(const Contribution::Facts& a, const Contribution::Facts& b) {
-  Contribution::Facts sum = b;
-  sum.batches += a.batches;
-  sum.samples += a.samples;
-  sum.oldest_base = std::min(a.oldest_base, b.oldest_base);
-  sum.sum_of_bases += a.sum_of_bases;
-  sum.times.computed += a.times.computed;
-  sum.times.waited += a.times.waited;
-  sum.times.late += a.times.late;
-  return sum;
-}
-
 }  // namespace stretto

@@ -3,12 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/collective/bucket.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/engine/blocks.h"
-#include "stretto/observe/round_header.h"
+#include "stretto/observe/contribution_facts.h"
 
 namespace stretto {
 
@@ -26,6 +27,8 @@ class Contribution {
  public:
   /// Allocates memory for `buckets`. `index` is its number among its siblings.
   Contribution(std::span<const BucketSpec> buckets, int index);
+  /// Over memory of somebody else's.
+  Contribution(std::vector<std::span<std::byte>> buckets, int index) : buckets_(std::move(buckets)), index_(index) {}
 
   /// The bytes of bucket i; writable by the application from acquire() to deposit().
   std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
@@ -40,16 +43,7 @@ class Contribution {
   int index() const { return index_; }
 
   /// What is known about it. Owned by the application until it is deposited, then immutable.
-  struct Facts {
-    std::uint64_t batches = 0;
-    std::uint64_t samples = 0;
-    std::uint64_t oldest_base = RoundHeader::kNoBase;
-    std::uint64_t sum_of_bases = 0;
-    RankTimes times;
-
-    /// Of both together.
-    friend Facts operator+(const Facts& a, const Facts& b);
-  };
+  using Facts = ContributionFacts;
   Facts facts;
 
   /// Buckets handed over so far, in order. The application's release store pairs with the engine's acquire load.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/bucket.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/collective/contribution.h"
 #include "stretto/schedule/schedule.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stretto/collective/board_rounds.h"
 #include "stretto/collective/partial_rounds.h"
 #include "stretto/collective/ticket.h"
 
@@ -10,10 +11,11 @@ namespace stretto {
 
 class PartialAllreduce::Impl {
  public:
-  Impl(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
-      : rounds(engine, std::move(buckets), options), ticket(options.max_lag) {}
+  Impl(std::unique_ptr<Rounds> runs_on, const PartialOptions& options)
+      : owned(std::move(runs_on)), rounds(*owned), ticket(options.max_lag) {}
 
-  PartialRounds rounds;
+  const std::unique_ptr<Rounds> owned;
+  Rounds& rounds;
   Ticket ticket;
   bool waiting = false;
   bool draining = false;
@@ -36,6 +38,16 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
   return buckets;
 }
 
+std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options) {
+  const bool meet = engine.arena() != nullptr && engine.size() > 1 && options.seats != 1 &&
+                    options.delivery == Delivery::every && options.deposits == DepositKind::taken;
+  if (options.seats != 0 && options.seats != 1 && options.seats != engine.size()) {
+    throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks on the host: use 1, or all of them"));
+  }
+  if (meet) return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
+  return std::make_unique<PartialRounds>(engine, std::move(buckets), options);
+}
+
 float as_seconds(Duration d) {
   return static_cast<float>(seconds(d));
 }
@@ -43,12 +55,12 @@ float as_seconds(Duration d) {
 }  // namespace
 
 PartialAllreduce::PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options)
-    : impl_(std::make_unique<Impl>(engine, checked(std::move(buckets)), options)) {}
+    : impl_(std::make_unique<Impl>(rounds_for(engine, checked(std::move(buckets)), options), options)) {}
 
 PartialAllreduce::~PartialAllreduce() = default;
 
 Contribution& PartialAllreduce::acquire() {
-  return impl_->rounds.front().acquire();
+  return impl_->rounds.acquire();
 }
 
 void PartialAllreduce::Impl::note_facts(Contribution& contribution, const DepositInfo& info) {
@@ -67,10 +79,10 @@ void PartialAllreduce::Impl::note_facts(Contribution& contribution, const Deposi
   }
 }
 
-Front::Deposit PartialAllreduce::start_deposit(Contribution& contribution, const DepositInfo& info) {
+DepositSteps PartialAllreduce::start_deposit(Contribution& contribution, const DepositInfo& info) {
   impl_->note_facts(contribution, info);
   contribution.ready.store(num_buckets(), std::memory_order_relaxed);
-  return impl_->rounds.front().deposit(contribution);
+  return impl_->rounds.deposit(contribution);
 }
 
 void PartialAllreduce::deposit(Contribution& contribution, const DepositInfo& info) {
@@ -83,10 +95,10 @@ void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositIn
   if (options().policy.kind != Policy::Kind::full) {
     throw UsageError(text("policy ", options().policy.to_string(), ": only full takes a deposit bucket by bucket"));
   }
-  STRETTO_CHECK(!impl_->rounds.front().pending() && !impl_->waiting, "a deposit is pending already");
+  STRETTO_CHECK(!impl_->rounds.deposit_pending() && !impl_->waiting, "a deposit is pending already");
   impl_->note_facts(contribution, info);
   contribution.ready.store(0, std::memory_order_relaxed);
-  auto deposit = impl_->rounds.front().deposit(contribution);
+  auto deposit = impl_->rounds.deposit(contribution);
   while (!deposit.step()) {
   }
   impl_->waiting = true;
@@ -96,7 +108,7 @@ void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositIn
 void PartialAllreduce::bucket_ready(Contribution& contribution, int bucket) {
   STRETTO_CHECK(bucket == contribution.ready.load(std::memory_order_relaxed), "bucket ", bucket, " out of order");
   contribution.ready.store(bucket + 1, std::memory_order_release);
-  impl_->rounds.engine().doorbell().ring();
+  impl_->rounds.bucket_ready(contribution);
 }
 
 void PartialAllreduce::Impl::hand_over(const ResultSlot& slot, Apply apply) {
@@ -112,7 +124,7 @@ void PartialAllreduce::Impl::advance_handed() {
 void PartialAllreduce::Impl::take_results(Round complete, Apply apply) {
   if (rounds.options().delivery == Delivery::latest) {
     if (ticket.handed() == complete) return;
-    const ResultSlot& slot = rounds.latest().read();
+    const ResultSlot& slot = rounds.latest();
     if (slot.round >= ticket.handed()) hand_over(slot, apply);
     ticket.skip_to(std::max(complete, slot.round + 1));
     return advance_handed();
@@ -192,7 +204,7 @@ Result<int> PartialAllreduce::finish(EngineDriver& driver, TimePoint deadline, A
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
     const Round handed = impl_->ticket.handed();
-    PartialRounds& rounds = impl_->rounds;
+    Rounds& rounds = impl_->rounds;
     const auto over = [&] {
       return rounds.failed() || rounds.complete() > handed || (rounds.stopped() && rounds.in_flight() == 0);
     };
@@ -209,7 +221,7 @@ void PartialAllreduce::abort(EngineDriver& driver, const std::string& reason) {
 }
 
 std::string PartialAllreduce::who(EngineDriver& driver, Duration patience) {
-  PartialRounds& rounds = impl_->rounds;
+  Rounds& rounds = impl_->rounds;
   const Round open = rounds.complete();
   rounds.ask_who();
   // What belongs to the driving thread is read while this thread drives.
@@ -224,7 +236,7 @@ std::string PartialAllreduce::who(EngineDriver& driver, Duration patience) {
   std::string missing;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
-    const PartialRounds::Answer answer = rounds.answer(peer);
+    const Rounds::Answer answer = rounds.answer(peer);
     const ProtocolState& state = answer.state;
     if (answer.here && (state.drained || state.waiting || state.complete > open)) continue;
     missing += text(missing.empty() ? "" : ", ", "rank ", peer);
@@ -248,7 +260,7 @@ int PartialAllreduce::num_buckets() const {
   return static_cast<int>(impl_->rounds.buckets().size());
 }
 int PartialAllreduce::num_contribution_sets() const {
-  return impl_->rounds.front().num_sets();
+  return impl_->rounds.num_contribution_sets();
 }
 std::uint64_t PartialAllreduce::memory_bytes() const {
   return impl_->rounds.memory_bytes();

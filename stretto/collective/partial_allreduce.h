@@ -6,11 +6,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
-#include "stretto/collective/bucket.h"
+#include "stretto/board/partial_seat.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/collective/contribution.h"
 #include "stretto/collective/front.h"
 #include "stretto/collective/policy.h"
@@ -38,6 +41,10 @@ struct PartialOptions {
   ReduceOp op = ReduceOp::sum;
   std::uint64_t seed = 0;            ///< of the draws of `majority`
   std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
+  /// Ranks of a host that meet at a board in the memory they share; 0: all of them. 1: each for itself, by messages, as
+  /// also where there is no such memory, and for standing deposits and delivery latest.
+  int seats = 0;
+  std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
 };
 
 /// A round as the application sees it; valid inside the apply function only.
@@ -68,8 +75,24 @@ class PartialObserver {
   virtual ~PartialObserver() = default;
   /// The engine joins `round` with what was pending (null: nothing).
   virtual void joined(Round round, const Contribution* contribution) = 0;
-  /// The counter starts `round`, which is not full, with `come` ranks arrived or drained.
+  /// This rank has written down what `round` sums on a board: of `rank` what `facts` say (null: nothing).
+  virtual void taken(Round round, int rank, const ContributionFacts* facts) = 0;
+  /// The counter, or on a board this rank, starts `round`, which is not full, with `come` ranks arrived or drained.
   virtual void started(Round round, int come) = 0;
+};
+
+/// A deposit in the making: a step machine, so that a search can interleave it with the rounds.
+class DepositSteps {
+ public:
+  explicit DepositSteps(Front::Deposit deposit) : steps_(std::move(deposit)) {}
+  explicit DepositSteps(PartialSeat::Deposit deposit) : steps_(std::move(deposit)) {}
+  /// One step; returns true when the deposit has been made.
+  bool step() {
+    return std::visit([](auto& deposit) { return deposit.step(); }, steps_);
+  }
+
+ private:
+  std::variant<Front::Deposit, PartialSeat::Deposit> steps_;
 };
 
 /// Sums contributions over the ranks that have come, and does not wait for the rest. Protocol: protocol.md.
@@ -79,7 +102,8 @@ class PartialAllreduce {
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
-  /// Allocates max_lag + 3 contribution sets and max_lag results. Throws UsageError.
+  /// Allocates num_contribution_sets() contribution sets and max_lag results; those of a board lie in the memory that the
+  /// ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
   ~PartialAllreduce();
 
@@ -89,8 +113,8 @@ class PartialAllreduce {
   /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
   /// collective until acquire() returns it again. Its base is the number of rounds handed over so far.
   void deposit(Contribution& contribution, const DepositInfo& info);
-  /// The same in steps (see Front::Deposit), for a search that interleaves them.
-  Front::Deposit start_deposit(Contribution& contribution, const DepositInfo& info);
+  /// The same in steps, for a search that interleaves them.
+  DepositSteps start_deposit(Contribution& contribution, const DepositInfo& info);
 
   /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready(i) hands over
   /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.

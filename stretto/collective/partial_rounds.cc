@@ -7,29 +7,13 @@
 #include "stretto/collective/partial_schedule.h"
 
 namespace stretto {
-namespace {
-
-PolicyRule rule_of(const PartialOptions& options, int ranks) {
-  PolicyRule rule(options.policy, ranks, options.seed, options.full_every);
-  rule.resume_at(options.batches_before);
-  return rule;
-}
-
-std::span<const std::byte> bytes_of(const std::string& string) {
-  return {reinterpret_cast<const std::byte*>(string.data()), std::min<std::size_t>(string.size(), kMaxHeadBytes)};
-}
-
-}  // namespace
-
 PartialRounds::Plan::Plan(Schedule of, const Activation& activation)
     : schedule(std::move(of)),
       join(schedule.find("join")),
       internal(activation == Activation::none() ? kNoOp : schedule.find("internal")) {}
 
 PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
-    : engine_(engine),
-      buckets_(std::move(buckets)),
-      options_(options),
+    : Rounds(engine, std::move(buckets), options),
       plans_of_rounds_(static_cast<std::size_t>(options.max_lag) + 2),
       protocol_(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
       flights_(static_cast<std::size_t>(options.max_lag)),
@@ -40,14 +24,10 @@ PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, co
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
   standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
-  {
-    MutexLock lock(mutex_);
-    answers_.resize(static_cast<std::size_t>(engine.size()));
-  }
-  id_ = engine.add(*this);
+  enroll();
 }
 
-Policy PartialRounds::open_policy(Round complete) const {
+Policy PartialRounds::open_policy(Round complete) {
   return Policy::decode(open_policies_[complete % open_policies_.size()].load(std::memory_order_relaxed));
 }
 
@@ -55,19 +35,6 @@ bool PartialRounds::set_handed(Round handed) {
   // Pairs with poll(): either it sees the new value, or we see that it waits.
   handed_.store(handed, std::memory_order_seq_cst);
   return held_.load(std::memory_order_seq_cst);
-}
-
-void PartialRounds::request_abort(const std::string& reason) {
-  {
-    MutexLock lock(mutex_);
-    abort_reason_ = reason;
-  }
-  abort_wanted_.store(true, std::memory_order_release);
-}
-
-Error PartialRounds::failure() const {
-  MutexLock lock(mutex_);
-  return failure_;
 }
 
 std::optional<TimePoint> PartialRounds::passive_since() const {
@@ -78,28 +45,17 @@ std::optional<TimePoint> PartialRounds::passive_since() const {
 
 // ---- what the application and the peers do ----
 
-void PartialRounds::poll(TimePoint now) {
-  if (failed()) return;
-  if (abort_wanted_.load(std::memory_order_acquire)) {
-    std::string reason;
-    {
-      MutexLock lock(mutex_);
-      reason = abort_reason_;
-    }
-    return fail({Errc::aborted, reason, engine_.rank()}, true);
-  }
+bool PartialRounds::poll(TimePoint now) {
+  if (!poll_requests()) return false;
   // The flags before the front: a deposit made before its arrival or drain is seen with them.
   if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
   if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
     protocol_.application_arrived(arrived - 1);
   }
-  if (const std::uint32_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_) {
-    asked_ = wanted;
-    tell_all(kWho, wanted, {});
-  }
   finish_ready_buckets();
   while (const auto action = protocol_.next_action(now)) act(*action);
   join_what_may_be();
+  return false;  // what it starts are operations
 }
 
 void PartialRounds::join_what_may_be() {
@@ -171,48 +127,7 @@ void PartialRounds::control(int peer, const Envelope& envelope, std::span<const 
   switch (envelope.channel) {
     case kArrive: return protocol_.peer_arrived(peer, envelope.round, engine_.clock().now());
     case kDrain: return protocol_.peer_drained(peer);
-    case kAbort:
-      return fail({Errc::aborted,
-                   text("rank ", envelope.note,
-                        " stopped the job: ", std::string(reinterpret_cast<const char*>(head.data()), head.size())),
-                   static_cast<int>(envelope.note)},
-                  false);
-    case kWho: {
-      const ProtocolState mine = state();
-      std::array<std::byte, sizeof mine> bytes;
-      std::memcpy(bytes.data(), &mine, sizeof mine);
-      return engine_.send_control(id_, peer, kWhoAnswer, 0, envelope.note, bytes);
-    }
-    case kWhoAnswer: {
-      MutexLock lock(mutex_);
-      Answer& answer = answers_[static_cast<std::size_t>(peer)];
-      if (envelope.note != asked_ || head.size() != sizeof answer.state) return;
-      answer.here = true;
-      std::memcpy(&answer.state, head.data(), sizeof answer.state);
-      return;
-    }
-    default: STRETTO_CHECK(false, "control message ", envelope.channel, " from rank ", peer);
-  }
-}
-
-void PartialRounds::lost(int peer, const Error& reason) {
-  if (stopped()) return;
-  fail({Errc::lost_peer, reason.message, peer}, true);
-}
-
-void PartialRounds::fail(Error error, bool tell_others) {
-  if (failed()) return;
-  if (tell_others) tell_all(kAbort, static_cast<std::uint64_t>(std::max(error.rank, 0)), bytes_of(error.message));
-  {
-    MutexLock lock(mutex_);
-    failure_ = std::move(error);
-  }
-  failed_.store(true, std::memory_order_release);
-}
-
-void PartialRounds::tell_all(std::uint16_t channel, std::uint64_t note, std::span<const std::byte> head) {
-  for (int peer = 0; peer < engine_.size(); ++peer) {
-    if (peer != engine_.rank()) engine_.send_control(id_, peer, channel, 0, note, head);
+    default: return Rounds::control(peer, envelope, head);
   }
 }
 
@@ -275,18 +190,11 @@ void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived
   if (arrived) header.arrived.insert(rank);
   if (drained) header.drained.insert(rank);
   if (x == nullptr) return;
-  const Contribution::Facts& facts = x->facts;
-  (facts.oldest_base == round ? header.fresh : header.stale).insert(rank);
-  const bool again =
-      options_.deposits == DepositKind::standing && standing_.counted[static_cast<std::size_t>(x->index())];
-  if (again) return;  // a standing deposit counts its batches once
-  if (options_.deposits == DepositKind::standing) standing_.counted[static_cast<std::size_t>(x->index())] = true;
-  header.batches = facts.batches;
-  header.samples = facts.samples;
-  header.oldest_base = facts.oldest_base;
-  header.sum_of_bases = facts.sum_of_bases;
-  header.times.push_back(facts.times);
-  header.times.back().rank = static_cast<std::uint32_t>(rank);
+  // A standing deposit counts its batches once.
+  const bool standing = options_.deposits == DepositKind::standing;
+  const bool counts = !standing || !standing_.counted[static_cast<std::size_t>(x->index())];
+  enter(header, round, rank, x->facts, counts);
+  if (standing) standing_.counted[static_cast<std::size_t>(x->index())] = true;
 }
 
 Contribution* PartialRounds::take_standing() {
@@ -332,26 +240,6 @@ void PartialRounds::retired(Round round) {
   }
   flight = {};
   in_flight_.fetch_sub(1, std::memory_order_release);
-}
-
-// ---- who ----
-
-void PartialRounds::ask_who() {
-  MutexLock lock(mutex_);
-  for (auto& answer : answers_) answer = {};
-  who_wanted_.fetch_add(1, std::memory_order_release);
-}
-
-PartialRounds::Answer PartialRounds::answer(int rank) const {
-  MutexLock lock(mutex_);
-  return answers_[static_cast<std::size_t>(rank)];
-}
-
-bool PartialRounds::all_answered() const {
-  MutexLock lock(mutex_);
-  int here = 0;
-  for (const auto& answer : answers_) here += answer.here ? 1 : 0;
-  return here + 1 >= static_cast<int>(answers_.size());
 }
 
 ProtocolState PartialRounds::state() const {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "stretto/collective/allreduce_schedule.h"
-#include "stretto/collective/bucket.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/collective/policy.h"
 #include "stretto/schedule/schedule.h"
 

@@ -1,5 +1,10 @@
 #include "stretto/collective/plain.h"
 
+#include <algorithm>
+#include <thread>
+
+#include "stretto/collective/allreduce_choice.h"
+#include "stretto/collective/board_allreduce.h"
 #include "stretto/collective/partial_schedule.h"
 #include "stretto/collective/plain_schedules.h"
 
@@ -15,6 +20,49 @@ Schedule allreduce_for(const Engine& engine, const BucketSpec& bucket, ReduceOp 
                             algorithm_for(bucket, SumOrder::fixed));
 }
 
+/// An allreduce by messages, whatever the ranks share.
+class MessageAllreduce final : public AllreduceWay {
+ public:
+  MessageAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op)
+      : bucket_(bucket),
+        rounds_(engine, allreduce_for(engine, bucket, op), text(shape_of(bucket.type, bucket.count), " by ", name_of(op))) {}
+
+  Result<void> run(EngineDriver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) override {
+    return rounds_.run(driver, deadline, {mine, sum});
+  }
+  Result<void> run(EngineDriver& driver, TimePoint deadline) override {
+    return rounds_.run(driver, deadline, {Argument::in(bucket_.type, bucket_.count, input()),
+                                          Argument::out(bucket_.type, bucket_.count, memory(result_))});
+  }
+  std::byte* input() override { return memory(input_); }
+  const std::byte* result() override { return memory(result_); }
+
+ private:
+  std::byte* memory(Block& block) const {
+    if (!block) block = Block(std::max<std::uint64_t>(1, bucket_.count * size_of(bucket_.type)));
+    return block.data();
+  }
+
+  const BucketSpec bucket_;
+  ScheduledCollective rounds_;
+  Block input_, result_;  // made when first asked for
+};
+
+AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options, bool shared) {
+  using Through = AllreduceOptions::Through;
+  using Way = AllreduceChoice::Way;
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const AllreduceTask task{bucket.count * size_of(bucket.type), engine.size(), cores, options.registered};
+  if (options.through == Through::messages) return {Way::messages, 0, "as asked for"};
+  if (!shared && options.through != Through::automatic) throw UsageError("a board needs memory that all ranks share");
+  if (!shared) return {Way::messages, 0, "the ranks share no memory"};
+  if (engine.size() == 1) return {Way::messages, 0, "there is one rank"};
+  AllreduceChoice choice = choose_allreduce(task, AllreduceCosts::current());
+  if (options.through == Through::automatic) return choice;
+  const Way asked = options.through == Through::exchange ? Way::exchange : Way::gather;
+  return {asked, piece_bytes(asked, task), "as asked for"};
+}
+
 }  // namespace
 
 Broadcast::Broadcast(Engine& engine, DataType type, std::uint64_t count, int root)
@@ -28,7 +76,23 @@ Allgather::Allgather(Engine& engine, DataType type, std::uint64_t count)
     : rounds_(engine, allgather_schedule(engine.rank(), engine.size(), type, count),
               shape_of(type, count) + " a rank") {}
 
-Allreduce::Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op)
-    : rounds_(engine, allreduce_for(engine, {type, count}, op), text(shape_of(type, count), " by ", name_of(op))) {}
+Allreduce::Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options)
+    : bucket_{type, count} {
+  const AllreduceChoice choice = choose(engine, bucket_, options, engine.arena() != nullptr);
+  explanation_ = text("allreduce of ", shape_of(type, count), " by ", name_of(op), " over ", engine.size(),
+                      " ranks: ", name_of(choice.way), " (", choice.why, ")");
+  if (choice.way == AllreduceChoice::Way::messages) {
+    way_ = std::make_unique<MessageAllreduce>(engine, bucket_, op);
+  } else {
+    way_ = std::make_unique<BoardAllreduce>(engine, bucket_, op, choice);
+  }
+}
+
+Allreduce::~Allreduce() = default;
+
+std::uint64_t Allreduce::checked_count(DataType type) const {
+  if (type == bucket_.type) return bucket_.count;
+  throw UsageError(text("an allreduce of ", name_of(bucket_.type), " has no memory of ", name_of(type)));
+}
 
 }  // namespace stretto

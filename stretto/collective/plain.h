@@ -1,5 +1,11 @@
 #pragma once
 
+#include <memory>
+#include <span>
+#include <string>
+
+#include "stretto/collective/allreduce_way.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/collective/scheduled_collective.h"
 
 namespace stretto {
@@ -51,17 +57,52 @@ class Allgather {
   ScheduledCollective rounds_;
 };
 
-/// Everybody gets the sum, minimum or maximum over the ranks, with the same bits in every run (protocol.md, Bits).
+struct AllreduceOptions {
+  enum class Through {
+    automatic,  ///< the board where the ranks share a host's memory, else messages
+    messages,   ///< a schedule over the transport, as between hosts
+    exchange,   ///< the board, each rank summing for itself (ExchangeBoard)
+    gather,     ///< the board, each piece summed once (FullBoard)
+  };
+  Through through = Through::automatic;
+  /// Whoever uses this collective mostly fills input() and reads result(): the way is chosen for that.
+  bool registered = false;
+};
+
+/// Everybody gets the sum, minimum or maximum over the ranks, with the same bits in every run and whichever way it is
+/// done (protocol.md, Bits).
 class Allreduce {
  public:
-  Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op);
+  /// Throws UsageError where `options` ask for a board and the ranks share no memory.
+  Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options = {});
+  ~Allreduce();
+
   template <class Mine, class Sum>
   Result<void> run(EngineDriver& driver, TimePoint deadline, const Mine& mine, Sum&& sum) {
-    return rounds_.run(driver, deadline, {Argument::in(mine), Argument::out(sum)});
+    return way_->run(driver, deadline, Argument::in(mine), Argument::out(sum));
   }
 
+  /// The same from memory that others can read, without a copy: fill input<T>(), run, read result<T>(). The input is
+  /// the caller's to write between two runs, the result is there until the next. Requires: T is the type.
+  template <class T>
+  std::span<T> input() {
+    return {reinterpret_cast<T*>(way_->input()), checked_count(kDataTypeOf<T>)};
+  }
+  Result<void> run(EngineDriver& driver, TimePoint deadline) { return way_->run(driver, deadline); }
+  template <class T>
+  std::span<const T> result() {
+    return {reinterpret_cast<const T*>(way_->result()), checked_count(kDataTypeOf<T>)};
+  }
+
+  /// Which way was chosen, and why, in words.
+  const std::string& explanation() const { return explanation_; }
+
  private:
-  ScheduledCollective rounds_;
+  std::uint64_t checked_count(DataType type) const;
+
+  const BucketSpec bucket_;
+  std::string explanation_;
+  std::unique_ptr<AllreduceWay> way_;
 };
 
 }  // namespace stretto

@@ -109,6 +109,13 @@ void PolicyRule::advance(const RoundHeader& header) {
   derive(&header.drained);
 }
 
+void PolicyRule::jump_to(Round round, const Memory& memory, const RoundHeader& before) {
+  round_ = round;
+  batches_ = memory.batches;
+  fulls_passed_ = memory.fulls_passed;
+  derive(&before.drained);
+}
+
 void PolicyRule::derive(const RankSet* drained) {
   current_ = base_;
   if (full_every_ != 0 && batches_ / full_every_ > fulls_passed_) {

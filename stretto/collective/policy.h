@@ -62,6 +62,16 @@ class PolicyRule {
   /// Continues a job: `batches` applied before round 0.
   void resume_at(std::uint64_t batches);
 
+  /// What it knows of the rounds before next_round(), but for the last one's header.
+  struct Memory {
+    std::uint64_t batches = 0;
+    std::uint64_t fulls_passed = 0;
+  };
+  Memory memory() const { return {batches_, fulls_passed_}; }
+  /// Takes the place of advance() with all headers before `round`: `memory` is that of the rule that has seen them,
+  /// `before` the last of them. Requires: round > 0.
+  void jump_to(Round round, const Memory& memory, const RoundHeader& before);
+
  private:
   void derive(const RankSet* drained);
 

@@ -1,24 +1,11 @@
 #include "stretto/collective/protocol.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
-namespace {
-
-constexpr std::size_t kRememberedArrivals = 256;
-constexpr double kMadFactor = 3;  // k of median + k·MAD
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 RoundProtocol::RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule)
     : rank_(rank), ranks_(ranks), max_lag_(static_cast<Round>(max_lag)), rule_(std::move(rule)), drained_peers_(ranks) {
@@ -74,7 +61,7 @@ void RoundProtocol::round_completed(Round round, const RoundHeader& header) {
   STRETTO_CHECK(round == complete() && round < joined_, "round ", round, " completes, open is ", complete(),
                 ", joined ", joined_);
   for (const auto& arrivals : arrivals_) {
-    if (arrivals.round == round) learn_arrivals(arrivals);
+    if (arrivals.round == round && rule_.current().adaptive) arrival_patience_.learn(arrivals.times);
   }
   std::erase_if(arrivals_, [&](const Arrivals& a) { return a.round <= round; });
   last_header_all_drained_ = header.drained.full();
@@ -169,25 +156,7 @@ bool RoundProtocol::may_start(TimePoint now) {
 }
 
 Duration RoundProtocol::patience() const {
-  if (!rule_.current().adaptive) return rule_.current().patience;
-  if (offsets_.empty()) return Duration::zero();
-  const double middle = median(offsets_);
-  std::vector<double> deviations;
-  deviations.reserve(offsets_.size());
-  for (double offset : offsets_) deviations.push_back(std::abs(offset - middle));
-  return from_seconds(middle + kMadFactor * median(std::move(deviations)));
-}
-
-void RoundProtocol::learn_arrivals(const Arrivals& arrivals) {
-  if (!rule_.current().adaptive) return;
-  for (const TimePoint& time : arrivals.times) {
-    const double offset = seconds(time - arrivals.times.front());
-    if (offsets_.size() < kRememberedArrivals) {
-      offsets_.push_back(offset);
-    } else {
-      offsets_[next_offset_++ % kRememberedArrivals] = offset;
-    }
-  }
+  return rule_.current().adaptive ? arrival_patience_.get() : rule_.current().patience;
 }
 
 RankSet RoundProtocol::missing() const {

@@ -7,6 +7,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/rank_set.h"
+#include "stretto/collective/arrival_patience.h"
 #include "stretto/collective/policy.h"
 
 namespace stretto {
@@ -86,7 +87,6 @@ class RoundProtocol {
   void note_arrival(int peer, Round round, TimePoint now);
   bool may_start(TimePoint now);
   Duration patience() const;
-  void learn_arrivals(const Arrivals& arrivals);
   void activate_here(Round round);
   bool within_lag() const;
   bool has_come() const { return drained_ || arrived_at_ == complete(); }
@@ -111,8 +111,7 @@ class RoundProtocol {
   std::deque<Arrivals> arrivals_;  // of rounds not completed here
   RankSet drained_peers_;
   bool last_header_all_drained_ = false;
-  std::vector<double> offsets_;  // of past arrivals after the first of their round, in seconds; a ring
-  std::size_t next_offset_ = 0;
+  ArrivalPatience arrival_patience_;
 };
 
 }  // namespace stretto

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/bucket.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/collective/policy.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
@@ -22,6 +22,7 @@ struct ResultSlot {
   std::vector<std::uint64_t> bytes;
   std::vector<std::span<const std::byte>> buckets;  // as handed to the application
 
+  ResultSlot() = default;  ///< without memory of its own
   explicit ResultSlot(std::span<const BucketSpec> specs);
   /// Shows the application the buckets that are `present`.
   void show(std::size_t bucket, bool present);

@@ -39,6 +39,11 @@ ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std:
     if (schedule_.buffers()[id].role == BufferSpec::Role::given) given_.push_back(id);
   }
   id_ = engine.add(*this);
+  // Where some collectives meet in shared memory and others do not, this is where a rank that has made another sees it.
+  if (SharedArena* arena = engine.arena()) {
+    (void)arena->take(0, shape_);
+    regions_ = arena->taken();
+  }
 }
 
 // ---- the application's thread ----
@@ -118,8 +123,15 @@ std::string ScheduledCollective::silent_peers(TimePoint since) const {
 
 // ---- the driving thread ----
 
-void ScheduledCollective::poll(TimePoint) {
-  if (failed_.load(std::memory_order_relaxed)) return;
+bool ScheduledCollective::poll(TimePoint) {
+  if (!failed_.load(std::memory_order_relaxed)) go_on();
+  return false;  // what it starts are operations
+}
+
+void ScheduledCollective::go_on() {
+  if (!agreed_ && engine_.arena() != nullptr) {
+    if (auto disagreement = engine_.arena()->disagreement(regions_)) return fail(*disagreement, false);
+  }
   if (!introduced_) {
     introduced_ = true;
     if (engine_.rank() == 0) {

@@ -50,8 +50,9 @@ class ScheduledCollective final : private RoundOwner {
   void retired(Round round) override;
   void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
-  void poll(TimePoint now) override;
+  bool poll(TimePoint now) override;
 
+  void go_on();
   void compare_shapes(int peer, const std::string& shape);
   void agree();
   void fail(Error error, bool tell_others);
@@ -64,6 +65,7 @@ class ScheduledCollective final : private RoundOwner {
   const Schedule schedule_;
   const std::string shape_;
   CollectiveId id_ = 0;
+  int regions_ = 0;  // of the arena, up to this collective's
   std::vector<BufferId> given_;
   std::function<void(std::uint32_t)> on_call_ = [](std::uint32_t) {};
 

@@ -103,7 +103,7 @@ void EngineDriver::hand_back(std::uint32_t seen) {
   if (helper && (bell.rings() != seen || step_by < helper_wakes_at_.load())) bell.ring();
 }
 
-bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline) {
+bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking) {
   if (done()) return true;
   take_over();
   Doorbell& bell = engine_.doorbell();
@@ -121,8 +121,8 @@ bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline) {
     if (did) {
       idle_since = now;
       yields = 0;
-    } else if (now - idle_since >= options_.spin) {
-      if (yields++ < options_.yields) {
+    } else if (looking == Looking::enough || now - idle_since >= options_.spin) {
+      if (looking == Looking::first && yields++ < options_.yields) {
         std::this_thread::yield();
       } else {
         bell.sleep(seen, Doorbell::Sleeper::application,

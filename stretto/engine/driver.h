@@ -37,9 +37,12 @@ class EngineDriver {
   EngineDriver(const EngineDriver&) = delete;
   EngineDriver& operator=(const EngineDriver&) = delete;
 
+  /// Whether who waits looks a while before it sleeps, as DriverOptions say, or has done so already.
+  enum class Looking { first, enough };
+
   /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread
   /// between steps. One application thread.
-  bool wait(FunctionRef<bool()> done, TimePoint deadline);
+  bool wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking = Looking::first);
 
   /// The time `duration` from now.
   TimePoint deadline(Duration duration) const { return engine_.clock().now() + duration; }

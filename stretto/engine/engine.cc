@@ -106,7 +106,7 @@ bool Engine::step() {
   did |= transport_.poll(*this);
   const TimePoint now = clock_.now();
   did |= run_timers(now);
-  for (auto& collective : collectives_) collective.owner->poll(now);
+  for (auto& collective : collectives_) did |= collective.owner->poll(now);
   did |= run_ready();
   retire_completed();
   return did;

@@ -44,8 +44,8 @@ class RoundOwner {
   /// A control message.
   virtual void control(int peer, const Envelope& envelope, std::span<const std::byte> head) = 0;
   virtual void lost(int peer, const Error& reason) = 0;
-  /// Once a step: look at what the application has done since.
-  virtual void poll(TimePoint now) = 0;
+  /// Once a step: look at what the application has done since. Returns whether it did something beside the schedules.
+  virtual bool poll(TimePoint now) = 0;
   /// Latest time of the next poll() without a ring.
   virtual TimePoint poll_by() const { return TimePoint::never(); }
 };
@@ -87,6 +87,8 @@ class Engine final : private MessageSink {
   int size() const { return transport_.size(); }
   const Clock& clock() const { return clock_; }
   Doorbell& doorbell() { return transport_.doorbell(); }
+  /// Memory that all ranks share, or null.
+  SharedArena* arena() { return transport_.arena(); }
   /// When something last came from `peer`.
   TimePoint last_heard(int peer) const { return last_heard_[static_cast<std::size_t>(peer)]; }
 

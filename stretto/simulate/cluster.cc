@@ -1,7 +1,9 @@
 #include "stretto/simulate/cluster.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace stretto {
 
@@ -38,6 +40,7 @@ class SimulatedCluster::Node final : public Transport {
   const char* name() const override { return "simulated"; }
   bool carries_payload() const override { return cluster_.network_.payload; }
   Doorbell& doorbell() override { return bell_; }
+  SharedArena* arena() override { return shared ? &*shared : nullptr; }
 
   void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
             SendToken token) override {
@@ -95,6 +98,7 @@ class SimulatedCluster::Node final : public Transport {
   std::vector<SendToken> sent;
   std::vector<std::pair<int, Error>> losses;
   std::function<void()> wake;
+  std::optional<SharedArena> shared;
   TimePoint stopped_until;
   TimePoint busy_until;
   bool crashed = false;
@@ -119,6 +123,20 @@ SimulatedCluster::~SimulatedCluster() = default;
 
 Transport& SimulatedCluster::transport(int rank) {
   return *nodes_[static_cast<std::size_t>(rank)];
+}
+
+void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+void SimulatedCluster::share_memory(std::uint64_t bytes) {
+  // Pages nobody touches cost nothing.
+  shared_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
+  STRETTO_CHECK(shared_ != nullptr, "no ", bytes, " bytes");
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto ring = [this](int peer) { push(now() + network_.latency, peer, nullptr, nullptr); };
+    nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(shared_.get(), bytes), rank, size(), ring, true);
+  }
 }
 
 void SimulatedCluster::on_wake(int rank, std::function<void()> wake) {

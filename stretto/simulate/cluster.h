@@ -47,6 +47,9 @@ class SimulatedCluster {
   TimePoint now() const { return clock_.now(); }
   Transport& transport(int rank);
 
+  /// From now on the ranks share so many bytes (Transport::arena()); what meets there takes its steps one at a time.
+  void share_memory(std::uint64_t bytes);
+
   /// Called when something has come for `rank` or its doorbell has rung. Usually steps an engine.
   void on_wake(int rank, std::function<void()> wake);
   /// Calls `run` on behalf of `rank` at `time` (later while the rank is stopped, never after a crash).
@@ -76,6 +79,10 @@ class SimulatedCluster {
   struct Event;
   struct Later;
 
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
+
   void post(Message* message);
   void push(TimePoint time, int rank, std::function<void()> run, Message* message);
   void wake(int rank);
@@ -94,6 +101,7 @@ class SimulatedCluster {
   std::vector<Event> queue_;             // a heap, earliest first
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
+  std::unique_ptr<std::byte, FreeMemory> shared_;
 };
 
 }  // namespace stretto

@@ -42,7 +42,7 @@ class Owner final : public RoundOwner {
     controls.emplace_back(peer, envelope.note);
   }
   void lost(int, const Error&) override {}
-  void poll(TimePoint) override {}
+  bool poll(TimePoint) override { return false; }
 
   CollectiveId id = 0;
   std::deque<std::int64_t> values;  // by round; never moves

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/bucket.h"
+#include "stretto/kernel/bucket.h"
 
 namespace stretto {
 

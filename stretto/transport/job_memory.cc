@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "stretto/transport/memory_budget.h"
+#include "stretto/transport/shared_arena.h"
 
 namespace stretto {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x3130'6f74'7465'7274;  // "tretto01"
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kLargestArena = std::uint64_t{1} << 40;  // addresses, not memory
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
@@ -59,6 +61,7 @@ struct JobMemory::Header {
   std::uint64_t magic = kMagic;
   std::uint64_t bytes = 0;
   std::uint64_t extra_bytes = 0;
+  std::uint64_t arena_bytes = 0;
   std::int32_t ranks = 0;
   std::atomic<bool> watched{false};      // before the ranks start
   std::atomic<bool> interrupted{false};  // a flag of its own: orders nothing
@@ -76,7 +79,8 @@ struct JobMemory::RankWords {
 };
 
 struct JobMemory::Layout {
-  Layout(int ranks_, std::uint64_t extra_bytes_) : ranks(ranks_), extra_bytes(extra_bytes_) {
+  Layout(int ranks_, std::uint64_t extra_bytes_, std::uint64_t arena_bytes_ = 0)
+      : ranks(ranks_), extra_bytes(extra_bytes_), arena_bytes(arena_bytes_) {
     if (ranks < 1 || ranks > kMaxRanks) {
       throw UsageError(text(ranks, " ranks: a job on one host has 1 to ", kMaxRanks));
     }
@@ -88,12 +92,13 @@ struct JobMemory::Layout {
     rings_at = sets_at + n * 2 * words_a_set(ranks) * sizeof(Word);
     data_at = round_up(rings_at + num_rings * sizeof(RingWords), kPage);
     extra_at = data_at + num_rings * ring_bytes;
-    bytes = extra_at + round_up(extra_bytes, kPage);
+    arena_at = round_up(extra_at + extra_bytes, kPage);
+    bytes = arena_at;
   }
 
   int ranks;
-  std::uint64_t extra_bytes;
-  std::uint64_t ring_bytes, words_at, sets_at, rings_at, data_at, extra_at, bytes;
+  std::uint64_t extra_bytes, arena_bytes;
+  std::uint64_t ring_bytes, words_at, sets_at, rings_at, data_at, extra_at, arena_at, bytes;
 };
 
 std::uint64_t JobMemory::bytes_needed(int ranks, std::uint64_t extra_bytes) {
@@ -101,16 +106,19 @@ std::uint64_t JobMemory::bytes_needed(int ranks, std::uint64_t extra_bytes) {
 }
 
 Result<JobMemory> JobMemory::create(int ranks, std::uint64_t extra_bytes) {
-  const Layout layout(ranks, extra_bytes);
+  Layout layout(ranks, extra_bytes);
   const MemoryBudget budget = memory_budget();
   if (layout.bytes > budget.bytes) {
     return Error{Errc::unavailable,
                  text("too little shared memory: ", ranks, " ranks need ", format_bytes(layout.bytes), ", there are ",
                       format_bytes(budget.bytes), " (", budget.limit, "); take fewer ranks or raise the limit")};
   }
+  // Pages are taken when used: of the arena there may be as much as there is memory.
+  layout.arena_bytes = std::min(budget.bytes - layout.bytes, kLargestArena) / kPage * kPage;
+  if (layout.arena_bytes < SharedArena::overhead()) layout.arena_bytes = 0;
   const int fd = memfd_create("stretto", MFD_CLOEXEC);
   if (fd < 0) return Error{Errc::unavailable, text("no shared memory: memfd_create: ", std::strerror(errno))};
-  if (ftruncate(fd, static_cast<off_t>(layout.bytes)) != 0) {
+  if (ftruncate(fd, static_cast<off_t>(layout.bytes + layout.arena_bytes)) != 0) {
     const int reason = errno;
     close(fd);
     return Error{Errc::unavailable,
@@ -121,6 +129,7 @@ Result<JobMemory> JobMemory::create(int ranks, std::uint64_t extra_bytes) {
   Header* header = new (memory->base_) Header;
   header->bytes = layout.bytes;
   header->extra_bytes = extra_bytes;
+  header->arena_bytes = memory->arena_bytes_;
   header->ranks = ranks;
   return memory;
 }
@@ -132,16 +141,18 @@ Result<JobMemory> JobMemory::attach(int fd) {
   void* at = mmap(nullptr, sizeof(Header), PROT_READ, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return wrong;
   const auto* header = static_cast<const Header*>(at);
-  const bool right = header->magic == kMagic && header->bytes == static_cast<std::uint64_t>(file.st_size) &&
+  const auto size = static_cast<std::uint64_t>(file.st_size);
+  const bool right = header->magic == kMagic && header->bytes <= size && header->arena_bytes == size - header->bytes &&
                      header->ranks >= 1 && header->ranks <= kMaxRanks && header->extra_bytes <= header->bytes;
-  const Layout layout(right ? header->ranks : 1, right ? header->extra_bytes : 0);
+  const Layout layout(right ? header->ranks : 1, right ? header->extra_bytes : 0, right ? header->arena_bytes : 0);
+  const bool same = right && layout.bytes == header->bytes;
   munmap(at, sizeof(Header));
-  if (!right || layout.bytes != static_cast<std::uint64_t>(file.st_size)) return wrong;
+  if (!same) return wrong;
   return map(fd, false, layout);
 }
 
 Result<JobMemory> JobMemory::map(int fd, bool own_fd, const Layout& layout) {
-  void* base = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* base = mmap(nullptr, layout.bytes + layout.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) {
     const int reason = errno;
     if (own_fd) close(fd);
@@ -156,27 +167,31 @@ JobMemory::JobMemory(int fd, std::byte* base, const Layout& layout)
       base_(base),
       ranks_(layout.ranks),
       bytes_(layout.bytes),
+      arena_bytes_(layout.arena_bytes),
       ring_bytes_(layout.ring_bytes),
       words_at_(layout.words_at),
       sets_at_(layout.sets_at),
       rings_at_(layout.rings_at),
       data_at_(layout.data_at),
-      extra_at_(layout.extra_at) {}
+      extra_at_(layout.extra_at),
+      arena_at_(layout.arena_at) {}
 
 JobMemory::JobMemory(JobMemory&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       base_(std::exchange(other.base_, nullptr)),
       ranks_(other.ranks_),
       bytes_(other.bytes_),
+      arena_bytes_(other.arena_bytes_),
       ring_bytes_(other.ring_bytes_),
       words_at_(other.words_at_),
       sets_at_(other.sets_at_),
       rings_at_(other.rings_at_),
       data_at_(other.data_at_),
-      extra_at_(other.extra_at_) {}
+      extra_at_(other.extra_at_),
+      arena_at_(other.arena_at_) {}
 
 JobMemory::~JobMemory() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (base_ != nullptr) munmap(base_, bytes_ + arena_bytes_);
   if (fd_ >= 0) close(fd_);
 }
 
@@ -198,6 +213,10 @@ std::atomic<std::uint64_t>& JobMemory::counter(int index) {
 
 std::span<std::byte> JobMemory::extra() {
   return {base_ + extra_at_, header().extra_bytes};
+}
+
+std::span<std::byte> JobMemory::arena() {
+  return {base_ + arena_at_, arena_bytes_};
 }
 
 pid_t JobMemory::process(int rank) const {

@@ -40,7 +40,7 @@ class JobMemory {
   static constexpr int kMaxRanks = 1024;
   static constexpr int kNumCounters = 16;
 
-  /// All of it, were every page touched. Throws UsageError for a number of ranks outside 1 … kMaxRanks.
+  /// All of it but the arena, were every page touched. Throws UsageError for a number of ranks outside 1 … kMaxRanks.
   static std::uint64_t bytes_needed(int ranks, std::uint64_t extra_bytes);
 
   /// A fresh one. Throws UsageError as bytes_needed(). Errc::unavailable names the bytes needed and those there are
@@ -62,6 +62,8 @@ class JobMemory {
   DoorbellWords& doorbell(int rank);
   std::atomic<std::uint64_t>& counter(int index);
   std::span<std::byte> extra();
+  /// What is left of the memory there may be (memory_budget.h), for a SharedArena; 0 bytes where it cannot be mapped.
+  std::span<std::byte> arena();
 
   /// The process of a rank, 0 before it has entered.
   pid_t process(int rank) const;
@@ -108,8 +110,8 @@ class JobMemory {
   int fd_;
   std::byte* base_;
   int ranks_;
-  std::uint64_t bytes_, ring_bytes_;
-  std::uint64_t words_at_, sets_at_, rings_at_, data_at_, extra_at_;  // where the parts begin
+  std::uint64_t bytes_, arena_bytes_, ring_bytes_;
+  std::uint64_t words_at_, sets_at_, rings_at_, data_at_, extra_at_, arena_at_;  // where the parts begin
 };
 
 }  // namespace stretto

@@ -125,6 +125,9 @@ ShmTransport::ShmTransport(JobMemory& memory, int rank)
   for (int peer = 0; peer < size(); ++peer) {
     peers_.push_back(peer == rank ? nullptr : std::make_unique<Peer>(memory, rank, peer));
   }
+  if (!memory.arena().empty()) {
+    arena_.emplace(memory.arena(), rank, size(), [&memory](int peer) { Doorbell(memory.doorbell(peer), true).ring(); });
+  }
   memory_.enter(rank, getpid());
   if (!memory_.watched()) watch_ = std::make_unique<Watch>(size());
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "stretto/base/doorbell.h"
@@ -36,6 +37,7 @@ class ShmTransport final : public Transport {
   bool poll(MessageSink& sink) override;
   TimePoint poll_by() const override;
   Doorbell& doorbell() override { return doorbell_; }
+  SharedArena* arena() override { return arena_ ? &*arena_ : nullptr; }
   const char* name() const override { return "shm"; }
 
  private:
@@ -55,6 +57,7 @@ class ShmTransport final : public Transport {
   const int rank_;
   const std::uint64_t piece_;  // bytes moved between two looks at the other side
   Doorbell doorbell_;
+  std::optional<SharedArena> arena_;
   std::span<std::atomic<std::uint64_t>> with_data_, with_room_;  // see JobMemory
   std::vector<std::unique_ptr<Peer>> peers_;                     // null for this rank
   std::vector<SendToken> sent_, reporting_;                      // complete, to be reported by the next poll()

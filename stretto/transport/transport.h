@@ -7,6 +7,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/doorbell.h"
 #include "stretto/base/error.h"
+#include "stretto/transport/shared_arena.h"
 
 namespace stretto {
 
@@ -80,6 +81,9 @@ class Transport : public Pollable {
 
   /// The doorbell of this rank, which this transport rings when poll() has something to do.
   virtual Doorbell& doorbell() = 0;
+
+  /// Memory that all ranks of the job share, or null where they do not.
+  virtual SharedArena* arena() { return nullptr; }
 
   /// "shm", "mpi", "simulated".
   virtual const char* name() const = 0;

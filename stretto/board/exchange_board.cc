@@ -1,0 +1,121 @@
+#include "stretto/board/exchange_board.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kStreamFrom = 16u << 20;  // a sum this large goes past the cache
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+/// The largest chunk on the board.
+std::uint64_t room_for(const ExchangeBoard::Shape& shape) {
+  return std::min(shape.chunk_bytes, shape.bytes());
+}
+
+}  // namespace
+
+/// One chunk of one rank. What is small travels in the cache line that says that it is there.
+struct ExchangeBoard::Slot {
+  std::atomic<std::uint64_t> shown{0};  // chunk + 1; released after the data
+};
+
+namespace {
+
+std::uint64_t data_offset(const ExchangeBoard::Shape& shape) {
+  return room_for(shape) <= kLine - sizeof(std::uint64_t) ? sizeof(std::uint64_t) : kLine;
+}
+
+}  // namespace
+
+std::uint64_t ExchangeBoard::bytes_needed(const Shape& shape, int ranks) {
+  return sizeof(Sleepers) +
+         static_cast<std::uint64_t>(ranks) * kSlots * round_up(data_offset(shape) + room_for(shape), kLine);
+}
+
+ExchangeBoard::ExchangeBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
+                             std::function<void(int)> ring)
+    : shape_(shape),
+      rank_(rank),
+      ranks_(ranks),
+      chunks_(shape.chunks()),
+      data_at_(data_offset(shape)),
+      stride_(round_up(data_offset(shape) + room_for(shape), kLine)),
+      tree_(Combination::tree(ranks)),
+      ring_(std::move(ring)),
+      sleepers_(*reinterpret_cast<Sleepers*>(memory.data())),
+      slots_(memory.data() + sizeof(Sleepers)),
+      sources_(static_cast<std::size_t>(ranks)) {
+  STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
+  STRETTO_CHECK(shape.chunk_bytes % kLine == 0, "chunks of ", shape.chunk_bytes, " bytes");
+}
+
+ExchangeBoard::Slot& ExchangeBoard::slot(int rank, std::uint64_t chunk) const {
+  return *reinterpret_cast<Slot*>(slots_ + (static_cast<std::uint64_t>(rank) * kSlots + chunk % kSlots) * stride_);
+}
+
+std::byte* ExchangeBoard::data_of(Slot& slot) const {
+  return reinterpret_cast<std::byte*>(&slot) + data_at_;
+}
+
+std::uint64_t ExchangeBoard::bytes_of(std::uint64_t chunk) const {
+  return std::min(shape_.chunk_bytes, shape_.bytes() - offset_of(chunk));
+}
+
+Sleepers& ExchangeBoard::sleepers() {
+  return sleepers_;
+}
+
+bool ExchangeBoard::has_come(int rank) const {
+  return rank == rank_ || slot(rank, summed_).shown.load(std::memory_order_relaxed) > summed_;
+}
+
+void ExchangeBoard::arrive(const std::byte* mine, std::byte* sum) {
+  STRETTO_CHECK(complete(), "rank ", rank_, " arrives before the last round is complete");
+  end_ += chunks_;
+  mine_ = mine;
+  sum_ = sum;
+  show();
+}
+
+bool ExchangeBoard::step() {
+  // One chunk ahead, so that nobody waits for the time it takes to show one.
+  const bool did = shown_ <= summed_ + 1 && show();
+  return sum() || did;
+}
+
+bool ExchangeBoard::show() {
+  if (shown_ == end_) return false;
+  Slot& to = slot(rank_, shown_);
+  copy_bytes(data_of(to), mine_ + offset_of(shown_), bytes_of(shown_), Stores::cached);
+  to.shown.store(++shown_, std::memory_order_release);
+  sleepers_.wake(ranks_, ranks_, ring_);
+  return true;
+}
+
+bool ExchangeBoard::sum() {
+  if (summed_ == shown_) return false;
+  for (; seen_ < ranks_; ++seen_) {
+    Slot& from = slot(seen_, summed_);
+    if (seen_ == rank_) {
+      sources_[static_cast<std::size_t>(seen_)] = mine_ + offset_of(summed_);
+    } else if (from.shown.load(std::memory_order_acquire) > summed_) {
+      sources_[static_cast<std::size_t>(seen_)] = data_of(from);
+    } else {
+      return false;
+    }
+  }
+  seen_ = 0;
+  combine(tree_, shape_.type, shape_.op, sum_ + offset_of(summed_), sources_, bytes_of(summed_) / size_of(shape_.type),
+          shape_.bytes() >= kStreamFrom ? Stores::streaming : Stores::cached);
+  ++summed_;
+  return true;
+}
+
+}  // namespace stretto

@@ -1,0 +1,110 @@
+#include "stretto/board/full_board.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+/// Beyond this a piece of the result goes past the cache: it is read long after.
+constexpr std::uint64_t kStreamFrom = 16u << 20;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+struct alignas(kLine) Count {
+  std::atomic<std::uint64_t> value{0};
+};
+
+}  // namespace
+
+struct FullBoard::Words {
+  Count arrived;  // of all rounds: round r may be summed from (r + 1) · ranks on
+  Count claimed;  // pieces, of all rounds, that somebody sums or has summed
+  Count done;     // pieces, of all rounds, that are summed
+  Sleepers sleepers;
+};
+
+struct FullBoard::Seat {
+  Count rounds;  // that this rank has arrived at
+};
+
+std::uint64_t FullBoard::bytes_needed(const Shape& shape, int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * round_up(std::max<std::uint64_t>(shape.bytes(), 1), kLine);
+}
+
+FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
+                     std::function<void(int)> ring)
+    : shape_(shape),
+      rank_(rank),
+      ranks_(ranks),
+      pieces_(shape.pieces()),
+      stride_(round_up(std::max<std::uint64_t>(shape.bytes(), 1), kLine)),
+      tree_(Combination::tree(ranks)),
+      ring_(std::move(ring)),
+      words_(*reinterpret_cast<Words*>(memory.data())),
+      seats_(memory.data() + sizeof(Words)),
+      inputs_(seats_ + static_cast<std::uint64_t>(ranks) * sizeof(Seat)),
+      result_(inputs_ + static_cast<std::uint64_t>(ranks) * stride_),
+      sources_(static_cast<std::size_t>(ranks)) {
+  STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
+  STRETTO_CHECK(shape.piece_bytes % kLine == 0, "pieces of ", shape.piece_bytes, " bytes");
+}
+
+FullBoard::Seat& FullBoard::seat_of(int rank) const {
+  return reinterpret_cast<Seat*>(seats_)[rank];
+}
+
+Sleepers& FullBoard::sleepers() {
+  return words_.sleepers;
+}
+
+bool FullBoard::complete() const {
+  return words_.done.value.load(std::memory_order_acquire) >= rounds_ * pieces_;
+}
+
+bool FullBoard::all_have_come() const {
+  return words_.arrived.value.load(std::memory_order_acquire) >= rounds_ * static_cast<std::uint64_t>(ranks_);
+}
+
+bool FullBoard::has_come(int rank) const {
+  return seat_of(rank).rounds.value.load(std::memory_order_acquire) >= rounds_;
+}
+
+void FullBoard::arrive() {
+  STRETTO_CHECK(complete(), "rank ", rank_, " arrives at round ", rounds_, " before the last one is complete");
+  ++rounds_;
+  seat_of(rank_).rounds.value.store(rounds_, std::memory_order_relaxed);
+  // Releases this rank's input, and what it has read of the last result; acquires everybody's for the last to come.
+  words_.arrived.value.fetch_add(1, std::memory_order_acq_rel);
+  if (pieces_ > 1 && all_have_come()) words_.sleepers.wake(ranks_, shape_.helpers, ring_);
+}
+
+bool FullBoard::step() {
+  if (!all_have_come()) return false;
+  const std::uint64_t end = rounds_ * pieces_;
+  std::uint64_t mine = words_.claimed.value.load(std::memory_order_relaxed);
+  do {
+    if (mine >= end) return false;
+  } while (!words_.claimed.value.compare_exchange_weak(mine, mine + 1, std::memory_order_relaxed));
+  sum(mine - (end - pieces_));
+  // Releases the piece; whoever sees the last one acquires them all.
+  const bool last = words_.done.value.fetch_add(1, std::memory_order_acq_rel) + 1 == end;
+  if (last) words_.sleepers.wake(ranks_, ranks_, ring_);
+  return true;
+}
+
+void FullBoard::sum(std::uint64_t piece) {
+  const std::uint64_t from = piece * shape_.piece_bytes;
+  const std::uint64_t bytes = std::min(shape_.piece_bytes, shape_.bytes() - from);
+  for (int rank = 0; rank < ranks_; ++rank) sources_[static_cast<std::size_t>(rank)] = input_of(rank) + from;
+  combine(tree_, shape_.type, shape_.op, result_ + from, sources_, bytes / size_of(shape_.type),
+          shape_.bytes() >= kStreamFrom ? Stores::streaming : Stores::cached);
+}
+
+}  // namespace stretto

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "stretto/base/data_type.h"
+#include "stretto/board/sleepers.h"
+#include "stretto/kernel/combine.h"
+
+namespace stretto {
+
+/// Where the ranks of one host sum what all of them bring: each puts its input on the board, whoever waits sums a piece
+/// of it, and all read the one result. Sums by the fixed tree (protocol.md, Bits), so that a round repeats to the bit.
+///
+/// A step machine over memory handed in; it never waits, sleeps or allocates. One object a rank, one thread at a time.
+/// A rank holds at most the one piece it has claimed: should it be put to sleep there, the others sum the rest.
+class FullBoard {
+ public:
+  struct Shape {
+    DataType type = DataType::float32;
+    std::uint64_t count = 0;
+    ReduceOp op = ReduceOp::sum;
+    std::uint64_t piece_bytes = 64 << 10;  ///< what one rank sums at a time; a multiple of 64
+    int helpers = 1;                       ///< sleeping ranks that the last to come wakes, to sum with it
+
+    std::uint64_t bytes() const { return count * size_of(type); }
+    std::uint64_t pieces() const { return bytes() == 0 ? 1 : (bytes() + piece_bytes - 1) / piece_bytes; }
+  };
+
+  static std::uint64_t bytes_needed(const Shape& shape, int ranks);
+
+  /// `memory`: bytes_needed() of them, zero before the first rank comes, the same for all ranks. `ring` wakes a rank.
+  FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks, std::function<void(int rank)> ring);
+
+  /// What this rank brings to the next round; its own to write until arrive().
+  std::byte* input() const { return input_of(rank_); }
+  /// The sum of the last round that is complete; valid until this rank arrives again.
+  const std::byte* result() const { return result_; }
+
+  /// The input is there: the next round is summed once all have come. Requires: complete().
+  void arrive();
+  /// Sums a piece if there is one to sum. Returns whether it did.
+  bool step();
+  /// Whether the round this rank has arrived at is complete (or it has arrived at none).
+  bool complete() const;
+  /// Whether `rank` has come to the round this rank waits for, or may have.
+  bool has_come(int rank) const;
+
+  /// Who completes the round rings those in here. Go in, and look at complete() once more before sleeping.
+  Sleepers& sleepers();
+
+ private:
+  struct Words;
+  struct Seat;
+
+  Seat& seat_of(int rank) const;
+  std::byte* input_of(int rank) const { return inputs_ + static_cast<std::uint64_t>(rank) * stride_; }
+  bool all_have_come() const;
+  void sum(std::uint64_t piece);
+
+  const Shape shape_;
+  const int rank_;
+  const int ranks_;
+  const std::uint64_t pieces_;
+  const std::uint64_t stride_;  // from one input to the next
+  const Combination tree_;
+  const std::function<void(int)> ring_;
+  Words& words_;
+  std::byte* const seats_;
+  std::byte* const inputs_;
+  std::byte* const result_;
+  std::uint64_t rounds_ = 0;                 // this rank has arrived at
+  std::vector<const std::byte*> sources_;  // of the piece being summed
+};
+
+}  // namespace stretto

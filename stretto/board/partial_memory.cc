@@ -1,0 +1,127 @@
+#include "stretto/board/partial_memory.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kPage = 4096;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+std::uint64_t largest_header(int ranks) {
+  RoundHeader header(ranks);
+  header.times.resize(static_cast<std::size_t>(ranks));
+  return header.wire_bytes();
+}
+
+}  // namespace
+
+/// Offsets into the memory.
+struct PartialMemory::Layout {
+  Layout(const PartialShape& shape, int ranks_) {
+    const auto ranks = static_cast<std::uint64_t>(ranks_);
+    const auto slots = static_cast<std::uint64_t>(shape.max_lag);
+    const auto sets = static_cast<std::uint64_t>(kSets);
+    std::uint64_t pieces = 0;
+    for (const BucketSpec& bucket : shape.buckets) {
+      const std::uint64_t bytes = bucket.count * size_of(bucket.type);
+      bucket_at.push_back(set_bytes);
+      first_piece.push_back(pieces);
+      set_bytes += round_up(bytes, kLine);
+      pieces += (bytes + shape.piece_bytes - 1) / shape.piece_bytes;
+    }
+    first_piece.push_back(pieces);
+    // A set nobody has used takes no memory.
+    set_stride = round_up(set_bytes, set_bytes >= kPage ? kPage : kLine);
+    header_room = largest_header(ranks_);
+    record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kLine);
+    const auto part = [this](std::uint64_t bytes) {
+      const std::uint64_t at = end;
+      end += round_up(bytes, kLine);
+      return at;
+    };
+    part(sizeof(Words));
+    seats_at = part(ranks * sizeof(std::uint64_t));
+    handed_at = part(ranks * sizeof(std::uint64_t));
+    arrived_at_at = part(ranks * sizeof(std::int64_t));
+    sealed_at = part(slots * ranks * sizeof(std::uint64_t));
+    sources_at = part(2 * ranks * sizeof(std::uint32_t));
+    pieces_at = part(pieces * sizeof(std::uint64_t));
+    sets_at = part(ranks * sets * sizeof(Set));
+    records_at = part((slots + 1) * record_stride);
+    end = round_up(end, kPage);
+    results_at = part(slots * set_stride);
+    data_at = part(ranks * sets * set_stride);
+  }
+
+  std::vector<std::uint64_t> bucket_at, first_piece;
+  std::uint64_t set_bytes = 0, set_stride = 0, header_room = 0, record_stride = 0;
+  std::uint64_t seats_at = 0, handed_at = 0, arrived_at_at = 0, sealed_at = 0, sources_at = 0, pieces_at = 0;
+  std::uint64_t sets_at = 0, records_at = 0, results_at = 0, data_at = 0, end = 0;
+};
+
+std::uint64_t PartialMemory::bytes_needed(const PartialShape& shape, int ranks) {
+  return Layout(shape, ranks).end;
+}
+
+PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& shape, int ranks)
+    : shape_(shape), ranks_(ranks), slots_(static_cast<std::uint64_t>(shape.max_lag)) {
+  const Layout layout(shape, ranks);
+  STRETTO_CHECK(memory.size() >= layout.end, "a board in ", memory.size(), " bytes, of ", layout.end);
+  STRETTO_CHECK(shape.piece_bytes % kLine == 0 && shape.piece_bytes > 0, "pieces of ", shape.piece_bytes, " bytes");
+  bucket_at_ = layout.bucket_at;
+  first_piece_ = layout.first_piece;
+  num_pieces_ = layout.first_piece.back();
+  set_bytes_ = layout.set_bytes;
+  set_stride_ = layout.set_stride;
+  header_room_ = layout.header_room;
+  record_stride_ = layout.record_stride;
+  std::byte* base = memory.data();
+  words_ = reinterpret_cast<Words*>(base);
+  const auto words_at = [base](std::uint64_t at) { return reinterpret_cast<std::atomic<std::uint64_t>*>(base + at); };
+  seats_ = words_at(layout.seats_at);
+  handed_ = words_at(layout.handed_at);
+  sealed_ = words_at(layout.sealed_at);
+  pieces_ = words_at(layout.pieces_at);
+  arrived_at_ = reinterpret_cast<std::atomic<std::int64_t>*>(base + layout.arrived_at_at);
+  sources_ = reinterpret_cast<std::atomic<std::uint32_t>*>(base + layout.sources_at);
+  sets_ = reinterpret_cast<Set*>(base + layout.sets_at);
+  records_ = base + layout.records_at;
+  results_ = base + layout.results_at;
+  data_ = base + layout.data_at;
+}
+
+std::span<std::byte> PartialMemory::data(int rank, int set, std::size_t bucket) const {
+  const BucketSpec& spec = shape_.buckets[bucket];
+  const auto index = static_cast<std::uint64_t>(rank * kSets + set);
+  return {data_ + index * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
+}
+
+std::span<std::byte> PartialMemory::result(Round round, std::size_t bucket) const {
+  const BucketSpec& spec = shape_.buckets[bucket];
+  return {results_ + (round % slots_) * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
+}
+
+std::span<std::byte> PartialMemory::header(Round round) const {
+  return {record_at(round) + sizeof(Record) + static_cast<std::uint64_t>(ranks_) * sizeof(std::int64_t), header_room_};
+}
+
+std::span<std::int64_t> PartialMemory::arrivals(Round round) const {
+  return {reinterpret_cast<std::int64_t*>(record_at(round) + sizeof(Record)), static_cast<std::size_t>(ranks_)};
+}
+
+PartialMemory::Piece PartialMemory::piece_at(std::uint64_t index) const {
+  const auto after = std::upper_bound(first_piece_.begin(), first_piece_.end(), index);
+  const auto bucket = static_cast<std::size_t>(after - first_piece_.begin()) - 1;
+  const BucketSpec& spec = shape_.buckets[bucket];
+  const std::uint64_t offset = (index - first_piece_[bucket]) * shape_.piece_bytes;
+  return {bucket, offset, std::min(shape_.piece_bytes, spec.count * size_of(spec.type) - offset)};
+}
+
+}  // namespace stretto

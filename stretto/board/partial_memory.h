@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stretto/board/sleepers.h"
+#include "stretto/kernel/bucket.h"
+#include "stretto/observe/contribution_facts.h"
+#include "stretto/transport/transport.h"
+
+namespace stretto {
+
+/// What the rounds of a PartialBoard sum, the same on every rank.
+struct PartialShape {
+  std::vector<BucketSpec> buckets;
+  ReduceOp op = ReduceOp::sum;
+  SumOrder order = SumOrder::fixed;
+  int max_lag = 4;                        ///< W: results kept
+  std::uint64_t piece_bytes = 128 << 10;  ///< what one rank sums at a time; a multiple of 64
+  int helpers = 1;                        ///< sleeping ranks that are woken to sum with whoever starts a round
+};
+
+/// Where everything of a PartialBoard lies in the memory handed in, which is zero at the start. Who writes what, and when,
+/// stands in partial_board.h.
+class PartialMemory {
+ public:
+  /// A rank's contributions: one being filled, one to add up in, two pending, two in the round being summed.
+  static constexpr int kSets = 6;
+
+  static std::uint64_t bytes_needed(const PartialShape& shape, int ranks);
+  PartialMemory(std::span<std::byte> memory, const PartialShape& shape, int ranks);
+
+  struct Words {
+    alignas(64) std::atomic<std::uint64_t> stage{0};    // round · 4 + Stage
+    alignas(64) std::atomic<std::uint64_t> changes{0};  // of what decides whether a round may start
+    std::atomic<std::uint64_t> held{0};                 // round + 1 that the bound on the lag holds back, or 0
+    alignas(64) std::atomic<std::uint64_t> plan{0};     // a PlanWord
+    alignas(64) std::atomic<std::uint64_t> done{0};     // pieces, of all rounds, that are summed
+    Sleepers sleepers;
+  };
+  struct Set {
+    ContributionFacts facts;
+    std::atomic<int> ready{0};  // buckets handed over, in order
+  };
+  /// Of a round: written by who makes its plan, read until every rank has been handed it and the next one is complete.
+  struct Record {
+    std::int64_t sealed_at = 0;     // nanoseconds
+    std::uint64_t rule[2] = {0, 0};  // the rule's own
+    bool last = false;              // all ranks had drained
+    std::uint64_t header_bytes = 0;
+  };
+  struct Piece {
+    std::size_t bucket = 0;
+    std::uint64_t offset = 0, bytes = 0;
+  };
+
+  Words& words() const { return *words_; }
+  std::atomic<std::uint64_t>& seat(int rank) const { return seats_[rank]; }
+  std::atomic<std::uint64_t>& handed(int rank) const { return handed_[rank]; }
+  /// When the rank came to the round its seat says it has arrived at, in nanoseconds.
+  std::atomic<std::int64_t>& arrived_at(int rank) const { return arrived_at_[rank]; }
+  /// A SeatWord: what a seat has brought to `round`.
+  std::atomic<std::uint64_t>& sealed(Round round, int rank) const {
+    return sealed_[(round % slots_) * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(rank)];
+  }
+  /// A source of the round: rank · kSets + set.
+  std::atomic<std::uint32_t>& source(std::uint64_t i) const { return sources_[i]; }
+  /// A PieceWord.
+  std::atomic<std::uint64_t>& piece(std::uint64_t i) const { return pieces_[i]; }
+
+  Set& set(int rank, int set) const { return sets_[rank * kSets + set]; }
+  std::span<std::byte> data(int rank, int set, std::size_t bucket) const;
+  Record& record(Round round) const { return *reinterpret_cast<Record*>(record_at(round)); }
+  std::span<std::byte> header(Round round) const;
+  /// Per rank, nanoseconds: when it had come; 0 where it had not.
+  std::span<std::int64_t> arrivals(Round round) const;
+  std::span<std::byte> result(Round round, std::size_t bucket) const;
+
+  const PartialShape& shape() const { return shape_; }
+  int ranks() const { return ranks_; }
+  std::uint64_t num_pieces() const { return num_pieces_; }
+  Piece piece_at(std::uint64_t index) const;
+  /// Bytes of one contribution or result.
+  std::uint64_t set_bytes() const { return set_bytes_; }
+
+ private:
+  struct Layout;
+  std::byte* record_at(Round round) const { return records_ + (round % (slots_ + 1)) * record_stride_; }
+
+  const PartialShape shape_;
+  const int ranks_;
+  const std::uint64_t slots_;
+  std::vector<std::uint64_t> bucket_at_;    // in a set
+  std::vector<std::uint64_t> first_piece_;  // of a bucket; one more at the end
+  std::uint64_t num_pieces_ = 0, set_bytes_ = 0, set_stride_ = 0, header_room_ = 0, record_stride_ = 0;
+  Words* words_;
+  std::atomic<std::uint64_t>*seats_, *handed_, *sealed_, *pieces_;
+  std::atomic<std::int64_t>* arrived_at_;
+  std::atomic<std::uint32_t>* sources_;
+  Set* sets_;
+  std::byte *records_, *data_, *results_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,127 @@
+#include "stretto/board/partial_seat.h"
+
+#include <cstring>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+#include "stretto/kernel/reduce.h"
+
+namespace stretto {
+
+void note_sealed(PartialMemory& memory, int rank, SeatWord word) {
+  auto& kept = memory.sealed(word.round(), rank);
+  std::uint64_t seen = kept.load(std::memory_order_acquire);
+  // What lies there is of an earlier round, or the same, or newer.
+  if (SeatWord(seen).sealed_at_least(word.round()) && SeatWord(seen).sealed()) return;
+  kept.compare_exchange_strong(seen, word.bits(), std::memory_order_acq_rel);
+}
+
+bool PartialSeat::swap(SeatWord& seen, SeatWord next) {
+  std::uint64_t bits = seen.bits();
+  if (memory_.seat(rank_).compare_exchange_strong(bits, next.bits(), std::memory_order_seq_cst)) {
+    if (seen.sealed() && !seen.empty()) gone_ = seen;
+    return true;
+  }
+  seen = SeatWord(bits);
+  return false;
+}
+
+int PartialSeat::acquire() {
+  const SeatWord word = load();
+  const Round complete = memory_.words().stage.load(std::memory_order_acquire) >> 2;
+  const auto summed = [&](SeatWord sealed) {
+    return complete > sealed.round() || defect(Defect::reuse_before_complete);
+  };
+  for (int set = 0; set < PartialMemory::kSets; ++set) {
+    if ((filling_ >> set & 1) != 0) continue;
+    if (word.holds(set) && !(word.sealed() && summed(word))) continue;
+    if (gone_.sealed() && gone_.holds(set) && !summed(gone_)) continue;
+    filling_ |= 1u << set;
+    return set;
+  }
+  STRETTO_CHECK(false, "all ", PartialMemory::kSets, " contribution sets are in use");
+}
+
+void PartialSeat::add(int sum, int older, int newer) {
+  const auto& shape = memory_.shape();
+  for (std::size_t i = 0; i < shape.buckets.size(); ++i) {
+    const auto to = memory_.data(rank_, sum, i);
+    std::memcpy(to.data(), memory_.data(rank_, older, i).data(), to.size());
+    reduce(shape.buckets[i].type, shape.op, false, to.data(), memory_.data(rank_, newer, i).data(),
+           shape.buckets[i].count);
+  }
+  memory_.set(rank_, sum).facts = memory_.set(rank_, older).facts + memory_.set(rank_, newer).facts;
+  memory_.set(rank_, sum).ready.store(static_cast<int>(shape.buckets.size()), std::memory_order_relaxed);
+}
+
+bool PartialSeat::Deposit::step() {
+  switch (state_) {
+    case State::look:
+      seen_ = seat_.load();
+      state_ = seen_.sealed()          ? State::note
+               : seen_.second() >= 0 ? State::add
+                                     : State::swap;
+      next_ = seen_.reopened();
+      next_ = next_.first() < 0 ? next_.with_first(set_) : next_.with_second(set_);
+      return false;
+    case State::note:
+      // Before the word is replaced, what it says must stand elsewhere.
+      note_sealed(seat_.memory_, seat_.rank_, seen_);
+      state_ = State::swap;
+      return false;
+    case State::add:
+      sum_ = seat_.acquire();
+      seat_.add(sum_, seen_.second(), set_);
+      next_ = seen_.with_second(sum_);
+      state_ = State::swap;
+      return false;
+    case State::swap: {
+      if (!seat_.swap(seen_, next_)) {
+        // It has been sealed meanwhile: what has been added up belongs to the round, this set to the next one.
+        if (sum_ >= 0) seat_.filling_ &= ~(1u << sum_);
+        sum_ = -1;
+        state_ = State::look;
+        return false;
+      }
+      seat_.filling_ &= ~(1u << set_);
+      if (sum_ >= 0) seat_.filling_ &= ~(1u << sum_);
+      return true;
+    }
+  }
+  return false;
+}
+
+void PartialSeat::arrive(Round round, std::int64_t now) {
+  SeatWord seen = load();
+  memory_.arrived_at(rank_).store(now, std::memory_order_relaxed);
+  for (;;) {
+    if (seen.sealed_at_least(round)) return;
+    if (seen.sealed()) note_sealed(memory_, rank_, seen);
+    const SeatWord next = seen.reopened();
+    STRETTO_CHECK(next.round() == round, "rank ", rank_, " arrives at round ", round, "; its seat is at ", next.round());
+    if (swap(seen, next.with_arrived())) return changed();
+  }
+}
+
+void PartialSeat::drain() {
+  SeatWord seen = load();
+  for (;;) {
+    if (seen.sealed()) note_sealed(memory_, rank_, seen);
+    if (swap(seen, seen.reopened().with_drained())) return changed();
+  }
+}
+
+bool PartialSeat::hand_over(Round rounds) {
+  memory_.handed(rank_).store(rounds, std::memory_order_seq_cst);
+  changed();
+  // Pairs with whoever says that a round is held: one of us sees the other.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return memory_.words().held.load(std::memory_order_seq_cst) != 0;
+}
+
+bool PartialSeat::pending() const {
+  const SeatWord word = load();
+  return !word.sealed() && !word.empty();
+}
+
+}  // namespace stretto

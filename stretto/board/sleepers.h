@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace stretto {
+
+/// The ranks that sleep at a board, in shared memory; all zero is the empty set. Whoever publishes what they wait for
+/// wakes them, and pays for no more than a look where nobody sleeps.
+///
+/// A sleeper goes in, looks once more whether it must sleep, and sleeps on its doorbell; a waker publishes, then looks
+/// who is in. Both put a full fence between the two, so that one of them sees the other.
+class Sleepers {
+ public:
+  static constexpr int kMaxRanks = 1024;
+
+  void go_in(int rank) {
+    word(rank).fetch_or(bit(rank), std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  bool contains(int rank) { return (word(rank).load(std::memory_order_relaxed) & bit(rank)) != 0; }
+  void leave(int rank) { word(rank).fetch_and(~bit(rank), std::memory_order_relaxed); }
+
+  /// Rings at most `at_most` of those that sleep, and takes them out. After what they wait for has been published.
+  /// Returns how many.
+  template <class Ring>
+  int wake(int ranks, int at_most, const Ring& ring) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    int woken = 0;
+    for (int first = 0; first < ranks && woken < at_most; first += 64) {
+      std::uint64_t in = word(first).load(std::memory_order_relaxed);
+      for (; in != 0 && woken < at_most; in &= in - 1) {
+        const int rank = first + __builtin_ctzll(in);
+        // Of several wakers one rings.
+        if ((word(rank).fetch_and(~bit(rank), std::memory_order_relaxed) & bit(rank)) == 0) continue;
+        ring(rank);
+        ++woken;
+      }
+    }
+    return woken;
+  }
+
+ private:
+  std::atomic<std::uint64_t>& word(int rank) { return words_[static_cast<std::size_t>(rank) / 64]; }
+  static std::uint64_t bit(int rank) { return std::uint64_t{1} << (rank % 64); }
+
+  alignas(64) std::array<std::atomic<std::uint64_t>, kMaxRanks / 64> words_{};
+};
+
+}  // namespace stretto

@@ -1,0 +1,132 @@
+#include "stretto/collective/allreduce_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+struct Field {
+  const char* name;
+  double AllreduceCosts::*value;
+};
+constexpr std::array<Field, 5> kFields = {{{"hand_off", &AllreduceCosts::hand_off},
+                                           {"turn", &AllreduceCosts::turn},
+                                           {"start", &AllreduceCosts::start},
+                                           {"copy_rate", &AllreduceCosts::copy_rate},
+                                           {"sum_rate", &AllreduceCosts::sum_rate}}};
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+/// A chunk stays in the cache of the core that shows it, and is long enough for a hand-off not to matter.
+std::uint64_t chunk_of(const AllreduceTask& task) {
+  return std::clamp<std::uint64_t>(round_up(task.bytes / 4, 4096), 8 << 10, 64 << 10);
+}
+
+/// Small enough to share out evenly, and large enough for a claim not to matter.
+std::uint64_t piece_of(const AllreduceTask& task) {
+  const auto parts = static_cast<std::uint64_t>(4 * std::max(1, std::min(task.cores, task.ranks)));
+  return std::clamp<std::uint64_t>(round_up(task.bytes / parts, 4096), 8 << 10, 256 << 10);
+}
+
+std::string in_us(double time) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.3g µs", time);
+  return out.data();
+}
+
+}  // namespace
+
+const char* name_of(AllreduceChoice::Way way) {
+  switch (way) {
+    case AllreduceChoice::Way::messages: return "messages";
+    case AllreduceChoice::Way::exchange: return "exchange";
+    case AllreduceChoice::Way::gather: return "gather";
+  }
+  return "?";
+}
+
+AllreduceCosts AllreduceCosts::read(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw UsageError(text(file, ": cannot be read; `stretto bench tune --out ", file, "` makes it"));
+  AllreduceCosts costs;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    std::istringstream words(line);
+    std::string name;
+    std::string equals;
+    double value = 0;
+    const auto wrong = [&](const char* what) { throw UsageError(text(file, ", line ", number, ": ", what)); };
+    if (!(words >> name >> equals >> value) || equals != "=") wrong("expected NAME = NUMBER");
+    if (!(value > 0)) wrong("expected a number above 0");
+    const auto known = std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
+    if (known == kFields.end()) wrong("expected one of hand_off, turn, start, copy_rate, sum_rate");
+    costs.*known->value = value;
+  }
+  return costs;
+}
+
+std::string AllreduceCosts::to_text() const {
+  std::string out;
+  for (const Field& field : kFields) {
+    std::array<char, 64> line{};
+    std::snprintf(line.data(), line.size(), "%s = %.6g\n", field.name, this->*field.value);
+    out += line.data();
+  }
+  return out;
+}
+
+const AllreduceCosts& AllreduceCosts::current() {
+  static const AllreduceCosts kCosts = [] {
+    const char* file = std::getenv("STRETTO_TUNING");
+    return file != nullptr && *file != '\0' ? read(file) : AllreduceCosts{};
+  }();
+  return kCosts;
+}
+
+double predicted_us(AllreduceChoice::Way way, const AllreduceTask& task, const AllreduceCosts& costs) {
+  const auto bytes = static_cast<double>(task.bytes);
+  const auto ranks = static_cast<double>(task.ranks);
+  const double together = std::min(task.cores, task.ranks);    // ranks that run at once
+  const double turns = std::max(0.0, ranks / together - 1);    // waits for the core
+  const double copies = task.registered ? 0 : 2 * bytes;       // by each rank
+  if (way == AllreduceChoice::Way::exchange) {
+    const double chunks = std::max(1.0, bytes / static_cast<double>(chunk_of(task)));
+    const double each = bytes / costs.copy_rate + ranks * bytes / costs.sum_rate;
+    return chunks * (costs.hand_off * (ranks - 1) + costs.start + turns * costs.turn) + ranks / together * each;
+  }
+  const double pieces = std::max(1.0, bytes / static_cast<double>(piece_of(task)));
+  // Coming, the sum by the last, and its sight by the others.
+  return costs.hand_off * (ranks + 2) + 2 * turns * costs.turn + pieces * costs.start +
+         ranks / together * copies / costs.copy_rate + ranks * bytes / costs.sum_rate / std::min(together, pieces);
+}
+
+std::uint64_t piece_bytes(AllreduceChoice::Way way, const AllreduceTask& task) {
+  return way == AllreduceChoice::Way::exchange ? chunk_of(task) : piece_of(task);
+}
+
+AllreduceChoice choose_allreduce(const AllreduceTask& task, const AllreduceCosts& costs) {
+  using Way = AllreduceChoice::Way;
+  const double exchange = predicted_us(Way::exchange, task, costs);
+  const double gather = predicted_us(Way::gather, task, costs);
+  // Who shows chunks waits for all others at each: only where all run at once.
+  const bool can_exchange = task.ranks <= task.cores;
+  AllreduceChoice choice;
+  choice.way = can_exchange && exchange < gather ? Way::exchange : Way::gather;
+  choice.piece_bytes = piece_bytes(choice.way, task);
+  choice.why = text("gather would take ", in_us(gather),
+                    can_exchange ? text(", exchange ", in_us(exchange)) : std::string(", exchange needs a core a rank"));
+  return choice;
+}
+
+}  // namespace stretto

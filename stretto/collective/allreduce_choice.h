@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stretto {
+
+/// What an Allreduce is to do, as far as its speed depends on it.
+struct AllreduceTask {
+  std::uint64_t bytes = 0;
+  int ranks = 1;
+  int cores = 1;
+  bool registered = false;  ///< inputs lie on the board, and the result is read there
+};
+
+/// How it is done.
+struct AllreduceChoice {
+  enum class Way {
+    messages,  ///< by a schedule over the transport
+    exchange,  ///< on the board: each rank shows its chunks and sums all of them (ExchangeBoard)
+    gather,    ///< on the board: each piece is summed once, by whoever waits (FullBoard)
+  };
+  Way way = Way::messages;
+  std::uint64_t piece_bytes = 0;  ///< exchange: of a chunk; gather: of a piece
+  std::string why;                ///< with the times that were compared
+};
+
+const char* name_of(AllreduceChoice::Way way);
+
+/// What the ways cost on a machine: fitted by `stretto bench tune`, or good guesses. Times in µs, rates in bytes/µs.
+struct AllreduceCosts {
+  double hand_off = 0.1;     ///< from a store to its sight on another core
+  double turn = 1.1;         ///< from one rank to the next on the same core
+  double start = 0.05;       ///< of a chunk or piece
+  double copy_rate = 14000;  ///< into or out of the board, one core
+  double sum_rate = 18000;   ///< sources read while summing, one core
+
+  /// The ones in `file`, as `stretto bench tune` writes it. Throws UsageError that names the file and what is wrong.
+  static AllreduceCosts read(const std::string& file);
+  /// What read() reads.
+  std::string to_text() const;
+  /// Those of this process: the file that the environment variable STRETTO_TUNING names, or the guesses.
+  static const AllreduceCosts& current();
+};
+
+/// The time one call takes, in µs.
+double predicted_us(AllreduceChoice::Way way, const AllreduceTask& task, const AllreduceCosts& costs);
+
+/// What is shown or summed at a time.
+std::uint64_t piece_bytes(AllreduceChoice::Way way, const AllreduceTask& task);
+
+/// The faster way on a board. Depends on nothing but its arguments, which are the same on every rank.
+AllreduceChoice choose_allreduce(const AllreduceTask& task, const AllreduceCosts& costs);
+
+}  // namespace stretto

@@ -1,0 +1,242 @@
+#include "stretto/collective/board_rounds.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "stretto/base/defect.h"
+
+namespace stretto {
+namespace {
+
+int cores() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+PartialShape shape_of(const Engine& engine, const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
+  return {.buckets = buckets,
+          .op = options.op,
+          .order = options.order,
+          .max_lag = checked_lag(options.max_lag),
+          .piece_bytes = options.piece_bytes,
+          .helpers = std::min(cores(), engine.size()) - 1};
+}
+
+int checked_lag(int max_lag) {
+  if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
+  return max_lag;
+}
+
+}  // namespace
+
+BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
+    : Rounds(engine, std::move(buckets), options),
+      memory_(take_memory(shape_of(engine, buckets_, options)), shape_of(engine, buckets_, options), engine.size()),
+      seat_(memory_, engine.rank()),
+      board_(memory_, engine.rank(), *this, [&engine](int rank) { engine.arena()->ring(rank); },
+             engine.arena()->interleaved()),
+      first_rule_(rule_of(options, engine.size())),
+      asked_rule_(first_rule_),
+      rule_(first_rule_) {
+  for (int set = 0; set < PartialMemory::kSets; ++set) {
+    std::vector<std::span<std::byte>> parts;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(memory_.data(engine.rank(), set, i));
+    contributions_.push_back(std::make_unique<Contribution>(std::move(parts), set));
+  }
+  slot_.buckets.resize(buckets_.size());
+  enroll();
+}
+
+std::span<std::byte> BoardRounds::take_memory(const PartialShape& shape) {
+  std::uint64_t elements = 0;
+  for (const BucketSpec& bucket : shape.buckets) elements += bucket.count;
+  const std::string words = text("partial allreduce of ", shape.buckets.size(), " buckets of ", elements, ' ',
+                                 name_of(shape.buckets.front().type), " by ", name_of(shape.op), ", max_lag ",
+                                 shape.max_lag, shape.order == SumOrder::fixed ? "" : ", in the order of arrival");
+  const std::uint64_t bytes = PartialMemory::bytes_needed(shape, engine_.size());
+  const auto memory = engine_.arena()->take(bytes, words);
+  regions_ = engine_.arena()->taken();
+  if (memory) return *memory;
+  if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
+  fail(memory.error(), false);
+  own_memory_ = Block(bytes);
+  std::memset(own_memory_.data(), 0, bytes);
+  return {own_memory_.data(), bytes};
+}
+
+// ---- the application's thread ----
+
+Contribution& BoardRounds::acquire() {
+  Contribution& contribution = *contributions_[static_cast<std::size_t>(seat_.acquire())];
+  contribution.facts = {};
+  contribution.ready.store(0, std::memory_order_relaxed);
+  return contribution;
+}
+
+DepositSteps BoardRounds::deposit(Contribution& contribution) {
+  PartialMemory::Set& set = memory_.set(engine_.rank(), contribution.index());
+  set.facts = contribution.facts;
+  set.ready.store(contribution.ready.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return DepositSteps(PartialSeat::Deposit(seat_, contribution.index()));
+}
+
+void BoardRounds::bucket_ready(Contribution& contribution) {
+  const int ready = contribution.ready.load(std::memory_order_relaxed);
+  memory_.set(engine_.rank(), contribution.index()).ready.store(ready, std::memory_order_release);
+  // Ranks that wait sum it. Where none does, and cores are to spare, this rank's helper thread.
+  if (board_.bucket_ready() == 0 && engine_.size() < cores()) engine_.doorbell().ring();
+}
+
+void BoardRounds::bring_to(PolicyRule& rule, Round round) const {
+  if (rule.next_round() == round) return;
+  if (round == 0) {
+    rule = first_rule_;
+    return;
+  }
+  const auto& words = memory_.record(round - 1).rule;
+  rule.jump_to(round, {words[0], words[1]}, board_.header(round - 1));
+}
+
+Policy BoardRounds::open_policy(Round complete) {
+  bring_to(asked_rule_, complete);
+  return asked_rule_.current();
+}
+
+const ResultSlot& BoardRounds::result(Round round) {
+  slot_.round = round;
+  slot_.policy = open_policy(round);
+  slot_.header = board_.header(round);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    slot_.buckets[i] = slot_.header.empty() ? std::span<const std::byte>() : memory_.result(round, i);
+  }
+  return slot_;
+}
+
+const ResultSlot& BoardRounds::latest() {
+  STRETTO_CHECK(false, "a board hands over every result");
+}
+
+void BoardRounds::set_arrived(Round round) {
+  seat_.arrive(round, now());
+  waits_at_.store(round + 1, std::memory_order_release);
+}
+
+bool BoardRounds::set_handed(Round handed) {
+  handed_.store(handed, std::memory_order_relaxed);
+  // Whoever waits for the round that was held starts it; where nobody is there to be woken, this rank's engine does.
+  return seat_.hand_over(handed) && board_.wake_one() == 0;
+}
+
+void BoardRounds::set_drained() {
+  seat_.drain();
+  drained_.store(true, std::memory_order_release);
+}
+
+std::optional<TimePoint> BoardRounds::passive_since() const {
+  const Round handed = handed_.load(std::memory_order_relaxed);
+  if (handed >= board_.complete()) return std::nullopt;
+  return TimePoint{Duration(memory_.record(handed).sealed_at)};
+}
+
+ProtocolState BoardRounds::state() const {
+  const int rank = engine_.rank();
+  const std::uint64_t stage = memory_.words().stage.load(std::memory_order_acquire);
+  const Round complete = stage >> 2;
+  const SeatWord word(memory_.seat(rank).load(std::memory_order_acquire));
+  bool waiting = word.arrived() && word.round() == complete;
+  // Who hands over bucket by bucket has not come before the last one is there.
+  const int set = waiting ? word.first() : -1;
+  if (set >= 0) waiting = memory_.set(rank, set).ready.load(std::memory_order_acquire) == static_cast<int>(buckets_.size());
+  const Round begun = complete + ((stage & 3) != 0 ? 1 : 0);
+  return {.ticket = ticket_.load(std::memory_order_relaxed),
+          .handed = handed_.load(std::memory_order_relaxed),
+          .complete = complete,
+          .joined = begun,
+          .activated = begun,
+          .waiting = waiting,
+          .drained = drained_.load(std::memory_order_acquire),
+          .full = rule_.next_round() == complete && rule_.current().kind == Policy::Kind::full};
+}
+
+std::uint64_t BoardRounds::memory_bytes() const {
+  return PartialMemory::bytes_needed(memory_.shape(), memory_.ranks()) / static_cast<std::uint64_t>(memory_.ranks());
+}
+
+// ---- whoever drives ----
+
+bool BoardRounds::application_waits() const {
+  const Round complete = board_.complete();
+  return waits_at_.load(std::memory_order_acquire) == complete + 1 ||
+         (drained_.load(std::memory_order_acquire) && !ended(complete));
+}
+
+bool BoardRounds::poll(TimePoint) {
+  if (!poll_requests()) return false;
+  if (const auto disagreement = engine_.arena()->disagreement(regions_)) {
+    fail(*disagreement, false);
+    return true;
+  }
+  act_by_ = TimePoint::never();
+  const bool waits = application_waits();
+  if (board_.step(waits)) return true;
+  if (!waits || !application_waits()) {
+    board_.leave();
+    return false;
+  }
+  // From now on whoever completes the round wakes this rank: look once more before sleeping.
+  return board_.go_in();
+}
+
+bool BoardRounds::may_start(Round round, const Attendance& attendance) {
+  if (ended(round)) return false;
+  if (rule_.next_round() != round && rule_.current().adaptive) learn_arrivals(round - 1);
+  bring_to(rule_, round);
+  const Policy& policy = rule_.current();
+  if (attendance.drained.full()) return !defect(Defect::no_last_round);
+  const int here = come(attendance);
+  switch (policy.kind) {
+    case Policy::Kind::full: return here == engine_.size();
+    case Policy::Kind::solo: return !attendance.arrived.empty();
+    case Policy::Kind::majority:
+      return attendance.arrived.contains(static_cast<int>(policy.initiator)) ||
+             attendance.drained.contains(static_cast<int>(policy.initiator));
+    case Policy::Kind::quorum: return !attendance.arrived.empty() && here >= static_cast<int>(policy.quorum);
+    case Policy::Kind::deadline: break;
+  }
+  if (attendance.arrived.empty() || here < static_cast<int>(policy.quorum)) return false;
+  if (here == engine_.size()) return true;
+  const TimePoint due = TimePoint{Duration(attendance.first_arrival)} + patience(policy);
+  if (engine_.clock().now() >= due) return true;
+  act_by_ = due;
+  return false;
+}
+
+void BoardRounds::learn_arrivals(Round round) {
+  std::vector<TimePoint> times;
+  for (const std::int64_t time : memory_.arrivals(round)) {
+    if (time != 0) times.push_back({Duration(time)});
+  }
+  arrival_patience_.learn(times);
+}
+
+Duration BoardRounds::patience(const Policy& policy) const {
+  return policy.adaptive ? arrival_patience_.get() : policy.patience;
+}
+
+void BoardRounds::started(Round round, const Attendance& attendance) {
+  if (observer_ != nullptr && rule_.current().kind != Policy::Kind::full) observer_->started(round, come(attendance));
+}
+
+void BoardRounds::taken(Round round, int rank, const ContributionFacts* facts) {
+  if (observer_ != nullptr) observer_->taken(round, rank, facts);
+}
+
+void BoardRounds::planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) {
+  bring_to(rule_, round);
+  PolicyRule next = rule_;
+  next.advance(header);
+  words[0] = next.memory().batches;
+  words[1] = next.memory().fulls_passed;
+}
+
+}  // namespace stretto
