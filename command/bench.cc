@@ -1,12 +1,14 @@
 #include "command/bench.h"
 
 #include "command/bench_allreduce.h"
+#include "command/bench_skew.h"
 
 namespace stretto::command {
 
 int run_bench(const Arguments& arguments) {
   const Subcommand table[] = {
       {"allreduce", "Latency and bandwidth of an allreduce, by ranks and size.", run_bench_allreduce},
+      {"skew", "The same when ranks come one after the other, by who may start it.", run_bench_skew},
   };
   return dispatch("stretto bench",
                   "Measures our collectives, and beside them, in the same run, those of other libraries.", table,

@@ -162,6 +162,37 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
   return out;
 }
 
+Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewExperiment& experiment,
+                                                  std::span<const std::uint64_t> sizes) {
+  const Duration round = experiment.skew * (experiment.ranks + 1) + 100ms;
+  const PeerJob job{"skew",
+                    experiment.ranks,
+                    {std::to_string(experiment.rounds), std::to_string(experiment.skew.count())},
+                    60s + 4 * round * experiment.rounds * static_cast<int>(sizes.size())};
+  const auto readings = measure_peer(peer, job, sizes, 2);
+  if (!readings) return readings.error();
+  const double ideal_ms = ideal_wait_ms(Policy::full(), experiment.ranks, experiment.skew, 0);
+  const auto all = static_cast<double>(experiment.ranks);
+  std::vector<SkewResult> out;
+  for (const Reading& reading : *readings) {
+    out.push_back(
+        {.mean_ms = reading.values[0], .ideal_ms = ideal_ms, .arrived = all, .fresh = all, .cores = reading.values[1]});
+  }
+  return out;
+}
+
+std::vector<Policy> parse_activations(const std::string& list, int ranks) {
+  std::vector<Policy> policies;
+  for (const std::string& name : split_policies(list)) {
+    try {
+      policies.push_back(Policy::parse(name, ranks));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--activations {}: {}", name, error.what()));
+    }
+  }
+  return policies;
+}
+
 double ideal_wait_ms(const Policy& policy, int ranks, Duration skew, int initiator) {
   int starter = 0;  // who starts the round, counted from 1: comes at starter · skew
   switch (policy.kind) {
