@@ -1,7 +1,9 @@
 #include "command/bench.h"
 
 #include "command/bench_allreduce.h"
+#include "command/bench_overlap.h"
 #include "command/bench_skew.h"
+#include "command/bench_spin.h"
 
 namespace stretto::command {
 
@@ -9,6 +11,8 @@ int run_bench(const Arguments& arguments) {
   const Subcommand table[] = {
       {"allreduce", "Latency and bandwidth of an allreduce, by ranks and size.", run_bench_allreduce},
       {"skew", "The same when ranks come one after the other, by who may start it.", run_bench_skew},
+      {"spin", "What ranks that wait cost the one that computes.", run_bench_spin},
+      {"overlap", "How much of the communication disappears behind computation.", run_bench_overlap},
   };
   return dispatch("stretto bench",
                   "Measures our collectives, and beside them, in the same run, those of other libraries.", table,

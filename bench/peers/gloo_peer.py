@@ -215,9 +215,9 @@ def overlap(job, _):
         for _ in range(steps):
             begin, pending = time.monotonic(), []
             for i, bucket in enumerate(buckets):
-                if mode != "collective":
+                if mode in ("compute", "blocking", "overlapped"):
                     sleep_until(begin + (i + 1) * share)
-                if mode == "overlapped":
+                if mode in ("at once", "overlapped"):
                     pending.append(dist.all_reduce(bucket, async_op=True))
             if mode in ("collective", "blocking"):
                 for bucket in buckets:
@@ -229,7 +229,8 @@ def overlap(job, _):
     for size in job.sizes(4):
         buckets = [vector(size // num_buckets) for _ in range(num_buckets)]
         run("collective", 5, buckets)
-        job.print(size, *(run(mode, steps, buckets) for mode in ("compute", "collective", "blocking", "overlapped")))
+        modes = ("compute", "collective", "at once", "blocking", "overlapped")
+        job.print(size, *(run(mode, steps, buckets) for mode in modes))
 
 
 BENCHMARKS = {"allreduce": allreduce, "skew": skew, "spin": spin, "overlap": overlap}

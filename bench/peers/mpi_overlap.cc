@@ -1,8 +1,9 @@
 // How much of the communication disappears behind computation: STEPS WORK_NS SKEW_NS BUCKETS BYTES...; rank r, counted
 // from 0, computes for WORK_NS + r · SKEW_NS a step (it sleeps, as one whose accelerator computes), a bucket's share at
-// a time. A line has BYTES COMPUTE_MS COLLECTIVE_MS BLOCKING_MS OVERLAPPED_MS: a step of computing alone, of
-// MPI_Allreduce of all buckets alone, of one behind the other, and with each bucket's MPI_Iallreduce begun when its
-// share is computed and MPI_Waitall at the end; each that of the slowest rank.
+// a time. A line has BYTES COMPUTE_MS COLLECTIVE_MS AT_ONCE_MS BLOCKING_MS OVERLAPPED_MS: a step of computing alone; of
+// communicating alone, by MPI_Allreduce of each bucket, and by MPI_Iallreduce of each and MPI_Waitall; of computing and
+// then MPI_Allreduce; of MPI_Iallreduce for each bucket when its share is computed, and MPI_Waitall. Each is that of
+// the slowest rank.
 
 #include <mpi.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kLeadNs = 2'000'000;
 
-enum class Mode { compute, collective, blocking, overlapped };
+enum class Mode { compute, collective, at_once, blocking, overlapped };
 
 class Steps {
  public:
@@ -38,15 +39,17 @@ class Steps {
 
  private:
   void step(Mode mode) {
+    const bool computes = mode != Mode::collective && mode != Mode::at_once;
+    const bool nonblocking = mode == Mode::overlapped || mode == Mode::at_once;
     const std::int64_t begin = now_ns();
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      if (mode != Mode::collective) sleep_until(begin + static_cast<std::int64_t>(i + 1) * share_ns_);
-      if (mode != Mode::overlapped) continue;
+      if (computes) sleep_until(begin + static_cast<std::int64_t>(i + 1) * share_ns_);
+      if (!nonblocking) continue;
       Vectors& bucket = buckets_[i];
       MPI_Iallreduce(bucket.mine.data(), bucket.sum.data(), static_cast<int>(bucket.mine.size()), MPI_FLOAT, MPI_SUM,
                      MPI_COMM_WORLD, &requests_[i]);
     }
-    if (mode == Mode::overlapped) {
+    if (nonblocking) {
       MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     } else if (mode != Mode::compute) {
       for (Vectors& bucket : buckets_) bucket.allreduce();
@@ -67,7 +70,7 @@ void run_overlap(Job job) {
     Steps all(job, bytes);
     all.run(Mode::collective, 5);  // touches all memory
     std::vector<double> values;
-    for (const Mode mode : {Mode::compute, Mode::collective, Mode::blocking, Mode::overlapped}) {
+    for (const Mode mode : {Mode::compute, Mode::collective, Mode::at_once, Mode::blocking, Mode::overlapped}) {
       values.push_back(all.run(mode, steps));
     }
     all.check(job);
