@@ -1,7 +1,9 @@
 #include "command/bench.h"
 
 #include "command/bench_allreduce.h"
+#include "command/bench_limits.h"
 #include "command/bench_overlap.h"
+#include "command/bench_plot.h"
 #include "command/bench_skew.h"
 #include "command/bench_spin.h"
 
@@ -13,6 +15,8 @@ int run_bench(const Arguments& arguments) {
       {"skew", "The same when ranks come one after the other, by who may start it.", run_bench_skew},
       {"spin", "What ranks that wait cost the one that computes.", run_bench_spin},
       {"overlap", "How much of the communication disappears behind computation.", run_bench_overlap},
+      {"limits", "What this machine can do at most: copy, sum, hand over.", run_bench_limits},
+      {"plot", "Draws latency and bandwidth of allreduces over their size.", run_bench_plot},
   };
   return dispatch("stretto bench",
                   "Measures our collectives, and beside them, in the same run, those of other libraries.", table,

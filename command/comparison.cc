@@ -24,11 +24,11 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kWindow = 100ms;  // in which the background load is looked at
 constexpr int kMostBusy = 1024;
 
-bool is_loaded(const Sample& sample) {
-  return sample.background > kLoadedFrom;  // not so where nobody knows
-}
-
 }  // namespace
+
+bool is_loaded(const Sample& sample) {
+  return sample.background > kLoadedFrom;
+}
 
 void ComparisonOptions::describe_measurement(CommandLine& line) {
   line.option("--against", "LIST",

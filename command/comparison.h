@@ -45,6 +45,7 @@ struct Sample {
 
 /// From so much background load on a repetition is marked, and left out where there are quieter ones.
 inline constexpr double kLoadedFrom = 0.1;
+bool is_loaded(const Sample& sample);  ///< false where nobody knows
 
 /// Median and 95 % interval over repetitions.
 struct Figure {
