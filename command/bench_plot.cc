@@ -82,7 +82,7 @@ class Row {
 };
 
 std::string find_plotting_python() {
-  const std::string python = find_python();
+  std::string python = find_python();
   if (!python.empty() && run_program({python, "-c", "import matplotlib"}, {}, 60s)) return python;
   throw UsageError(
       fmt::format("plot: matplotlib is missing {}; expected it in .venv or in the python3 on PATH "

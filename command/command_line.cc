@@ -110,7 +110,8 @@ void CommandLine::positional_list(const std::string& name, const std::string& he
     for (const std::string& text : given) set(name, text);
     return true;
   };
-  impl_->app.add_option(name, each, help)->expected(1, CLI::detail::expected_max_vector_size)->required();
+  CLI::Option* option = impl_->app.add_option(name, each, help);
+  option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args()->required();
   impl_->positionals.push_back({name, help});
   impl_->usage += " " + name + "...";
 }

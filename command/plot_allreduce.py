@@ -35,8 +35,7 @@ def size_text(size, _):
 
 
 def draw(panels, path):
-    figure, axes = plt.subplots(2, len(panels), figsize=(1 + 3.6 * len(panels), 6.4), sharex=True, sharey="row",
-                                squeeze=False)
+    figure, axes = plt.subplots(2, len(panels), figsize=(1 + 3.6 * len(panels), 6.4), sharex=True, squeeze=False)
     libraries = list(dict.fromkeys(library for lines in panels.values() for library in lines))
     colors = {library: f"C{i}" for i, library in enumerate(libraries)}
     for column, (ranks, lines) in enumerate(sorted(panels.items())):
@@ -49,6 +48,8 @@ def draw(panels, path):
             bandwidth.plot(sizes, gb_per_s, **style)
         latency.set_title(f"{ranks} rank{'' if ranks == 1 else 's'}")
         latency.set_yscale("log")
+        if column > 0:
+            latency.sharey(axes[0][0])
         for panel in (latency, bandwidth):
             panel.set_xscale("log", base=2)
             panel.xaxis.set_major_formatter(size_text)
