@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 struct SkewCommand {
   std::string ranks = "32";
   std::string sizes = "64,4MiB";
-  std::string activations = "full,solo,majority,quorum:16";
+  std::string activations;
   SkewExperiment experiment;
   ComparisonOptions comparison{.repeats = 3};
 };
@@ -28,10 +28,10 @@ void describe_options(CommandLine& line, SkewCommand& command) {
               into(command.ranks));
   line.option("--sizes", "LIST", "Bytes of float32 that are summed. Default " + command.sizes + ".",
               into(command.sizes));
-  line.option(
-      "--activations", "LIST",
-      "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default " + command.activations + ".",
-      into(command.activations));
+  line.option("--activations", "LIST",
+              "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default full, solo, majority, "
+              "quorum of half the ranks.",
+              into(command.activations));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.experiment.skew, "1ms"));
   line.option("--rounds", "N", "Rounds of each repetition. Default 64.",
@@ -97,7 +97,9 @@ Comparison::Plan make_plan(const SkewCommand& command) {
                          {"fresh", "fresh"}},
                         {}};
   const int fewest = *std::ranges::min_element(plan.ranks);
-  for (const Policy& policy : parse_activations(command.activations, fewest)) {
+  const std::string activations =
+      command.activations.empty() ? fmt::format("full,solo,majority,quorum:{}", (fewest + 1) / 2) : command.activations;
+  for (const Policy& policy : parse_activations(activations, fewest)) {
     plan.contenders.push_back(ours(policy, command.experiment, sizes));
   }
   for (const Peer& peer : parse_peers(command.comparison.against)) {

@@ -152,7 +152,10 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
   }
   const Json& first = reports.front();
   SkewResult out;
-  out.ideal_ms = first["ideal"].get<double>() / experiment.rounds;
+  // Not a number under a deadline, which JSON has no word for.
+  const bool has_ideal = first["ideal"].is_number();
+  out.ideal_ms =
+      has_ideal ? first["ideal"].get<double>() / experiment.rounds : std::numeric_limits<double>::quiet_NaN();
   out.arrived = first["arrived"].get<double>() / experiment.rounds;
   out.fresh = first["fresh"].get<double>() / experiment.rounds;
   for (const Json& report : reports) {

@@ -85,15 +85,17 @@ def sleep_until(when):
         time.sleep(left)
 
 
-def median(values):
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
 def quantile(values, q):
-    """The smallest value that so many do not exceed."""
-    return sorted(values)[max(1, -int(-q * len(values) // 1)) - 1]
+    """Linear between the values in order, as our own are."""
+    ordered = sorted(values)
+    place = q * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def median(values):
+    return quantile(values, 0.5)
 
 
 def cpu_seconds():

@@ -54,8 +54,8 @@ void sleep_until(std::int64_t ns);
 std::int64_t common_start(std::int64_t lead_ns);
 
 double cpu_seconds();
-double median(std::vector<double> values);
-/// The q-quantile, 0 … 1: the smallest value that so many do not exceed.
+double median(const std::vector<double>& values);
+/// The q-quantile, 0 … 1, linear between the values in order, as our own are.
 double quantile(std::vector<double> values, double q);
 /// The largest of the ranks' values.
 double largest(double value);
