@@ -45,7 +45,8 @@ void describe_options(CommandLine& line, OverlapCommand& command) {
   line.note(
       "\"hidden\" is (computing + communicating alone - the step) over the smaller of the first two: 1 where the "
       "shorter has disappeared behind the longer, 0 where nothing has, below that where doing both costs more than "
-      "their sum. Blocking is compared with \"collective\", overlapped with \"at once\".");
+      "their sum; it says nothing where the shorter is within the noise of the longer. Blocking is compared with "
+      "\"collective\", overlapped with \"at once\".");
   line.note(ComparisonOptions::note());
 }
 
