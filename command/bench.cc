@@ -1,12 +1,22 @@
 #include "command/bench.h"
 
 #include "command/bench_allreduce.h"
+#include "command/bench_limits.h"
+#include "command/bench_overlap.h"
+#include "command/bench_plot.h"
+#include "command/bench_skew.h"
+#include "command/bench_spin.h"
 
 namespace stretto::command {
 
 int run_bench(const Arguments& arguments) {
   const Subcommand table[] = {
       {"allreduce", "Latency and bandwidth of an allreduce, by ranks and size.", run_bench_allreduce},
+      {"skew", "The same when ranks come one after the other, by who may start it.", run_bench_skew},
+      {"spin", "What ranks that wait cost the one that computes.", run_bench_spin},
+      {"overlap", "How much of the communication disappears behind computation.", run_bench_overlap},
+      {"limits", "What this machine can do at most: copy, sum, hand over.", run_bench_limits},
+      {"plot", "Draws latency and bandwidth of allreduces over their size.", run_bench_plot},
   };
   return dispatch("stretto bench",
                   "Measures our collectives, and beside them, in the same run, those of other libraries.", table,

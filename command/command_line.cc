@@ -105,6 +105,17 @@ void CommandLine::positional(const std::string& name, Presence presence, const s
   impl_->usage += presence == Presence::required ? " " + name : " [" + name + "]";
 }
 
+void CommandLine::positional_list(const std::string& name, const std::string& help, Setter set) {
+  const CLI::callback_t each = [name, set = std::move(set)](const CLI::results_t& given) {
+    for (const std::string& text : given) set(name, text);
+    return true;
+  };
+  CLI::Option* option = impl_->app.add_option(name, each, help);
+  option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args()->required();
+  impl_->positionals.push_back({name, help});
+  impl_->usage += " " + name + "...";
+}
+
 void CommandLine::option(const std::string& name, const std::string& value, const std::string& help, Setter set) {
   CLI::Option* option = impl_->app.add_option(name, Impl::once(name, std::move(set), false), help);
   option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -21,6 +21,8 @@ class CommandLine {
 
   enum class Presence { optional, required };
   void positional(const std::string& name, Presence presence, const std::string& help, Setter set);
+  /// One or more; `set` is called for each. The last of the positionals.
+  void positional_list(const std::string& name, const std::string& help, Setter set);
   /// `name` with its dashes, `value` as --help shows it ("N"), `help` with meaning, default and what it trades.
   void option(const std::string& name, const std::string& value, const std::string& help, Setter set);
   /// Takes a value only with "=": `set` gets an empty text without one. `value` is empty where none is allowed.

@@ -9,6 +9,7 @@ namespace stretto::command {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A subcommand as the program has them, and what was set by parsing.
@@ -102,6 +103,20 @@ TEST_F(CommandLineTest, MissingAndSurplusArguments) {
   EXPECT_EQ(error({"--ranks", "4"}),
             "WORKLOAD is missing: what to train: vowels, digits. `stretto train --help` shows examples");
   EXPECT_EQ(error({"vowels", "digits"}), "unexpected argument digits: expected stretto train WORKLOAD [OPTIONS]");
+}
+
+TEST(CommandLine, TakesAListOfFiles) {
+  std::vector<std::string> files;
+  std::string out;
+  CommandLine line("stretto bench plot", "Draws.");
+  line.positional_list("FILE", "what was measured",
+                       [&files](std::string_view, const std::string& text) { files.push_back(text); });
+  line.option("--out", "DIR", "Where to.", into(out));
+  EXPECT_TRUE(line.parse({"a", "b", "--out", "there", "c"}));
+  EXPECT_THAT(files, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(out, "there");
+  EXPECT_THAT(line.help(), HasSubstr("Usage: stretto bench plot FILE... [OPTIONS]"));
+  EXPECT_THROW(CommandLine("x", "").parse({"a"}), UsageError);
 }
 
 TEST(Wrap, BreaksBetweenWordsAndCountsCharacters) {

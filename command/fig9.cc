@@ -7,13 +7,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "command/command_line.h"
 #include "command/exit_code.h"
 #include "command/machine.h"
 #include "command/output.h"
-#include "command/process.h"
+#include "command/peers.h"
 #include "command/progress.h"
 #include "command/skew.h"
 #include "command/table.h"
@@ -35,6 +34,14 @@ struct Fig9Command {
   std::uint64_t seed = 1;
   bool peers = true;
   Output output;
+};
+
+// What one line of the table and of the JSON says.
+struct Fig9Row {
+  std::string library;
+  std::string activation;  // "solo", "quorum:16", …
+  std::uint64_t bytes = 0;
+  SkewResult result;
 };
 
 void describe_options(CommandLine& line, Fig9Command& command) {
@@ -68,63 +75,27 @@ void describe_options(CommandLine& line, Fig9Command& command) {
       "the CPU time of all ranks together over time. The delays are injected; no computation is measured.");
 }
 
-std::vector<Policy> parse_activations(const std::string& list, int ranks) {
-  std::vector<Policy> policies;
-  for (const std::string& name : split_policies(list)) {
-    try {
-      policies.push_back(Policy::parse(name, ranks));
-    } catch (const UsageError& error) {
-      throw UsageError(fmt::format("--activations {}: {}", name, error.what()));
-    }
-  }
-  return policies;
+SkewExperiment experiment_of(const Fig9Command& command) {
+  return {.ranks = command.ranks, .rounds = command.rounds, .skew = command.skew, .seed = command.seed};
 }
 
 Fig9Row measure(const Fig9Command& command, const Policy& policy, std::uint64_t bytes) {
-  const SkewResult result = measure_skew({.ranks = command.ranks,
-                                          .rounds = command.rounds,
-                                          .bytes = bytes,
-                                          .policy = policy,
-                                          .skew = command.skew,
-                                          .seed = command.seed})
-                                .or_throw();
-  return {"stretto",      policy.to_string(), command.ranks,  bytes,        command.rounds,
-          result.mean_ms, result.ideal_ms,    result.arrived, result.fresh, result.cores};
+  SkewExperiment experiment = experiment_of(command);
+  experiment.bytes = bytes;
+  experiment.policy = policy;
+  return {kOurs, policy.to_string(), bytes, measure_skew(experiment).or_throw()};
 }
 
 // MPI_Allreduce for all sizes at once. Says why when there is none.
 std::vector<Fig9Row> measure_openmpi(const Fig9Command& command, const std::vector<std::uint64_t>& sizes) {
-  const std::string program = find_companion("stretto-mpi-skew");
-  const std::string mpirun = find_on_path("mpirun");
-  if (program.empty() || mpirun.empty()) {
-    command.output.say(fmt::format("MPI_Allreduce is left out: {}",
-                                   mpirun.empty() ? "mpirun is not installed (packages libopenmpi-dev, openmpi-bin)"
-                                                  : "this build has no stretto-mpi-skew; Open MPI was not found then"));
+  const auto results = measure_peer_skew(openmpi(), experiment_of(command), sizes);
+  if (!results) {
+    command.output.say(fmt::format("MPI_Allreduce is left out: {}", results.error().message));
     return {};
   }
-  std::vector<std::string> arguments = {mpirun,
-                                        "--oversubscribe",
-                                        "--mca",
-                                        "mpi_yield_when_idle",
-                                        "1",
-                                        "--mca",
-                                        "btl",
-                                        "self,vader",
-                                        "-n",
-                                        std::to_string(command.ranks),
-                                        program,
-                                        std::to_string(command.rounds),
-                                        std::to_string(command.skew.count())};
-  for (const std::uint64_t bytes : sizes) arguments.push_back(std::to_string(bytes));
-  const Duration round = command.skew * (command.ranks + 1) + 100ms;
-  const Duration limit = 60s + 4 * round * command.rounds * static_cast<int>(sizes.size());
-  const auto text = run_program(arguments, {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, limit);
-  if (!text) {
-    command.output.say(fmt::format("MPI_Allreduce is left out: {}", text.error().message));
-    return {};
-  }
-  return parse_peer_rows(*text, command.ranks, command.rounds,
-                         ideal_wait_ms(Policy::full(), command.ranks, command.skew, 0));
+  std::vector<Fig9Row> rows;
+  for (std::size_t i = 0; i < sizes.size(); ++i) rows.push_back({openmpi().name, "full", sizes[i], (*results)[i]});
+  return rows;
 }
 
 void print_table(const Fig9Command& command, const std::vector<Fig9Row>& rows) {
@@ -132,11 +103,14 @@ void print_table(const Fig9Command& command, const std::vector<Fig9Row>& rows) {
   for (const Fig9Row& row : rows) {
     double full_ms = std::numeric_limits<double>::quiet_NaN();
     for (const Fig9Row& other : rows) {
-      if (other.library == "stretto" && other.activation == "full" && other.bytes == row.bytes) full_ms = other.mean_ms;
+      if (other.library == kOurs && other.activation == "full" && other.bytes == row.bytes) {
+        full_ms = other.result.mean_ms;
+      }
     }
-    table.add({row.library, row.activation, to_bytes(row.bytes), significant(row.mean_ms), significant(row.ideal_ms),
-               significant(full_ms / row.mean_ms) + "×", significant(row.arrived), significant(row.fresh),
-               fmt::format("{:.3f}", row.cores)});
+    const SkewResult& result = row.result;
+    table.add({row.library, row.activation, to_bytes(row.bytes), significant(result.mean_ms),
+               significant(result.ideal_ms), significant(full_ms / result.mean_ms) + "×", significant(result.arrived),
+               significant(result.fresh), fmt::format("{:.3f}", result.cores)});
   }
   command.output.say(table.to_text());
   if (command.ranks == 32 && command.skew == 1ms) {
@@ -146,37 +120,25 @@ void print_table(const Fig9Command& command, const std::vector<Fig9Row>& rows) {
   }
 }
 
-nlohmann::ordered_json to_json(const std::vector<Fig9Row>& rows, const Machine& machine) {
+nlohmann::ordered_json to_json(const Fig9Command& command, const std::vector<Fig9Row>& rows, const Machine& machine) {
   nlohmann::ordered_json out = {{"rows", nlohmann::ordered_json::array()}};
   for (const Fig9Row& row : rows) {
     out["rows"].push_back({{"library", row.library},
                            {"activation", row.activation},
-                           {"ranks", row.ranks},
+                           {"ranks", command.ranks},
                            {"bytes", row.bytes},
-                           {"rounds", row.rounds},
-                           {"mean_ms", row.mean_ms},
-                           {"ideal_ms", row.ideal_ms},
-                           {"arrived", row.arrived},
-                           {"fresh", row.fresh},
-                           {"cores", row.cores}});
+                           {"rounds", command.rounds},
+                           {"mean_ms", row.result.mean_ms},
+                           {"ideal_ms", row.result.ideal_ms},
+                           {"arrived", row.result.arrived},
+                           {"fresh", row.result.fresh},
+                           {"cores", row.result.cores}});
   }
   out["machine"] = machine.to_json();
   return out;
 }
 
 }  // namespace
-
-std::vector<Fig9Row> parse_peer_rows(const std::string& text, int ranks, int rounds, double ideal_ms) {
-  std::vector<Fig9Row> rows;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    Fig9Row row{
-        "openmpi", "full", ranks, 0, rounds, 0, ideal_ms, static_cast<double>(ranks), static_cast<double>(ranks)};
-    if (fields >> row.bytes >> row.mean_ms >> row.cores) rows.push_back(row);
-  }
-  return rows;
-}
 
 int run_fig9(const Arguments& arguments) {
   Fig9Command command;
@@ -211,7 +173,7 @@ int run_fig9(const Arguments& arguments) {
     std::ranges::stable_sort(rows, {}, &Fig9Row::bytes);
   }
   print_table(command, rows);
-  command.output.emit(to_json(rows, machine));
+  command.output.emit(to_json(command, rows, machine));
   return kSuccess;
 }
 

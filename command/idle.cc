@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "command/command_line.h"
 #include "command/exit_code.h"
+#include "command/fixed_work.h"
 #include "command/machine.h"
 #include "command/output.h"
+#include "command/own_ranks.h"
 #include "command/progress.h"
 #include "command/shared_barrier.h"
 #include "stretto/collective/partial_allreduce.h"
@@ -20,8 +20,6 @@
 #include "stretto/engine/engine.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
-#include "stretto/membership/job.h"
-#include "stretto/train/run.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -31,7 +29,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kSettle = 50ms;  // from the barrier on: whoever waits is asleep by then
-constexpr Duration kPatience = 60s;
 
 struct IdleCommand {
   int ranks = 8;
@@ -40,32 +37,11 @@ struct IdleCommand {
   Output output;
 };
 
-// A pass over 32 KiB: in the cache, so that its speed is that of the core.
-double compute(std::uint64_t passes) {
-  std::array<double, 4096> values;
-  std::iota(values.begin(), values.end(), 1.0);
-  for (std::uint64_t i = 0; i < passes; ++i) {
-    for (double& value : values) value = value * 0.999999 + 1e-3;
-  }
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-double timed_compute(std::uint64_t passes) {
-  const SteadyClock clock;
-  const TimePoint begin = clock.now();
-  volatile double sink = compute(passes);
-  static_cast<void>(sink);
-  return seconds(clock.now() - begin);
-}
-
-Result<double> report_of_rank_0(const JobOptions& options, const RankMain& main) {
-  auto result = run_job(options, main);
-  if (!result) return result.error();
-  if (result->interrupted) throw Interrupted("interrupted");
-  if (!result->ok()) return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, "a rank failed"};
-  const std::string& text = result->reports.front();
+Result<double> seconds_of_rank_0(const JobOptions& options, const RankMain& main) {
+  const auto text = report_of_rank_0(options, main);
+  if (!text) return text.error();
   double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
+  std::from_chars(text->data(), text->data() + text->size(), value);
   return value;
 }
 
@@ -80,12 +56,12 @@ int waiting_rank(RankContext& context, std::uint64_t work) {
   const TimePoint start = barrier.wait(static_cast<std::uint32_t>(context.size()), kSettle);
   if (context.rank() == 0) {
     sleep_until(start);
-    context.report(fmt::format("{}", timed_compute(work)));
+    context.report(fmt::format("{}", timed_work(work)));
   }
   const auto ignore = [](const RoundResult&) {};
   partial.deposit(contribution, {});
-  partial.exchange(driver, clock.now() + kPatience, ignore).or_throw();
-  partial.finish(driver, clock.now() + kPatience, ignore).or_throw();
+  partial.exchange(driver, clock.now() + kCallPatience, ignore).or_throw();
+  partial.finish(driver, clock.now() + kCallPatience, ignore).or_throw();
   return 0;
 }
 
@@ -104,25 +80,15 @@ void describe_options(CommandLine& line, IdleCommand& command) {
 }  // namespace
 
 Result<double> seconds_alone(std::uint64_t work) {
-  return report_of_rank_0({.ranks = 1}, [work](RankContext& context) {
-    context.report(fmt::format("{}", timed_compute(work)));
+  return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
+    context.report(fmt::format("{}", timed_work(work)));
     return 0;
   });
 }
 
 Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
-  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier), .patience_after_loss = 1s};
-  return report_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
-}
-
-std::uint64_t calibrate(Duration time) {
-  std::uint64_t passes = 64;
-  double taken = timed_compute(passes);
-  while (taken < 0.02) {
-    passes *= 2;
-    taken = timed_compute(passes);
-  }
-  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(passes) * seconds(time) / taken));
+  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
+  return seconds_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
 }
 
 int run_idle(const Arguments& arguments) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "command/statistics.h"
 #include "command/subcommand.h"
 #include "stretto/base/clock.h"
@@ -13,11 +11,8 @@ namespace stretto::command {
 int run_idle(const Arguments& arguments);
 
 /// Seconds that a fixed amount of work takes in a process of its own, alone and as one of `ranks` of which the others
-/// wait in a full round for it. `work` is a number of passes of the kernel.
+/// wait in a full round for it. `work` is a number of passes (fixed_work.h).
 Result<double> seconds_alone(std::uint64_t work);
 Result<double> seconds_beside_waiting(int ranks, std::uint64_t work);
-
-/// So many passes take about `time` here.
-std::uint64_t calibrate(Duration time);
 
 }  // namespace stretto::command

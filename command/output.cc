@@ -21,13 +21,7 @@ void Output::add_option(CommandLine& line) {
             [this](std::string_view option, const std::string& text) {
               json_ = true;
               file_ = text;
-              if (text.empty()) return;
-              // Opened now, so that a run is not lost to a misspelt folder at its end.
-              std::ofstream file(text, std::ios::app);
-              if (!file) {
-                throw UsageError(fmt::format("{}={}: cannot be written ({}); expected a file in a folder that exists",
-                                             option, text, std::strerror(errno)));
-              }
+              if (!text.empty()) require_writable_file(option, text);
             });
 }
 
@@ -49,6 +43,12 @@ void Output::emit(const nlohmann::ordered_json& object) const {
   std::ofstream file(file_, std::ios::trunc);
   file << dump << std::flush;
   if (!file) throw Failure({Errc::io, fmt::format("{}: cannot be written ({})", file_, std::strerror(errno))});
+}
+
+void require_writable_file(std::string_view option, const std::string& file) {
+  if (std::ofstream(file, std::ios::app)) return;
+  throw UsageError(fmt::format("{}={}: cannot be written ({}); expected a file in a folder that exists", option, file,
+                               std::strerror(errno)));
 }
 
 void require_writable_folder(std::string_view option, const std::string& folder) {

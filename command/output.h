@@ -24,6 +24,10 @@ class Output {
   std::string file_;  // empty: standard output
 };
 
+/// Creates the file where it is missing: asked for before a run, so that it is not lost to a misspelt folder at its
+/// end. Throws UsageError when it cannot be written.
+void require_writable_file(std::string_view option, const std::string& file);
+
 /// Creates the folder where it is missing. Throws UsageError when nothing can be written there.
 void require_writable_folder(std::string_view option, const std::string& folder);
 

@@ -152,7 +152,10 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
   }
   const Json& first = reports.front();
   SkewResult out;
-  out.ideal_ms = first["ideal"].get<double>() / experiment.rounds;
+  // Not a number under a deadline, which JSON has no word for.
+  const bool has_ideal = first["ideal"].is_number();
+  out.ideal_ms =
+      has_ideal ? first["ideal"].get<double>() / experiment.rounds : std::numeric_limits<double>::quiet_NaN();
   out.arrived = first["arrived"].get<double>() / experiment.rounds;
   out.fresh = first["fresh"].get<double>() / experiment.rounds;
   for (const Json& report : reports) {
@@ -160,6 +163,37 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
     out.cores += report["cpu"].get<double>() / first["wall"].get<double>();
   }
   return out;
+}
+
+Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewExperiment& experiment,
+                                                  std::span<const std::uint64_t> sizes) {
+  const Duration round = experiment.skew * (experiment.ranks + 1) + 100ms;
+  const PeerJob job{"skew",
+                    experiment.ranks,
+                    {std::to_string(experiment.rounds), std::to_string(experiment.skew.count())},
+                    60s + 4 * round * experiment.rounds * static_cast<int>(sizes.size())};
+  const auto readings = measure_peer(peer, job, sizes, 2);
+  if (!readings) return readings.error();
+  const double ideal_ms = ideal_wait_ms(Policy::full(), experiment.ranks, experiment.skew, 0);
+  const auto all = static_cast<double>(experiment.ranks);
+  std::vector<SkewResult> out;
+  for (const Reading& reading : *readings) {
+    out.push_back(
+        {.mean_ms = reading.values[0], .ideal_ms = ideal_ms, .arrived = all, .fresh = all, .cores = reading.values[1]});
+  }
+  return out;
+}
+
+std::vector<Policy> parse_activations(const std::string& list, int ranks) {
+  std::vector<Policy> policies;
+  for (const std::string& name : split_policies(list)) {
+    try {
+      policies.push_back(Policy::parse(name, ranks));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--activations {}: {}", name, error.what()));
+    }
+  }
+  return policies;
 }
 
 double ideal_wait_ms(const Policy& policy, int ranks, Duration skew, int initiator) {

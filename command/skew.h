@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "command/peers.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/collective/policy.h"
@@ -32,6 +34,14 @@ struct SkewResult {
 /// Runs it in processes of its own, with the partial allreduce. Errc as run_job(); Errc::aborted also when a sum came
 /// out wrong. Throws Interrupted.
 Result<SkewResult> measure_skew(const SkewExperiment& experiment);
+
+/// The same with a peer's allreduce, for each of `sizes`; `bytes` and `policy` of the experiment mean nothing, for it
+/// always waits for all. Errc as measure_peer().
+Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewExperiment& experiment,
+                                                  std::span<const std::uint64_t> sizes);
+
+/// A list as in --activations. Throws UsageError.
+std::vector<Policy> parse_activations(const std::string& list, int ranks);
 
 /// Mean time in ms that ranks which come at 1, 2, … `ranks` times `skew` wait until the round can start.
 /// `initiator`: the rank drawn, for policy majority. NaN for policy deadline.

@@ -37,6 +37,13 @@ TEST(Skew, CountsWhoHadArrived) {
   EXPECT_DOUBLE_EQ(quorum->ideal_ms, 0.25);
 }
 
+TEST(Skew, ADeadlineHasNoIdeal) {
+  const auto deadline = measure_skew({.ranks = 2, .rounds = 2, .policy = Policy::deadline(1, 5ms)});
+  ASSERT_TRUE(deadline.ok()) << deadline.error().message;
+  EXPECT_TRUE(std::isnan(deadline->ideal_ms));
+  EXPECT_GE(deadline->arrived, 1);
+}
+
 TEST(Skew, OneRank) {
   const auto alone = measure_skew({.ranks = 1, .rounds = 2, .policy = Policy::solo()});
   ASSERT_TRUE(alone.ok()) << alone.error().message;

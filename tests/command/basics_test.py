@@ -12,7 +12,9 @@ from program import STRETTO, ProgramTest, main, stretto
 class Help(ProgramTest):
     def test_every_command_explains_itself(self):
         for command in (["train"], ["compare"], ["check"], ["schedule"], ["reproduce", "fig9"], ["reproduce", "idle"],
-                        ["reproduce", "hyperplane"], ["reproduce", "vowels"], ["reproduce", "lag"]):
+                        ["reproduce", "hyperplane"], ["reproduce", "vowels"], ["reproduce", "lag"],
+                        ["bench", "allreduce"], ["bench", "skew"], ["bench", "spin"], ["bench", "overlap"],
+                        ["bench", "limits"], ["bench", "plot"]):
             result = stretto(*command, "--help")
             self.assert_succeeds(result)
             self.assertIn("Examples:", result.stdout, command)
@@ -21,7 +23,7 @@ class Help(ProgramTest):
     def test_overview_names_the_commands(self):
         result = stretto("--help")
         self.assert_succeeds(result)
-        for command in ("train", "compare", "reproduce", "check", "schedule"):
+        for command in ("train", "compare", "reproduce", "bench", "check", "schedule"):
             self.assertIn(f"\n  {command} ", result.stdout)
 
     def test_version(self):

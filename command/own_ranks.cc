@@ -1,0 +1,25 @@
+#include "command/own_ranks.h"
+
+#include "command/machine.h"
+#include "stretto/train/run.h"
+
+namespace stretto::command {
+
+Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main) {
+  options.patience_after_loss = std::chrono::seconds(1);
+  const auto result = run_job(options, main);
+  if (!result) return result.error();
+  if (result->interrupted) throw Interrupted("interrupted");
+  if (!result->ok()) {
+    return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, "a rank failed", result->first_lost};
+  }
+  return result->reports.front();
+}
+
+DriverOptions waiting_of(RankContext& context) {
+  DriverOptions options;
+  if (context.size() > this_machine().cores) options.share_cores();
+  return options;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/engine/driver.h"
+#include "stretto/membership/job.h"
+
+namespace stretto::command {
+
+/// Within which one call of a measured collective has to return, on however slow a machine.
+inline constexpr Duration kCallPatience = std::chrono::seconds(60);
+
+/// What rank 0 of a job reports. Errc as run_job(); also Errc::lost_peer and Errc::aborted when a rank has failed.
+/// Throws Interrupted.
+Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main);
+
+/// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
+DriverOptions waiting_of(RankContext& context);
+
+}  // namespace stretto::command

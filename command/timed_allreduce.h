@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "command/comparison.h"
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+/// What is looked at in a loop of allreduces.
+struct AllreduceTiming {
+  Duration time = std::chrono::milliseconds(100);  ///< spent on each size, about
+  bool each_call = false;                          ///< also times calls one by one
+};
+
+/// Ours: an Allreduce of float32 over shared memory. The values are those that the peer programs print: calls,
+/// microseconds of one and, with each_call, median and 99th percentile of single ones.
+Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
+                                               std::span<const std::uint64_t> sizes);
+
+/// 2, or 4 with each_call.
+std::size_t num_values(const AllreduceTiming& timing);
+
+}  // namespace stretto::command
