@@ -12,13 +12,12 @@
 #include "command/cores.h"
 #include "command/limits.h"
 #include "stretto/base/error.h"
-#include "stretto/engine/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto::command {
 
 namespace {
 
-constexpr std::size_t kBlock = 16 * 1024 / sizeof(float);  // of the sum, which stays in the cache meanwhile
 constexpr std::uint64_t kFaultBytes = 16 << 20;
 
 // Bytes per nanosecond, which are GB/s, of one pass after the other over this thread's own memory.
@@ -126,14 +125,10 @@ std::vector<Limit> memory_limits(std::span<const std::uint64_t> sizes, std::span
 }
 
 void sum_sources(std::span<float> out, std::span<const std::span<const float>> sources) {
-  for (std::size_t begin = 0; begin < out.size(); begin += kBlock) {
-    const std::size_t count = std::min(kBlock, out.size() - begin);
-    std::memcpy(&out[begin], &sources[0][begin], count * sizeof(float));
-    for (const std::span<const float> source : sources.subspan(1)) {
-      reduce(DataType::float32, ReduceOp::sum, false, reinterpret_cast<std::byte*>(&out[begin]),
-             reinterpret_cast<const std::byte*>(&source[begin]), count);
-    }
-  }
+  std::vector<const std::byte*> bytes;
+  for (const std::span<const float> source : sources) bytes.push_back(std::as_bytes(source).data());
+  const Combination tree = Combination::tree(static_cast<int>(sources.size()));
+  combine(tree, DataType::float32, ReduceOp::sum, std::as_writable_bytes(out).data(), bytes, out.size());
 }
 
 }  // namespace stretto::command

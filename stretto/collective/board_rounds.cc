@@ -13,6 +13,11 @@ int cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+int checked_lag(int max_lag) {
+  if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
+  return max_lag;
+}
+
 PartialShape shape_of(const Engine& engine, const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
   return {.buckets = buckets,
           .op = options.op,
@@ -20,11 +25,6 @@ PartialShape shape_of(const Engine& engine, const std::vector<BucketSpec>& bucke
           .max_lag = checked_lag(options.max_lag),
           .piece_bytes = options.piece_bytes,
           .helpers = std::min(cores(), engine.size()) - 1};
-}
-
-int checked_lag(int max_lag) {
-  if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
-  return max_lag;
 }
 
 }  // namespace
