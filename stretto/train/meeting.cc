@@ -31,8 +31,8 @@ Meeting::Meeting(Engine& engine, Replica& replica)
     : replica_(replica),
       ranks_(engine.size()),
       weight_bytes_(bytes_of(replica.weights())),
-      weights_(engine, DataType::int32, words_of(weight_bytes_)),
       numbers_(engine, DataType::int64, kNumbers),
+      weights_(engine, DataType::int32, words_of(weight_bytes_)),
       parameters_(make_averages(engine, parameters())),
       buffers_(make_averages(engine, replica.floating_buffers())) {}
 

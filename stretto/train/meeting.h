@@ -49,8 +49,8 @@ class Meeting {
   Replica& replica_;
   const int ranks_;
   std::uint64_t weight_bytes_;
+  Allgather numbers_;  // before what depends on the model: ranks whose models differ can still say so
   Broadcast weights_;
-  Allgather numbers_;
   std::vector<std::unique_ptr<Average>> parameters_, buffers_;  // a type each
 };
 
