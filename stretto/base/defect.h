@@ -31,7 +31,7 @@ enum class Defect {
   forget_replaced,             ///< a standing deposit does not count the batches of the one it replaces
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
   seal_skips_empty,            ///< board: reads seats that have brought nothing instead of sealing them
-  held_without_second_look,    ///< board: says that a round is held and does not look at the handed rounds again
+  held_without_second_look,    ///< board: says that a round is held, or that it sleeps, and does not look once more
   sum_unpublished,             ///< board: sums a set ahead that has not been deposited
   reuse_before_complete,       ///< board: fills a set again while the round that takes it is being summed
 };

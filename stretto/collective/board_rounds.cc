@@ -184,7 +184,7 @@ bool BoardRounds::poll(TimePoint) {
     return false;
   }
   // From now on whoever completes the round wakes this rank: look once more before sleeping.
-  return board_.go_in();
+  return board_.go_in() && !defect(Defect::held_without_second_look);
 }
 
 bool BoardRounds::may_start(Round round, const Attendance& attendance) {
