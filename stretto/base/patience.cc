@@ -1,5 +1,7 @@
 #include "stretto/base/patience.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -15,6 +17,9 @@ constexpr nanoseconds kSpin = microseconds(4);
 constexpr std::uint32_t kYields = 20;
 constexpr microseconds kLongYield(500);  // somebody else computed, with more than our own ranks' small pieces
 constexpr std::uint32_t kCrowdedFor = 200;
+constexpr nanoseconds kSwitch(800);  // a yield that finds nobody takes less than half of it
+constexpr int kSharedFor = 16;
+constexpr int kNotAgainFor = 200;
 
 /// Pauses that take kSpin on this processor: measured, since they differ twentyfold between makes. Once a process.
 std::uint32_t measured_spins() {
@@ -35,10 +40,28 @@ std::uint32_t measured_spins() {
 
 }  // namespace
 
-Patience::Patience(bool own_core) : spins_([own_core] {
-      static const std::uint32_t kSpins = measured_spins();
-      return own_core ? kSpins : 0;
-    }()) {}
+Patience::Patience(bool own_core, int place)
+    : spins_([own_core] {
+        static const std::uint32_t kSpins = measured_spins();
+        return own_core ? kSpins : 0;
+      }()),
+      place_(place) {}
+
+// Moved and at once set free again: it is a hint, and the scheduler may think better of it.
+void Patience::move_to_place() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  const int cores = CPU_COUNT(&allowed);
+  int skip = cores > 0 ? place_ % cores : 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || skip-- > 0) continue;
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(core, &only);
+    if (sched_setaffinity(0, sizeof only, &only) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
+}
 
 bool Patience::give_up_core() {
   if (looks_ >= spins_ + kYields) return false;
@@ -49,7 +72,12 @@ bool Patience::give_up_core() {
   ++looks_;
   const auto before = Clock::now();
   std::this_thread::yield();
-  if (Clock::now() - before > kLongYield) crowded_ = kCrowdedFor;
+  const auto taken = Clock::now() - before;
+  if (taken > kLongYield) crowded_ = kCrowdedFor;
+  if (spins_ > 0 && taken > kSwitch && ++shared_ == kSharedFor) {
+    shared_ = -kNotAgainFor;
+    move_to_place();
+  }
   return true;
 }
 

@@ -24,7 +24,7 @@ class ExchangeBoard {
     DataType type = DataType::float32;
     std::uint64_t count = 0;
     ReduceOp op = ReduceOp::sum;
-    std::uint64_t chunk_bytes = 32 << 10;  ///< shown at a time; a multiple of 64
+    std::uint64_t chunk_bytes = 512 << 10;  ///< shown at a time; a multiple of 64
 
     std::uint64_t bytes() const { return count * size_of(type); }
     std::uint64_t chunks() const { return bytes() == 0 ? 1 : (bytes() + chunk_bytes - 1) / chunk_bytes; }
@@ -50,9 +50,10 @@ class ExchangeBoard {
  private:
   struct Slot;
 
-  /// Slots a rank. Who shows chunk c has summed all before c − 1, so every rank had shown c − 2 by then and, by the same
-  /// rule, summed c − 4: what lay where c goes has been read.
-  static constexpr std::uint64_t kSlots = 4;
+  /// Slots a rank, at least. Who shows chunk c has summed all before it, so every rank had shown c − 1 by then and, by
+  /// the same rule, summed c − 2: what lay two slots before has been read.
+  static constexpr std::uint64_t kFewestSlots = 2;
+  static std::uint64_t slots_for(const Shape& shape);
 
   Slot& slot(int rank, std::uint64_t chunk) const;
   std::byte* data_of(Slot& slot) const;
@@ -65,7 +66,8 @@ class ExchangeBoard {
   const int rank_;
   const int ranks_;
   const std::uint64_t chunks_;
-  const std::uint64_t data_at_;  // in a slot
+  const std::uint64_t num_slots_;  // of a rank
+  const std::uint64_t data_at_;    // in a slot
   const std::uint64_t stride_;
   const Combination tree_;
   const std::function<void(int)> ring_;

@@ -72,7 +72,7 @@ class FullBoard {
   std::byte* const seats_;
   std::byte* const inputs_;
   std::byte* const result_;
-  std::uint64_t rounds_ = 0;                 // this rank has arrived at
+  std::uint64_t rounds_ = 0;               // this rank has arrived at
   std::vector<const std::byte*> sources_;  // of the piece being summed
 };
 

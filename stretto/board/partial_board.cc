@@ -138,7 +138,8 @@ PartialBoard::Doing PartialBoard::look_at_lag() {
   if (early_) return within ? Doing::plan : Doing::nothing;
   if (within) return Doing::start;
   if (held_) return Doing::nothing;
-  // Pairs with PartialSeat::hand_over(): who moves on from here on sees this; who has moved on is seen by a second look.
+  // Pairs with PartialSeat::hand_over(): who moves on from here on sees this; who has moved on is seen by a second
+  // look.
   memory_.words().held.store(round_ + 1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   held_ = true;

@@ -74,8 +74,22 @@ class PartialBoard {
  private:
   enum Stage : std::uint64_t { kOpen, kSealing, kSumming };
   /// What this rank is about; each is the method of that name, which makes one access and says what follows.
-  enum class Doing { look, look_at_seat, look_at_lag, start, seal, end_sealing, end_round, plan, list_seat, publish,
-                     find_piece, sum, release, nothing };
+  enum class Doing {
+    look,
+    look_at_seat,
+    look_at_lag,
+    start,
+    seal,
+    end_sealing,
+    end_round,
+    plan,
+    list_seat,
+    publish,
+    find_piece,
+    sum,
+    release,
+    nothing
+  };
 
   Doing take_step();
   Doing look();
@@ -115,7 +129,7 @@ class PartialBoard {
   int seat_ = 0;  // the next one to look at, seal or list
 
   Attendance attendance_;
-  std::uint64_t changes_ = 0;           // read before the seats were looked at
+  std::uint64_t changes_ = 0;                   // read before the seats were looked at
   std::uint64_t attended_ = ~std::uint64_t{0};  // the changes that attendance_ knows of
   Round attended_round_ = 0;
   Round least_handed_ = 0;
@@ -127,11 +141,11 @@ class PartialBoard {
   std::uint64_t list_end_ = 0;
   std::vector<std::uint8_t> in_list_;  // per seat: whether its first set is
 
-  std::uint64_t next_piece_;   // where this rank looks for one
-  std::uint64_t looked_ = 0;   // pieces since it has found one
-  std::uint64_t piece_ = 0;    // the one it has claimed
+  std::uint64_t next_piece_;  // where this rank looks for one
+  std::uint64_t looked_ = 0;  // pieces since it has found one
+  std::uint64_t piece_ = 0;   // the one it has claimed
   std::uint64_t plan_bits_ = 0, held_bits_ = 0;
-  std::uint64_t from_ = 0;     // sources that are in the piece
+  std::uint64_t from_ = 0;  // sources that are in the piece
   bool finishes_ = false;
   std::size_t ready_buckets_ = 0;  // of ready_round_
   Round ready_round_ = 0;

@@ -23,8 +23,8 @@ struct PartialShape {
   int helpers = 1;                        ///< sleeping ranks that are woken to sum with whoever starts a round
 };
 
-/// Where everything of a PartialBoard lies in the memory handed in, which is zero at the start. Who writes what, and when,
-/// stands in partial_board.h.
+/// Where everything of a PartialBoard lies in the memory handed in, which is zero at the start. Who writes what, and
+/// when, stands in partial_board.h.
 class PartialMemory {
  public:
   /// A rank's contributions: one being filled, one to add up in, two pending, two in the round being summed.
@@ -47,9 +47,9 @@ class PartialMemory {
   };
   /// Of a round: written by who makes its plan, read until every rank has been handed it and the next one is complete.
   struct Record {
-    std::int64_t sealed_at = 0;     // nanoseconds
+    std::int64_t sealed_at = 0;      // nanoseconds
     std::uint64_t rule[2] = {0, 0};  // the rule's own
-    bool last = false;              // all ranks had drained
+    bool last = false;               // all ranks had drained
     std::uint64_t header_bytes = 0;
   };
   struct Piece {

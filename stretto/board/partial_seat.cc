@@ -58,9 +58,7 @@ bool PartialSeat::Deposit::step() {
   switch (state_) {
     case State::look:
       seen_ = seat_.load();
-      state_ = seen_.sealed()          ? State::note
-               : seen_.second() >= 0 ? State::add
-                                     : State::swap;
+      state_ = seen_.sealed() ? State::note : seen_.second() >= 0 ? State::add : State::swap;
       next_ = seen_.reopened();
       next_ = next_.first() < 0 ? next_.with_first(set_) : next_.with_second(set_);
       return false;
@@ -98,7 +96,8 @@ void PartialSeat::arrive(Round round, std::int64_t now) {
     if (seen.sealed_at_least(round)) return;
     if (seen.sealed()) note_sealed(memory_, rank_, seen);
     const SeatWord next = seen.reopened();
-    STRETTO_CHECK(next.round() == round, "rank ", rank_, " arrives at round ", round, "; its seat is at ", next.round());
+    STRETTO_CHECK(next.round() == round, "rank ", rank_, " arrives at round ", round, "; its seat is at ",
+                  next.round());
     if (swap(seen, next.with_arrived())) return changed();
   }
 }

@@ -50,8 +50,8 @@ class PartialSeat {
 
   PartialMemory& memory_;
   const int rank_;
-  std::uint32_t filling_ = 0;    // sets that acquire() has given out
-  SeatWord gone_;                // sealed: what the last round that has taken something has taken
+  std::uint32_t filling_ = 0;  // sets that acquire() has given out
+  SeatWord gone_;              // sealed: what the last round that has taken something has taken
 };
 
 /// Puts what a seat has brought to a round where it stays until the round has been handed over. Everybody who sees the

@@ -8,8 +8,8 @@ namespace stretto {
 
 /// What one seat brings to a round, in one word that is swapped as a whole.
 ///
-/// Open: what goes into `round` should it be sealed now. Sealed: what has gone into `round`; the next deposit or arrival
-/// turns it into an open word of the round after. All zero is an open word of round 0 without anything.
+/// Open: what goes into `round` should it be sealed now. Sealed: what has gone into `round`; the next deposit or
+/// arrival turns it into an open word of the round after. All zero is an open word of round 0 without anything.
 class SeatWord {
  public:
   static constexpr int kMaxSets = 15;

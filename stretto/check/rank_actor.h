@@ -68,8 +68,8 @@ class RankActor final : private PartialObserver {
   std::unique_ptr<PartialAllreduce> partial_;
 
   State state_ = State::computing;
-  bool stepping_ = false;        // on a board: the next step is scheduled
-  bool rung_ = false;            // while it was
+  bool stepping_ = false;  // on a board: the next step is scheduled
+  bool rung_ = false;      // while it was
   std::uint32_t rings_seen_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t meetings_ = 0;

@@ -69,7 +69,8 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
   // Drawn last: what a seed means otherwise does not change.
   const bool board = random.chance(0.5);
-  const bool can_board = s.ranks > 1 && s.options.deposits == DepositKind::taken && s.options.delivery == Delivery::every;
+  const bool can_board =
+      s.ranks > 1 && s.options.deposits == DepositKind::taken && s.options.delivery == Delivery::every;
   s.board = can_board && limits.board.value_or(board);
   s.options.piece_bytes = 64 * random.log_uniform(1, 64);
   return s;
@@ -78,13 +79,13 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
 std::string Scenario::to_string() const {
   std::string sizes;
   for (const auto& bucket : buckets) sizes += text(sizes.empty() ? "" : "+", bucket.count);
-  return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
-              ", elements ", sizes, ", full every ", options.full_every, ", order ",
-              options.order == SumOrder::fixed ? "fixed" : "arrival",
-              board ? text(", on a board in pieces of ", options.piece_bytes, " bytes") : std::string(), bucketwise ? ", bucket by bucket" : "",
-              options.deposits == DepositKind::standing ? ", standing deposits" : "",
-              options.delivery == Delivery::latest ? ", delivery latest" : "",
-              crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
+  return text(
+      "seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag, ", elements ",
+      sizes, ", full every ", options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
+      board ? text(", on a board in pieces of ", options.piece_bytes, " bytes") : std::string(),
+      bucketwise ? ", bucket by bucket" : "", options.deposits == DepositKind::standing ? ", standing deposits" : "",
+      options.delivery == Delivery::latest ? ", delivery latest" : "",
+      crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
 }
 
 }  // namespace stretto

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMaxEvents = 20'000'000;  // a run that takes longer goes round in circles
 constexpr std::uint64_t kSharedBytes = 64 << 20;
-constexpr std::uint64_t kJudgedFrom = 10'000;     // rounds from which on coverage is judged
+constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds from which on coverage is judged
 
 std::string shortfall(const Coverage& c) {
   std::string out;
@@ -106,7 +106,8 @@ SearchResult search(const SearchOptions& options) {
     if (seed == options.last_seed) break;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool judged = !options.limits.policy && !options.limits.board && options.limits.ranks == 0 && result.coverage.rounds >= kJudgedFrom;
+  const bool judged = !options.limits.policy && !options.limits.board && options.limits.ranks == 0 &&
+                      result.coverage.rounds >= kJudgedFrom;
   if (judged && !result.violation) result.shortfall = shortfall(result.coverage);
   return result;
 }

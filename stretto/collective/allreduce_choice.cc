@@ -28,7 +28,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
 
 /// A chunk stays in the cache of the core that shows it, and is long enough for a hand-off not to matter.
 std::uint64_t chunk_of(const AllreduceTask& task) {
-  return std::clamp<std::uint64_t>(round_up(task.bytes / 4, 4096), 8 << 10, 64 << 10);
+  return std::clamp<std::uint64_t>(round_up(task.bytes, 4096), 4 << 10, 512 << 10);
 }
 
 /// Small enough to share out evenly, and large enough for a claim not to matter.
@@ -97,9 +97,9 @@ const AllreduceCosts& AllreduceCosts::current() {
 double predicted_us(AllreduceChoice::Way way, const AllreduceTask& task, const AllreduceCosts& costs) {
   const auto bytes = static_cast<double>(task.bytes);
   const auto ranks = static_cast<double>(task.ranks);
-  const double together = std::min(task.cores, task.ranks);    // ranks that run at once
-  const double turns = std::max(0.0, ranks / together - 1);    // waits for the core
-  const double copies = task.registered ? 0 : 2 * bytes;       // by each rank
+  const double together = std::min(task.cores, task.ranks);  // ranks that run at once
+  const double turns = std::max(0.0, ranks / together - 1);  // waits for the core
+  const double copies = task.registered ? 0 : 2 * bytes;     // by each rank
   if (way == AllreduceChoice::Way::exchange) {
     const double chunks = std::max(1.0, bytes / static_cast<double>(chunk_of(task)));
     const double each = bytes / costs.copy_rate + ranks * bytes / costs.sum_rate;
@@ -124,8 +124,9 @@ AllreduceChoice choose_allreduce(const AllreduceTask& task, const AllreduceCosts
   AllreduceChoice choice;
   choice.way = can_exchange && exchange < gather ? Way::exchange : Way::gather;
   choice.piece_bytes = piece_bytes(choice.way, task);
-  choice.why = text("gather would take ", in_us(gather),
-                    can_exchange ? text(", exchange ", in_us(exchange)) : std::string(", exchange needs a core a rank"));
+  choice.why =
+      text("gather would take ", in_us(gather),
+           can_exchange ? text(", exchange ", in_us(exchange)) : std::string(", exchange needs a core a rank"));
   return choice;
 }
 

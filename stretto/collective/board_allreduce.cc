@@ -12,10 +12,11 @@ int cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-constexpr std::uint64_t kStreamFrom = 16u << 20;  // a copy this large goes past the cache
+/// What all ranks copy goes past the cache where it does not fit in there together.
+constexpr std::uint64_t kStreamFrom = 16u << 20;
 
-Stores stores_for(std::uint64_t bytes) {
-  return bytes >= kStreamFrom ? Stores::streaming : Stores::cached;
+Stores stores_for(std::uint64_t bytes, int ranks) {
+  return bytes * static_cast<std::uint64_t>(ranks) >= kStreamFrom ? Stores::streaming : Stores::cached;
 }
 
 }  // namespace
@@ -24,12 +25,13 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
     : engine_(engine),
       bucket_(bucket),
       shape_(text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op))),
-      patience_(engine.size() <= cores()) {
+      patience_(engine.size() <= cores(), engine.rank()) {
   engine.add(*this);
   SharedArena& arena = *engine.arena();
   const auto ring = [&arena](int rank) { arena.ring(rank); };
   const auto build = [&]<class B>(std::in_place_type_t<B>, const typename B::Shape& board) {
-    const auto memory = arena.take(B::bytes_needed(board, engine.size()), text(shape_, " through ", name_of(choice.way)));
+    const auto memory =
+        arena.take(B::bytes_needed(board, engine.size()), text(shape_, " through ", name_of(choice.way)));
     regions_ = arena.taken();
     if (!memory && memory.error().code == Errc::unavailable) throw Failure(memory.error());
     if (!memory) return fail(memory.error());
@@ -90,11 +92,11 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
   }
   auto& board = std::get<FullBoard>(board_);
   if (!running_) {
-    copy_bytes(board.input(), mine.memory().data, bytes, stores_for(bytes));
+    copy_bytes(board.input(), mine.memory().data, bytes, stores_for(bytes, engine_.size()));
     board.arrive();
   }
   auto waited = wait(board, driver, deadline);
-  if (waited.ok()) copy_bytes(sum.memory().data, board.result(), bytes, stores_for(bytes));
+  if (waited.ok()) copy_bytes(sum.memory().data, board.result(), bytes, stores_for(bytes, engine_.size()));
   return waited;
 }
 

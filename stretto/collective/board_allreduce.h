@@ -11,8 +11,8 @@
 #include "stretto/board/full_board.h"
 #include "stretto/collective/allreduce_choice.h"
 #include "stretto/collective/allreduce_way.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/engine/driver.h"
+#include "stretto/kernel/bucket.h"
 
 namespace stretto {
 
@@ -54,7 +54,7 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   int regions_ = 0;  // of the arena, up to this collective's
   Board board_;
   Patience patience_;
-  bool running_ = false;  // a round has begun and run() has not returned success for it
+  bool running_ = false;          // a round has begun and run() has not returned success for it
   Block own_input_, own_result_;  // of an exchange whose buffers the caller wants from us
 
   std::atomic<bool> failed_{false};

@@ -33,8 +33,9 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
     : Rounds(engine, std::move(buckets), options),
       memory_(take_memory(shape_of(engine, buckets_, options)), shape_of(engine, buckets_, options), engine.size()),
       seat_(memory_, engine.rank()),
-      board_(memory_, engine.rank(), *this, [&engine](int rank) { engine.arena()->ring(rank); },
-             engine.arena()->interleaved()),
+      board_(
+          memory_, engine.rank(), *this, [&engine](int rank) { engine.arena()->ring(rank); },
+          engine.arena()->interleaved()),
       first_rule_(rule_of(options, engine.size())),
       asked_rule_(first_rule_),
       rule_(first_rule_) {
@@ -146,7 +147,8 @@ ProtocolState BoardRounds::state() const {
   bool waiting = word.arrived() && word.round() == complete;
   // Who hands over bucket by bucket has not come before the last one is there.
   const int set = waiting ? word.first() : -1;
-  if (set >= 0) waiting = memory_.set(rank, set).ready.load(std::memory_order_acquire) == static_cast<int>(buckets_.size());
+  if (set >= 0)
+    waiting = memory_.set(rank, set).ready.load(std::memory_order_acquire) == static_cast<int>(buckets_.size());
   const Round begun = complete + ((stage & 3) != 0 ? 1 : 0);
   return {.ticket = ticket_.load(std::memory_order_relaxed),
           .handed = handed_.load(std::memory_order_relaxed),

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/observe/contribution_facts.h"
 
 namespace stretto {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/collective/contribution.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {

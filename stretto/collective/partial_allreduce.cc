@@ -42,7 +42,8 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   const bool meet = engine.arena() != nullptr && engine.size() > 1 && options.seats != 1 &&
                     options.delivery == Delivery::every && options.deposits == DepositKind::taken;
   if (options.seats != 0 && options.seats != 1 && options.seats != engine.size()) {
-    throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks on the host: use 1, or all of them"));
+    throw UsageError(
+        text("seats ", options.seats, " with ", engine.size(), " ranks on the host: use 1, or all of them"));
   }
   if (meet) return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
   return std::make_unique<PartialRounds>(engine, std::move(buckets), options);

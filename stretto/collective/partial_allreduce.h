@@ -13,12 +13,12 @@
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/board/partial_seat.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/collective/contribution.h"
 #include "stretto/collective/front.h"
 #include "stretto/collective/policy.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {
@@ -102,8 +102,9 @@ class PartialAllreduce {
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
-  /// Allocates num_contribution_sets() contribution sets and max_lag results; those of a board lie in the memory that the
-  /// ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too little.
+  /// Allocates num_contribution_sets() contribution sets and max_lag results; those of a board lie in the memory that
+  /// the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too
+  /// little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
   ~PartialAllreduce();
 

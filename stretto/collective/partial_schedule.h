@@ -5,8 +5,8 @@
 #include <span>
 
 #include "stretto/collective/allreduce_schedule.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/collective/policy.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {

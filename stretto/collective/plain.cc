@@ -25,14 +25,16 @@ class MessageAllreduce final : public AllreduceWay {
  public:
   MessageAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op)
       : bucket_(bucket),
-        rounds_(engine, allreduce_for(engine, bucket, op), text(shape_of(bucket.type, bucket.count), " by ", name_of(op))) {}
+        rounds_(engine, allreduce_for(engine, bucket, op),
+                text(shape_of(bucket.type, bucket.count), " by ", name_of(op))) {}
 
   Result<void> run(EngineDriver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) override {
     return rounds_.run(driver, deadline, {mine, sum});
   }
   Result<void> run(EngineDriver& driver, TimePoint deadline) override {
-    return rounds_.run(driver, deadline, {Argument::in(bucket_.type, bucket_.count, input()),
-                                          Argument::out(bucket_.type, bucket_.count, memory(result_))});
+    return rounds_.run(driver, deadline,
+                       {Argument::in(bucket_.type, bucket_.count, input()),
+                        Argument::out(bucket_.type, bucket_.count, memory(result_))});
   }
   std::byte* input() override { return memory(input_); }
   const std::byte* result() override { return memory(result_); }

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "stretto/collective/allreduce_way.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/collective/scheduled_collective.h"
+#include "stretto/kernel/bucket.h"
 
 namespace stretto {
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/kernel/bucket.h"
 #include "stretto/collective/policy.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
+#include "stretto/kernel/bucket.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {

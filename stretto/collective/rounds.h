@@ -16,9 +16,9 @@
 
 namespace stretto {
 
-/// What a PartialAllreduce runs its rounds on: messages (PartialRounds) or a board (BoardRounds). Here is what both share:
-/// how a job fails, and who is asked what it is doing. Engine's side of a collective; the application thread makes the
-/// calls of the first part.
+/// What a PartialAllreduce runs its rounds on: messages (PartialRounds) or a board (BoardRounds). Here is what both
+/// share: how a job fails, and who is asked what it is doing. Engine's side of a collective; the application thread
+/// makes the calls of the first part.
 class Rounds : public RoundOwner {
  public:
   Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);

@@ -152,7 +152,8 @@ Result<JobMemory> JobMemory::attach(int fd) {
 }
 
 Result<JobMemory> JobMemory::map(int fd, bool own_fd, const Layout& layout) {
-  void* base = mmap(nullptr, layout.bytes + layout.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* base =
+      mmap(nullptr, layout.bytes + layout.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) {
     const int reason = errno;
     if (own_fd) close(fd);
