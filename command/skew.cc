@@ -86,6 +86,8 @@ class SkewedRank {
   }
 
   void round(Duration late) {
+    // Who has returned must not take the core from those that have yet to.
+    synchronize();
     Contribution& contribution = partial_.acquire();
     const double before = thread_seconds();
     std::ranges::fill(contribution.as<float>(0), 1.0f);

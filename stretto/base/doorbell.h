@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/futex.h"
 
 namespace stretto {
 
@@ -31,9 +32,9 @@ class Doorbell {
 
   std::uint32_t rings() const { return words_->rings.load(std::memory_order_seq_cst); }
 
-  /// Makes `who` answerable and sleeps until the count differs from `seen` or `timeout` has passed;
-  /// nobody is answerable afterwards.
-  void sleep(std::uint32_t seen, Sleeper who, Duration timeout);
+  /// Makes `who` answerable and sleeps until the count differs from `seen`, or the word `or_on` from what was seen
+  /// there (shared doorbells only), or `timeout` has passed; nobody is answerable afterwards.
+  void sleep(std::uint32_t seen, Sleeper who, Duration timeout, FutexWait or_on = {});
 
   /// Sleeps like sleep() but without becoming answerable: for a helper that has been relieved.
   void park(std::uint32_t seen, Sleeper who, Duration timeout);

@@ -106,7 +106,7 @@ bool ExchangeBoard::show() {
   Slot& to = slot(rank_, shown_);
   copy_bytes(data_of(to), mine_ + offset_of(shown_), bytes_of(shown_), Stores::cached);
   to.shown.store(++shown_, std::memory_order_release);
-  sleepers_.wake(ranks_, ranks_, ring_);
+  sleepers_.wake_all(ranks_, ring_);
   return true;
 }
 

@@ -95,7 +95,7 @@ bool FullBoard::step() {
   sum(mine - (end - pieces_));
   // Releases the piece; whoever sees the last one acquires them all.
   const bool last = words_.done.value.fetch_add(1, std::memory_order_acq_rel) + 1 == end;
-  if (last) words_.sleepers.wake(ranks_, ranks_, ring_);
+  if (last) words_.sleepers.wake_all(ranks_, ring_);
   return true;
 }
 

@@ -80,6 +80,10 @@ int PartialBoard::wake_one() {
   return memory_.words().sleepers.wake(ranks_, 1, ring_);
 }
 
+std::atomic<std::uint32_t>* PartialBoard::signal() {
+  return memory_.words().sleepers.signal();
+}
+
 bool PartialBoard::go_in() {
   Sleepers& sleepers = memory_.words().sleepers;
   if (sleepers.contains(rank_)) return false;
@@ -186,7 +190,11 @@ PartialBoard::Doing PartialBoard::end_round() {
   if (words.done.load(std::memory_order_acquire) != (round_ + 1) * memory_.num_pieces()) return Doing::plan;
   std::uint64_t summing = round_ << 2 | kSumming;
   if (words.stage.compare_exchange_strong(summing, (round_ + 1) << 2 | kOpen, std::memory_order_seq_cst)) {
-    words.sleepers.wake(ranks_, ranks_, ring_);
+    if (interleaved_) {
+      words.sleepers.wake(ranks_, ranks_, ring_);
+    } else {
+      words.sleepers.wake_all(ranks_, ring_);
+    }
   }
   did_ = true;
   return Doing::look;

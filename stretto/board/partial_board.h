@@ -66,6 +66,8 @@ class PartialBoard {
   int bucket_ready();
   /// Wakes a rank that waits, if any.
   int wake_one();
+  /// What a sleeping rank sleeps on beside its doorbell (Sleepers).
+  std::atomic<std::uint32_t>* signal();
   /// From now on whoever completes a round rings this rank. Returns whether that is new: then step once more before
   /// sleeping.
   bool go_in();

@@ -14,6 +14,11 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
+/// Sets of large powers of two would all begin in the same sets of every cache, where few lines find room at a time.
+std::uint64_t stride_for(std::uint64_t bytes) {
+  return bytes >= kPage ? round_up(bytes, kPage) + 17 * kLine : round_up(bytes, kLine);
+}
+
 std::uint64_t largest_header(int ranks) {
   RoundHeader header(ranks);
   header.times.resize(static_cast<std::size_t>(ranks));
@@ -37,8 +42,7 @@ struct PartialMemory::Layout {
       pieces += (bytes + shape.piece_bytes - 1) / shape.piece_bytes;
     }
     first_piece.push_back(pieces);
-    // A set nobody has used takes no memory.
-    set_stride = round_up(set_bytes, set_bytes >= kPage ? kPage : kLine);
+    set_stride = stride_for(set_bytes);
     header_room = largest_header(ranks_);
     record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kLine);
     const auto part = [this](std::uint64_t bytes) {

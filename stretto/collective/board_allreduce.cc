@@ -134,7 +134,7 @@ Result<void> BoardAllreduce::wait(B& board, EngineDriver& driver, TimePoint dead
       if (const auto disagreement = engine_.arena()->disagreement(regions_)) fail(*disagreement);
       return board.complete() || failed_.load(std::memory_order_relaxed);
     };
-    driver.wait(over, deadline, EngineDriver::Looking::enough);
+    driver.wait(over, deadline, EngineDriver::Looking::enough, board.sleepers().signal());
     board.sleepers().leave(engine_.rank());
     if (!board.complete()) return failed_.load(std::memory_order_relaxed) ? failure() : timed_out(board, since);
   }

@@ -36,6 +36,7 @@ class BoardRounds final : public Rounds, private PartialRule {
   int in_flight() const override { return 0; }
   std::optional<TimePoint> passive_since() const override;
   void clear_passive() override {}
+  std::atomic<std::uint32_t>* signal() override { return board_.signal(); }
   ProtocolState state() const override;
   int num_contribution_sets() const override { return PartialMemory::kSets; }
   std::uint64_t memory_bytes() const override;

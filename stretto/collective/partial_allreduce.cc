@@ -192,7 +192,7 @@ Result<int> PartialAllreduce::exchange(EngineDriver& driver, TimePoint deadline,
     if (*progress == Progress::done) return impl_->taken;
     const Round round = impl_->ticket.next();
     const auto over = [&] { return impl_->rounds.complete() > round || impl_->rounds.failed(); };
-    if (!driver.wait(over, deadline)) {
+    if (!driver.wait(over, deadline, EngineDriver::Looking::first, impl_->rounds.signal())) {
       return Error{Errc::timeout, who(driver, std::chrono::milliseconds(200)), -1};
     }
   }
@@ -209,7 +209,7 @@ Result<int> PartialAllreduce::finish(EngineDriver& driver, TimePoint deadline, A
     const auto over = [&] {
       return rounds.failed() || rounds.complete() > handed || (rounds.stopped() && rounds.in_flight() == 0);
     };
-    if (!driver.wait(over, deadline)) {
+    if (!driver.wait(over, deadline, EngineDriver::Looking::first, impl_->rounds.signal())) {
       return Error{Errc::timeout, who(driver, std::chrono::milliseconds(200)), -1};
     }
   }

@@ -52,6 +52,9 @@ class Rounds : public RoundOwner {
   virtual std::optional<TimePoint> passive_since() const = 0;
   virtual void clear_passive() = 0;
 
+  /// What the application sleeps on beside its doorbell, or null.
+  virtual std::atomic<std::uint32_t>* signal() { return nullptr; }
+
   void request_abort(const std::string& reason);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;

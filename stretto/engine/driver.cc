@@ -103,7 +103,8 @@ void EngineDriver::hand_back(std::uint32_t seen) {
   if (helper && (bell.rings() != seen || step_by < helper_wakes_at_.load())) bell.ring();
 }
 
-bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking) {
+bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+                        std::atomic<std::uint32_t>* or_on) {
   if (done()) return true;
   take_over();
   Doorbell& bell = engine_.doorbell();
@@ -114,6 +115,7 @@ bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking lo
   std::uint32_t seen = 0;
   for (;;) {
     seen = bell.rings();
+    const FutexWait also{or_on, or_on == nullptr ? 0 : or_on->load(std::memory_order_seq_cst)};
     const bool did = engine_.step();
     finished = done();
     const TimePoint now = clock.now();
@@ -126,7 +128,7 @@ bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking lo
         std::this_thread::yield();
       } else {
         bell.sleep(seen, Doorbell::Sleeper::application,
-                   std::min({engine_.step_by() - now, deadline - now, kLongestSleep}));
+                   std::min({engine_.step_by() - now, deadline - now, kLongestSleep}), also);
         idle_since = clock.now();
         yields = 0;
       }

@@ -42,7 +42,9 @@ class EngineDriver {
 
   /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread
   /// between steps. One application thread.
-  bool wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking = Looking::first);
+  /// `or_on`: a word to sleep on, too, that changes when `done` may have (shared memory only); null: none.
+  bool wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking = Looking::first,
+            std::atomic<std::uint32_t>* or_on = nullptr);
 
   /// The time `duration` from now.
   TimePoint deadline(Duration duration) const { return engine_.clock().now() + duration; }

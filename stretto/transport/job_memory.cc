@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x3130'6f74'7465'7274;  // "tretto01"
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kHugePage = 2u << 20;
 constexpr std::uint64_t kLargestArena = std::uint64_t{1} << 40;  // addresses, not memory
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
@@ -33,6 +34,22 @@ static_assert(Word::is_always_lock_free, "words in shared memory must not need a
 /// A set of `ranks` bits fills whole cache lines.
 constexpr std::uint64_t words_a_set(int ranks) {
   return round_up(static_cast<std::uint64_t>(ranks), 64 * kLine / sizeof(Word)) / 64;
+}
+
+/// Maps a file where huge pages of it, if there are any, can be mapped as such: at a multiple of their size.
+void* map_aligned(int fd, std::uint64_t bytes) {
+  void* room = mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return room;
+  const auto begin = reinterpret_cast<std::uintptr_t>(room);
+  const std::uintptr_t aligned = round_up(begin, kHugePage);
+  void* base = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  const int reason = errno;
+  const std::uintptr_t end = base == MAP_FAILED ? aligned : aligned + round_up(bytes, kPage);
+  if (aligned > begin) munmap(room, aligned - begin);
+  munmap(reinterpret_cast<void*>(end), begin + round_up(bytes + kHugePage, kPage) - end);
+  errno = reason;
+  return base;
 }
 
 std::uint64_t pack(const RankFate& fate) {
@@ -152,13 +169,13 @@ Result<JobMemory> JobMemory::attach(int fd) {
 }
 
 Result<JobMemory> JobMemory::map(int fd, bool own_fd, const Layout& layout) {
-  void* base =
-      mmap(nullptr, layout.bytes + layout.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  const std::uint64_t bytes = layout.bytes + layout.arena_bytes;
+  void* base = map_aligned(fd, bytes);
   if (base == MAP_FAILED) {
     const int reason = errno;
     if (own_fd) close(fd);
     return Error{Errc::unavailable,
-                 text("cannot map ", format_bytes(layout.bytes), " of shared memory: ", std::strerror(reason))};
+                 text("cannot map ", format_bytes(bytes), " of shared memory: ", std::strerror(reason))};
   }
   return JobMemory(own_fd ? fd : -1, static_cast<std::byte*>(base), layout);
 }
