@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,15 @@ class Doorbells {
  private:
   std::vector<DoorbellWords> words_;
 };
+
+/// Sleeps as a rank does that has looked for work in vain. Returns whether the sleep was no lost wake-up: it may end
+/// without a ring, but not after that long.
+inline bool sleeps_well(Doorbell& bell, std::uint32_t seen, Doorbell::Sleeper who) {
+  constexpr auto kLost = std::chrono::seconds(20);
+  const auto begin = std::chrono::steady_clock::now();
+  bell.sleep(seen, who, kLost);
+  return bell.rings() != seen || std::chrono::steady_clock::now() - begin < kLost;
+}
 
 using Bytes = std::vector<std::byte>;
 
