@@ -99,7 +99,7 @@ Result<std::span<std::byte>> SharedArena::take(std::uint64_t bytes, const std::s
   Words<168> mine;
   mine.set(shape);
   if (region.bytes != bytes || region.shape.text != mine.text) {
-    disagree(text("rank ", rank_, " runs \"", shape, "\" where rank ", region.rank, " runs \"", region.shape.get(),
+    disagree(text("rank ", rank_, " runs \"", mine.get(), "\" where rank ", region.rank, " runs \"", region.shape.get(),
                   "\"; every rank must make the same collectives in the same order"));
     return fail(disagreement().value_or(Error{Errc::bad_input, shape, rank_}));
   }
