@@ -78,9 +78,10 @@ std::optional<RoundHeader> PartialBoard::kept_header(Round round) const {
       std::min(memory_.record(round).header_bytes.load(std::memory_order_relaxed), words.size_bytes());
   std::vector<std::uint64_t> copy((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = words[i].load(std::memory_order_relaxed);
-  // Pairs with write_header(): who has read something of its round sees here that this round has begun.
+  // Pairs with write_header(): who has read something of its round sees here that this round is being summed.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (complete() > round + static_cast<Round>(memory_.shape().max_lag)) return std::nullopt;
+  const Round overwritten_by = round + static_cast<Round>(memory_.shape().max_lag) + 1;
+  if (memory_.words().stage.load(std::memory_order_acquire) >= (overwritten_by << 2 | kSumming)) return std::nullopt;
   RoundHeader header(ranks_);
   const bool whole = header.read(std::as_bytes(std::span(copy)).first(bytes), ranks_);
   STRETTO_CHECK(whole, "the header of round ", round, " in ", bytes, " bytes");

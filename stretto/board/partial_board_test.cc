@@ -206,13 +206,13 @@ TEST(PartialBoard, AHeaderIsKeptForAsLongAsItsResultAndOneRoundMore) {
     for (int rank = 0; rank < 2; ++rank) all[rank].seat.hand_over(round + 1);
     for (Round before = 0; before <= round; ++before) {
       const auto header = all[1].board.kept_header(before);
-      ASSERT_EQ(header.has_value(), round + 1 <= before + 2) << before << " after " << round;
+      ASSERT_EQ(header.has_value(), round <= before + 2) << before << " after " << round;
       if (header) {
         EXPECT_EQ(header->batches, before + 1);
       }
     }
   }
-  EXPECT_DEATH((void)all[0].board.header(3), "the header of round 3 is gone in round 6");
+  EXPECT_DEATH((void)all[0].board.header(2), "the header of round 2 is gone in round 6");
 }
 
 TEST(PartialBoard, BucketsAreSummedAsTheyAreHandedOver) {
