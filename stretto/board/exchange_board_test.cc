@@ -161,9 +161,10 @@ void wait(ExchangeBoard& board, Doorbell bell, int rank) {
   while (!board.complete()) {
     if (board.step()) continue;
     const std::uint32_t seen = bell.rings();
+    const FutexWait signal = look_at(board.sleepers().signal());
     board.sleepers().go_in(rank);
     if (!board.step()) {
-      ASSERT_TRUE(sleeps_well(bell, seen, Doorbell::Sleeper::application)) << "nobody has woken rank " << rank;
+      ASSERT_TRUE(sleeps_well(bell, seen, Doorbell::Sleeper::application, signal)) << "nobody has woken rank " << rank;
     }
     board.sleepers().leave(rank);
   }

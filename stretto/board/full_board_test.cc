@@ -159,7 +159,13 @@ TEST(FullBoard, TheLastToComeWakesHelpersAndTheLastPieceEverybody) {
   all[0].sleepers().go_in(0);
   EXPECT_EQ(all.rings, (std::vector<int>{1, 1, 0, 0, 0}));
   EXPECT_TRUE(all[4].step());
-  EXPECT_EQ(all.rings, (std::vector<int>{2, 1, 1, 1, 0})) << "who sleeps; rank 1 had been woken";
+  if (const auto* signal = all[0].sleepers().signal()) {
+    EXPECT_EQ(*signal, 1u) << "all that sleep, with one call";
+    EXPECT_EQ(all.rings, (std::vector<int>{1, 1, 0, 0, 0}));
+  } else {
+    EXPECT_EQ(all.rings, (std::vector<int>{2, 1, 1, 1, 0})) << "who sleeps; rank 1 had been woken";
+  }
+  for (int rank = 0; rank < 5; ++rank) EXPECT_FALSE(all[0].sleepers().contains(rank));
 }
 
 /// Sleeps as a rank does. A sleep that nothing ends is a lost wake-up.
@@ -167,9 +173,10 @@ void wait(FullBoard& board, Doorbell bell, int rank) {
   while (!board.complete()) {
     if (board.step()) continue;
     const std::uint32_t seen = bell.rings();
+    const FutexWait signal = look_at(board.sleepers().signal());
     board.sleepers().go_in(rank);
     if (!board.complete() && !board.step()) {
-      ASSERT_TRUE(sleeps_well(bell, seen, Doorbell::Sleeper::application)) << "nobody has woken rank " << rank;
+      ASSERT_TRUE(sleeps_well(bell, seen, Doorbell::Sleeper::application, signal)) << "nobody has woken rank " << rank;
     }
     board.sleepers().leave(rank);
   }

@@ -61,6 +61,7 @@ class Rank {
     Round told = 0;
     while (!stop_) {
       const std::uint32_t rings = engine_bell_.rings();
+      const FutexWait signal = look_at(board_.signal());
       const bool waits = application_waits();
       if (board_.step(waits)) continue;
       if (waits && application_waits()) {
@@ -73,7 +74,7 @@ class Rank {
         app_bell_.ring();
         continue;
       }
-      engine_bell_.sleep(rings, Doorbell::Sleeper::helper, 60s);
+      engine_bell_.sleep(rings, Doorbell::Sleeper::helper, 60s, signal);
     }
   }
 

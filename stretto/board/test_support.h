@@ -40,7 +40,7 @@ class ZeroMemory {
 class Doorbells {
  public:
   explicit Doorbells(int ranks) : words_(static_cast<std::size_t>(ranks)) {}
-  Doorbell at(int rank) { return Doorbell(words_[static_cast<std::size_t>(rank)], false); }
+  Doorbell at(int rank) { return Doorbell(words_[static_cast<std::size_t>(rank)], true); }
   void ring(int rank) { at(rank).ring(); }
 
  private:
@@ -49,11 +49,17 @@ class Doorbells {
 
 /// Sleeps as a rank does that has looked for work in vain. Returns whether the sleep was no lost wake-up: it may end
 /// without a ring, but not after that long.
-inline bool sleeps_well(Doorbell& bell, std::uint32_t seen, Doorbell::Sleeper who) {
+/// `signal`: what it sleeps on, too; seen before it looked.
+inline bool sleeps_well(Doorbell& bell, std::uint32_t seen, Doorbell::Sleeper who, FutexWait signal = {}) {
   constexpr auto kLost = std::chrono::seconds(20);
   const auto begin = std::chrono::steady_clock::now();
-  bell.sleep(seen, who, kLost);
-  return bell.rings() != seen || std::chrono::steady_clock::now() - begin < kLost;
+  bell.sleep(seen, who, kLost, signal);
+  return bell.rings() != seen || (signal.word != nullptr && signal.word->load() != signal.seen) || std::chrono::steady_clock::now() - begin < kLost;
+}
+
+/// A board's word as it is now, if ranks sleep on one.
+inline FutexWait look_at(std::atomic<std::uint32_t>* signal) {
+  return {signal, signal == nullptr ? 0 : signal->load()};
 }
 
 using Bytes = std::vector<std::byte>;
