@@ -193,15 +193,15 @@ TEST(PlainMisuse, AnotherSizeTypeOperationRootOrCollectiveFailsEverywhere) {
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, DataType::float32, odd_one(engine) ? 6 : 5, ReduceOp::sum);
          }),
-         "allreduce of 6 float32 by sum through gather", "allreduce of 5 float32 by sum through gather");
+         "allreduce of 6 float32 by sum through gather by 8192 B", "allreduce of 5 float32 by sum through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, odd_one(engine) ? DataType::int32 : DataType::float32, 5, ReduceOp::sum);
          }),
-         "allreduce of 5 int32 by sum through gather", "allreduce of 5 float32 by sum through gather");
+         "allreduce of 5 int32 by sum through gather by 8192 B", "allreduce of 5 float32 by sum through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, DataType::int32, 5, odd_one(engine) ? ReduceOp::max : ReduceOp::min);
          }),
-         "allreduce of 5 int32 by max through gather", "allreduce of 5 int32 by min through gather");
+         "allreduce of 5 int32 by max through gather by 8192 B", "allreduce of 5 int32 by min through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            Broadcast broadcast(engine, DataType::int64, 2, odd_one(engine) ? 2 : 0);
            EngineDriver driver(engine);
@@ -215,7 +215,7 @@ TEST(PlainMisuse, AnotherSizeTypeOperationRootOrCollectiveFailsEverywhere) {
            EngineDriver driver(engine);
            return barrier.run(driver, driver.deadline(kWatchdog));
          }),
-         "allreduce of 1 float32 by sum through gather", "barrier");
+         "allreduce of 1 float32 by sum through gather by 8192 B", "barrier");
 }
 
 TEST(PlainMisuse, AnArgumentThatDoesNotFitIsNamed) {

@@ -72,6 +72,42 @@ class Comparisons(ProgramTest):
             if row["activation"] == "full":
                 self.assertEqual((row["arrived"]["median"], row["ideal_ms"]["median"]), (3, 1))
 
+    def test_our_own_ways(self):
+        way = ("--buffers", "plain,registered", "--through", "automatic,messages")
+        libraries = {"stretto", "stretto-registered", "stretto-messages", "stretto-messages-registered"}
+        options = (*TINY["allreduce"], *way, "--repeats", "1", "--load", "1", "--percentiles", "--json")
+        result = stretto("bench", "allreduce", *options)
+        self.assert_succeeds(result)
+        self.assertNotIn("best of them", result.stderr)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual({(row["library"], row["bytes"]) for row in rows},
+                         {(library, size) for library in libraries for size in (4, 4096)})
+        for row in rows:
+            self.assertLessEqual(row["call_median_us"]["median"], row["call_p99_us"]["median"])
+
+        result = stretto("bench", "skew", *TINY["skew"], "--results", "view,plain", "--seats", "1", "--repeats", "1",
+                         "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual([row["library"] for row in rows], 2 * ["stretto-messages"] + 2 * ["stretto-messages-plain"])
+        for row in rows:
+            self.assertEqual(row["arrived"]["median"] == 3, row["activation"] == "full")
+
+    def test_explanations(self):
+        options = ("--ranks", "2,3", "--sizes", "4,4KiB", "--explain")
+        result = stretto("bench", "allreduce", *options, "--through", "automatic,gather", "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual(len(rows), 8)
+        for row in rows:
+            asked_for = "gather (as asked for)" in row["explanation"]
+            self.assertEqual(row["library"], "stretto-gather" if asked_for else "stretto")
+            self.assertIn(f"over {row['ranks']} ranks", row["explanation"])
+            self.assertIn(row["explanation"], result.stderr)
+        result = stretto("bench", "allreduce", *options, "--seats", "1")
+        self.assert_succeeds(result)
+        self.assertEqual(result.stdout.count("messages (as asked for)"), 4)
+
     def test_spin(self):
         rows, _, _ = self.run_beside("spin")
         for row in rows:
@@ -143,8 +179,18 @@ class BadInput(ProgramTest):
             self.assert_rejected(stretto("bench", benchmark, "--against", "openmpy"), "--against openmpy",
                                  "did you mean openmpi?")
             self.assert_rejected(stretto("bench", benchmark, "--against", "gloo,gloo"), "gloo stands there twice")
+        self.assert_rejected(stretto("bench", "allreduce", "--through", "mesages"), "did you mean messages?")
+        self.assert_rejected(stretto("bench", "allreduce", "--buffers", "plain,plain"), "plain stands there twice")
+        self.assert_rejected(stretto("bench", "allreduce", "--buffers", ""), "--buffers ''")
+        self.assert_rejected(stretto("bench", "allreduce", "--through", "gather", "--seats", "1"), "--through gather")
+        self.assert_rejected(stretto("bench", "skew", "--results", "veiw"), "did you mean view?")
         self.assert_rejected(stretto("bench", "limits", "--against", "openmpi"), "limits are the machine's, no library's")
         self.assert_rejected(stretto("bench", "skew", "--activations", "solo,quorum:99"), "quorum:99")
+
+    def test_seats(self):
+        for command in (("bench", "allreduce"), ("bench", "skew"), ("reproduce", "fig9")):
+            for seats in ("3", "0", "one"):
+                self.assert_rejected(stretto(*command, "--seats", seats), f"--seats {seats}", "expected 1")
 
     def test_numbers(self):
         for benchmark in TINY:
