@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -134,6 +135,58 @@ class Limits(ProgramTest):
         for row in rows:
             self.assertGreater(row["median"], 0)
         self.assertEqual(len(samples), len(rows))
+
+
+class Tuning(ProgramTest):
+    def explanations(self, tuning, *options):
+        result = stretto("bench", "allreduce", "--explain", "--ranks", "2", "--sizes", "1MiB", *options,
+                         env=dict(os.environ, STRETTO_TUNING=str(tuning)))
+        self.assert_succeeds(result)
+        return result.stdout
+
+    def test_what_is_fitted_is_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tuning.txt"
+            result = stretto("bench", "tune", "--out", path, "--time", "1ms", "--repeats", "1", "--json")
+            self.assert_succeeds(result)
+            tuned = json.loads(result.stdout)
+            text = path.read_text(encoding="utf-8")
+            self.assertIn(text, result.stderr)
+            self.assertRegex(text, r"^# stretto bench tune, \d{4}-\d\d-\d\d: ")
+            fitted = {line.split()[0]: float(line.split()[2]) for line in text.splitlines()[1:]}
+            self.assertEqual(set(fitted), set(tuned["costs"]))
+            for name, value in fitted.items():
+                self.assertAlmostEqual(value / tuned["costs"][name], 1, 4)
+            for row in tuned["rows"]:
+                self.assertGreater(min(row["microseconds"], row["predicted_us"]), 0)
+            self.assertNotEqual(self.explanations(path), self.explanations(""), "other times are compared")
+
+    def test_the_choice_follows_the_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("hand_off = 1000\n")
+            file.flush()
+            self.assertIn(": gather (gather would take", self.explanations(file.name))
+            self.assertIn(": exchange (as asked for)", self.explanations(file.name, "--through", "exchange"))
+            # Where ranks have a core each.
+            if len(os.sched_getaffinity(0)) >= 2:
+                file.seek(0)
+                file.write("hand_off = 0.01\nmove_rate = 1e9\ncache = 1\n")
+                file.flush()
+                self.assertIn(": exchange (gather would take", self.explanations(file.name))
+
+    def test_bad_input(self):
+        def with_file(name):
+            return stretto("bench", "allreduce", *TINY["allreduce"], env=dict(os.environ, STRETTO_TUNING=str(name)))
+
+        self.assert_rejected(with_file("/nonexistent/x.txt"), "/nonexistent/x.txt", "stretto bench tune --out")
+        for content, what in (("hello", "NAME = NUMBER"), ("turn = -1", "above 0"), ("trun = 1", "expected one of")):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+                file.write(f"# mine\n{content}\n")
+                file.flush()
+                self.assert_rejected(with_file(file.name), f"{file.name}, line 2", what)
+        self.assert_rejected(stretto("bench", "tune", "--time", "soon"), "--time soon")
+        self.assert_rejected(stretto("bench", "tune", "--repeats", "0"), "--repeats 0")
+        self.assert_rejected(stretto("bench", "tune", "--out", "/nonexistent/x.txt"), "/nonexistent/x.txt")
 
 
 class Plot(ProgramTest):

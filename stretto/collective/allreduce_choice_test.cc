@@ -1,0 +1,83 @@
+#include "stretto/collective/allreduce_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Way = AllreduceChoice::Way;
+
+std::string file_with(const std::string& content) {
+  const std::string name = testing::TempDir() + "allreduce_choice_test.txt";
+  std::ofstream(name) << content;
+  return name;
+}
+
+std::string complaint_about(const std::string& content) {
+  try {
+    (void)AllreduceCosts::read(file_with(content));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(AllreduceCosts, AreReadAsWritten) {
+  const AllreduceCosts costs{.hand_off = 0.25,
+                             .turn = 3,
+                             .start = 0.5,
+                             .sum_rate = 1000,
+                             .move_rate = 2000,
+                             .cache = 1 << 20,
+                             .memory_rate = 4000};
+  const AllreduceCosts read = AllreduceCosts::read(file_with("# of some machine\n\n" + costs.to_text()));
+  EXPECT_EQ(read.to_text(), costs.to_text());
+  EXPECT_NEAR(read.cache, costs.cache, 10);
+  EXPECT_EQ(AllreduceCosts::read(file_with("turn = 3\n")).hand_off, AllreduceCosts{}.hand_off) << "the rest stays";
+}
+
+TEST(AllreduceCosts, SayWhatIsWrongWithAFile) {
+  EXPECT_THAT(complaint_about("# x\nturn 3\n"), AllOf(HasSubstr("line 2"), HasSubstr("NAME = NUMBER")));
+  EXPECT_THAT(complaint_about("turn = soon\n"), HasSubstr("NAME = NUMBER"));
+  EXPECT_THAT(complaint_about("turn = 3 4\n"), HasSubstr("NAME = NUMBER"));
+  EXPECT_THAT(complaint_about("turn = 0\n"), HasSubstr("above 0"));
+  EXPECT_THAT(complaint_about("turns = 1\n"), HasSubstr("expected one of hand_off, turn"));
+  EXPECT_EQ(complaint_about("turn = 1\n"), "none");
+  EXPECT_THROW((void)AllreduceCosts::read("/nonexistent"), UsageError);
+}
+
+TEST(ChooseAllreduce, TakesTheFasterWay) {
+  for (const std::uint64_t bytes : {8u, 4096u, 1u << 20, 64u << 20}) {
+    for (const bool registered : {false, true}) {
+      const AllreduceTask task{bytes, 2, 2, registered};
+      const AllreduceChoice choice = choose_allreduce(task, {});
+      const Way other = choice.way == Way::exchange ? Way::gather : Way::exchange;
+      EXPECT_LE(predicted_us(choice.way, task, {}), predicted_us(other, task, {}));
+      EXPECT_EQ(choice.piece_bytes, piece_bytes(choice.way, task));
+    }
+  }
+}
+
+TEST(ChooseAllreduce, FollowsTheCosts) {
+  const AllreduceTask task{1 << 20, 2, 2, false};
+  EXPECT_EQ(choose_allreduce(task, {.hand_off = 1000}).way, Way::gather) << "each chunk waits for a hand-off";
+  EXPECT_EQ(choose_allreduce(task, {.hand_off = 1e-3, .cache = 1}).way, Way::exchange) << "less memory is touched";
+}
+
+TEST(ChooseAllreduce, ExchangesOnlyWhereAllRunAtOnce) {
+  for (const std::uint64_t bytes : {8u, 64u << 20}) {
+    const AllreduceChoice choice = choose_allreduce({bytes, 3, 2, false}, {});
+    EXPECT_EQ(choice.way, Way::gather);
+    EXPECT_THAT(choice.why, HasSubstr("exchange needs a core a rank"));
+  }
+}
+
+}  // namespace
+}  // namespace stretto
