@@ -6,6 +6,7 @@
 #include "command/bench_plot.h"
 #include "command/bench_skew.h"
 #include "command/bench_spin.h"
+#include "command/bench_tune.h"
 
 namespace stretto::command {
 
@@ -16,6 +17,7 @@ int run_bench(const Arguments& arguments) {
       {"spin", "What ranks that wait cost the one that computes.", run_bench_spin},
       {"overlap", "How much of the communication disappears behind computation.", run_bench_overlap},
       {"limits", "What this machine can do at most: copy, sum, hand over.", run_bench_limits},
+      {"tune", "What the choice of an allreduce's way knows about this machine: fits it anew.", run_bench_tune},
       {"plot", "Draws latency and bandwidth of allreduces over their size.", run_bench_plot},
   };
   return dispatch("stretto bench",

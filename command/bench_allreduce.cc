@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "command/comparison.h"
 #include "command/exit_code.h"
+#include "command/machine.h"
+#include "command/own_ranks.h"
 #include "command/peers.h"
 #include "command/table.h"
 #include "command/timed_allreduce.h"
+#include "stretto/collective/allreduce_choice.h"
 
 namespace stretto::command {
 
@@ -20,8 +25,18 @@ using namespace std::chrono_literals;
 struct AllreduceCommand {
   std::string ranks = "2,8";
   std::string sizes = "8,1KiB,64KiB,512KiB,4MiB";
+  std::string buffers = "plain";
+  std::string through;
+  int seats = 0;
+  bool explain = false;
   AllreduceTiming timing;
   ComparisonOptions comparison;
+};
+
+// One way to use ours.
+struct Mode {
+  std::string library;
+  AllreduceOptions options;
 };
 
 enum Column : std::size_t { kCalls, kMicroseconds, kBusBandwidth, kCallMedian, kCallP99 };
@@ -31,17 +46,30 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
   line.option("--ranks", "LIST", "How many processes. Default " + command.ranks + ".", into(command.ranks));
   line.option("--sizes", "LIST", "Bytes of float32 that are summed. Default " + command.sizes + ".",
               into(command.sizes));
+  line.option("--buffers", "LIST",
+              "Of ours: plain (default), the caller's own memory, or registered, what Allreduce::input() and result() "
+              "give, without a copy: a library of its own, stretto-registered.",
+              into(command.buffers));
+  line.option("--through", "LIST",
+              "How ours is done: automatic (default), messages, exchange, gather. Other than automatic is a library of "
+              "its own, such as stretto-messages.",
+              into(command.through));
+  line.option("--seats", "1", "The same as --through messages.", seats_into(command.seats));
   command.comparison.describe_measurement(line);
   line.option("--time", "TIME", "Spent on each size in each repetition. Default 100ms.",
               into(command.timing.time, "100ms"));
   line.flag("--percentiles", "",
             "Times calls one by one, too, in a loop of their own: their median and 99th percentile.",
             [&command](std::string_view, const std::string&) { command.timing.each_call = true; });
+  line.flag("--explain", "", "Says which way ours would take, and why, and measures nothing.",
+            [&command](std::string_view, const std::string&) { command.explain = true; });
   command.comparison.describe_output(line);
   line.example("stretto bench allreduce --against openmpi,mpich,gloo", "Who is faster, by ranks and size.");
   line.example("stretto bench allreduce --ranks 2 --sizes 8 --repeats 20", "The latency between two processes.");
   line.example("stretto bench allreduce --load 2 --percentiles --against openmpi",
                "The same while two other programs want the cores: how much single calls vary.");
+  line.example("stretto bench allreduce --buffers plain,registered --through automatic,messages",
+               "What meeting in shared memory gains, and what not copying does.");
   line.note(
       "A time is that of one call in a loop, by rank 0's clock. Bus bandwidth is 2 (P - 1)/P of the bytes over it.");
   line.note(ComparisonOptions::note());
@@ -56,6 +84,28 @@ std::vector<Reading> with_bandwidth(std::vector<Reading> readings) {
   return readings;
 }
 
+std::vector<Mode> parse_modes(const AllreduceCommand& command) {
+  using Through = AllreduceOptions::Through;
+  static const std::map<std::string, Through> kThrough = {{"automatic", Through::automatic},
+                                                          {"messages", Through::messages},
+                                                          {"exchange", Through::exchange},
+                                                          {"gather", Through::gather}};
+  const std::string asked = command.through.empty() ? (command.seats == 1 ? "messages" : "automatic") : command.through;
+  if (command.seats == 1 && asked != "messages") {
+    reject("--through", asked, "expected messages with --seats 1; leave one of them out");
+  }
+  std::vector<Mode> out;
+  for (const std::string& through : parse_names("--through", asked, {"automatic", "messages", "exchange", "gather"})) {
+    for (const std::string& buffers : parse_names("--buffers", command.buffers, {"plain", "registered"})) {
+      const bool registered = buffers == "registered";
+      out.push_back(
+          {fmt::format("{}{}{}", kOurs, through == "automatic" ? "" : "-" + through, registered ? "-registered" : ""),
+           {.through = kThrough.at(through), .registered = registered}});
+    }
+  }
+  return out;
+}
+
 Comparison::Plan make_plan(const AllreduceCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   const AllreduceTiming timing = command.timing;
@@ -66,12 +116,17 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
                        return with_bandwidth(std::move(*readings));
                      }};
   };
-  Comparison::Plan plan{
-      "allreduce",
-      parse_ranks(command.ranks, 1),
-      "",
-      {{"calls", "calls"}, {"microseconds", "µs"}, {"bus_gb_per_s", "GB/s"}},
-      {contender(kOurs, [timing, sizes](int ranks) { return measure_allreduce(ranks, timing, sizes); })}};
+  Comparison::Plan plan{"allreduce",
+                        parse_ranks(command.ranks, 1),
+                        "",
+                        {{"calls", "calls"}, {"microseconds", "µs"}, {"bus_gb_per_s", "GB/s"}},
+                        {}};
+  for (const Mode& mode : parse_modes(command)) {
+    AllreduceTiming ours = timing;
+    ours.options = mode.options;
+    plan.contenders.push_back(
+        contender(mode.library, [ours, sizes](int ranks) { return measure_allreduce(ranks, ours, sizes); }));
+  }
   if (timing.each_call) {
     plan.metrics.insert(plan.metrics.end(), {{"call_median_us", "median of calls, µs"}, {"call_p99_us", "p99, µs"}});
   }
@@ -87,12 +142,14 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
   return plan;
 }
 
-// A row for each size, a column for each library, and what the best of the others takes over what ours does.
+// A row for each size, a column for each library, and what the best of the others takes over what the first of ours
+// does.
 std::string side_by_side(const Comparison& comparison) {
   const std::vector<Contender>& contenders = comparison.plan().contenders;
-  std::vector<std::string> headings = {"ranks", "size", "stretto µs", "GB/s"};
+  std::vector<std::string> headings = {"ranks", "size", contenders[0].library + " µs", "GB/s"};
   for (std::size_t i = 1; i < contenders.size(); ++i) headings.push_back(contenders[i].library + " µs");
-  if (contenders.size() > 1) headings.emplace_back("best of them / stretto");
+  const bool others = !is_ours(contenders.back().library);
+  if (others) headings.emplace_back("best of them / " + contenders[0].library);
   Table table(headings);
   for (const Comparison::Case& at : comparison.cases()) {
     const Figure ours = comparison.figure(0, at, kMicroseconds);
@@ -102,15 +159,36 @@ std::string side_by_side(const Comparison& comparison) {
     for (std::size_t i = 1; i < contenders.size(); ++i) {
       const Figure theirs = comparison.figure(i, at, kMicroseconds);
       row.push_back(theirs.to_text());
-      if (theirs.repetitions > 0) best = std::min(best, theirs.value.estimate);
+      if (theirs.repetitions > 0 && !is_ours(contenders[i].library)) best = std::min(best, theirs.value.estimate);
     }
-    if (contenders.size() > 1) {
+    if (others) {
       const bool any = best < std::numeric_limits<double>::infinity();
       row.push_back(any ? significant(best / ours.value.estimate) + "×" : "–");
     }
     table.add(row);
   }
   return table.to_text();
+}
+
+// A line for each number of ranks, size and mode of ours.
+void explain(const AllreduceCommand& command) {
+  const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const int ranks : parse_ranks(command.ranks, 1)) {
+    std::vector<std::vector<std::string>> explanations;
+    const std::vector<Mode> modes = parse_modes(command);
+    for (const Mode& mode : modes) explanations.push_back(explain_allreduce(ranks, mode.options, sizes).or_throw());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      for (std::size_t m = 0; m < modes.size(); ++m) {
+        command.comparison.output.say(fmt::format("{}: {}", modes[m].library, explanations[m][i]));
+        rows.push_back({{"library", modes[m].library},
+                        {"ranks", ranks},
+                        {"bytes", sizes[i]},
+                        {"explanation", explanations[m][i]}});
+      }
+    }
+  }
+  command.comparison.output.emit({{"rows", rows}, {"machine", this_machine().to_json()}});
 }
 
 }  // namespace
@@ -125,6 +203,11 @@ int run_bench_allreduce(const Arguments& arguments) {
   describe_options(line, command);
   if (!line.parse(arguments)) {
     fmt::print("{}", line.help());
+    return kSuccess;
+  }
+  AllreduceCosts::current();  // a tuning file that cannot be used is said before anything is measured
+  if (command.explain) {
+    explain(command);
     return kSuccess;
   }
   Comparison comparison(make_plan(command), command.comparison);

@@ -6,6 +6,7 @@
 
 #include "command/comparison.h"
 #include "command/exit_code.h"
+#include "command/own_ranks.h"
 #include "command/skew.h"
 
 namespace stretto::command {
@@ -18,6 +19,7 @@ struct SkewCommand {
   std::string ranks = "32";
   std::string sizes = "64,4MiB";
   std::string activations;
+  std::string results = "view";
   SkewExperiment experiment;
   ComparisonOptions comparison{.repeats = 3};
 };
@@ -32,6 +34,12 @@ void describe_options(CommandLine& line, SkewCommand& command) {
               "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default full, solo, majority, "
               "quorum of half the ranks.",
               into(command.activations));
+  line.option("--results", "LIST",
+              "Of ours: view (default) fills what acquire() gives and reads a result where it lies; plain copies from "
+              "and to the caller's own memory, and is a library of its own, stretto-plain.",
+              into(command.results));
+  line.option("--seats", "1", std::string(kSeatsHelp) + " The library is then stretto-messages.",
+              seats_into(command.experiment.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.experiment.skew, "1ms"));
   line.option("--rounds", "N", "Rounds of each repetition. Default 64.",
@@ -57,7 +65,7 @@ Reading reading_of(const SkewResult& result, int ranks, std::uint64_t bytes) {
 }
 
 Contender ours(const Policy& policy, const SkewExperiment& experiment, const std::vector<std::uint64_t>& sizes) {
-  return {kOurs, policy.to_string(), [=](int ranks) -> Result<std::vector<Reading>> {
+  return {name_of_ours(experiment), policy.to_string(), [=](int ranks) -> Result<std::vector<Reading>> {
             SkewExperiment one = experiment;
             one.ranks = ranks;
             one.policy = policy;
@@ -99,8 +107,12 @@ Comparison::Plan make_plan(const SkewCommand& command) {
   const int fewest = *std::ranges::min_element(plan.ranks);
   const std::string activations =
       command.activations.empty() ? fmt::format("full,solo,majority,quorum:{}", (fewest + 1) / 2) : command.activations;
-  for (const Policy& policy : parse_activations(activations, fewest)) {
-    plan.contenders.push_back(ours(policy, command.experiment, sizes));
+  for (const std::string& results : parse_names("--results", command.results, {"view", "plain"})) {
+    SkewExperiment experiment = command.experiment;
+    experiment.copies = results == "plain";
+    for (const Policy& policy : parse_activations(activations, fewest)) {
+      plan.contenders.push_back(ours(policy, experiment, sizes));
+    }
   }
   for (const Peer& peer : parse_peers(command.comparison.against)) {
     plan.contenders.push_back(theirs(peer, command.experiment, sizes));

@@ -26,6 +26,10 @@ constexpr int kMostBusy = 1024;
 
 }  // namespace
 
+bool is_ours(const std::string& library) {
+  return library.starts_with(kOurs);
+}
+
 bool is_loaded(const Sample& sample) {
   return sample.background > kLoadedFrom;
 }
@@ -79,7 +83,7 @@ void Comparison::measure(std::size_t index, int ranks, int repetition) {
   const BusyProcesses busy(options_.busy);
   auto readings = contender.run(ranks);
   if (!readings) {
-    if (contender.library == kOurs) throw Failure(readings.error());
+    if (is_ours(contender.library)) throw Failure(readings.error());
     const std::string note =
         fmt::format("{} is left out with {} ranks: {}", contender.library, ranks, readings.error().message);
     if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(note);

@@ -30,6 +30,8 @@ struct Contender {
 
 /// The name that our own library has in a comparison. It is never left out: where it fails the comparison does.
 inline constexpr const char* kOurs = "stretto";
+/// Ours used in another way than the usual one has a name that begins so: "stretto-registered".
+bool is_ours(const std::string& library);
 
 struct Metric {
   std::string name;     ///< with its unit, as CSV and JSON have it: "mean_ms"

@@ -12,6 +12,7 @@
 #include "command/exit_code.h"
 #include "command/machine.h"
 #include "command/output.h"
+#include "command/own_ranks.h"
 #include "command/peers.h"
 #include "command/progress.h"
 #include "command/skew.h"
@@ -30,6 +31,7 @@ struct Fig9Command {
   int rounds = 64;
   std::string sizes = "64,1KiB,16KiB,256KiB,4MiB";
   std::string activations;
+  int seats = 0;
   Duration skew = 1ms;
   std::uint64_t seed = 1;
   bool peers = true;
@@ -56,6 +58,7 @@ void describe_options(CommandLine& line, Fig9Command& command) {
       "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default solo, majority, quorum of "
       "half the ranks, full.",
       into(command.activations));
+  line.option("--seats", "1", kSeatsHelp, seats_into(command.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.skew, "1ms"));
   line.option("--seed", "N", "Of the draws of majority. Default 1.", into(command.seed, 0, "1"));
@@ -76,14 +79,18 @@ void describe_options(CommandLine& line, Fig9Command& command) {
 }
 
 SkewExperiment experiment_of(const Fig9Command& command) {
-  return {.ranks = command.ranks, .rounds = command.rounds, .skew = command.skew, .seed = command.seed};
+  return {.ranks = command.ranks,
+          .rounds = command.rounds,
+          .seats = command.seats,
+          .skew = command.skew,
+          .seed = command.seed};
 }
 
 Fig9Row measure(const Fig9Command& command, const Policy& policy, std::uint64_t bytes) {
   SkewExperiment experiment = experiment_of(command);
   experiment.bytes = bytes;
   experiment.policy = policy;
-  return {kOurs, policy.to_string(), bytes, measure_skew(experiment).or_throw()};
+  return {name_of_ours(experiment), policy.to_string(), bytes, measure_skew(experiment).or_throw()};
 }
 
 // MPI_Allreduce for all sizes at once. Says why when there is none.
@@ -103,7 +110,7 @@ void print_table(const Fig9Command& command, const std::vector<Fig9Row>& rows) {
   for (const Fig9Row& row : rows) {
     double full_ms = std::numeric_limits<double>::quiet_NaN();
     for (const Fig9Row& other : rows) {
-      if (other.library == kOurs && other.activation == "full" && other.bytes == row.bytes) {
+      if (is_ours(other.library) && other.activation == "full" && other.bytes == row.bytes) {
         full_ms = other.result.mean_ms;
       }
     }

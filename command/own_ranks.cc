@@ -22,4 +22,11 @@ DriverOptions waiting_of(RankContext& context) {
   return options;
 }
 
+Setter seats_into(int& seats) {
+  return [&seats](std::string_view option, const std::string& text) {
+    if (text != "1") reject(option, text, "expected 1; without it all ranks of the host meet");
+    seats = 1;
+  };
+}
+
 }  // namespace stretto::command

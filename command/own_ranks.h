@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "command/values.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/engine/driver.h"
@@ -18,5 +19,11 @@ Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main);
 
 /// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
 DriverOptions waiting_of(RankContext& context);
+
+/// Takes --seats N of a measurement into PartialOptions::seats: 1 is all that may be asked for.
+Setter seats_into(int& seats);
+/// What --help says about it.
+inline constexpr const char* kSeatsHelp =
+    "1: ranks exchange messages, as between hosts. Default: all ranks of the host meet in the memory they share.";
 
 }  // namespace stretto::command

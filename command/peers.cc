@@ -7,7 +7,7 @@
 
 #include "command/machine.h"
 #include "command/process.h"
-#include "command/suggest.h"
+#include "command/values.h"
 
 namespace stretto::command {
 
@@ -76,16 +76,8 @@ std::vector<Peer> parse_peers(const std::string& list) {
   std::vector<std::string> names;
   for (const Peer& peer : known_peers()) names.push_back(peer.name);
   std::vector<Peer> out;
-  for (const std::string& name : split_list(list)) {
-    const auto known = std::ranges::find(known_peers(), name, &Peer::name);
-    if (known == known_peers().end()) {
-      throw UsageError(fmt::format("--against {}: {}", name.empty() ? "''" : name, suggestion(name, names)));
-    }
-    if (std::ranges::find(out, name, &Peer::name) != out.end()) {
-      reject("--against", list, fmt::format("expected each library once, and {} stands there twice", name),
-             "openmpi,gloo");
-    }
-    out.push_back(*known);
+  for (const std::string& name : parse_names("--against", list, names)) {
+    out.push_back(*std::ranges::find(known_peers(), name, &Peer::name));
   }
   return out;
 }

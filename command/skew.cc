@@ -51,7 +51,9 @@ class SkewedRank {
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
         engine_(context.transport(), clock_),
         partial_(engine_, {{DataType::float32, elements()}}, options()),
-        driver_(engine_, DriverOptions().share_cores()) {}
+        driver_(engine_, DriverOptions().share_cores()),
+        mine_(experiment.copies ? elements() : 0, 1.0f),
+        sum_(mine_.size()) {}
 
   Json run() {
     // So many rounds without skew that every set of buffers has been touched.
@@ -74,7 +76,11 @@ class SkewedRank {
   std::uint64_t elements() const { return std::max<std::uint64_t>(1, experiment_.bytes / sizeof(float)); }
   PartialOptions options() const {
     // With a barrier before each round nobody is more than one behind.
-    return {.policy = experiment_.policy, .max_lag = 2, .order = SumOrder::arrival, .seed = experiment_.seed};
+    return {.policy = experiment_.policy,
+            .max_lag = 2,
+            .order = SumOrder::arrival,
+            .seed = experiment_.seed,
+            .seats = experiment_.seats};
   }
 
   void reset() { latency_ = ideal_ms_ = arrived_ = fresh_ = 0; }
@@ -89,12 +95,15 @@ class SkewedRank {
     // Who has returned must not take the core from those that have yet to.
     synchronize();
     Contribution& contribution = partial_.acquire();
-    const double before = thread_seconds();
-    std::ranges::fill(contribution.as<float>(0), 1.0f);
-    filling_ += thread_seconds() - before;
+    if (!experiment_.copies) {
+      const double before = thread_seconds();
+      std::ranges::fill(contribution.as<float>(0), 1.0f);
+      filling_ += thread_seconds() - before;
+    }
     sleep_until(synchronize() + late);
 
     const TimePoint begin = clock_.now();
+    if (experiment_.copies) std::ranges::copy(mine_, contribution.as<float>(0).begin());
     partial_.deposit(contribution, {});
     partial_.exchange(driver_, begin + kPatience, [this](const RoundResult& result) { check(result); }).or_throw();
     latency_ += seconds(clock_.now() - begin);
@@ -107,7 +116,11 @@ class SkewedRank {
     ideal_ms_ +=
         ideal_wait_ms(result.policy, experiment_.ranks, experiment_.skew, static_cast<int>(result.policy.initiator));
     if (result.empty()) return;
-    const auto sum = result.as<float>(0);
+    auto sum = result.as<float>(0);
+    if (experiment_.copies) {
+      std::ranges::copy(sum, sum_.begin());
+      sum = sum_;
+    }
     const auto wanted = static_cast<float>(result.header->batches);
     if (sum.front() == wanted && sum.back() == wanted) return;
     throw Failure({Errc::aborted, fmt::format("round {} came out as {} on rank {}; expected {}", result.round,
@@ -121,6 +134,8 @@ class SkewedRank {
   Engine engine_;
   PartialAllreduce partial_;
   EngineDriver driver_;
+  const std::vector<float> mine_;  // where copies are asked for
+  std::vector<float> sum_;
   double latency_ = 0, ideal_ms_ = 0, arrived_ = 0, fresh_ = 0;  // sums over rounds
   double filling_ = 0;
 };
@@ -184,6 +199,10 @@ Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewEx
         {.mean_ms = reading.values[0], .ideal_ms = ideal_ms, .arrived = all, .fresh = all, .cores = reading.values[1]});
   }
   return out;
+}
+
+std::string name_of_ours(const SkewExperiment& experiment) {
+  return fmt::format("{}{}{}", kOurs, experiment.seats == 1 ? "-messages" : "", experiment.copies ? "-plain" : "");
 }
 
 std::vector<Policy> parse_activations(const std::string& list, int ranks) {

@@ -19,6 +19,10 @@ struct SkewExperiment {
   int rounds = 64;
   std::uint64_t bytes = 64;
   Policy policy;
+  int seats = 0;  ///< PartialOptions::seats
+  /// Contributions are copied from the caller's memory and results into it, in the time that is taken. Otherwise they
+  /// lie where the collective wants them, and are read where it has them.
+  bool copies = false;
   Duration skew = std::chrono::milliseconds(1);
   std::uint64_t seed = 1;
 };
@@ -39,6 +43,9 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment);
 /// always waits for all. Errc as measure_peer().
 Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewExperiment& experiment,
                                                   std::span<const std::uint64_t> sizes);
+
+/// What tables call ours, used as the experiment says: "stretto", "stretto-messages", "stretto-plain".
+std::string name_of_ours(const SkewExperiment& experiment);
 
 /// A list as in --activations. Throws UsageError.
 std::vector<Policy> parse_activations(const std::string& list, int ranks);

@@ -37,6 +37,19 @@ TEST(Skew, CountsWhoHadArrived) {
   EXPECT_DOUBLE_EQ(quorum->ideal_ms, 0.25);
 }
 
+TEST(Skew, CopiesAndMessagesSumTheSame) {
+  for (const int seats : {0, 1}) {
+    for (const bool copies : {false, true}) {
+      const auto full = measure_skew(
+          {.ranks = 3, .rounds = 2, .bytes = 1 << 18, .policy = Policy::full(), .seats = seats, .copies = copies});
+      ASSERT_TRUE(full.ok()) << full.error().message;
+      EXPECT_DOUBLE_EQ(full->arrived, 3);
+    }
+  }
+  EXPECT_EQ(name_of_ours({.seats = 1, .copies = true}), "stretto-messages-plain");
+  EXPECT_EQ(name_of_ours({}), "stretto");
+}
+
 TEST(Skew, ADeadlineHasNoIdeal) {
   const auto deadline = measure_skew({.ranks = 2, .rounds = 2, .policy = Policy::deadline(1, 5ms)});
   ASSERT_TRUE(deadline.ok()) << deadline.error().message;

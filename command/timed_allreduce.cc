@@ -9,7 +9,6 @@
 
 #include "command/own_ranks.h"
 #include "command/peers.h"
-#include "stretto/collective/plain.h"
 
 namespace stretto::command {
 
@@ -17,32 +16,48 @@ namespace {
 
 constexpr double kMostCalls = 1e6;
 constexpr double kEnough = 0.7;            // of the time wanted
+constexpr int kMostTimes = 10;             // the time wanted
+constexpr int kCallsALook = 16;            // at the clock
+constexpr float kGoOn = 1, kStop = 2;      // what rank 0 brings first
 constexpr std::uint64_t kLarge = 1 << 20;  // a call of so many bytes takes long
+
+// All of them before anybody drives the engine.
+std::deque<Allreduce> allreduces(Engine& engine, const AllreduceOptions& options,
+                                 std::span<const std::uint64_t> sizes) {
+  std::deque<Allreduce> out;
+  for (const std::uint64_t bytes : sizes) {
+    out.emplace_back(engine, DataType::float32, bytes / sizeof(float), ReduceOp::sum, options);
+  }
+  return out;
+}
 
 // What one rank does; rank 0 reports the lines that a peer program would print.
 class AllreduceRank {
  public:
-  AllreduceRank(RankContext& context, std::span<const std::uint64_t> sizes)
+  AllreduceRank(RankContext& context, const AllreduceTiming& timing, std::span<const std::uint64_t> sizes)
       : context_(context),
+        timing_(timing),
+        expected_(static_cast<float>(context.size()) * kGoOn),
         engine_(context.transport(), clock_),
         barrier_(engine_),
         agree_(engine_, DataType::float64, 1),
-        sums_(allreduces(engine_, sizes)),
+        sums_(allreduces(engine_, timing.options, sizes)),
         driver_(engine_, waiting_of(context)) {}
 
-  void run(const AllreduceTiming& timing, std::span<const std::uint64_t> sizes) {
+  void run(std::span<const std::uint64_t> sizes) {
     std::string report;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      mine_.assign(sizes[i] / sizeof(float), 1.0f);
-      sum_.resize(mine_.size());
-      const auto [calls, once] = measure(sums_[i], seconds(timing.time), sizes[i] < kLarge ? 20 : 2);
+      prepare(sums_[i], sizes[i] / sizeof(float));
+      const auto [calls, once] = measure(sums_[i], seconds(timing_.time), sizes[i] < kLarge ? 20 : 2);
       report += fmt::format("{} {} {:.4f}", sizes[i], calls, 1e6 * once);
-      if (timing.each_call) {
+      if (timing_.each_call) {
         const std::vector<double> each = loop_one_by_one(sums_[i], calls);
         report += fmt::format(" {:.4f} {:.4f}", median(each), quantile(each, 0.99));
       }
       report += "\n";
-      if (sum_.back() != static_cast<float>(context_.size())) {
+      loop(sums_[i], 1);
+      const auto sums = sums_of(sums_[i]);
+      if (sums.front() != expected_ || sums.back() != expected_) {
         throw Failure({Errc::aborted, "a sum came out wrong"});
       }
     }
@@ -50,13 +65,25 @@ class AllreduceRank {
   }
 
  private:
-  // All of them before anybody drives the engine.
-  static std::deque<Allreduce> allreduces(Engine& engine, std::span<const std::uint64_t> sizes) {
-    std::deque<Allreduce> out;
-    for (const std::uint64_t bytes : sizes) {
-      out.emplace_back(engine, DataType::float32, bytes / sizeof(float), ReduceOp::sum);
+  void prepare(Allreduce& allreduce, std::size_t count) {
+    if (!timing_.options.registered) {
+      mine_.resize(count);
+      sum_.resize(count);
     }
-    return out;
+    std::ranges::fill(numbers_of(allreduce), kGoOn);
+  }
+
+  std::span<float> numbers_of(Allreduce& allreduce) {
+    return timing_.options.registered ? allreduce.input<float>() : mine_;
+  }
+  std::span<const float> sums_of(Allreduce& allreduce) {
+    return timing_.options.registered ? allreduce.result<float>() : sum_;
+  }
+
+  void call(Allreduce& allreduce, TimePoint deadline) {
+    const auto done =
+        timing_.options.registered ? allreduce.run(driver_, deadline) : allreduce.run(driver_, deadline, mine_, sum_);
+    done.or_throw();
   }
 
   TimePoint start_together() {
@@ -71,7 +98,7 @@ class AllreduceRank {
   // Loops for `wanted` seconds. In several turns where the calls before promised longer ones: what is 20 calls long may
   // be lengthened a hundred times by a rank that has lost its core.
   Loops measure(Allreduce& allreduce, double wanted, int warm_up) {
-    double once = loop(allreduce, warm_up);
+    double once = loop(allreduce, warm_up).once;
     int calls = 0;
     double taken = 0;
     while (true) {
@@ -81,35 +108,51 @@ class AllreduceRank {
       agree_.run(driver_, driver_.deadline(kCallPatience), more).or_throw();
       const int next = static_cast<int>(more[0]);
       if (next == 0) return {calls, once};
-      taken += next * loop(allreduce, next);
-      calls += next;
+      const Loops more_calls = loop(allreduce, next);
+      taken += more_calls.calls * more_calls.once;
+      calls += more_calls.calls;
       once = taken / calls;
     }
   }
 
-  // Seconds for one call.
-  double loop(Allreduce& allreduce, int calls) {
+  // Calls until there were so many, or until they take far longer than those before have promised: by a factor of
+  // thousands where busy ranks share cores with others. Rank 0 says so with what it brings.
+  Loops loop(Allreduce& allreduce, int calls) {
+    float& vote = numbers_of(allreduce).front();
+    vote = kGoOn;
     const TimePoint begin = start_together();
-    const TimePoint deadline = begin + kCallPatience;
-    for (int i = 0; i < calls; ++i) allreduce.run(driver_, deadline, mine_, sum_).or_throw();
-    return seconds(clock_.now() - begin) / calls;
+    const TimePoint limit = begin + kMostTimes * timing_.time;
+    int done = 0;
+    while (done < calls) {
+      call(allreduce, begin + kCallPatience);
+      ++done;
+      if (sums_of(allreduce).front() != expected_) break;
+      if (context_.rank() == 0 && done % kCallsALook == 0 && clock_.now() > limit) vote = kStop;
+    }
+    return {done, seconds(clock_.now() - begin) / done};
   }
 
   // Microseconds of each call.
   std::vector<double> loop_one_by_one(Allreduce& allreduce, int calls) {
-    std::vector<double> out(static_cast<std::size_t>(calls));
-    TimePoint before = start_together();
-    const TimePoint deadline = before + kCallPatience;
-    for (double& microseconds : out) {
-      allreduce.run(driver_, deadline, mine_, sum_).or_throw();
+    std::vector<double> out;
+    out.reserve(static_cast<std::size_t>(calls));
+    float& vote = numbers_of(allreduce).front();
+    vote = kGoOn;
+    const TimePoint begin = start_together();
+    TimePoint before = begin;
+    do {
+      call(allreduce, begin + kCallPatience);
       const TimePoint after = clock_.now();
-      microseconds = 1e6 * seconds(after - before);
+      out.push_back(1e6 * seconds(after - before));
       before = after;
-    }
+      if (context_.rank() == 0 && after > begin + kMostTimes * timing_.time) vote = kStop;
+    } while (std::ssize(out) < calls && sums_of(allreduce).front() == expected_);
     return out;
   }
 
   RankContext& context_;
+  const AllreduceTiming& timing_;
+  const float expected_;  // sum of what all ranks bring
   const SteadyClock clock_;
   Engine engine_;
   Barrier barrier_;
@@ -125,11 +168,27 @@ class AllreduceRank {
 Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
                                                std::span<const std::uint64_t> sizes) {
   const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
-    AllreduceRank(context, sizes).run(timing, sizes);
+    AllreduceRank(context, timing, sizes).run(sizes);
     return 0;
   });
   if (!report) return report.error();
   return parse_readings(*report, ranks, num_values(timing));
+}
+
+Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOptions& options,
+                                                   std::span<const std::uint64_t> sizes) {
+  const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
+    const SteadyClock clock;
+    Engine engine(context.transport(), clock);
+    std::string lines;
+    for (const Allreduce& allreduce : allreduces(engine, options, sizes)) lines += allreduce.explanation() + "\n";
+    if (context.rank() == 0) context.report(lines);
+    return 0;
+  });
+  if (!report) return report.error();
+  std::vector<std::string> out = split_list(*report, '\n');
+  out.pop_back();
+  return out;
 }
 
 std::size_t num_values(const AllreduceTiming& timing) {

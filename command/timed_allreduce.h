@@ -7,6 +7,7 @@
 #include "command/comparison.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/plain.h"
 
 namespace stretto::command {
 
@@ -14,12 +15,17 @@ namespace stretto::command {
 struct AllreduceTiming {
   Duration time = std::chrono::milliseconds(100);  ///< spent on each size, about
   bool each_call = false;                          ///< also times calls one by one
+  AllreduceOptions options = {};                   ///< of ours; registered: input() and result() are used
 };
 
 /// Ours: an Allreduce of float32 over shared memory. The values are those that the peer programs print: calls,
 /// microseconds of one and, with each_call, median and 99th percentile of single ones.
 Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
                                                std::span<const std::uint64_t> sizes);
+
+/// What such ranks would use for each of `sizes`, and why (Allreduce::explanation()).
+Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOptions& options,
+                                                   std::span<const std::uint64_t> sizes);
 
 /// 2, or 4 with each_call.
 std::size_t num_values(const AllreduceTiming& timing);

@@ -29,6 +29,28 @@ TEST(MeasureAllreduce, TimesEverySize) {
   }
 }
 
+TEST(MeasureAllreduce, KnowsEveryWay) {
+  using Through = AllreduceOptions::Through;
+  const std::vector<std::uint64_t> sizes = {4, 4096};
+  for (const Through through : {Through::automatic, Through::messages, Through::exchange, Through::gather}) {
+    for (const bool registered : {false, true}) {
+      const AllreduceTiming timing{2ms, false, {through, registered}};
+      const auto readings = measure_allreduce(2, timing, sizes);
+      ASSERT_TRUE(readings.ok()) << readings.error().message;
+      EXPECT_EQ(readings->size(), sizes.size());
+    }
+  }
+}
+
+TEST(ExplainAllreduce, SaysOneThingASize) {
+  const std::vector<std::uint64_t> sizes = {4, 4096};
+  const auto lines = explain_allreduce(2, {AllreduceOptions::Through::messages}, sizes);
+  ASSERT_TRUE(lines.ok()) << lines.error().message;
+  EXPECT_EQ(*lines,
+            (std::vector<std::string>{"allreduce of 1 float32 by sum over 2 ranks: messages (as asked for)",
+                                      "allreduce of 1024 float32 by sum over 2 ranks: messages (as asked for)"}));
+}
+
 TEST(BusBandwidth, IsThatOfARing) {
   EXPECT_NEAR(bus_bandwidth(4, 1000, 2), 2.0 * 3 / 4 * 1000 / 2e-6 / 1e9, 1e-12);
   EXPECT_EQ(bus_bandwidth(1, 1000, 2), 0);

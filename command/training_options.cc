@@ -101,6 +101,11 @@ void describe_algorithm(CommandLine& line, TrainOptions& options) {
       "No gradient is staler than N rounds. A rank k times slower than the rest needs N ≥ k + 1 to slow nobody; "
       "memory grows with N. Default 4.",
       into(options.max_lag, 1, 1024, "4"));
+  line.option(
+      "--seats", "N",
+      "Ranks of a host that meet in the memory they share: all of them (default), or 1: they exchange messages, "
+      "as between hosts.",
+      into(options.seats, 1, JobMemory::kMaxRanks, "1"));
   line.option("--normalize", "BY",
               "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
               "brought something), samples (unequal batches are unbiased).",

@@ -136,6 +136,21 @@ std::vector<std::string> split_policies(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> parse_names(std::string_view option, const std::string& list,
+                                     const std::vector<std::string>& known) {
+  std::vector<std::string> out;
+  for (const std::string& name : split_list(list)) {
+    if (std::ranges::find(known, name) == known.end()) {
+      throw UsageError(fmt::format("{} {}: {}", option, name.empty() ? "''" : name, suggestion(name, known)));
+    }
+    if (std::ranges::find(out, name) != out.end()) {
+      reject(option, list, fmt::format("expected each once, and {} stands there twice", name), known.front());
+    }
+    out.push_back(name);
+  }
+  return out;
+}
+
 Setter into(int& target, int low, int high, std::string example) {
   return [&target, low, high, example](std::string_view option, const std::string& text) {
     target = static_cast<int>(parse_integer(option, text, low, high, example));

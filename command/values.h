@@ -41,6 +41,10 @@ std::vector<std::string> split_list(std::string_view text, char separator = ',')
 /// The same for a list of policies or algorithms, one of which has a comma of its own: "solo,deadline:4,20ms".
 std::vector<std::string> split_policies(std::string_view text);
 
+/// A list of names that are in `known`, each once. Throws UsageError, with a suggestion for a misspelt one.
+std::vector<std::string> parse_names(std::string_view option, const std::string& list,
+                                     const std::vector<std::string>& known);
+
 /// Setters for common kinds of options; `target` must outlive the parsing.
 Setter into(int& target, int low, int high, std::string example);
 Setter into(std::uint64_t& target, std::uint64_t low, std::string example);

@@ -16,11 +16,13 @@ struct Field {
   const char* name;
   double AllreduceCosts::*value;
 };
-constexpr std::array<Field, 5> kFields = {{{"hand_off", &AllreduceCosts::hand_off},
+constexpr std::array<Field, 7> kFields = {{{"hand_off", &AllreduceCosts::hand_off},
                                            {"turn", &AllreduceCosts::turn},
                                            {"start", &AllreduceCosts::start},
-                                           {"copy_rate", &AllreduceCosts::copy_rate},
-                                           {"sum_rate", &AllreduceCosts::sum_rate}}};
+                                           {"sum_rate", &AllreduceCosts::sum_rate},
+                                           {"move_rate", &AllreduceCosts::move_rate},
+                                           {"cache", &AllreduceCosts::cache},
+                                           {"memory_rate", &AllreduceCosts::memory_rate}}};
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
@@ -67,10 +69,11 @@ AllreduceCosts AllreduceCosts::read(const std::string& file) {
     std::string equals;
     double value = 0;
     const auto wrong = [&](const char* what) { throw UsageError(text(file, ", line ", number, ": ", what)); };
-    if (!(words >> name >> equals >> value) || equals != "=") wrong("expected NAME = NUMBER");
+    std::string more;
+    if (!(words >> name >> equals >> value) || equals != "=" || words >> more) wrong("expected NAME = NUMBER");
     if (!(value > 0)) wrong("expected a number above 0");
     const auto known = std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
-    if (known == kFields.end()) wrong("expected one of hand_off, turn, start, copy_rate, sum_rate");
+    if (known == kFields.end()) wrong("expected one of hand_off, turn, start, sum_rate, move_rate, cache, memory_rate");
     costs.*known->value = value;
   }
   return costs;
@@ -98,17 +101,25 @@ double predicted_us(AllreduceChoice::Way way, const AllreduceTask& task, const A
   const auto bytes = static_cast<double>(task.bytes);
   const auto ranks = static_cast<double>(task.ranks);
   const double together = std::min(task.cores, task.ranks);  // ranks that run at once
-  const double turns = std::max(0.0, ranks / together - 1);  // waits for the core
-  const double copies = task.registered ? 0 : 2 * bytes;     // by each rank
+  const double shifts = ranks / together;                    // one after the other on a core
+  const double turns = shifts - 1;                           // of a core from one to the next
+  const auto beyond_cache = [&](double touched) { return std::max(0.0, touched - costs.cache) / costs.memory_rate; };
   if (way == AllreduceChoice::Way::exchange) {
     const double chunks = std::max(1.0, bytes / static_cast<double>(chunk_of(task)));
-    const double each = bytes / costs.copy_rate + ranks * bytes / costs.sum_rate;
-    return chunks * (costs.hand_off * (ranks - 1) + costs.start + turns * costs.turn) + ranks / together * each;
+    // Each rank copies its own chunk, reads that of every other, which lies where it was written, and sums them all.
+    const double each = (ranks + 1) * bytes / costs.sum_rate + (ranks - 1) * bytes / costs.move_rate;
+    return chunks * (costs.hand_off * (ranks - 1) + costs.start + turns * costs.turn) + shifts * each +
+           beyond_cache(2 * ranks * bytes);
   }
   const double pieces = std::max(1.0, bytes / static_cast<double>(piece_of(task)));
+  // What is copied in is read by whoever sums, and what is summed by all: mostly on another core than it was written.
+  const double copied = task.registered ? 0 : 2 * bytes;
+  const double moved = copied * (together - 1) / together;
   // Coming, the sum by the last, and its sight by the others.
   return costs.hand_off * (ranks + 2) + 2 * turns * costs.turn + pieces * costs.start +
-         ranks / together * copies / costs.copy_rate + ranks * bytes / costs.sum_rate / std::min(together, pieces);
+         shifts * (copied / costs.sum_rate + moved / costs.move_rate) +
+         ranks * bytes / costs.sum_rate / std::min(together, pieces) +
+         beyond_cache((ranks + 1) * bytes + ranks * copied);
 }
 
 std::uint64_t piece_bytes(AllreduceChoice::Way way, const AllreduceTask& task) {

@@ -27,13 +27,16 @@ struct AllreduceChoice {
 
 const char* name_of(AllreduceChoice::Way way);
 
-/// What the ways cost on a machine: fitted by `stretto bench tune`, or good guesses. Times in µs, rates in bytes/µs.
+/// What the ways cost on a machine: fitted by `stretto bench tune`, or those of an EPYC with 2 cores. Times in µs,
+/// rates in bytes/µs.
 struct AllreduceCosts {
-  double hand_off = 0.1;     ///< from a store to its sight on another core
-  double turn = 1.1;         ///< from one rank to the next on the same core
-  double start = 0.05;       ///< of a chunk or piece
-  double copy_rate = 14000;  ///< into or out of the board, one core
-  double sum_rate = 18000;   ///< sources read while summing, one core
+  double hand_off = 0.02;      ///< from a store to its sight on another core, where looks are many
+  double turn = 1.4;           ///< from one rank to the next on the same core
+  double start = 0.08;         ///< of a chunk or piece
+  double sum_rate = 50000;     ///< what one core reads to sum or copy it
+  double move_rate = 12500;    ///< the same, of what another core has written since
+  double cache = 12 << 20;     ///< bytes that a call may touch without going to memory
+  double memory_rate = 35000;  ///< what is touched beyond, all cores together
 
   /// The ones in `file`, as `stretto bench tune` writes it. Throws UsageError that names the file and what is wrong.
   static AllreduceCosts read(const std::string& file);
@@ -43,7 +46,7 @@ struct AllreduceCosts {
   static const AllreduceCosts& current();
 };
 
-/// The time one call takes, in µs.
+/// The time one call takes, in µs. Linear in the times and in the inverse of the rates.
 double predicted_us(AllreduceChoice::Way way, const AllreduceTask& task, const AllreduceCosts& costs);
 
 /// What is shown or summed at a time.

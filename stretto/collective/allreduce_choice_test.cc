@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "stretto/base/error.h"
@@ -12,8 +10,74 @@
 namespace stretto {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using Way = AllreduceChoice::Way;
+
+std::string file_with(const std::string& content) {
+  const std::string name = testing::TempDir() + "allreduce_choice_test.txt";
+  std::ofstream(name) << content;
+  return name;
+}
+
+std::string complaint_about(const std::string& content) {
+  try {
+    (void)AllreduceCosts::read(file_with(content));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(AllreduceCosts, AreReadAsWritten) {
+  const AllreduceCosts costs{.hand_off = 0.25,
+                             .turn = 3,
+                             .start = 0.5,
+                             .sum_rate = 1000,
+                             .move_rate = 2000,
+                             .cache = 1 << 20,
+                             .memory_rate = 4000};
+  const AllreduceCosts read = AllreduceCosts::read(file_with("# of some machine\n\n" + costs.to_text()));
+  EXPECT_EQ(read.to_text(), costs.to_text());
+  EXPECT_NEAR(read.cache, costs.cache, 10);
+  EXPECT_EQ(AllreduceCosts::read(file_with("turn = 3\n")).hand_off, AllreduceCosts{}.hand_off) << "the rest stays";
+}
+
+TEST(AllreduceCosts, SayWhatIsWrongWithAFile) {
+  EXPECT_THAT(complaint_about("# x\nturn 3\n"), AllOf(HasSubstr("line 2"), HasSubstr("NAME = NUMBER")));
+  EXPECT_THAT(complaint_about("turn = soon\n"), HasSubstr("NAME = NUMBER"));
+  EXPECT_THAT(complaint_about("turn = 3 4\n"), HasSubstr("NAME = NUMBER"));
+  EXPECT_THAT(complaint_about("turn = 0\n"), HasSubstr("above 0"));
+  EXPECT_THAT(complaint_about("turns = 1\n"), HasSubstr("expected one of hand_off, turn"));
+  EXPECT_EQ(complaint_about("turn = 1\n"), "none");
+  EXPECT_THROW((void)AllreduceCosts::read("/nonexistent"), UsageError);
+}
+
+TEST(ChooseAllreduce, TakesTheFasterWay) {
+  for (const std::uint64_t bytes : {8u, 4096u, 1u << 20, 64u << 20}) {
+    for (const bool registered : {false, true}) {
+      const AllreduceTask task{bytes, 2, 2, registered};
+      const AllreduceChoice choice = choose_allreduce(task, {});
+      const Way other = choice.way == Way::exchange ? Way::gather : Way::exchange;
+      EXPECT_LE(predicted_us(choice.way, task, {}), predicted_us(other, task, {}));
+      EXPECT_EQ(choice.piece_bytes, piece_bytes(choice.way, task));
+    }
+  }
+}
+
+TEST(ChooseAllreduce, FollowsTheCosts) {
+  const AllreduceTask task{1 << 20, 2, 2, false};
+  EXPECT_EQ(choose_allreduce(task, {.hand_off = 1000}).way, Way::gather) << "each chunk waits for a hand-off";
+  EXPECT_EQ(choose_allreduce(task, {.hand_off = 1e-3, .cache = 1}).way, Way::exchange) << "less memory is touched";
+}
+
+TEST(ChooseAllreduce, ExchangesOnlyWhereAllRunAtOnce) {
+  for (const std::uint64_t bytes : {8u, 64u << 20}) {
+    const AllreduceChoice choice = choose_allreduce({bytes, 3, 2, false}, {});
+    EXPECT_EQ(choice.way, Way::gather);
+    EXPECT_THAT(choice.why, HasSubstr("exchange needs a core a rank"));
+  }
+}
 
 const AllreduceCosts kGuesses;
 
@@ -94,64 +158,6 @@ TEST(AllreduceChoice, GivesPiecesThatABoardTakes) {
       }
     }
   }
-}
-
-/// A file that is gone with this object.
-class CostsFile {
- public:
-  explicit CostsFile(const std::string& content) : name_(testing::TempDir() + "costs_" + std::to_string(getpid())) {
-    std::ofstream(name_) << content;
-  }
-  ~CostsFile() { std::remove(name_.c_str()); }
-  CostsFile(const CostsFile&) = delete;
-  CostsFile& operator=(const CostsFile&) = delete;
-  const std::string& name() const { return name_; }
-
- private:
-  const std::string name_;
-};
-
-std::string error_of(const std::string& file) {
-  try {
-    (void)AllreduceCosts::read(file);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-TEST(AllreduceCosts, ReadsWhatItWrites) {
-  const AllreduceCosts costs{.hand_off = 0.25, .turn = 3.5, .start = 0.0625, .copy_rate = 12345, .sum_rate = 99999};
-  const CostsFile file(costs.to_text());
-  const auto same = AllreduceCosts::read(file.name());
-  EXPECT_EQ(same.hand_off, 0.25);
-  EXPECT_EQ(same.turn, 3.5);
-  EXPECT_EQ(same.start, 0.0625);
-  EXPECT_EQ(same.copy_rate, 12345);
-  EXPECT_EQ(same.sum_rate, 99999);
-  EXPECT_EQ(same.to_text(), costs.to_text());
-}
-
-TEST(AllreduceCosts, KeepsTheGuessOfWhatAFileLeavesOut) {
-  const CostsFile file("# measured\n\nturn = 7\n");
-  const auto costs = AllreduceCosts::read(file.name());
-  EXPECT_EQ(costs.turn, 7);
-  EXPECT_EQ(costs.hand_off, kGuesses.hand_off);
-}
-
-TEST(AllreduceCosts, SaysWhatIsWrongWithAFile) {
-  const auto expect = [](const std::string& content, const char* what) {
-    const CostsFile file(content);
-    EXPECT_EQ(error_of(file.name()), file.name() + what) << content;
-  };
-  expect("turn = 1\nspeed = 3\n", ", line 2: expected one of hand_off, turn, start, copy_rate, sum_rate");
-  expect("turn = fast\n", ", line 1: expected NAME = NUMBER");
-  expect("turn 3\n", ", line 1: expected NAME = NUMBER");
-  expect("turn\n", ", line 1: expected NAME = NUMBER");
-  expect("# costs\nturn = -1\n", ", line 2: expected a number above 0");
-  expect("turn = 0\n", ", line 1: expected a number above 0");
-  EXPECT_THAT(error_of("/nonexistent/costs"),
-              HasSubstr("/nonexistent/costs: cannot be read; `stretto bench tune --out /nonexistent/costs` makes it"));
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
   SharedArena& arena = *engine.arena();
   const auto ring = [&arena](int rank) { arena.ring(rank); };
   const auto build = [&]<class B>(std::in_place_type_t<B>, const typename B::Shape& board) {
-    const auto memory =
-        arena.take(B::bytes_needed(board, engine.size()), text(shape_, " through ", name_of(choice.way)));
+    // Ranks that have read different tuning files may differ in both.
+    const std::string how = text(" through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
+    const auto memory = arena.take(B::bytes_needed(board, engine.size()), shape_ + how);
     regions_ = arena.taken();
     if (!memory && memory.error().code == Errc::unavailable) throw Failure(memory.error());
     if (!memory) return fail(memory.error());

@@ -59,8 +59,7 @@ AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const All
   if (!shared && options.through != Through::automatic) throw UsageError("a board needs memory that all ranks share");
   if (!shared) return {Way::messages, 0, "the ranks share no memory"};
   if (engine.size() == 1) return {Way::messages, 0, "there is one rank"};
-  AllreduceChoice choice = choose_allreduce(task, AllreduceCosts::current());
-  if (options.through == Through::automatic) return choice;
+  if (options.through == Through::automatic) return choose_allreduce(task, AllreduceCosts::current());
   const Way asked = options.through == Through::exchange ? Way::exchange : Way::gather;
   return {asked, piece_bytes(asked, task), "as asked for"};
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/board_allreduce.h"
 #include "stretto/collective/partial_schedule.h"
 #include "stretto/collective/thread_job.h"
 
@@ -204,15 +205,18 @@ TEST(PlainMisuse, AnotherSizeTypeOperationRootOrCollectiveFailsEverywhere) {
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, DataType::float32, odd_one(engine) ? 6 : 5, ReduceOp::sum);
          }),
-         "allreduce of 6 float32 by sum through gather", "allreduce of 5 float32 by sum through gather");
+         "allreduce of 6 float32 by sum through gather by 8192 B",
+         "allreduce of 5 float32 by sum through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, odd_one(engine) ? DataType::int32 : DataType::float32, 5, ReduceOp::sum);
          }),
-         "allreduce of 5 int32 by sum through gather", "allreduce of 5 float32 by sum through gather");
+         "allreduce of 5 int32 by sum through gather by 8192 B",
+         "allreduce of 5 float32 by sum through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            return run_allreduce(engine, DataType::int32, 5, odd_one(engine) ? ReduceOp::max : ReduceOp::min);
          }),
-         "allreduce of 5 int32 by max through gather", "allreduce of 5 int32 by min through gather");
+         "allreduce of 5 int32 by max through gather by 8192 B",
+         "allreduce of 5 int32 by min through gather by 8192 B");
   expect(errors_of([&](Engine& engine) {
            Broadcast broadcast(engine, DataType::int64, 2, odd_one(engine) ? 2 : 0);
            EngineDriver driver(engine);
@@ -226,7 +230,26 @@ TEST(PlainMisuse, AnotherSizeTypeOperationRootOrCollectiveFailsEverywhere) {
            EngineDriver driver(engine);
            return barrier.run(driver, driver.deadline(kWatchdog));
          }),
-         "allreduce of 1 float32 by sum through gather", "barrier");
+         "allreduce of 1 float32 by sum through gather by 8192 B", "barrier");
+}
+
+TEST(PlainMisuse, RanksThatHaveChosenDifferentlyAreTold) {
+  // As ranks do that have read different tuning files.
+  for (const auto way : {AllreduceChoice::Way::gather, AllreduceChoice::Way::exchange}) {
+    const std::vector<Error> errors = errors_of([&](Engine& engine) -> Result<void> {
+      const AllreduceChoice odd{way, 4096, ""};
+      const AllreduceChoice even{AllreduceChoice::Way::gather, 8192, ""};
+      BoardAllreduce sum(engine, {DataType::float32, 5}, ReduceOp::sum, engine.rank() == 2 ? odd : even);
+      EngineDriver driver(engine);
+      std::vector<float> mine(5), out(5);
+      return sum.run(driver, driver.deadline(kWatchdog), Argument::in(mine), Argument::out(out));
+    });
+    for (const Error& error : errors) {
+      EXPECT_EQ(error.code, Errc::bad_input) << error.message;
+      EXPECT_THAT(error.message, AllOf(HasSubstr(text("through ", name_of(way), " by 4096 B")),
+                                       HasSubstr("through gather by 8192 B")));
+    }
+  }
 }
 
 TEST(PlainMisuse, AnArgumentThatDoesNotFitIsNamed) {

@@ -13,7 +13,8 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .deposits = DepositKind::taken,
           .order = policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,  // sync repeats to the bit
           .seed = options.seed,
-          .batches_before = options.batches_before};
+          .batches_before = options.batches_before,
+          .seats = options.seats};
 }
 
 double divisor(const RoundHeader& header, Normalize normalize) {

@@ -14,7 +14,8 @@ PartialOptions partial_options(const RecipeOptions& options) {
           .deposits = DepositKind::taken,
           .order = SumOrder::fixed,
           .seed = options.seed,
-          .batches_before = options.batches_before};
+          .batches_before = options.batches_before,
+          .seats = options.seats};
 }
 
 class Local final : public Recipe {

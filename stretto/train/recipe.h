@@ -28,6 +28,7 @@ struct RecipeOptions {
   Delivery delivery = Delivery::every;
   SumOrder order = SumOrder::arrival;  ///< of partial rounds; where all ranks take part it is fixed
   int max_lag = 4;
+  int seats = 0;  ///< PartialOptions::seats
   std::uint64_t seed = 0;
   std::uint64_t full_every = 0;      ///< batches between full rounds
   std::uint64_t local_steps = 1;     ///< H: a rank's own steps between two averages of models

@@ -47,6 +47,12 @@ TEST(RunPlan, KeepsWhatWasSaid) {
   EXPECT_EQ(plan.sharing, Sharing::sampled);
 }
 
+TEST(RunPlan, SeatsAreOneOrAll) {
+  EXPECT_EQ(plan_run({.ranks = 4, .seats = 1}, facts()).recipe.seats, 1);
+  EXPECT_EQ(plan_run({.ranks = 4, .seats = 4}, facts()).recipe.seats, 4);
+  EXPECT_THAT(complaint({.ranks = 4, .seats = 3}), HasSubstr("seats 3: expected 1, for messages, or 4, for all ranks"));
+}
+
 TEST(RunPlan, HandsOverDuringTheBackwardPassOnlyWhereNoSleepFollowsIt) {
   EXPECT_TRUE(plan_run({}, facts()).recipe.overlap);
   EXPECT_FALSE(plan_run({.pace = std::chrono::microseconds(50)}, facts()).recipe.overlap);

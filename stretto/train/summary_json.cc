@@ -40,6 +40,7 @@ std::string to_json(const TrainOptions& o) {
                       {"data", o.data},
                       {"seed", o.seed},
                       {"max_lag", o.max_lag},
+                      {"seats", o.seats},
                       {"quorum", o.quorum},
                       {"sync_every", o.sync_every},
                       {"delivery", o.delivery},

@@ -14,7 +14,7 @@ class Help(ProgramTest):
         for command in (["train"], ["compare"], ["check"], ["schedule"], ["reproduce", "fig9"], ["reproduce", "idle"],
                         ["reproduce", "hyperplane"], ["reproduce", "vowels"], ["reproduce", "lag"],
                         ["bench", "allreduce"], ["bench", "skew"], ["bench", "spin"], ["bench", "overlap"],
-                        ["bench", "limits"], ["bench", "plot"]):
+                        ["bench", "limits"], ["bench", "tune"], ["bench", "plot"]):
             result = stretto(*command, "--help")
             self.assert_succeeds(result)
             self.assertIn("Examples:", result.stdout, command)
@@ -72,6 +72,9 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("train", "vowels", "--lr", "nan"), "--lr nan")
         self.assert_rejected(stretto("train", "vowels", "--pace", "50"), "--pace 50", "unit", "50us")
         self.assert_rejected(stretto("train", "vowels", "--max-lag", "0"), "--max-lag 0")
+        for command in ("train", "compare"):
+            self.assert_rejected(stretto(command, "vowels", "--ranks", "4", "--seats", "3"), "seats 3", "expected 1")
+            self.assert_rejected(stretto(command, "vowels", "--seats", "0"), "--seats 0")
         self.assert_rejected(stretto("compare", "vowels", "--repeats", "0"), "--repeats 0")
         self.assert_rejected(stretto("train", "vowels", "--steps", "2", "--epochs", "2"), "not both")
         self.assert_rejected(stretto("schedule", "broadcast", "--ranks", "3", "--root", "3"), "--root 3", "0 to 2")

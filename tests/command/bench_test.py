@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -72,6 +73,42 @@ class Comparisons(ProgramTest):
             if row["activation"] == "full":
                 self.assertEqual((row["arrived"]["median"], row["ideal_ms"]["median"]), (3, 1))
 
+    def test_our_own_ways(self):
+        way = ("--buffers", "plain,registered", "--through", "automatic,messages")
+        libraries = {"stretto", "stretto-registered", "stretto-messages", "stretto-messages-registered"}
+        options = (*TINY["allreduce"], *way, "--repeats", "1", "--load", "1", "--percentiles", "--json")
+        result = stretto("bench", "allreduce", *options)
+        self.assert_succeeds(result)
+        self.assertNotIn("best of them", result.stderr)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual({(row["library"], row["bytes"]) for row in rows},
+                         {(library, size) for library in libraries for size in (4, 4096)})
+        for row in rows:
+            self.assertLessEqual(row["call_median_us"]["median"], row["call_p99_us"]["median"])
+
+        result = stretto("bench", "skew", *TINY["skew"], "--results", "view,plain", "--seats", "1", "--repeats", "1",
+                         "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual([row["library"] for row in rows], 2 * ["stretto-messages"] + 2 * ["stretto-messages-plain"])
+        for row in rows:
+            self.assertEqual(row["arrived"]["median"] == 3, row["activation"] == "full")
+
+    def test_explanations(self):
+        options = ("--ranks", "2,3", "--sizes", "4,4KiB", "--explain")
+        result = stretto("bench", "allreduce", *options, "--through", "automatic,gather", "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual(len(rows), 8)
+        for row in rows:
+            asked_for = "gather (as asked for)" in row["explanation"]
+            self.assertEqual(row["library"], "stretto-gather" if asked_for else "stretto")
+            self.assertIn(f"over {row['ranks']} ranks", row["explanation"])
+            self.assertIn(row["explanation"], result.stderr)
+        result = stretto("bench", "allreduce", *options, "--seats", "1")
+        self.assert_succeeds(result)
+        self.assertEqual(result.stdout.count("messages (as asked for)"), 4)
+
     def test_spin(self):
         rows, _, _ = self.run_beside("spin")
         for row in rows:
@@ -98,6 +135,58 @@ class Limits(ProgramTest):
         for row in rows:
             self.assertGreater(row["median"], 0)
         self.assertEqual(len(samples), len(rows))
+
+
+class Tuning(ProgramTest):
+    def explanations(self, tuning, *options):
+        result = stretto("bench", "allreduce", "--explain", "--ranks", "2", "--sizes", "1MiB", *options,
+                         env=dict(os.environ, STRETTO_TUNING=str(tuning)))
+        self.assert_succeeds(result)
+        return result.stdout
+
+    def test_what_is_fitted_is_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tuning.txt"
+            result = stretto("bench", "tune", "--out", path, "--time", "1ms", "--repeats", "1", "--json")
+            self.assert_succeeds(result)
+            tuned = json.loads(result.stdout)
+            text = path.read_text(encoding="utf-8")
+            self.assertIn(text, result.stderr)
+            self.assertRegex(text, r"^# stretto bench tune, \d{4}-\d\d-\d\d: ")
+            fitted = {line.split()[0]: float(line.split()[2]) for line in text.splitlines()[1:]}
+            self.assertEqual(set(fitted), set(tuned["costs"]))
+            for name, value in fitted.items():
+                self.assertAlmostEqual(value / tuned["costs"][name], 1, 4)
+            for row in tuned["rows"]:
+                self.assertGreater(min(row["microseconds"], row["predicted_us"]), 0)
+            self.assertNotEqual(self.explanations(path), self.explanations(""), "other times are compared")
+
+    def test_the_choice_follows_the_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("hand_off = 1000\n")
+            file.flush()
+            self.assertIn(": gather (gather would take", self.explanations(file.name))
+            self.assertIn(": exchange (as asked for)", self.explanations(file.name, "--through", "exchange"))
+            # Where ranks have a core each.
+            if len(os.sched_getaffinity(0)) >= 2:
+                file.seek(0)
+                file.write("hand_off = 0.01\nmove_rate = 1e9\ncache = 1\n")
+                file.flush()
+                self.assertIn(": exchange (gather would take", self.explanations(file.name))
+
+    def test_bad_input(self):
+        def with_file(name):
+            return stretto("bench", "allreduce", *TINY["allreduce"], env=dict(os.environ, STRETTO_TUNING=str(name)))
+
+        self.assert_rejected(with_file("/nonexistent/x.txt"), "/nonexistent/x.txt", "stretto bench tune --out")
+        for content, what in (("hello", "NAME = NUMBER"), ("turn = -1", "above 0"), ("trun = 1", "expected one of")):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+                file.write(f"# mine\n{content}\n")
+                file.flush()
+                self.assert_rejected(with_file(file.name), f"{file.name}, line 2", what)
+        self.assert_rejected(stretto("bench", "tune", "--time", "soon"), "--time soon")
+        self.assert_rejected(stretto("bench", "tune", "--repeats", "0"), "--repeats 0")
+        self.assert_rejected(stretto("bench", "tune", "--out", "/nonexistent/x.txt"), "/nonexistent/x.txt")
 
 
 class Plot(ProgramTest):
@@ -143,8 +232,18 @@ class BadInput(ProgramTest):
             self.assert_rejected(stretto("bench", benchmark, "--against", "openmpy"), "--against openmpy",
                                  "did you mean openmpi?")
             self.assert_rejected(stretto("bench", benchmark, "--against", "gloo,gloo"), "gloo stands there twice")
+        self.assert_rejected(stretto("bench", "allreduce", "--through", "mesages"), "did you mean messages?")
+        self.assert_rejected(stretto("bench", "allreduce", "--buffers", "plain,plain"), "plain stands there twice")
+        self.assert_rejected(stretto("bench", "allreduce", "--buffers", ""), "--buffers ''")
+        self.assert_rejected(stretto("bench", "allreduce", "--through", "gather", "--seats", "1"), "--through gather")
+        self.assert_rejected(stretto("bench", "skew", "--results", "veiw"), "did you mean view?")
         self.assert_rejected(stretto("bench", "limits", "--against", "openmpi"), "limits are the machine's, no library's")
         self.assert_rejected(stretto("bench", "skew", "--activations", "solo,quorum:99"), "quorum:99")
+
+    def test_seats(self):
+        for command in (("bench", "allreduce"), ("bench", "skew"), ("reproduce", "fig9")):
+            for seats in ("3", "0", "one"):
+                self.assert_rejected(stretto(*command, "--seats", seats), f"--seats {seats}", "expected 1")
 
     def test_numbers(self):
         for benchmark in TINY:
