@@ -1,6 +1,7 @@
 #include "stretto/board/partial_board.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -66,9 +67,24 @@ PartialBoard::Doing PartialBoard::take_step() {
 }
 
 RoundHeader PartialBoard::header(Round round) const {
+  std::optional<RoundHeader> header = kept_header(round);
+  STRETTO_CHECK(header, "the header of round ", round, " is gone in round ", complete());
+  return *std::move(header);
+}
+
+std::optional<RoundHeader> PartialBoard::kept_header(Round round) const {
+  const auto words = memory_.header(round);
+  const std::uint64_t bytes =
+      std::min(memory_.record(round).header_bytes.load(std::memory_order_relaxed), words.size_bytes());
+  std::vector<std::uint64_t> copy((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = words[i].load(std::memory_order_relaxed);
+  // Pairs with write_header(): who has read something of its round sees here that this round is being summed.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const Round overwritten_by = round + static_cast<Round>(memory_.shape().max_lag) + 1;
+  if (memory_.words().stage.load(std::memory_order_acquire) >= (overwritten_by << 2 | kSumming)) return std::nullopt;
   RoundHeader header(ranks_);
-  const bool whole = header.read(memory_.header(round).first(memory_.record(round).header_bytes), ranks_);
-  STRETTO_CHECK(whole, "the header of round ", round, " in ", memory_.record(round).header_bytes, " bytes");
+  const bool whole = header.read(std::as_bytes(std::span(copy)).first(bytes), ranks_);
+  STRETTO_CHECK(whole, "the header of round ", round, " in ", bytes, " bytes");
   return header;
 }
 
@@ -278,14 +294,16 @@ PartialBoard::Doing PartialBoard::publish() {
 }
 
 void PartialBoard::write_header() const {
+  // Pairs with kept_header().
+  std::atomic_thread_fence(std::memory_order_release);
   RoundHeader header(ranks_);
   const auto arrivals = memory_.arrivals(round_);
   for (int rank = 0; rank < ranks_; ++rank) {
     const SeatWord word(memory_.sealed(round_, rank).load(std::memory_order_acquire));
     if (word.arrived()) header.arrived.insert(rank);
     if (word.drained()) header.drained.insert(rank);
-    arrivals[static_cast<std::size_t>(rank)] =
-        word.arrived() ? memory_.arrived_at(rank).load(std::memory_order_relaxed) : 0;
+    arrivals[static_cast<std::size_t>(rank)].store(
+        word.arrived() ? memory_.arrived_at(rank).load(std::memory_order_relaxed) : 0, std::memory_order_relaxed);
     if (word.empty()) {
       rule_.taken(round_, rank, nullptr);
       continue;
@@ -296,11 +314,16 @@ void PartialBoard::write_header() const {
     rule_.taken(round_, rank, &facts);
   }
   PartialMemory::Record& record = memory_.record(round_);
-  record.sealed_at = rule_.now();
-  record.last = header.drained.full();
-  rule_.planned(round_, header, record.rule);
-  record.header_bytes = header.wire_bytes();
-  header.write(memory_.header(round_).data());
+  record.sealed_at.store(rule_.now(), std::memory_order_relaxed);
+  record.last.store(header.drained.full(), std::memory_order_relaxed);
+  std::array<std::uint64_t, 2> own{};
+  rule_.planned(round_, header, own);
+  for (std::size_t i = 0; i < own.size(); ++i) record.rule[i].store(own[i], std::memory_order_relaxed);
+  std::vector<std::uint64_t> copy((header.wire_bytes() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  header.write(reinterpret_cast<std::byte*>(copy.data()));
+  record.header_bytes.store(header.wire_bytes(), std::memory_order_relaxed);
+  const auto words = memory_.header(round_);
+  for (std::size_t i = 0; i < copy.size(); ++i) words[i].store(copy[i], std::memory_order_relaxed);
 }
 
 // ---- the sum ----

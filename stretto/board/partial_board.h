@@ -60,6 +60,9 @@ class PartialBoard {
   bool in_flight() const { return (memory_.words().stage.load(std::memory_order_acquire) & 3) != kOpen; }
   /// Requires: handed ≤ round < complete(), of this rank.
   RoundHeader header(Round round) const;
+  /// The same where this rank's application may have handed the round over meanwhile: nothing if it is overwritten, and
+  /// then what was read of the round's record before means nothing.
+  std::optional<RoundHeader> kept_header(Round round) const;
   /// Whether the bound on the lag holds the open round back.
   bool held() const { return memory_.words().held.load(std::memory_order_relaxed) == complete() + 1; }
   /// A bucket has been handed over: wakes ranks that wait, to sum it. Returns how many.

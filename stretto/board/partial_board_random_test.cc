@@ -222,9 +222,10 @@ void Job::check(const App& app, Round round) {
     check_first(app, round);
   }
   std::vector<Bytes> seen;
-  const auto header = app.memory.header(round).first(app.memory.record(round).header_bytes);
-  seen.emplace_back(header.begin(), header.end());
-  if (!app.board.header(round).empty()) {
+  const RoundHeader header = app.board.header(round);
+  seen.emplace_back(header.wire_bytes());
+  header.write(seen.back().data());
+  if (!header.empty()) {
     for (std::size_t bucket = 0; bucket < 2; ++bucket) {
       const auto result = app.memory.result(round, bucket);
       seen.emplace_back(result.begin(), result.end());

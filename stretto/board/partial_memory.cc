@@ -39,7 +39,7 @@ struct PartialMemory::Layout {
     first_piece.push_back(pieces);
     // A set nobody has used takes no memory.
     set_stride = round_up(set_bytes, set_bytes >= kPage ? kPage : kLine);
-    header_room = largest_header(ranks_);
+    header_room = round_up(largest_header(ranks_), sizeof(std::uint64_t));
     record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kLine);
     const auto part = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
@@ -108,12 +108,14 @@ std::span<std::byte> PartialMemory::result(Round round, std::size_t bucket) cons
   return {results_ + (round % slots_) * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
 }
 
-std::span<std::byte> PartialMemory::header(Round round) const {
-  return {record_at(round) + sizeof(Record) + static_cast<std::uint64_t>(ranks_) * sizeof(std::int64_t), header_room_};
+std::span<std::atomic<std::uint64_t>> PartialMemory::header(Round round) const {
+  std::byte* at = record_at(round) + sizeof(Record) + static_cast<std::uint64_t>(ranks_) * sizeof(std::int64_t);
+  return {reinterpret_cast<std::atomic<std::uint64_t>*>(at), header_room_ / sizeof(std::uint64_t)};
 }
 
-std::span<std::int64_t> PartialMemory::arrivals(Round round) const {
-  return {reinterpret_cast<std::int64_t*>(record_at(round) + sizeof(Record)), static_cast<std::size_t>(ranks_)};
+std::span<std::atomic<std::int64_t>> PartialMemory::arrivals(Round round) const {
+  auto* at = reinterpret_cast<std::atomic<std::int64_t>*>(record_at(round) + sizeof(Record));
+  return {at, static_cast<std::size_t>(ranks_)};
 }
 
 PartialMemory::Piece PartialMemory::piece_at(std::uint64_t index) const {

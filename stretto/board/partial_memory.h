@@ -45,12 +45,13 @@ class PartialMemory {
     ContributionFacts facts;
     std::atomic<int> ready{0};  // buckets handed over, in order
   };
-  /// Of a round: written by who makes its plan, read until every rank has been handed it and the next one is complete.
+  /// Of a round: written by who makes its plan, kept until that of W + 1 rounds later. An engine that was put to sleep
+  /// while its application went on may read it when it is being overwritten: then it looks at the stage once more.
   struct Record {
-    std::int64_t sealed_at = 0;     // nanoseconds
-    std::uint64_t rule[2] = {0, 0};  // the rule's own
-    bool last = false;              // all ranks had drained
-    std::uint64_t header_bytes = 0;
+    std::atomic<std::int64_t> sealed_at{0};  // nanoseconds
+    std::atomic<std::uint64_t> rule[2];      // the rule's own
+    std::atomic<bool> last{false};           // all ranks had drained
+    std::atomic<std::uint64_t> header_bytes{0};
   };
   struct Piece {
     std::size_t bucket = 0;
@@ -74,9 +75,9 @@ class PartialMemory {
   Set& set(int rank, int set) const { return sets_[rank * kSets + set]; }
   std::span<std::byte> data(int rank, int set, std::size_t bucket) const;
   Record& record(Round round) const { return *reinterpret_cast<Record*>(record_at(round)); }
-  std::span<std::byte> header(Round round) const;
+  std::span<std::atomic<std::uint64_t>> header(Round round) const;
   /// Per rank, nanoseconds: when it had come; 0 where it had not.
-  std::span<std::int64_t> arrivals(Round round) const;
+  std::span<std::atomic<std::int64_t>> arrivals(Round round) const;
   std::span<std::byte> result(Round round, std::size_t bucket) const;
 
   const PartialShape& shape() const { return shape_; }

@@ -87,18 +87,21 @@ void BoardRounds::bucket_ready(Contribution& contribution) {
   if (board_.bucket_ready() == 0 && engine_.size() < cores()) engine_.doorbell().ring();
 }
 
-void BoardRounds::bring_to(PolicyRule& rule, Round round) const {
-  if (rule.next_round() == round) return;
+bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {
+  if (rule.next_round() == round) return true;
   if (round == 0) {
     rule = first_rule_;
-    return;
+    return true;
   }
   const auto& words = memory_.record(round - 1).rule;
-  rule.jump_to(round, {words[0], words[1]}, board_.header(round - 1));
+  const PolicyRule::Memory memory{words[0].load(std::memory_order_relaxed), words[1].load(std::memory_order_relaxed)};
+  const std::optional<RoundHeader> before = board_.kept_header(round - 1);
+  if (before) rule.jump_to(round, memory, *before);
+  return before.has_value();
 }
 
 Policy BoardRounds::open_policy(Round complete) {
-  bring_to(asked_rule_, complete);
+  STRETTO_CHECK(bring_to(asked_rule_, complete), "the policy of round ", complete, " is asked for too late");
   return asked_rule_.current();
 }
 
@@ -135,7 +138,7 @@ void BoardRounds::set_drained() {
 std::optional<TimePoint> BoardRounds::passive_since() const {
   const Round handed = handed_.load(std::memory_order_relaxed);
   if (handed >= board_.complete()) return std::nullopt;
-  return TimePoint{Duration(memory_.record(handed).sealed_at)};
+  return TimePoint{Duration(memory_.record(handed).sealed_at.load(std::memory_order_relaxed))};
 }
 
 ProtocolState BoardRounds::state() const {
@@ -189,8 +192,10 @@ bool BoardRounds::poll(TimePoint) {
 
 bool BoardRounds::may_start(Round round, const Attendance& attendance) {
   if (ended(round)) return false;
-  if (rule_.next_round() != round && rule_.current().adaptive) learn_arrivals(round - 1);
-  bring_to(rule_, round);
+  const bool learn = rule_.next_round() != round && rule_.current().adaptive;
+  // The application may hand over results while this thread does not run: the round is over then.
+  if (!bring_to(rule_, round)) return false;
+  if (learn) learn_arrivals(round - 1);
   const Policy& policy = rule_.current();
   if (attendance.drained.full()) return !defect(Defect::no_last_round);
   const int here = come(attendance);
@@ -213,7 +218,8 @@ bool BoardRounds::may_start(Round round, const Attendance& attendance) {
 
 void BoardRounds::learn_arrivals(Round round) {
   std::vector<TimePoint> times;
-  for (const std::int64_t time : memory_.arrivals(round)) {
+  for (const auto& arrival : memory_.arrivals(round)) {
+    const std::int64_t time = arrival.load(std::memory_order_relaxed);
     if (time != 0) times.push_back({Duration(time)});
   }
   arrival_patience_.learn(times);
@@ -232,7 +238,7 @@ void BoardRounds::taken(Round round, int rank, const ContributionFacts* facts) {
 }
 
 void BoardRounds::planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) {
-  bring_to(rule_, round);
+  STRETTO_CHECK(bring_to(rule_, round), "round ", round, " is planned too late");
   PolicyRule next = rule_;
   next.advance(header);
   words[0] = next.memory().batches;

@@ -54,8 +54,9 @@ class BoardRounds final : public Rounds, private PartialRule {
   void taken(Round round, int rank, const ContributionFacts* facts) override;
   void planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) override;
 
-  void bring_to(PolicyRule& rule, Round round) const;
-  bool ended(Round complete) const { return complete > 0 && memory_.record(complete - 1).last; }
+  /// Returns whether the rule is that of `round`: not where others are so far ahead that its record is gone.
+  bool bring_to(PolicyRule& rule, Round round) const;
+  bool ended(Round complete) const { return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed); }
   bool application_waits() const;
   void learn_arrivals(Round round);
   Duration patience(const Policy& policy) const;
