@@ -24,6 +24,12 @@ struct Live {
   bool bucketwise = false;
 };
 
+/// Over a board (0: all ranks of the host have a seat at it) and by messages (1).
+class PartialAllreduceLive : public testing::TestWithParam<int> {
+ protected:
+  void expect_exact(Live live) const;
+};
+
 std::int64_t value(int rank, std::uint64_t step) {
   return static_cast<std::int64_t>(random_bits(99, static_cast<std::uint64_t>(rank), step));
 }
@@ -84,7 +90,8 @@ void run_rank(JobMemory& memory, int rank, const Live& live, Seen& seen) {
   memory.leave(rank);
 }
 
-void expect_exact(const Live& live) {
+void PartialAllreduceLive::expect_exact(Live live) const {
+  live.options.seats = GetParam();
   auto memory = JobMemory::create(live.ranks).or_throw();
   std::vector<Seen> seen(static_cast<std::size_t>(live.ranks));
   std::vector<std::thread> threads;
@@ -111,61 +118,62 @@ void expect_exact(const Live& live) {
   }
 }
 
-TEST(PartialAllreduceLive, Solo) {
+TEST_P(PartialAllreduceLive, Solo) {
   expect_exact({.ranks = 5, .options = {.policy = Policy::solo()}});
 }
 
-TEST(PartialAllreduceLive, SoloWithTheSmallestLag) {
+TEST_P(PartialAllreduceLive, SoloWithTheSmallestLag) {
   expect_exact({.ranks = 3, .options = {.policy = Policy::solo(), .max_lag = 1}});
 }
 
-TEST(PartialAllreduceLive, Quorum) {
+TEST_P(PartialAllreduceLive, Quorum) {
   expect_exact({.ranks = 6, .options = {.policy = Policy::at_least(3)}});
 }
 
-TEST(PartialAllreduceLive, QuorumWithFullRoundsInBetween) {
+TEST_P(PartialAllreduceLive, QuorumWithFullRoundsInBetween) {
   expect_exact({.ranks = 4, .options = {.policy = Policy::at_least(2), .full_every = 32}});
 }
 
-TEST(PartialAllreduceLive, Majority) {
+TEST_P(PartialAllreduceLive, Majority) {
   expect_exact({.ranks = 4, .options = {.policy = Policy::majority(), .seed = 3}});
 }
 
-TEST(PartialAllreduceLive, Deadline) {
+TEST_P(PartialAllreduceLive, Deadline) {
   expect_exact({.ranks = 4, .options = {.policy = Policy::deadline(2, 200us)}});
   expect_exact({.ranks = 3, .options = {.policy = Policy::adaptive_deadline(1)}});
 }
 
-TEST(PartialAllreduceLive, Full) {
+TEST_P(PartialAllreduceLive, Full) {
   expect_exact({.ranks = 3, .options = {.policy = Policy::full()}});
 }
 
-TEST(PartialAllreduceLive, FullBucketByBucket) {
+TEST_P(PartialAllreduceLive, FullBucketByBucket) {
   expect_exact({.ranks = 3, .options = {.policy = Policy::full()}, .bucketwise = true});
 }
 
-TEST(PartialAllreduceLive, LargeBucketsInOrderOfArrival) {
+TEST_P(PartialAllreduceLive, LargeBucketsInOrderOfArrival) {
   expect_exact(
       {.ranks = 3, .options = {.policy = Policy::solo(), .order = SumOrder::arrival}, .steps = 20, .count = 100'000});
 }
 
-TEST(PartialAllreduceLive, LatestKeepsOnlyTheNewest) {
+TEST_P(PartialAllreduceLive, LatestKeepsOnlyTheNewest) {
   expect_exact({.ranks = 4, .options = {.policy = Policy::solo(), .full_every = 100, .delivery = Delivery::latest}});
 }
 
-TEST(PartialAllreduceLive, ProgressByTheApplicationAlone) {
+TEST_P(PartialAllreduceLive, ProgressByTheApplicationAlone) {
   expect_exact(
       {.ranks = 3, .options = {.policy = Policy::at_least(2)}, .progress_by = ProgressBy::application, .steps = 100});
 }
 
-TEST(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
+TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
   auto memory = JobMemory::create(2).or_throw();
   std::atomic<bool> timed_out{false};
+  const int seats = GetParam();
   const auto rank_main = [&](int rank) {
     ShmTransport transport(memory, rank);
     const SteadyClock clock;
     Engine engine(transport, clock);
-    PartialAllreduce allreduce(engine, {{DataType::int64, 1}});
+    PartialAllreduce allreduce(engine, {{DataType::int64, 1}}, {.seats = seats});
     EngineDriver driver(engine);
     const auto ignore = [](const RoundResult&) {};
     Contribution& c = allreduce.acquire();
@@ -193,8 +201,9 @@ TEST(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes
   other.join();
 }
 
-TEST(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
+TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
   constexpr int kRanks = 4;
+  const int seats = GetParam();
   auto memory = JobMemory::create(kRanks).or_throw();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -202,7 +211,7 @@ TEST(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
       ShmTransport transport(memory, rank);
       const SteadyClock clock;
       Engine engine(transport, clock);
-      PartialAllreduce allreduce(engine, {{DataType::int64, 1}});
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}}, {.seats = seats});
       EngineDriver driver(engine);
       const auto ignore = [](const RoundResult&) {};
       if (rank == 2) {
@@ -220,6 +229,9 @@ TEST(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
   }
   for (auto& thread : threads) thread.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(Over, PartialAllreduceLive, testing::Values(0, 1),
+                         [](const auto& info) { return info.param == 0 ? "board" : "messages"; });
 
 }  // namespace
 }  // namespace stretto
