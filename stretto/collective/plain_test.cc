@@ -53,6 +53,14 @@ class Plain : public ::testing::TestWithParam<std::tuple<int, ProgressBy>> {
 
   template <class T>
   void check_allreduce() {
+    using Through = AllreduceOptions::Through;
+    for (const auto through : {Through::messages, Through::gather}) check_allreduce<T>(through);
+    if (ranks() <= 8) check_allreduce<T>(Through::exchange);
+  }
+
+  template <class T>
+  void check_allreduce(AllreduceOptions::Through through) {
+    SCOPED_TRACE(testing::Message() << "way " << static_cast<int>(through));
     struct Case {
       std::uint64_t count;
       ReduceOp op;
@@ -69,7 +77,10 @@ class Plain : public ::testing::TestWithParam<std::tuple<int, ProgressBy>> {
     }
     run_thread_job(ranks(), [&](Engine& engine) {
       std::vector<std::unique_ptr<Allreduce>> all;
-      for (const Case& c : cases) all.push_back(std::make_unique<Allreduce>(engine, kDataTypeOf<T>, c.count, c.op));
+      const AllreduceOptions options{.through = through};
+      for (const Case& c : cases) {
+        all.push_back(std::make_unique<Allreduce>(engine, kDataTypeOf<T>, c.count, c.op, options));
+      }
       EngineDriver driver(engine, driver_options());
       for (int round = 0; round < kRounds; ++round) {
         for (std::size_t i = 0; i < cases.size(); ++i) {
