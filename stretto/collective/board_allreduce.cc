@@ -67,6 +67,15 @@ void BoardAllreduce::check(const Argument& argument, const char* which) const {
                         "; expected ", bucket_.count, ' ', name_of(bucket_.type)));
 }
 
+bool BoardAllreduce::begins(const std::optional<Argument>& mine, const std::optional<Argument>& sum) {
+  if (running_ && (mine != mine_ || sum != sum_)) {
+    throw UsageError(text(shape_, ": the round before has not finished; call again with the same arguments"));
+  }
+  mine_ = mine;
+  sum_ = sum;
+  return !running_;
+}
+
 std::byte* BoardAllreduce::input() {
   if (auto* board = std::get_if<FullBoard>(&board_)) return board->input();
   const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
@@ -83,13 +92,14 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
   check(mine, "mine");
   check(sum, "sum");
   if (failed_.load(std::memory_order_acquire)) return failure();
+  const bool begin = begins(mine, sum);
   const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
   if (auto* exchange = std::get_if<ExchangeBoard>(&board_)) {
-    if (!running_) exchange->arrive(mine.memory().data, sum.memory().data);
+    if (begin) exchange->arrive(mine.memory().data, sum.memory().data);
     return wait(*exchange, driver, deadline);
   }
   auto& board = std::get<FullBoard>(board_);
-  if (!running_) {
+  if (begin) {
     copy_bytes(board.input(), mine.memory().data, bytes, stores_for(bytes));
     board.arrive();
   }
@@ -100,14 +110,15 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
 
 Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline) {
   if (failed_.load(std::memory_order_acquire)) return failure();
+  const bool begin = begins(std::nullopt, std::nullopt);
   if (auto* exchange = std::get_if<ExchangeBoard>(&board_)) {
     const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
     if (!own_result_) own_result_ = Block(std::max<std::uint64_t>(bytes, 1));
-    if (!running_) exchange->arrive(input(), own_result_.data());
+    if (begin) exchange->arrive(input(), own_result_.data());
     return wait(*exchange, driver, deadline);
   }
   auto& board = std::get<FullBoard>(board_);
-  if (!running_) board.arrive();
+  if (begin) board.arrive();
   return wait(board, driver, deadline);
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -41,6 +42,8 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   bool poll(TimePoint) override { return false; }
 
   void check(const Argument& argument, const char* which) const;
+  /// Whether a round begins: otherwise the one that has not finished goes on. Nothing: the memory is our own.
+  bool begins(const std::optional<Argument>& mine, const std::optional<Argument>& sum);
   Error failure() const;
   void fail(Error error);
   template <class B>
@@ -55,6 +58,7 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   Board board_;
   Patience patience_;
   bool running_ = false;  // a round has begun and run() has not returned success for it
+  std::optional<Argument> mine_, sum_;  // of that round
   Block own_input_, own_result_;  // of an exchange whose buffers the caller wants from us
 
   std::atomic<bool> failed_{false};

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -110,10 +111,8 @@ TEST(AllreduceWays, GiveTheBitsOfTheFixedTree) {
 }
 
 TEST(AllreduceWays, GiveTheSameBitsInManyPieces) {
-  for (const int ranks : {2, 3, 5, 8, 9}) {
-    expect_same_bits<float>(ranks, 100'003);
-    expect_same_bits<BFloat16>(ranks, 100'003);
-  }
+  for (const int ranks : {2, 3, 5, 8, 9}) expect_same_bits<float>(ranks, 100'003);
+  expect_same_bits<BFloat16>(3, 100'003);
 }
 
 class AllreduceThrough : public testing::TestWithParam<Through> {
@@ -126,7 +125,7 @@ TEST_P(AllreduceThrough, ATimeoutNamesWhoIsMissingAndALaterCallResumes) {
   run_thread_job(3, [&](Engine& engine) {
     Allreduce allreduce(engine, DataType::int32, 1000, ReduceOp::sum, options());
     EngineDriver driver(engine);
-    std::vector<std::int32_t> mine(1000), sum(1000);
+    std::vector<std::int32_t> mine(1000), sum(1000), other(1000);
     for (int round = 0; round < 3; ++round) {
       mine.assign(1000, 10 * round + engine.rank());
       if (round == 1 && engine.rank() == 2) {
@@ -143,6 +142,8 @@ TEST_P(AllreduceThrough, ATimeoutNamesWhoIsMissingAndALaterCallResumes) {
                       AllOf(HasSubstr("allreduce of 1000 int32 by sum"), HasSubstr("not complete after 0."),
                             HasSubstr("nothing has come from rank "), HasSubstr("2")));
         }
+        EXPECT_THROW((void)allreduce.run(driver, driver.deadline(1s), mine, other), UsageError);
+        EXPECT_THROW((void)allreduce.run(driver, driver.deadline(1s)), UsageError) << "that is other memory";
         go = true;
       }
       allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
@@ -188,8 +189,13 @@ std::vector<int> run_process_job(int ranks, const std::function<int(Engine&)>& m
       const SteadyClock clock;
       ShmTransport transport(memory, rank);
       Engine engine(transport, clock);
-      const int status = main(engine);
-      memory.leave(rank);
+      int status = 9;
+      try {
+        status = main(engine);
+        memory.leave(rank);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+      }
       _exit(status);
     }
     memory.enter(rank, processes.back());
@@ -212,15 +218,15 @@ TEST_P(AllreduceThrough, AKilledProcessIsNamedWithinASecondAndNoWrongResultIsHan
       Allreduce allreduce(engine, DataType::float32, kCount, ReduceOp::sum, options());
       EngineDriver driver(engine, {.progress_by = ProgressBy::application, .spin = Duration{0}});
       std::vector<float> mine(kCount), sum(kCount);
-      allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
       if (engine.rank() == victim) {
+        allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
         const auto after = std::chrono::microseconds(random_bits(static_cast<std::uint64_t>(victim), 1, 0) % 30'000);
         std::thread([after] {
           std::this_thread::sleep_for(after);
           kill(getpid(), SIGKILL);
         }).detach();
       }
-      for (float round = 1;; ++round) {
+      for (float round = engine.rank() == victim ? 1 : 0;; ++round) {
         mine.assign(kCount, round);
         const TimePoint begin = engine.clock().now();
         const auto result = allreduce.run(driver, driver.deadline(kWatchdog), mine, sum);
