@@ -54,7 +54,8 @@ inline bool sleeps_well(Doorbell& bell, std::uint32_t seen, Doorbell::Sleeper wh
   constexpr auto kLost = std::chrono::seconds(20);
   const auto begin = std::chrono::steady_clock::now();
   bell.sleep(seen, who, kLost, signal);
-  return bell.rings() != seen || (signal.word != nullptr && signal.word->load() != signal.seen) || std::chrono::steady_clock::now() - begin < kLost;
+  return bell.rings() != seen || (signal.word != nullptr && signal.word->load() != signal.seen) ||
+         std::chrono::steady_clock::now() - begin < kLost;
 }
 
 /// A board's word as it is now, if ranks sleep on one.

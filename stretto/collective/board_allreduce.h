@@ -57,9 +57,9 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   int regions_ = 0;  // of the arena, up to this collective's
   Board board_;
   Patience patience_;
-  bool running_ = false;  // a round has begun and run() has not returned success for it
+  bool running_ = false;                // a round has begun and run() has not returned success for it
   std::optional<Argument> mine_, sum_;  // of that round
-  Block own_input_, own_result_;  // of an exchange whose buffers the caller wants from us
+  Block own_input_, own_result_;        // of an exchange whose buffers the caller wants from us
 
   std::atomic<bool> failed_{false};
   mutable Mutex mutex_;

@@ -57,7 +57,9 @@ class BoardRounds final : public Rounds, private PartialRule {
 
   /// Returns whether the rule is that of `round`: not where others are so far ahead that its record is gone.
   bool bring_to(PolicyRule& rule, Round round) const;
-  bool ended(Round complete) const { return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed); }
+  bool ended(Round complete) const {
+    return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed);
+  }
   bool application_waits() const;
   void learn_arrivals(Round round);
   Duration patience(const Policy& policy) const;

@@ -139,7 +139,7 @@ class Limits(ProgramTest):
 
 class Tuning(ProgramTest):
     def explanations(self, tuning, *options):
-        result = stretto("bench", "allreduce", "--explain", "--ranks", "2", "--sizes", "1MiB", *options,
+        result = stretto("bench", "allreduce", "--explain", "--ranks", "2", "--sizes", "64MiB", *options,
                          env=dict(os.environ, STRETTO_TUNING=str(tuning)))
         self.assert_succeeds(result)
         return result.stdout
