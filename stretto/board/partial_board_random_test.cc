@@ -92,14 +92,33 @@ class Job {
           seat(memory, rank),
           rule(memory, job.setting_.quorum),
           board(
-              memory, rank, rule, [](int) {}, job.setting_.interleaved) {}
+              memory, rank, rule, [&owner](int r) { owner.apps_[static_cast<std::size_t>(r)]->rung = true; },
+              job.setting_.interleaved) {}
 
+    bool waits() const {
+      return (doing == Doing::waiting && board.complete() == waits_at) ||
+             (doing == Doing::finishing && !rule.ended(board.complete()));
+    }
+
+    /// Sleeps when there is nothing to do, until somebody rings.
     void step_engine() {
+      if (asleep && !rung) return;
+      if (asleep || pass_begins) rung = false;
+      asleep = false;
       const PlanWord before(memory.words().plan.load());
-      board.step(doing == Doing::waiting || doing == Doing::finishing || job.random_.chance(0.1));
+      const bool more = board.step(waits() || job.random_.chance(0.1));
       const PlanWord after(memory.words().plan.load());
       job.coverage_.times["early sums"] += !after.final() && after.sources() > 0 && before.sources() == 0 ? 1 : 0;
       job.coverage_.times["held"] += board.held() ? 1 : 0;
+      pass_begins = !more;
+      if (more) return;
+      if (waits()) {
+        asleep = !board.go_in();
+      } else {
+        board.leave();
+        asleep = true;
+      }
+      job.coverage_.times["sleeps"] += asleep && !rung ? 1 : 0;
     }
 
     void step();
@@ -113,6 +132,7 @@ class Job {
     QuorumRule rule;
     PartialBoard board;
     Doing doing = Doing::computing;
+    bool rung = false, asleep = false, pass_begins = true;  // of the engine
     std::optional<PartialSeat::Deposit> deposit;
     int set = 0;
     int deposit_steps = 0;
@@ -149,6 +169,7 @@ bool Job::App::hand_over() {
   job.check(*this, handed);
   ++handed;
   const bool held = seat.hand_over(handed);
+  if (held && board.wake_one() == 0) rung = true;
   job.coverage_.times["handed over what was held"] += held ? 1 : 0;
   return true;
 }
@@ -190,12 +211,14 @@ void Job::App::step() {
       // The round may have begun, or be over, by now.
       seat.arrive(waits_at, 1000 + static_cast<std::int64_t>(waits_at));
       doing = job.setting_.bucketwise ? Doing::filling : Doing::waiting;
+      rung = true;
       return;
     case Doing::filling: {
       auto& ready = memory.set(rank, set).ready;
       const int bucket = ready.load(std::memory_order_relaxed);
       fill(static_cast<std::size_t>(bucket));
       ready.store(bucket + 1, std::memory_order_release);
+      if (board.bucket_ready() == 0) rung = true;
       if (bucket == 0) return;
       ++step_number;
       doing = Doing::waiting;
@@ -207,6 +230,7 @@ void Job::App::step() {
     case Doing::draining:
       seat.drain();
       doing = Doing::finishing;
+      rung = true;
       return;
     case Doing::finishing:
       if (!hand_over() && rule.ended(handed)) doing = Doing::stopped;
@@ -297,7 +321,7 @@ TEST(PartialBoardRandom, EachDepositIsInOneResultWhateverTheOrderOfSteps) {
     Job(seed, coverage).run();
     if (HasFailure()) FAIL() << "seed " << seed;
   }
-  for (const char* what : {"rounds", "early sums", "held", "handed over what was held", "deposits made again",
+  for (const char* what : {"rounds", "early sums", "held", "handed over what was held", "deposits made again", "sleeps",
                            "rounds with three deposits of a rank"}) {
     EXPECT_GE(coverage.times[what], 100) << what;
     RecordProperty(what, coverage.times[what]);
