@@ -39,7 +39,9 @@ class QuorumRule final : public PartialRule {
     words[1] = header.batches;
   }
 
-  bool ended(Round complete) const { return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed); }
+  bool ended(Round complete) const {
+    return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed);
+  }
   const std::vector<Round>& rounds_started() const { return started_; }
   const std::vector<int>& come() const { return come_; }
   const std::vector<Taken>& all_taken() const { return taken_; }
