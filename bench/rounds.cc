@@ -1,5 +1,5 @@
 // How long a round of the partial allreduce takes between processes of one host when nobody is late: activation,
-// reduction, hand-over. With two ranks and 64 bytes this is the ping-pong of the shared-memory transport.
+// reduction, hand-over, on the board of the host.
 
 #include <benchmark/benchmark.h>
 

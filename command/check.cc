@@ -105,7 +105,7 @@ void describe_options(CommandLine& line, CheckCommand& command) {
       "unequal numbers of steps, full rounds in between, crashes), runs the real engine and the real protocol on a "
       "simulated network, and checks after every transition that nothing promised is broken. It prints what it "
       "reached; "
-      "without --policy and --ranks, and from 10,000 rounds on, it fails when that is too little.");
+      "without --policy, --over and --ranks, and from 10,000 rounds on, it fails when that is too little.");
 }
 
 void print_defects() {

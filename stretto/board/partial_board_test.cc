@@ -79,8 +79,11 @@ PartialShape small(std::uint64_t count = 20) {
   return {.buckets = {{DataType::int64, count}}, .max_lag = 2, .piece_bytes = 64};
 }
 
+/// What is summed in the order of arrival may have been summed ahead, as far as it came first.
 TEST(PartialSeat, KeepsTheFirstDepositAndAddsUpWhatFollowsTheSecond) {
-  Ranks all(small(), 2, 2);
+  PartialShape shape = small();
+  shape.order = SumOrder::arrival;
+  Ranks all(shape, 2, 2);
   const int first = all.deposit(0, 1);
   EXPECT_EQ(all.seat(0), SeatWord::open(0, false).with_first(first));
   const int second = all.deposit(0, 10);
@@ -101,6 +104,18 @@ TEST(PartialSeat, KeepsTheFirstDepositAndAddsUpWhatFollowsTheSecond) {
   EXPECT_EQ(all.result(0), 50'111);
   EXPECT_EQ(all[0].board.header(0).batches, 53u);
   EXPECT_FALSE(all[0].seat.pending());
+}
+
+/// As by messages, so that the bits are the same.
+TEST(PartialSeat, AddsUpDepositsOneAfterTheOtherInTheFixedOrder) {
+  Ranks all(small(), 2, 2);
+  for (const int value : {1, 10, 100, 1000}) all.deposit(0, value);
+  const auto value_of = [&](int set) {
+    return reinterpret_cast<const std::int64_t*>(all.memory().data(0, set, 0).data())[19];
+  };
+  EXPECT_EQ(value_of(all.seat(0).first()), 111);
+  EXPECT_EQ(value_of(all.seat(0).second()), 1000);
+  EXPECT_EQ(all.memory().set(0, all.seat(0).first()).facts.batches, 3u);
 }
 
 TEST(PartialSeat, GivesOutNoSetThatARoundStillSums) {

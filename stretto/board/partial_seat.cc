@@ -68,9 +68,16 @@ bool PartialSeat::Deposit::step() {
       state_ = State::swap;
       return false;
     case State::add:
+      // In the order of arrival what came first stays: it may be summed ahead. In the fixed order nothing is, and
+      // deposits are added up one after the other, as they are by messages.
       sum_ = seat_.acquire();
-      seat_.add(sum_, seen_.second(), set_);
-      next_ = seen_.with_second(sum_);
+      if (seat_.memory_.shape().order == SumOrder::arrival) {
+        seat_.add(sum_, seen_.second(), set_);
+        next_ = seen_.with_second(sum_);
+      } else {
+        seat_.add(sum_, seen_.first(), seen_.second());
+        next_ = seen_.with_first(sum_).with_second(set_);
+      }
       state_ = State::swap;
       return false;
     case State::swap: {

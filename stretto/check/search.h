@@ -40,8 +40,8 @@ struct SearchResult {
   std::string shortfall;  ///< what the search did not reach; empty if all, or not to be judged
 };
 
-/// Draws scenarios from seeds until a violation or enough rounds. Without a fixed policy or number of ranks, and from
-/// 10,000 rounds on, also says where its coverage is short.
+/// Draws scenarios from seeds until a violation or enough rounds. Without a fixed policy, transport or number of ranks,
+/// and from 10,000 rounds on, also says where its coverage is short.
 SearchResult search(const SearchOptions& options);
 
 }  // namespace stretto

@@ -33,10 +33,10 @@ struct AllreduceCosts {
   double hand_off = 0.02;      ///< from a store to its sight on another core, where looks are many
   double turn = 1.4;           ///< from one rank to the next on the same core
   double start = 0.08;         ///< of a chunk or piece
-  double sum_rate = 50000;     ///< what one core reads to sum or copy it
-  double move_rate = 12500;    ///< the same, of what another core has written since
-  double cache = 12 << 20;     ///< bytes that a call may touch without going to memory
-  double memory_rate = 35000;  ///< what is touched beyond, all cores together
+  double sum_rate = 55000;     ///< what one core reads to sum or copy it
+  double move_rate = 40000;    ///< the same, of what another core has written since
+  double cache = 16 << 20;     ///< bytes that a call may touch without going to memory
+  double memory_rate = 39000;  ///< what is touched beyond, all cores together
 
   /// The ones in `file`, as `stretto bench tune` writes it. Throws UsageError that names the file and what is wrong.
   static AllreduceCosts read(const std::string& file);

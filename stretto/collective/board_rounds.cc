@@ -49,14 +49,8 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
 }
 
 std::span<std::byte> BoardRounds::take_memory(const PartialShape& shape) {
-  std::uint64_t elements = 0;
-  for (const BucketSpec& bucket : shape.buckets) elements += bucket.count;
-  const std::string words = text("partial allreduce of ", shape.buckets.size(), " buckets of ", elements, ' ',
-                                 name_of(shape.buckets.front().type), " by ", name_of(shape.op), ", max_lag ",
-                                 shape.max_lag, shape.order == SumOrder::fixed ? "" : ", in the order of arrival");
   const std::uint64_t bytes = PartialMemory::bytes_needed(shape, engine_.size());
-  const auto memory = engine_.arena()->take(bytes, words);
-  regions_ = engine_.arena()->taken();
+  const auto memory = take_shared(bytes, text("on a board by ", shape.piece_bytes, " B"));
   if (memory) return *memory;
   if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
   fail(memory.error(), false);
@@ -177,10 +171,6 @@ bool BoardRounds::application_waits() const {
 
 bool BoardRounds::poll(TimePoint) {
   if (!poll_requests()) return false;
-  if (const auto disagreement = engine_.arena()->disagreement(regions_)) {
-    fail(*disagreement, false);
-    return true;
-  }
   act_by_ = TimePoint::never();
   const bool waits = application_waits();
   if (board_.step(waits)) return true;

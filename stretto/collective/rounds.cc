@@ -38,8 +38,33 @@ Error Rounds::failure() const {
   return failure_;
 }
 
+std::string Rounds::shape(const std::string& how) const {
+  std::uint64_t elements = 0;
+  for (const BucketSpec& bucket : buckets_) elements += bucket.count;
+  std::string words =
+      text("partial allreduce of ", buckets_.size(), buckets_.size() == 1 ? " bucket of " : " buckets of ", elements,
+           ' ', name_of(buckets_.front().type), " by ", name_of(options_.op), ", ", options_.policy.to_string(),
+           ", max_lag ", options_.max_lag, ", ", how);
+  if (options_.full_every != 0) words += text(", full every ", options_.full_every);
+  if (options_.order == SumOrder::arrival) words += ", in the order of arrival";
+  if (options_.policy.kind == Policy::Kind::majority) words += text(", seed ", options_.seed);
+  return words;
+}
+
+Result<std::span<std::byte>> Rounds::take_shared(std::uint64_t bytes, const std::string& how) {
+  auto memory = engine_.arena()->take(bytes, shape(how));
+  regions_ = engine_.arena()->taken();
+  return memory;
+}
+
 bool Rounds::poll_requests() {
   if (failed()) return false;
+  if (engine_.arena() != nullptr) {
+    if (auto disagreement = engine_.arena()->disagreement(regions_)) {
+      fail(std::move(*disagreement), false);
+      return false;
+    }
+  }
   if (abort_wanted_.load(std::memory_order_acquire)) {
     std::string reason;
     {

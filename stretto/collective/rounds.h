@@ -81,7 +81,11 @@ class Rounds : public RoundOwner {
 
   /// Registers with the engine: last of all in a constructor.
   void enroll() { id_ = engine_.add(*this); }
-  /// Aborts and asks where the application wants it. Returns whether the rounds go on.
+  /// What must be the same on every rank, in words; `how`: by messages, or how the board is cut.
+  std::string shape(const std::string& how) const;
+  /// Takes memory that all ranks share, which is also how they notice that they do not do the same. Requires: arena().
+  Result<std::span<std::byte>> take_shared(std::uint64_t bytes, const std::string& how);
+  /// Aborts and asks where the application wants it; fails where ranks disagree. Returns whether the rounds go on.
   bool poll_requests();
   /// Of kAbort, kWho and kWhoAnswer.
   void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
@@ -93,6 +97,7 @@ class Rounds : public RoundOwner {
   const std::vector<BucketSpec> buckets_;
   const PartialOptions options_;
   CollectiveId id_ = 0;
+  int regions_ = 0;  // of the arena, up to this collective's
   PartialObserver* observer_ = nullptr;
   std::atomic<Round> ticket_{0};  // of the application
 

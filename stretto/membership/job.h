@@ -60,7 +60,8 @@ struct JobResult {
   bool ok() const;
 };
 
-/// Shared memory that a job takes at most (pages are taken when used), in bytes. Throws as run_job().
+/// Shared memory that a job takes at most (pages are taken when used), in bytes, without what its collectives take of
+/// the arena when they are made. Throws as run_job().
 std::uint64_t job_memory_bytes(const JobOptions& options);
 
 /// Runs `main` in `options.ranks` processes forked from this one, over shared memory, and waits for all of them.

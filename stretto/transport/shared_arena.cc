@@ -99,9 +99,11 @@ Result<std::span<std::byte>> SharedArena::take(std::uint64_t bytes, const std::s
   Words<168> mine;
   mine.set(shape);
   if (region.bytes != bytes || region.shape.text != mine.text) {
-    disagree(text("rank ", rank_, " runs \"", mine.get(), "\" where rank ", region.rank, " runs \"", region.shape.get(),
-                  "\"; every rank must make the same collectives in the same order"));
-    return fail(disagreement().value_or(Error{Errc::bad_input, shape, rank_}));
+    const std::string message =
+        text("rank ", rank_, " runs \"", mine.get(), "\" where rank ", region.rank, " runs \"", region.shape.get(),
+             "\"; every rank must make the same collectives in the same order");
+    disagree(message);
+    return fail({Errc::bad_input, message, rank_});
   }
   if (region.at + whole > memory_.size()) {
     const std::uint64_t left = memory_.size() > region.at ? memory_.size() - region.at : 0;
@@ -124,7 +126,6 @@ void SharedArena::disagree(const std::string& message) {
     table_.region = next_ - 1;
     table_.disagreement.store(written, std::memory_order_release);
   }
-  while (table_.disagreement.load(std::memory_order_acquire) != written) std::this_thread::yield();
   ring_others();
 }
 
