@@ -79,7 +79,9 @@ void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   memory_.set(engine_.rank(), contribution.index()).ready.store(ready, std::memory_order_release);
   // Ranks that wait sum it. Where none does, and cores are to spare, this rank's helper thread.
-  if (board_.bucket_ready() == 0 && engine_.size() < cores()) engine_.doorbell().ring();
+  if (board_.bucket_ready() > 0 || engine_.size() >= cores()) return;
+  asked_.store(true, std::memory_order_release);
+  engine_.doorbell().ring();
 }
 
 bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {
@@ -122,7 +124,9 @@ void BoardRounds::set_arrived(Round round) {
 bool BoardRounds::set_handed(Round handed) {
   handed_.store(handed, std::memory_order_relaxed);
   // Whoever waits for the round that was held starts it; where nobody is there to be woken, this rank's engine does.
-  return seat_.hand_over(handed) && board_.wake_one() == 0;
+  if (!seat_.hand_over(handed) || board_.wake_one() > 0) return false;
+  asked_.store(true, std::memory_order_release);
+  return true;
 }
 
 void BoardRounds::set_drained() {
@@ -173,7 +177,12 @@ bool BoardRounds::poll(TimePoint) {
   if (!poll_requests()) return false;
   act_by_ = TimePoint::never();
   const bool waits = application_waits();
-  if (board_.step(waits)) return true;
+  // Nothing of a round is the business of a rank that waits for none and has not been asked: those that wait see to it.
+  const bool asked = asked_.exchange(false, std::memory_order_acquire);
+  if ((waits || asked) && board_.step(waits)) {
+    if (asked) asked_.store(true, std::memory_order_relaxed);
+    return true;
+  }
   if (!waits || !application_waits()) {
     board_.leave();
     return false;

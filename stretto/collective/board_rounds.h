@@ -83,6 +83,7 @@ class BoardRounds final : public Rounds, private PartialRule {
   std::atomic<Round> waits_at_{0};  // round + 1 that it has arrived at
   std::atomic<Round> handed_{0};
   std::atomic<bool> drained_{false};
+  std::atomic<bool> asked_{false};  // to step the board although the application does not wait
 
   // Owned by whoever drives.
   PolicyRule rule_;
