@@ -103,7 +103,7 @@ PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& sh
 
 std::span<std::byte> PartialMemory::data(int rank, int set, std::size_t bucket) const {
   const BucketSpec& spec = shape_.buckets[bucket];
-  const auto index = static_cast<std::uint64_t>(rank * kSets + set);
+  const auto index = static_cast<std::uint64_t>(rank) * kSets + static_cast<std::uint64_t>(set);
   return {data_ + index * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
 }
 

@@ -40,14 +40,16 @@ constexpr std::uint64_t words_a_set(int ranks) {
 void* map_aligned(int fd, std::uint64_t bytes) {
   void* room = mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return room;
-  const auto begin = reinterpret_cast<std::uintptr_t>(room);
-  const std::uintptr_t aligned = round_up(begin, kHugePage);
-  void* base = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  auto* const begin = static_cast<std::byte*>(room);
+  const std::uint64_t skipped =
+      round_up(reinterpret_cast<std::uintptr_t>(room), kHugePage) - reinterpret_cast<std::uintptr_t>(room);
+  const std::uint64_t whole = round_up(bytes, kPage);
+  void* base = mmap(begin + skipped, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
   const int reason = errno;
-  const std::uintptr_t end = base == MAP_FAILED ? aligned : aligned + round_up(bytes, kPage);
-  if (aligned > begin) munmap(room, aligned - begin);
-  munmap(reinterpret_cast<void*>(end), begin + round_up(bytes + kHugePage, kPage) - end);
+  if (skipped > 0) munmap(begin, skipped);
+  const std::uint64_t rest = round_up(bytes + kHugePage, kPage) - skipped - whole;
+  if (rest > 0) munmap(begin + skipped + whole, rest);
+  if (base == MAP_FAILED) munmap(begin + skipped, whole);
   errno = reason;
   return base;
 }
