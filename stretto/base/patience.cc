@@ -27,11 +27,7 @@ std::uint32_t measured_spins() {
   auto shortest = nanoseconds::max();
   for (int i = 0; i < 5; ++i) {
     const auto begin = Clock::now();
-    for (std::uint32_t k = 0; k < kSample; ++k) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
+    for (std::uint32_t k = 0; k < kSample; ++k) pause_core();
     shortest = std::min(shortest, std::chrono::duration_cast<nanoseconds>(Clock::now() - begin));
   }
   const double one = std::max(0.5, static_cast<double>(shortest.count()) / kSample);

@@ -4,6 +4,15 @@
 
 namespace stretto {
 
+/// Tells the core that it spins.
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 /// What a thread does between two looks at something that is about to happen: spins for about as long as it takes to
 /// see another core's store, then gives up the core a few times, then says that it is time to sleep. A core that others
 /// want, too, is not given up by yielding: the scheduler may come back after milliseconds, while a sleeper is woken at
@@ -25,14 +34,13 @@ class Patience {
   bool wait() {
     if (looks_ < spins_) {
       ++looks_;
-      pause();
+      pause_core();
       return true;
     }
     return give_up_core();
   }
 
  private:
-  static void pause();
   bool give_up_core();
   void move_to_place();
 
@@ -42,13 +50,5 @@ class Patience {
   std::uint32_t crowded_ = 0;  // times yet to sleep without trying to yield
   int shared_ = 0;             // yields in a row that have run somebody else for a short while
 };
-
-inline void Patience::pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace stretto

@@ -252,6 +252,20 @@ TEST(PlainMisuse, RanksThatHaveChosenDifferentlyAreTold) {
   }
 }
 
+TEST(PlainMisuse, NoCollectiveIsMadeWhileAThreadDrivesTheEngine) {
+  run_thread_job(1, [](Engine& engine) {
+    {
+      EngineDriver driver(engine);
+      EXPECT_THROW(Barrier barrier(engine), UsageError);
+      EXPECT_THROW(Allreduce(engine, DataType::float32, 1, ReduceOp::sum), UsageError);
+    }
+    EngineDriver driver(engine, {.progress_by = ProgressBy::application});
+    Barrier barrier(engine);
+    barrier.run(driver, driver.deadline(kWatchdog)).or_throw();
+    return true;
+  });
+}
+
 TEST(PlainMisuse, AnArgumentThatDoesNotFitIsNamed) {
   run_thread_job(1, [](Engine& engine) {
     Allreduce sum(engine, DataType::float32, 5, ReduceOp::sum);

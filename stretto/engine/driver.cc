@@ -17,6 +17,7 @@ constexpr Duration kLongestSleep = std::chrono::milliseconds(250);
 EngineDriver::EngineDriver(Engine& engine, DriverOptions options)
     : engine_(engine), options_(options), state_(State::helper_awake) {
   if (options_.progress_by == ProgressBy::thread) {
+    engine_.set_driven(true);
     helper_ = std::thread([this] { run_helper(); });
   } else {
     state_ = State::helper_asleep;
@@ -29,6 +30,7 @@ EngineDriver::~EngineDriver() {
     engine_.doorbell().set_answerable(Doorbell::Sleeper::helper);
     engine_.doorbell().ring();
     helper_.join();
+    engine_.set_driven(false);
   }
 }
 

@@ -58,8 +58,11 @@ class Engine final : private MessageSink {
   Engine(Transport& transport, const Clock& clock);
   ~Engine() override;
 
-  /// Registers a collective; in the same order on every rank. `owner` must outlive the engine's last step.
+  /// Registers a collective; in the same order on every rank. `owner` must outlive the engine's last step. Throws
+  /// UsageError while a thread drives the engine, which would look at the list meanwhile.
   CollectiveId add(RoundOwner& owner);
+  /// Says whether a thread other than the application's drives the engine from now on.
+  void set_driven(bool driven) { driven_ = driven; }
 
   /// Starts an instance of `schedule` for `round`. `note` travels in all its envelopes.
   /// Requires: not open. The schedule must outlive the engine.
@@ -152,6 +155,7 @@ class Engine final : private MessageSink {
 
   Transport& transport_;
   const Clock& clock_;
+  bool driven_ = false;  // the application thread's
   BlockPool pool_;
   std::vector<std::unique_ptr<PreparedSchedule>> prepared_;
   std::vector<Collective> collectives_;
