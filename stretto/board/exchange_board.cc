@@ -2,22 +2,16 @@
 
 #include <algorithm>
 
+#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kLine = 64;
-constexpr std::uint64_t kStreamFrom = 16u << 20;  // a sum this large goes past the cache
-
 /// A line that another core has in its own cache is slow to write: 9 GB/s on two cores of a Zen 4, and 35 where it has
 /// been pushed out to the shared cache. So what is not tiny goes round in more memory than a core's own cache holds.
 constexpr std::uint64_t kWindow = 2u << 20;
 constexpr std::uint64_t kGoesRoundFrom = 4u << 10;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 /// The largest chunk on the board.
 std::uint64_t room_for(const ExchangeBoard::Shape& shape) {
@@ -34,7 +28,7 @@ struct ExchangeBoard::Slot {
 namespace {
 
 std::uint64_t data_offset(const ExchangeBoard::Shape& shape) {
-  return room_for(shape) <= kLine - sizeof(std::uint64_t) ? sizeof(std::uint64_t) : kLine;
+  return room_for(shape) <= kCacheLine - sizeof(std::uint64_t) ? sizeof(std::uint64_t) : kCacheLine;
 }
 
 }  // namespace
@@ -45,8 +39,8 @@ std::uint64_t ExchangeBoard::slots_for(const Shape& shape) {
 }
 
 std::uint64_t ExchangeBoard::bytes_needed(const Shape& shape, int ranks) {
-  return sizeof(Sleepers) +
-         static_cast<std::uint64_t>(ranks) * slots_for(shape) * round_up(data_offset(shape) + room_for(shape), kLine);
+  return sizeof(Sleepers) + static_cast<std::uint64_t>(ranks) * slots_for(shape) *
+                                round_up(data_offset(shape) + room_for(shape), kCacheLine);
 }
 
 ExchangeBoard::ExchangeBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
@@ -57,14 +51,14 @@ ExchangeBoard::ExchangeBoard(std::span<std::byte> memory, const Shape& shape, in
       chunks_(shape.chunks()),
       num_slots_(slots_for(shape)),
       data_at_(data_offset(shape)),
-      stride_(round_up(data_offset(shape) + room_for(shape), kLine)),
+      stride_(round_up(data_offset(shape) + room_for(shape), kCacheLine)),
       tree_(Combination::tree(ranks)),
       ring_(std::move(ring)),
       sleepers_(*reinterpret_cast<Sleepers*>(memory.data())),
       slots_(memory.data() + sizeof(Sleepers)),
       sources_(static_cast<std::size_t>(ranks)) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
-  STRETTO_CHECK(shape.chunk_bytes % kLine == 0, "chunks of ", shape.chunk_bytes, " bytes");
+  STRETTO_CHECK(shape.chunk_bytes % kCacheLine == 0, "chunks of ", shape.chunk_bytes, " bytes");
 }
 
 ExchangeBoard::Slot& ExchangeBoard::slot(int rank, std::uint64_t chunk) const {
@@ -124,7 +118,7 @@ bool ExchangeBoard::sum() {
   }
   seen_ = 0;
   combine(tree_, shape_.type, shape_.op, sum_ + offset_of(summed_), sources_, bytes_of(summed_) / size_of(shape_.type),
-          shape_.bytes() >= kStreamFrom ? Stores::streaming : Stores::cached);
+          stores_for(shape_.bytes()));
   ++summed_;
   return true;
 }

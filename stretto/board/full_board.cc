@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <atomic>
 
+#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kLine = 64;
-/// Beyond this a piece of the result goes past the cache: it is read long after.
-constexpr std::uint64_t kStreamFrom = 16u << 20;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
-
-struct alignas(kLine) Count {
+struct alignas(kCacheLine) Count {
   std::atomic<std::uint64_t> value{0};
 };
 
@@ -35,7 +28,7 @@ struct FullBoard::Seat {
 
 std::uint64_t FullBoard::bytes_needed(const Shape& shape, int ranks) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * round_up(std::max<std::uint64_t>(shape.bytes(), 1), kLine);
+  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * round_up(std::max<std::uint64_t>(shape.bytes(), 1), kCacheLine);
 }
 
 FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
@@ -44,7 +37,7 @@ FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, 
       rank_(rank),
       ranks_(ranks),
       pieces_(shape.pieces()),
-      stride_(round_up(std::max<std::uint64_t>(shape.bytes(), 1), kLine)),
+      stride_(round_up(std::max<std::uint64_t>(shape.bytes(), 1), kCacheLine)),
       tree_(Combination::tree(ranks)),
       ring_(std::move(ring)),
       words_(*reinterpret_cast<Words*>(memory.data())),
@@ -53,7 +46,7 @@ FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, 
       result_(inputs_ + static_cast<std::uint64_t>(ranks) * stride_),
       sources_(static_cast<std::size_t>(ranks)) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
-  STRETTO_CHECK(shape.piece_bytes % kLine == 0, "pieces of ", shape.piece_bytes, " bytes");
+  STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0, "pieces of ", shape.piece_bytes, " bytes");
 }
 
 FullBoard::Seat& FullBoard::seat_of(int rank) const {
@@ -104,7 +97,7 @@ void FullBoard::sum(std::uint64_t piece) {
   const std::uint64_t bytes = std::min(shape_.piece_bytes, shape_.bytes() - from);
   for (int rank = 0; rank < ranks_; ++rank) sources_[static_cast<std::size_t>(rank)] = input_of(rank) + from;
   combine(tree_, shape_.type, shape_.op, result_ + from, sources_, bytes / size_of(shape_.type),
-          shape_.bytes() >= kStreamFrom ? Stores::streaming : Stores::cached);
+          stores_for(shape_.bytes()));
 }
 
 }  // namespace stretto

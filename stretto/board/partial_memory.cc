@@ -2,21 +2,15 @@
 
 #include <algorithm>
 
+#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kLine = 64;
-constexpr std::uint64_t kPage = 4096;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
-
 /// Sets of large powers of two would all begin in the same sets of every cache, where few lines find room at a time.
 std::uint64_t stride_for(std::uint64_t bytes) {
-  return bytes >= kPage ? round_up(bytes, kPage) + 17 * kLine : round_up(bytes, kLine);
+  return bytes >= kPage ? round_up(bytes, kPage) + 17 * kCacheLine : round_up(bytes, kCacheLine);
 }
 
 std::uint64_t largest_header(int ranks) {
@@ -38,16 +32,16 @@ struct PartialMemory::Layout {
       const std::uint64_t bytes = bucket.count * size_of(bucket.type);
       bucket_at.push_back(set_bytes);
       first_piece.push_back(pieces);
-      set_bytes += round_up(bytes, kLine);
+      set_bytes += round_up(bytes, kCacheLine);
       pieces += (bytes + shape.piece_bytes - 1) / shape.piece_bytes;
     }
     first_piece.push_back(pieces);
     set_stride = stride_for(set_bytes);
     header_room = round_up(largest_header(ranks_), sizeof(std::uint64_t));
-    record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kLine);
+    record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kCacheLine);
     const auto part = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
-      end += round_up(bytes, kLine);
+      end += round_up(bytes, kCacheLine);
       return at;
     };
     part(sizeof(Words));
@@ -78,7 +72,8 @@ PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& sh
     : shape_(shape), ranks_(ranks), slots_(static_cast<std::uint64_t>(shape.max_lag)) {
   const Layout layout(shape, ranks);
   STRETTO_CHECK(memory.size() >= layout.end, "a board in ", memory.size(), " bytes, of ", layout.end);
-  STRETTO_CHECK(shape.piece_bytes % kLine == 0 && shape.piece_bytes > 0, "pieces of ", shape.piece_bytes, " bytes");
+  STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0 && shape.piece_bytes > 0, "pieces of ", shape.piece_bytes,
+                " bytes");
   bucket_at_ = layout.bucket_at;
   first_piece_ = layout.first_piece;
   num_pieces_ = layout.first_piece.back();

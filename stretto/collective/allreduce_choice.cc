@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -23,10 +24,6 @@ constexpr std::array<Field, 7> kFields = {{{"hand_off", &AllreduceCosts::hand_of
                                            {"move_rate", &AllreduceCosts::move_rate},
                                            {"cache", &AllreduceCosts::cache},
                                            {"memory_rate", &AllreduceCosts::memory_rate}}};
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 /// A chunk stays in the cache of the core that shows it, and is long enough for a hand-off not to matter.
 std::uint64_t chunk_of(const AllreduceTask& task) {

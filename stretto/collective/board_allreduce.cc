@@ -1,31 +1,16 @@
 #include "stretto/collective/board_allreduce.h"
 
 #include <cstring>
-#include <thread>
 
+#include "stretto/base/cores.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto {
-namespace {
-
-int cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-/// What all ranks copy goes past the cache where it does not fit in there together.
-constexpr std::uint64_t kStreamFrom = 16u << 20;
-
-Stores stores_for(std::uint64_t bytes, int ranks) {
-  return bytes * static_cast<std::uint64_t>(ranks) >= kStreamFrom ? Stores::streaming : Stores::cached;
-}
-
-}  // namespace
-
 BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice)
     : engine_(engine),
       bucket_(bucket),
       shape_(text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op))),
-      patience_(engine.size() <= cores(), engine.rank()) {
+      patience_(engine.size() <= num_cores(), engine.rank()) {
   engine.add(*this);
   SharedArena& arena = *engine.arena();
   const auto ring = [&arena](int rank) { arena.ring(rank); };
@@ -42,7 +27,7 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
     build(std::in_place_type<ExchangeBoard>, {bucket.type, bucket.count, op, choice.piece_bytes});
   } else {
     build(std::in_place_type<FullBoard>,
-          {bucket.type, bucket.count, op, choice.piece_bytes, std::min(cores(), engine.size()) - 1});
+          {bucket.type, bucket.count, op, choice.piece_bytes, std::min(num_cores(), engine.size()) - 1});
   }
 }
 
@@ -103,11 +88,14 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
   }
   auto& board = std::get<FullBoard>(board_);
   if (begin) {
-    copy_bytes(board.input(), mine.memory().data, bytes, stores_for(bytes, engine_.size()));
+    copy_bytes(board.input(), mine.memory().data, bytes,
+               stores_for(bytes * static_cast<std::uint64_t>(engine_.size())));
     board.arrive();
   }
   auto waited = wait(board, driver, deadline);
-  if (waited.ok()) copy_bytes(sum.memory().data, board.result(), bytes, stores_for(bytes, engine_.size()));
+  if (waited.ok())
+    copy_bytes(sum.memory().data, board.result(), bytes,
+               stores_for(bytes * static_cast<std::uint64_t>(engine_.size())));
   return waited;
 }
 

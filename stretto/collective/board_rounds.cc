@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
+#include "stretto/base/cores.h"
 #include "stretto/base/defect.h"
 
 namespace stretto {
 namespace {
-
-int cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 int checked_lag(int max_lag) {
   if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
@@ -24,7 +20,7 @@ PartialShape shape_of(const Engine& engine, const std::vector<BucketSpec>& bucke
           .order = options.order,
           .max_lag = checked_lag(options.max_lag),
           .piece_bytes = options.piece_bytes,
-          .helpers = std::min(cores(), engine.size()) - 1};
+          .helpers = std::min(num_cores(), engine.size()) - 1};
 }
 
 }  // namespace
@@ -79,7 +75,7 @@ void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   memory_.set(engine_.rank(), contribution.index()).ready.store(ready, std::memory_order_release);
   // Ranks that wait sum it. Where none does, and cores are to spare, this rank's helper thread.
-  if (board_.bucket_ready() > 0 || engine_.size() >= cores()) return;
+  if (board_.bucket_ready() > 0 || engine_.size() >= num_cores()) return;
   asked_.store(true, std::memory_order_release);
   engine_.doorbell().ring();
 }

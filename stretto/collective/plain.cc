@@ -1,8 +1,8 @@
 #include "stretto/collective/plain.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "stretto/base/cores.h"
 #include "stretto/collective/allreduce_choice.h"
 #include "stretto/collective/board_allreduce.h"
 #include "stretto/collective/partial_schedule.h"
@@ -53,8 +53,7 @@ class MessageAllreduce final : public AllreduceWay {
 AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options, bool shared) {
   using Through = AllreduceOptions::Through;
   using Way = AllreduceChoice::Way;
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const AllreduceTask task{bucket.count * size_of(bucket.type), engine.size(), cores, options.registered};
+  const AllreduceTask task{bucket.count * size_of(bucket.type), engine.size(), num_cores(), options.registered};
   if (options.through == Through::messages) return {Way::messages, 0, "as asked for"};
   if (!shared && options.through != Through::automatic) throw UsageError("a board needs memory that all ranks share");
   if (!shared) return {Way::messages, 0, "the ranks share no memory"};

@@ -14,6 +14,11 @@ enum class Stores {
   cached,
   streaming,  ///< bypass the cache: for results larger than it, which otherwise are read before they are written
 };
+/// For what is written once and not read soon: streaming where `bytes`, of all who write at once, would push everything
+/// else out of a cache.
+constexpr Stores stores_for(std::uint64_t bytes) {
+  return bytes >= (16u << 20) ? Stores::streaming : Stores::cached;
+}
 
 /// dst[i] = combination of sources[0 … n)[i], for `count` elements: each source is read once and dst is written once,
 /// with the bits that reduce() gives when it is called in that order. dst may be one of the sources, and overlaps none

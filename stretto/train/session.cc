@@ -1,8 +1,8 @@
 #include "stretto/train/session.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/train/flat_math.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 DriverOptions driver_options(ProgressBy progress_by, int ranks) {
   DriverOptions options{.progress_by = progress_by};
-  if (ranks >= static_cast<int>(std::thread::hardware_concurrency())) options.share_cores();
+  if (ranks >= num_cores()) options.share_cores();
   return options;
 }
 

@@ -12,28 +12,22 @@
 #include <new>
 #include <utility>
 
+#include "stretto/base/align.h"
 #include "stretto/transport/memory_budget.h"
 #include "stretto/transport/shared_arena.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130'6f74'7465'7274;  // "tretto01"
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kLine = 64;
-constexpr std::uint64_t kHugePage = 2u << 20;
+constexpr std::uint64_t kMagic = 0x3130'6f74'7465'7274;          // "tretto01"
 constexpr std::uint64_t kLargestArena = std::uint64_t{1} << 40;  // addresses, not memory
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free, "words in shared memory must not need a lock");
 
 /// A set of `ranks` bits fills whole cache lines.
 constexpr std::uint64_t words_a_set(int ranks) {
-  return round_up(static_cast<std::uint64_t>(ranks), 64 * kLine / sizeof(Word)) / 64;
+  return round_up(static_cast<std::uint64_t>(ranks), 64 * kCacheLine / sizeof(Word)) / 64;
 }
 
 /// Maps a file where huge pages of it, if there are any, can be mapped as such: at a multiple of their size.
@@ -85,15 +79,15 @@ struct JobMemory::Header {
   std::atomic<bool> watched{false};      // before the ranks start
   std::atomic<bool> interrupted{false};  // a flag of its own: orders nothing
   std::atomic<std::uint32_t> num_lost{0};
-  alignas(kLine) std::atomic<std::uint32_t> changes_of_fate{0};
-  struct alignas(kLine) Counter {
+  alignas(kCacheLine) std::atomic<std::uint32_t> changes_of_fate{0};
+  struct alignas(kCacheLine) Counter {
     Word value{0};  // orders nothing (MemoryCounter)
   } counters[kNumCounters];
 };
 
 struct JobMemory::RankWords {
   DoorbellWords doorbell;
-  alignas(kLine) std::atomic<pid_t> process{0};  // stored (release) by enter(), loaded (acquire) by process()
+  alignas(kCacheLine) std::atomic<pid_t> process{0};  // stored (release) by enter(), loaded (acquire) by process()
   Word fate{0};  // stored before changes_of_fate (release), loaded after it (acquire); swapped, so that the first holds
 };
 
@@ -106,7 +100,7 @@ struct JobMemory::Layout {
     const auto n = static_cast<std::uint64_t>(ranks);
     const std::uint64_t num_rings = n * (n - 1);
     ring_bytes = std::bit_floor(std::clamp<std::uint64_t>((256u << 20) / (n * n), 16u << 10, 1u << 20));
-    words_at = round_up(sizeof(Header), kLine);
+    words_at = round_up(sizeof(Header), kCacheLine);
     sets_at = words_at + n * sizeof(RankWords);
     rings_at = sets_at + n * 2 * words_a_set(ranks) * sizeof(Word);
     data_at = round_up(rings_at + num_rings * sizeof(RingWords), kPage);

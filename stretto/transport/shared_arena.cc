@@ -8,18 +8,13 @@
 #include <cstring>
 #include <thread>
 
+#include "stretto/base/align.h"
 #include "stretto/transport/memory_budget.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kHugePage = 2u << 20;
 constexpr auto kPatience = std::chrono::seconds(10);  // with a rank that describes a region
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 /// A text that is written once, by one rank, and read by the others.
 template <std::size_t N>
