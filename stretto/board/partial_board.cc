@@ -88,8 +88,20 @@ std::optional<RoundHeader> PartialBoard::kept_header(Round round) const {
   return header;
 }
 
-int PartialBoard::bucket_ready() {
+int PartialBoard::wake_helpers() {
   return memory_.words().sleepers.wake(ranks_, std::max(1, memory_.shape().helpers), ring_);
+}
+
+bool PartialBoard::all_have(int buckets) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const Round open = complete();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    SeatWord word(memory_.seat(rank).load(std::memory_order_seq_cst));
+    if (word.sealed() && word.round() < open) word = word.reopened();
+    if (word.round() != open || (!word.arrived() && !word.drained())) return false;
+    if (!word.empty() && memory_.set(rank, word.first()).ready.load(std::memory_order_acquire) < buckets) return false;
+  }
+  return true;
 }
 
 int PartialBoard::wake_one() {
@@ -298,7 +310,7 @@ PartialBoard::Doing PartialBoard::publish() {
   }
   did_ |= final || list_end_ > listed_;
   words.plan.store(PlanWord(round_, list_end_, final).bits(), std::memory_order_release);
-  if (final && memory_.num_pieces() >= kManyPieces) bucket_ready();
+  if (final && memory_.num_pieces() >= kManyPieces) wake_helpers();
   return Doing::look;
 }
 

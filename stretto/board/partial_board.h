@@ -65,8 +65,11 @@ class PartialBoard {
   std::optional<RoundHeader> kept_header(Round round) const;
   /// Whether the bound on the lag holds the open round back.
   bool held() const { return memory_.words().held.load(std::memory_order_relaxed) == complete() + 1; }
-  /// A bucket has been handed over: wakes ranks that wait, to sum it. Returns how many.
-  int bucket_ready();
+  /// Wakes ranks that wait, to sum what is ready. Returns how many.
+  int wake_helpers();
+  /// Whether every rank has come to the open round and handed over the first `buckets` buckets of what it brings. Of
+  /// ranks that do so at once one sees it. The application's thread.
+  bool all_have(int buckets) const;
   /// Wakes a rank that waits, if any.
   int wake_one();
   /// What a sleeping rank sleeps on beside its doorbell (Sleepers).

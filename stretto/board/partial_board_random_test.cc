@@ -218,7 +218,7 @@ void Job::App::step() {
       const int bucket = ready.load(std::memory_order_relaxed);
       fill(static_cast<std::size_t>(bucket));
       ready.store(bucket + 1, std::memory_order_release);
-      if (board.bucket_ready() == 0) rung = true;
+      if (board.wake_helpers() == 0) rung = true;
       if (bucket == 0) return;
       ++step_number;
       doing = Doing::waiting;

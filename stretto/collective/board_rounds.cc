@@ -74,8 +74,9 @@ DepositSteps BoardRounds::deposit(Contribution& contribution) {
 void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   memory_.set(engine_.rank(), contribution.index()).ready.store(ready, std::memory_order_release);
-  // Ranks that wait sum it. Where none does, and cores are to spare, this rank's helper thread.
-  if (board_.bucket_ready() > 0 || engine_.size() >= num_cores()) return;
+  // Ranks that wait sum it, once it has come from all. Where none waits, and cores are to spare, this rank's helper
+  // thread.
+  if (!board_.all_have(ready) || board_.wake_helpers() > 0 || engine_.size() >= num_cores()) return;
   asked_.store(true, std::memory_order_release);
   engine_.doorbell().ring();
 }
