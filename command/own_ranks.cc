@@ -1,5 +1,7 @@
 #include "command/own_ranks.h"
 
+#include <fmt/format.h>
+
 #include "command/machine.h"
 #include "stretto/train/run.h"
 
@@ -11,7 +13,9 @@ Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main) {
   if (!result) return result.error();
   if (result->interrupted) throw Interrupted("interrupted");
   if (!result->ok()) {
-    return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, "a rank failed", result->first_lost};
+    const int lost = result->first_lost;
+    return Error{lost >= 0 ? Errc::lost_peer : Errc::aborted,
+                 lost >= 0 ? fmt::format("rank {} was killed", lost) : std::string("a rank failed"), lost};
   }
   return result->reports.front();
 }

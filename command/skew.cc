@@ -161,7 +161,8 @@ Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
   std::vector<Json> reports;
   for (const std::string& text : result->reports) reports.push_back(Json::parse(text, nullptr, false));
   if (!result->ok()) {
-    std::string reason = "a rank died";
+    std::string reason =
+        result->first_lost >= 0 ? fmt::format("rank {} was killed", result->first_lost) : "a rank failed";
     for (const Json& report : reports) {
       if (report.is_object() && report.contains("error")) reason = report["error"].get<std::string>();
     }
