@@ -103,6 +103,7 @@ const ResultSlot& BoardRounds::result(Round round) {
   slot_.round = round;
   slot_.policy = open_policy(round);
   slot_.header = board_.header(round);
+  asked_rule_.advance(slot_.header);  // so that the next question needs no second look at the record
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     slot_.buckets[i] = slot_.header.empty() ? std::span<const std::byte>() : memory_.result(round, i);
   }
