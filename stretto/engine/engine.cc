@@ -18,7 +18,8 @@ Engine::Engine(Transport& transport, const Clock& clock) : transport_(transport)
 Engine::~Engine() = default;
 
 CollectiveId Engine::add(RoundOwner& owner) {
-  if (driven_) throw UsageError("a collective is made while a thread drives the engine: make all before the EngineDriver");
+  if (driven_)
+    throw UsageError("a collective is made while a thread drives the engine: make all before the EngineDriver");
   collectives_.push_back({&owner, {}, {}});
   return static_cast<CollectiveId>(collectives_.size() - 1);
 }
