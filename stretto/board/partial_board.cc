@@ -67,6 +67,7 @@ PartialBoard::Doing PartialBoard::take_step() {
 }
 
 RoundHeader PartialBoard::header(Round round) const {
+  STRETTO_CHECK(round < memory_.done(), "round ", round, " is asked for before it is summed");
   std::optional<RoundHeader> header = kept_header(round);
   STRETTO_CHECK(header, "the header of round ", round, " is gone in round ", complete());
   return *std::move(header);
@@ -394,8 +395,10 @@ PartialBoard::Doing PartialBoard::sum() {
     if (from_ > 0) sources_.push_back(sum);
     for (std::uint64_t i = from_; i < to; ++i) {
       const auto source = static_cast<int>(memory_.source(i).load(std::memory_order_relaxed));
-      const auto data = memory_.data(source / PartialMemory::kSets, source % PartialMemory::kSets, piece.bucket);
-      sources_.push_back(data.data() + piece.offset);
+      const int rank = source / PartialMemory::kSets, set = source % PartialMemory::kSets;
+      const auto ready = static_cast<std::size_t>(memory_.set(rank, set).ready.load(std::memory_order_acquire));
+      STRETTO_CHECK(piece.bucket < ready, "bucket ", piece.bucket, " of rank ", rank, " is summed before it is there");
+      sources_.push_back(memory_.data(rank, set, piece.bucket).data() + piece.offset);
     }
     combine(combination(sources_.size()), bucket.type, memory_.shape().op, sum, sources_,
             piece.bytes / size_of(bucket.type));

@@ -83,6 +83,10 @@ class PartialMemory {
   const PartialShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }
   std::uint64_t num_pieces() const { return num_pieces_; }
+  /// Rounds that are summed. The stage says so soon after, and would do; but whoever has summed a piece has counted it
+  /// here, so that two threads of one rank meet at this word even where another process has moved the stage, which the
+  /// thread sanitizer does not see.
+  Round done() const { return words_->done.load(std::memory_order_acquire) / num_pieces_; }
   Piece piece_at(std::uint64_t index) const;
   /// Bytes of one contribution or result.
   std::uint64_t set_bytes() const { return set_bytes_; }

@@ -28,10 +28,8 @@ bool PartialSeat::swap(SeatWord& seen, SeatWord next) {
 
 int PartialSeat::acquire() {
   const SeatWord word = load();
-  const Round complete = memory_.words().stage.load(std::memory_order_acquire) >> 2;
-  const auto summed = [&](SeatWord sealed) {
-    return complete > sealed.round() || defect(Defect::reuse_before_complete);
-  };
+  const std::uint64_t done = memory_.done();
+  const auto summed = [&](SeatWord sealed) { return done > sealed.round() || defect(Defect::reuse_before_complete); };
   for (int set = 0; set < PartialMemory::kSets; ++set) {
     if ((filling_ >> set & 1) != 0) continue;
     if (word.holds(set) && !(word.sealed() && summed(word))) continue;
@@ -51,7 +49,7 @@ void PartialSeat::add(int sum, int older, int newer) {
            shape.buckets[i].count);
   }
   memory_.set(rank_, sum).facts = memory_.set(rank_, older).facts + memory_.set(rank_, newer).facts;
-  memory_.set(rank_, sum).ready.store(static_cast<int>(shape.buckets.size()), std::memory_order_relaxed);
+  memory_.set(rank_, sum).ready.store(static_cast<int>(shape.buckets.size()), std::memory_order_release);
 }
 
 bool PartialSeat::Deposit::step() {

@@ -67,7 +67,7 @@ Contribution& BoardRounds::acquire() {
 DepositSteps BoardRounds::deposit(Contribution& contribution) {
   PartialMemory::Set& set = memory_.set(engine_.rank(), contribution.index());
   set.facts = contribution.facts;
-  set.ready.store(contribution.ready.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  set.ready.store(contribution.ready.load(std::memory_order_relaxed), std::memory_order_release);
   return DepositSteps(PartialSeat::Deposit(seat_, contribution.index()));
 }
 
