@@ -265,6 +265,24 @@ TEST(ScheduleBuilder, RanksAreChecked) {
   EXPECT_THAT(message_of([] { ScheduleBuilder("s", 0, 0); }), HasSubstr("rank 0 of 0 ranks"));
 }
 
+TEST(Schedule, AmongMembersTheirRanksTakeThePlaceOfIts) {
+  ScheduleBuilder b("pair", 1, 2);
+  const BufferId data = b.buffer("data", DataType::int32, 4);
+  const OpId recv = b.recv(0, 3, b.whole(data), {});
+  const OpId send = b.send(0, 4, b.whole(data), {recv});
+  const Schedule schedule = b.build(send);
+  const Schedule members = schedule.among(std::vector{6, 2}, 8);
+  EXPECT_EQ(members.rank(), 2);
+  EXPECT_EQ(members.ranks(), 8);
+  EXPECT_EQ(members.op(recv).peer, 6);
+  EXPECT_EQ(members.op(send).peer, 6);
+  EXPECT_EQ(members.op(send).channel, 4);
+  EXPECT_EQ(schedule.op(recv).peer, 0);
+  for (const auto& wrong : {std::vector{6}, std::vector{6, 6}, std::vector{6, 8}, std::vector{-1, 2}}) {
+    EXPECT_THROW((void)schedule.among(wrong, 8), UsageError);
+  }
+}
+
 TEST(Schedule, FindNamesTheLabelThatIsMissing) {
   ScheduleBuilder b("s", 0, 1);
   const Schedule schedule = b.build(b.nop({}));

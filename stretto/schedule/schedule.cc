@@ -1,5 +1,7 @@
 #include "stretto/schedule/schedule.h"
 
+#include <algorithm>
+
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -23,6 +25,27 @@ OpId Schedule::find(const std::string& label) const {
   }
   throw UsageError(text("schedule \"", name_, "\" of rank ", rank_, " has no operation labelled \"", label,
                         "\"; ScheduleBuilder::label() gives it one"));
+}
+
+Schedule Schedule::among(std::span<const int> members, int ranks) const {
+  if (static_cast<int>(members.size()) != ranks_) {
+    throw UsageError(text("schedule \"", name_, "\" of ", ranks_, " ranks among ", members.size(), " members"));
+  }
+  std::vector<bool> taken(static_cast<std::size_t>(std::max(ranks, 0)));
+  for (const int member : members) {
+    if (member < 0 || member >= ranks || taken[static_cast<std::size_t>(member)]) {
+      throw UsageError(text("schedule \"", name_, "\": member ", member, " of a job of ", ranks,
+                            "; expected each rank from 0 to ", ranks - 1, " once at most"));
+    }
+    taken[static_cast<std::size_t>(member)] = true;
+  }
+  Schedule out = *this;
+  out.rank_ = members[static_cast<std::size_t>(rank_)];
+  out.ranks_ = ranks;
+  for (Op& op : out.ops_) {
+    if (op.peer >= 0) op.peer = members[static_cast<std::size_t>(op.peer)];
+  }
+  return out;
 }
 
 std::string describe(const Schedule& schedule, OpId id) {

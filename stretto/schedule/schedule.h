@@ -94,6 +94,9 @@ class Schedule {
   OpId completion() const { return completion_; }
   /// The operation with this label. Throws UsageError if there is none.
   OpId find(const std::string& label) const;
+  /// The same schedule run by `members` of a job of `ranks`: where this one says rank i, that one says members[i].
+  /// Throws UsageError unless there is a different rank of the job for each.
+  Schedule among(std::span<const int> members, int ranks) const;
   /// Largest channel used plus one.
   std::uint16_t num_channels() const { return num_channels_; }
 
