@@ -4,6 +4,7 @@
 
 #include "stretto/base/align.h"
 #include "stretto/base/error.h"
+#include "stretto/base/huge_pages.h"
 
 namespace stretto {
 namespace {
@@ -59,6 +60,7 @@ ExchangeBoard::ExchangeBoard(std::span<std::byte> memory, const Shape& shape, in
       sources_(static_cast<std::size_t>(ranks)) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
   STRETTO_CHECK(shape.chunk_bytes % kCacheLine == 0, "chunks of ", shape.chunk_bytes, " bytes");
+  use_huge_pages({slots_ + static_cast<std::uint64_t>(rank) * num_slots_ * stride_, num_slots_ * stride_}, memory);
 }
 
 ExchangeBoard::Slot& ExchangeBoard::slot(int rank, std::uint64_t chunk) const {

@@ -5,6 +5,7 @@
 
 #include "stretto/base/align.h"
 #include "stretto/base/error.h"
+#include "stretto/base/huge_pages.h"
 
 namespace stretto {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 struct alignas(kCacheLine) Count {
   std::atomic<std::uint64_t> value{0};
 };
+
+std::uint64_t stride_of(const FullBoard::Shape& shape) {
+  return staggered(std::max<std::uint64_t>(shape.bytes(), 1));
+}
 
 }  // namespace
 
@@ -28,7 +33,7 @@ struct FullBoard::Seat {
 
 std::uint64_t FullBoard::bytes_needed(const Shape& shape, int ranks) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * round_up(std::max<std::uint64_t>(shape.bytes(), 1), kCacheLine);
+  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * stride_of(shape);
 }
 
 FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
@@ -37,7 +42,7 @@ FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, 
       rank_(rank),
       ranks_(ranks),
       pieces_(shape.pieces()),
-      stride_(round_up(std::max<std::uint64_t>(shape.bytes(), 1), kCacheLine)),
+      stride_(stride_of(shape)),
       tree_(Combination::tree(ranks)),
       ring_(std::move(ring)),
       words_(*reinterpret_cast<Words*>(memory.data())),
@@ -47,6 +52,8 @@ FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, 
       sources_(static_cast<std::size_t>(ranks)) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
   STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0, "pieces of ", shape.piece_bytes, " bytes");
+  use_huge_pages({input(), shape.bytes()}, memory);
+  if (rank == 0) use_huge_pages({result_, shape.bytes()}, memory);
 }
 
 FullBoard::Seat& FullBoard::seat_of(int rank) const {

@@ -258,6 +258,7 @@ PartialBoard::Doing PartialBoard::plan() {
                                     std::memory_order_acq_rel)) {
     return Doing::plan;
   }
+  if (!current && round_ < static_cast<Round>(memory_.shape().max_lag)) memory_.touch_result(round_);
   planned_at_ = changes_ + 1;
   list_end_ = listed_;
   std::fill(in_list_.begin(), in_list_.end(), std::uint8_t{0});

@@ -4,14 +4,10 @@
 
 #include "stretto/base/align.h"
 #include "stretto/base/error.h"
+#include "stretto/base/huge_pages.h"
 
 namespace stretto {
 namespace {
-
-/// Sets of large powers of two would all begin in the same sets of every cache, where few lines find room at a time.
-std::uint64_t stride_for(std::uint64_t bytes) {
-  return bytes >= kPage ? round_up(bytes, kPage) + 17 * kCacheLine : round_up(bytes, kCacheLine);
-}
 
 std::uint64_t largest_header(int ranks) {
   RoundHeader header(ranks);
@@ -36,7 +32,7 @@ struct PartialMemory::Layout {
       pieces += (bytes + shape.piece_bytes - 1) / shape.piece_bytes;
     }
     first_piece.push_back(pieces);
-    set_stride = stride_for(set_bytes);
+    set_stride = staggered(set_bytes);
     header_room = round_up(largest_header(ranks_), sizeof(std::uint64_t));
     record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kCacheLine);
     const auto part = [this](std::uint64_t bytes) {
@@ -94,12 +90,21 @@ PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& sh
   records_ = base + layout.records_at;
   results_ = base + layout.results_at;
   data_ = base + layout.data_at;
+  buffers_end_ = base + layout.end;
 }
 
 std::span<std::byte> PartialMemory::data(int rank, int set, std::size_t bucket) const {
   const BucketSpec& spec = shape_.buckets[bucket];
   const auto index = static_cast<std::uint64_t>(rank) * kSets + static_cast<std::uint64_t>(set);
   return {data_ + index * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
+}
+
+void PartialMemory::touch_set(int rank, int set) const {
+  use_huge_pages({data(rank, set, 0).data(), set_bytes_}, {results_, buffers_end_});
+}
+
+void PartialMemory::touch_result(Round round) const {
+  use_huge_pages({result(round, 0).data(), set_bytes_}, {results_, buffers_end_});
 }
 
 std::span<std::byte> PartialMemory::result(Round round, std::size_t bucket) const {

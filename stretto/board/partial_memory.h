@@ -80,6 +80,10 @@ class PartialMemory {
   std::span<std::atomic<std::int64_t>> arrivals(Round round) const;
   std::span<std::byte> result(Round round, std::size_t bucket) const;
 
+  /// Before the first use of each, so that large ones come to lie on huge pages.
+  void touch_set(int rank, int set) const;
+  void touch_result(Round round) const;
+
   const PartialShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }
   std::uint64_t num_pieces() const { return num_pieces_; }
@@ -106,7 +110,7 @@ class PartialMemory {
   std::atomic<std::int64_t>* arrived_at_;
   std::atomic<std::uint32_t>* sources_;
   Set* sets_;
-  std::byte *records_, *data_, *results_;
+  std::byte *records_, *results_, *data_, *buffers_end_;
 };
 
 }  // namespace stretto

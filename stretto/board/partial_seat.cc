@@ -35,6 +35,8 @@ int PartialSeat::acquire() {
     if (word.holds(set) && !(word.sealed() && summed(word))) continue;
     if (gone_.sealed() && gone_.holds(set) && !summed(gone_)) continue;
     filling_ |= 1u << set;
+    if ((touched_ >> set & 1) == 0) memory_.touch_set(rank_, set);
+    touched_ |= 1u << set;
     return set;
   }
   STRETTO_CHECK(false, "all ", PartialMemory::kSets, " contribution sets are in use");

@@ -51,6 +51,7 @@ class PartialSeat {
   PartialMemory& memory_;
   const int rank_;
   std::uint32_t filling_ = 0;  // sets that acquire() has given out
+  std::uint32_t touched_ = 0;  // those it has ever given out
   SeatWord gone_;              // sealed: what the last round that has taken something has taken
 };
 
