@@ -14,6 +14,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/imbalance/pace.h"
+#include "stretto/kernel/combine.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/run.h"
 
@@ -83,6 +84,12 @@ class SkewedRank {
             .seats = experiment_.seats};
   }
 
+  // As the library's own collectives copy what all ranks bring at once.
+  void copy(std::byte* to, const std::byte* from) const {
+    const std::uint64_t bytes = elements() * sizeof(float);
+    copy_bytes(to, from, bytes, stores_for(bytes * static_cast<std::uint64_t>(experiment_.ranks)));
+  }
+
   void reset() { latency_ = ideal_ms_ = arrived_ = fresh_ = 0; }
 
   TimePoint synchronize() {
@@ -103,7 +110,7 @@ class SkewedRank {
     sleep_until(synchronize() + late);
 
     const TimePoint begin = clock_.now();
-    if (experiment_.copies) std::ranges::copy(mine_, contribution.as<float>(0).begin());
+    if (experiment_.copies) copy(contribution.bucket(0).data(), reinterpret_cast<const std::byte*>(mine_.data()));
     partial_.deposit(contribution, {});
     partial_.exchange(driver_, begin + kPatience, [this](const RoundResult& result) { check(result); }).or_throw();
     latency_ += seconds(clock_.now() - begin);
@@ -118,7 +125,7 @@ class SkewedRank {
     if (result.empty()) return;
     auto sum = result.as<float>(0);
     if (experiment_.copies) {
-      std::ranges::copy(sum, sum_.begin());
+      copy(reinterpret_cast<std::byte*>(sum_.data()), reinterpret_cast<const std::byte*>(sum.data()));
       sum = sum_;
     }
     const auto wanted = static_cast<float>(result.header->batches);
