@@ -263,26 +263,25 @@ PartialBoard::Doing PartialBoard::plan() {
   list_end_ = listed_;
   std::fill(in_list_.begin(), in_list_.end(), std::uint8_t{0});
   for (std::uint64_t i = 0; i < listed_; ++i) {
-    in_list_[memory_.source(i).load(std::memory_order_relaxed) / PartialMemory::kSets] = 1;
+    const std::uint32_t source = memory_.source(i).load(std::memory_order_relaxed);
+    in_list_[source / PartialMemory::kSets] |= static_cast<std::uint8_t>(1u << source % PartialMemory::kSets);
   }
   return Doing::list_seat;
 }
 
 PartialBoard::Doing PartialBoard::list_seat() {
-  const bool first_listed = in_list_[static_cast<std::size_t>(seat_)] != 0;
   if (stage_ == kSumming) {
     const SeatWord word(memory_.sealed(round_, seat_).load(std::memory_order_acquire));
     STRETTO_CHECK(word.sealed() && word.round() == round_, "round ", round_, " lacks seat ", seat_);
-    if (!first_listed) list(seat_, word.first());
+    list(seat_, word.first());
     list(seat_, word.second());
   } else {
-    // What is first on a seat stays there until the seat is sealed, and goes into this round.
+    // What is first on a seat stays there until the seat is sealed, and goes into this round; what is second, too, once
+    // the application waits and deposits no more.
     const SeatWord word(memory_.seat(seat_).load(std::memory_order_seq_cst));
-    if (word.round() == round_ && !first_listed && whole(seat_, word.first())) list(seat_, word.first());
-    if (defect(Defect::sum_unpublished) && word.reopened().round() == round_ && word.reopened().empty() &&
-        !first_listed) {
-      list(seat_, 0);
-    }
+    if (word.round() == round_ && whole(seat_, word.first())) list(seat_, word.first());
+    if (word.round() == round_ && word.arrived() && whole(seat_, word.second())) list(seat_, word.second());
+    if (defect(Defect::sum_unpublished) && word.reopened().round() == round_ && word.reopened().empty()) list(seat_, 0);
   }
   if (++seat_ < ranks_) return Doing::list_seat;
   seat_ = 0;
@@ -296,7 +295,7 @@ bool PartialBoard::whole(int rank, int set) const {
 }
 
 void PartialBoard::list(int rank, int set) {
-  if (set < 0) return;
+  if (set < 0 || (in_list_[static_cast<std::size_t>(rank)] >> set & 1) != 0) return;
   const auto source = static_cast<std::uint32_t>(rank * PartialMemory::kSets + set);
   memory_.source(list_end_++).store(source, std::memory_order_relaxed);
 }

@@ -147,7 +147,7 @@ class PartialBoard {
   std::uint64_t planned_at_ = 0;  // the changes after which summing ahead was last thought of
   std::uint64_t listed_ = 0;      // sources when this rank began to plan, and now
   std::uint64_t list_end_ = 0;
-  std::vector<std::uint8_t> in_list_;  // per seat: whether its first set is
+  std::vector<std::uint8_t> in_list_;  // per seat: a bit for each of its sets that is
 
   std::uint64_t next_piece_;  // where this rank looks for one
   std::uint64_t looked_ = 0;  // pieces since it has found one

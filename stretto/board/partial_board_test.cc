@@ -285,6 +285,39 @@ TEST(PartialBoard, SumsLargeContributionsBeforeTheRoundStartsInOrderOfArrivalAlo
   }
 }
 
+TEST(PartialBoard, SumsASecondDepositAheadOnceItsRankWaits) {
+  auto shape = small(20'000);
+  shape.order = SumOrder::arrival;
+  shape.piece_bytes = 16 << 10;
+  Ranks all(shape, 6, 6);
+  for (int rank = 0; rank < 4; ++rank) all.deposit(rank, 1 << rank);
+  all.arrive(5);
+  all.run(5);
+  EXPECT_EQ(PlanWord(all.memory().words().plan).sources(), 4u);
+  for (int rank = 0; rank < 4; ++rank) all.deposit(rank, 1 << (rank + 8));
+  all.arrive(4);
+  all.run(5);
+  EXPECT_EQ(PlanWord(all.memory().words().plan).sources(), 4u) << "a third deposit would be added to the second";
+  for (int rank = 0; rank < 4; ++rank) all.arrive(rank);
+  all.run(5);
+  EXPECT_EQ(all[0].board.complete(), 1u);
+  EXPECT_EQ(all.result(0), 0xf0f);
+
+  // The same, but one of those that have deposited twice has not come when the sum is made ahead.
+  for (int rank = 0; rank < 6; ++rank) all[rank].seat.hand_over(1);
+  for (int rank = 0; rank < 5; ++rank) all.deposit(rank, 1 << rank);
+  for (int rank = 0; rank < 5; ++rank) all.deposit(rank, 1 << (rank + 8));
+  for (int rank = 0; rank < 4; ++rank) all.arrive(rank);
+  all.run(3);
+  EXPECT_EQ(PlanWord(all.memory().words().plan).sources(), 9u);
+  EXPECT_EQ(all.result(1), 0xf1f);
+  all.deposit(4, 1 << 16);
+  for (int rank = 4; rank < 6; ++rank) all.arrive(rank);
+  all.run(0);
+  EXPECT_EQ(all[0].board.complete(), 2u);
+  EXPECT_EQ(all.result(1), 0x11f1f);
+}
+
 TEST(PartialBoard, TheHeaderSaysWhoBroughtWhat) {
   Ranks all(small(), 4, 2);
   all.arrive(0);

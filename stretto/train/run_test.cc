@@ -287,7 +287,8 @@ TEST_F(RunTest, LeavesARunFolder) {
 
 TEST_F(RunTest, TellsHowMuchMemoryItTakes) {
   run({.algorithm = "eager-solo", .ranks = 2, .epochs = 1, .max_lag = 5});
-  EXPECT_THAT(notices_, HasSubstr("gradients take 3.1 KiB a rank: 6 sets, and the results of 5 rounds, 6.1 KiB in all"));
+  EXPECT_THAT(notices_,
+              HasSubstr("gradients take 3.1 KiB a rank: 6 sets, and the results of 5 rounds, 6.1 KiB in all"));
 }
 
 TEST_F(RunTest, RefusesModelsThatDoNotFitIntoMemory) {
