@@ -209,9 +209,9 @@ TEST_P(AllreduceThrough, AKilledProcessIsNamedWithinASecondAndNoWrongResultIsHan
 
 INSTANTIATE_TEST_SUITE_P(Ways, AllreduceThrough,
                          testing::Values(AllreduceOptions{Through::messages}, AllreduceOptions{Through::exchange},
-                                         AllreduceOptions{Through::gather}, AllreduceOptions{Through::gather, 2}),
+                                         AllreduceOptions{Through::gather}, AllreduceOptions{.seats = 2}),
                          [](const auto& info) {
-                           return text(name_of(info.param.through), info.param.seats == 2 ? "_at_two_boards" : "");
+                           return std::string(info.param.seats == 2 ? "two_boards" : name_of(info.param.through));
                          });
 
 }  // namespace

@@ -65,11 +65,11 @@ struct AllreduceOptions {
     gather,     ///< the board, each piece summed once (FullBoard)
   };
   Through through = Through::automatic;
-  /// Ranks at a board, in order, fewer at the last; 0: all of the host. 1: messages. Between them, several boards
-  /// gather and their leaders, the first rank of each, run a schedule: as hosts would, each of them one board.
-  int seats = 0;
   /// Whoever uses this collective mostly fills input() and reads result(): the way is chosen for that.
   bool registered = false;
+  /// Ranks at a board, in order, fewer at the last; 0: all of them. 1: messages. Otherwise several boards gather, and
+  /// the first rank of each, its leader, runs a schedule with the others: as hosts would, each of them one board.
+  int seats = 0;
 };
 
 /// Everybody gets the sum, minimum or maximum over the ranks, with the same bits in every run and whichever way it is
