@@ -1,6 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/error.h"
 #include "stretto/engine/engine.h"
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/shm.h"
@@ -45,7 +45,7 @@ inline std::vector<int> run_process_job(int ranks, const std::function<int(Engin
   std::vector<int> out;
   for (const pid_t process : processes) {
     int status = 0;
-    EXPECT_EQ(waitpid(process, &status, 0), process);
+    STRETTO_CHECK(waitpid(process, &status, 0) == process, "waiting for process ", process);
     out.push_back(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
   }
   return out;

@@ -382,7 +382,7 @@ TEST(TwoLevels, TooLittleSharedMemoryIsSaidBeforeTheFirstStep) {
   ::setenv("STRETTO_SHM_LIMIT", "50000000", 1);
   run_thread_job(4, [](Engine& engine) {
     try {
-      Allreduce(engine, DataType::float32, 10'000'000, ReduceOp::sum, {.seats = 2});
+      const Allreduce too_large(engine, DataType::float32, 10'000'000, ReduceOp::sum, {.seats = 2});
       ADD_FAILURE() << "320 MB of 50";
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.error().code, Errc::unavailable);
@@ -398,7 +398,7 @@ TEST(TwoLevels, SeatsThatCannotBeAreNamed) {
   run_thread_job(4, [](Engine& engine) {
     const auto message_of = [&](AllreduceOptions options) -> std::string {
       try {
-        Allreduce(engine, DataType::float32, 5, ReduceOp::sum, options);
+        const Allreduce odd(engine, DataType::float32, 5, ReduceOp::sum, options);
       } catch (const UsageError& error) {
         return error.what();
       }
