@@ -10,11 +10,11 @@
 #include "command/comparison.h"
 #include "command/exit_code.h"
 #include "command/machine.h"
-#include "command/own_ranks.h"
 #include "command/peers.h"
 #include "command/table.h"
 #include "command/timed_allreduce.h"
 #include "stretto/collective/allreduce_choice.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
@@ -54,14 +54,17 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
               "How ours is done: automatic (default), messages, exchange, gather. Other than automatic is a library of "
               "its own, such as stretto-messages.",
               into(command.through));
-  line.option("--seats", "1", "The same as --through messages.", seats_into(command.seats));
+  line.option("--seats", "N",
+              "Ranks at a board, with a schedule between the boards' first ranks: a library of its own, such as "
+              "stretto-seats-4. 1: the same as --through messages. Default: all ranks at one.",
+              into(command.seats, 1, JobMemory::kMaxRanks, "4"));
   command.comparison.describe_measurement(line);
   line.option("--time", "TIME", "Spent on each size in each repetition. Default 100ms.",
               into(command.timing.time, "100ms"));
   line.flag("--percentiles", "",
             "Times calls one by one, too, in a loop of their own: their median and 99th percentile.",
             [&command](std::string_view, const std::string&) { command.timing.each_call = true; });
-  line.flag("--explain", "", "Says which way ours would take, and why, and measures nothing.",
+  line.flag("--explain", "", "Says which way ours would take, how its ranks are seated, and why; measures nothing.",
             [&command](std::string_view, const std::string&) { command.explain = true; });
   command.comparison.describe_output(line);
   line.example("stretto bench allreduce --against openmpi,mpich,gloo", "Who is faster, by ranks and size.");
@@ -70,6 +73,8 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
                "The same while two other programs want the cores: how much single calls vary.");
   line.example("stretto bench allreduce --buffers plain,registered --through automatic,messages",
                "What meeting in shared memory gains, and what not copying does.");
+  line.example("stretto bench allreduce --ranks 8 --seats 4 --explain",
+               "Who meets where, and what runs between two boards.");
   line.note(
       "A time is that of one call in a loop, by rank 0's clock. Bus bandwidth is 2 (P - 1)/P of the bytes over it.");
   line.note(ComparisonOptions::note());
@@ -94,13 +99,22 @@ std::vector<Mode> parse_modes(const AllreduceCommand& command) {
   if (command.seats == 1 && asked != "messages") {
     reject("--through", asked, "expected messages with --seats 1; leave one of them out");
   }
+  const std::string seats = command.seats > 1 ? fmt::format("-seats-{}", command.seats) : "";
+  if (const int fewest = std::ranges::min(parse_ranks(command.ranks, 1)); command.seats > fewest) {
+    reject("--seats", std::to_string(command.seats), fmt::format("expected at most {}, the fewest of --ranks", fewest));
+  }
   std::vector<Mode> out;
   for (const std::string& through : parse_names("--through", asked, {"automatic", "messages", "exchange", "gather"})) {
+    if (command.seats > 1 && through != "automatic" && through != "gather") {
+      reject("--through", asked, fmt::format("expected automatic or gather with --seats {}", command.seats));
+    }
     for (const std::string& buffers : parse_names("--buffers", command.buffers, {"plain", "registered"})) {
       const bool registered = buffers == "registered";
-      out.push_back(
-          {fmt::format("{}{}{}", kOurs, through == "automatic" ? "" : "-" + through, registered ? "-registered" : ""),
-           {.through = kThrough.at(through), .registered = registered}});
+      out.push_back({fmt::format("{}{}{}{}", kOurs, through == "automatic" ? "" : "-" + through, seats,
+                                 registered ? "-registered" : ""),
+                     {.through = kThrough.at(through),
+                      .registered = registered,
+                      .seats = command.seats == 1 ? 0 : command.seats}});
     }
   }
   return out;

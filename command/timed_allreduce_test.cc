@@ -40,6 +40,9 @@ TEST(MeasureAllreduce, KnowsEveryWay) {
       EXPECT_EQ(readings->size(), sizes.size());
     }
   }
+  const auto boards = measure_allreduce(3, {2ms, false, {.seats = 2}}, sizes);
+  ASSERT_TRUE(boards.ok()) << boards.error().message;
+  EXPECT_EQ(boards->size(), sizes.size());
 }
 
 TEST(ExplainAllreduce, SaysOneThingASize) {

@@ -21,9 +21,10 @@ std::uint64_t stride_of(const FullBoard::Shape& shape) {
 }  // namespace
 
 struct FullBoard::Words {
-  Count arrived;  // of all rounds: round r may be summed from (r + 1) · ranks on
-  Count claimed;  // pieces, of all rounds, that somebody sums or has summed
-  Count done;     // pieces, of all rounds, that are summed
+  Count arrived;    // of all rounds: round r may be summed from (r + 1) · ranks on
+  Count claimed;    // pieces, of all rounds, that somebody sums or has summed
+  Count done;       // pieces, of all rounds, that are summed
+  Count published;  // those of them whose result is there, where it comes from above
   Sleepers sleepers;
 };
 
@@ -33,7 +34,8 @@ struct FullBoard::Seat {
 
 std::uint64_t FullBoard::bytes_needed(const Shape& shape, int ranks) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  return sizeof(Words) + n * sizeof(Seat) + (n + 1) * stride_of(shape);
+  const std::uint64_t arrays = n + (shape.upward ? 2 : 1);
+  return sizeof(Words) + n * sizeof(Seat) + arrays * stride_of(shape);
 }
 
 FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks,
@@ -49,11 +51,15 @@ FullBoard::FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, 
       seats_(memory.data() + sizeof(Words)),
       inputs_(seats_ + static_cast<std::uint64_t>(ranks) * sizeof(Seat)),
       result_(inputs_ + static_cast<std::uint64_t>(ranks) * stride_),
+      sum_(shape.upward ? result_ + stride_ : result_),
+      completed_(shape.upward ? words_.published.value : words_.done.value),
       sources_(static_cast<std::size_t>(ranks)) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, ranks), "a board in ", memory.size(), " bytes");
   STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0, "pieces of ", shape.piece_bytes, " bytes");
   use_huge_pages({input(), shape.bytes()}, memory);
-  if (rank == 0) use_huge_pages({result_, shape.bytes()}, memory);
+  if (rank != 0) return;
+  use_huge_pages({result_, shape.bytes()}, memory);
+  if (shape.upward) use_huge_pages({sum_, shape.bytes()}, memory);
 }
 
 FullBoard::Seat& FullBoard::seat_of(int rank) const {
@@ -65,6 +71,10 @@ Sleepers& FullBoard::sleepers() {
 }
 
 bool FullBoard::complete() const {
+  return completed_.load(std::memory_order_acquire) >= rounds_ * pieces_;
+}
+
+bool FullBoard::has_sum() const {
   return words_.done.value.load(std::memory_order_acquire) >= rounds_ * pieces_;
 }
 
@@ -74,6 +84,11 @@ bool FullBoard::all_have_come() const {
 
 bool FullBoard::has_come(int rank) const {
   return seat_of(rank).rounds.value.load(std::memory_order_acquire) >= rounds_;
+}
+
+std::uint64_t FullBoard::rounds_of(std::span<std::byte> memory, int rank) {
+  const Seat& seat = reinterpret_cast<Seat*>(memory.data() + sizeof(Words))[rank];
+  return seat.rounds.value.load(std::memory_order_acquire);
 }
 
 void FullBoard::arrive() {
@@ -92,18 +107,30 @@ bool FullBoard::step() {
   do {
     if (mine >= end) return false;
   } while (!words_.claimed.value.compare_exchange_weak(mine, mine + 1, std::memory_order_relaxed));
-  sum(mine - (end - pieces_));
+  sum_piece(mine - (end - pieces_));
   // Releases the piece; whoever sees the last one acquires them all.
   const bool last = words_.done.value.fetch_add(1, std::memory_order_acq_rel) + 1 == end;
-  if (last) words_.sleepers.wake_all(ranks_, ring_);
+  if (!last) return true;
+  if (shape_.upward) {
+    words_.sleepers.wake_one(0, ring_);
+  } else {
+    words_.sleepers.wake_all(ranks_, ring_);
+  }
   return true;
 }
 
-void FullBoard::sum(std::uint64_t piece) {
+void FullBoard::publish() {
+  STRETTO_CHECK(shape_.upward && rank_ == 0 && has_sum() && !complete(), "rank ", rank_, " publishes round ", rounds_);
+  // Releases the result; whoever sees that it is complete acquires it.
+  words_.published.value.store(rounds_ * pieces_, std::memory_order_release);
+  words_.sleepers.wake_all(ranks_, ring_);
+}
+
+void FullBoard::sum_piece(std::uint64_t piece) {
   const std::uint64_t from = piece * shape_.piece_bytes;
   const std::uint64_t bytes = std::min(shape_.piece_bytes, shape_.bytes() - from);
   for (int rank = 0; rank < ranks_; ++rank) sources_[static_cast<std::size_t>(rank)] = input_of(rank) + from;
-  combine(tree_, shape_.type, shape_.op, result_ + from, sources_, bytes / size_of(shape_.type),
+  combine(tree_, shape_.type, shape_.op, sum_ + from, sources_, bytes / size_of(shape_.type),
           stores_for(shape_.bytes()));
 }
 

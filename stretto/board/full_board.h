@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,8 @@ namespace stretto {
 
 /// Where the ranks of one host sum what all of them bring: each puts its input on the board, whoever waits sums a piece
 /// of it, and all read the one result. Sums by the fixed tree (protocol.md, Bits), so that a round repeats to the bit.
+/// With Shape::upward the sum is one contribution of several boards', and the round is complete when rank 0 has
+/// published what became of it.
 ///
 /// A step machine over memory handed in; it never waits, sleeps or allocates. One object a rank, one thread at a time.
 /// A rank holds at most the one piece it has claimed: should it be put to sleep there, the others sum the rest.
@@ -25,6 +28,7 @@ class FullBoard {
     ReduceOp op = ReduceOp::sum;
     std::uint64_t piece_bytes = 64 << 10;  ///< what one rank sums at a time; a multiple of 64
     int helpers = 1;                       ///< sleeping ranks that the last to come wakes, to sum with it
+    bool upward = false;                   ///< the sum is not the result yet: rank 0 takes it, and publishes one
 
     std::uint64_t bytes() const { return count * size_of(type); }
     std::uint64_t pieces() const { return bytes() == 0 ? 1 : (bytes() + piece_bytes - 1) / piece_bytes; }
@@ -48,8 +52,19 @@ class FullBoard {
   bool complete() const;
   /// Whether `rank` has come to the round this rank waits for, or may have.
   bool has_come(int rank) const;
+  /// Rounds that this rank has arrived at; and `rank` at the board in `memory`, which may be another one.
+  std::uint64_t rounds() const { return rounds_; }
+  static std::uint64_t rounds_of(std::span<std::byte> memory, int rank);
 
-  /// Who completes the round rings those in here. Go in, and look at complete() once more before sleeping.
+  /// Shape::upward: whether all that this board's ranks bring to the round is summed, in sum(). From then on rank 0
+  /// writes the result to outcome() and publishes it; sum() is its to read until then.
+  bool has_sum() const;
+  std::byte* sum() const { return sum_; }
+  std::byte* outcome() const { return result_; }
+  void publish();
+
+  /// Who completes the round rings those in here; who completes the sum rings rank 0. Go in, and look at complete()
+  /// once more before sleeping.
   Sleepers& sleepers();
 
  private:
@@ -59,7 +74,7 @@ class FullBoard {
   Seat& seat_of(int rank) const;
   std::byte* input_of(int rank) const { return inputs_ + static_cast<std::uint64_t>(rank) * stride_; }
   bool all_have_come() const;
-  void sum(std::uint64_t piece);
+  void sum_piece(std::uint64_t piece);
 
   const Shape shape_;
   const int rank_;
@@ -72,8 +87,10 @@ class FullBoard {
   std::byte* const seats_;
   std::byte* const inputs_;
   std::byte* const result_;
-  std::uint64_t rounds_ = 0;               // this rank has arrived at
-  std::vector<const std::byte*> sources_;  // of the piece being summed
+  std::byte* const sum_;                         // the result, unless the sum goes upward
+  const std::atomic<std::uint64_t>& completed_;  // pieces, of all rounds, that are part of a result
+  std::uint64_t rounds_ = 0;                     // this rank has arrived at
+  std::vector<const std::byte*> sources_;        // of the piece being summed
 };
 
 }  // namespace stretto

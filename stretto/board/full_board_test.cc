@@ -168,23 +168,90 @@ TEST(FullBoard, TheLastToComeWakesHelpersAndTheLastPieceEverybody) {
   for (int rank = 0; rank < 5; ++rank) EXPECT_FALSE(all[0].sleepers().contains(rank));
 }
 
+Bytes doubled(const Bytes& sum) {
+  Bytes out = sum;
+  reduce(DataType::float32, ReduceOp::sum, false, out.data(), sum.data(), sum.size() / sizeof(float));
+  return out;
+}
+
+TEST(FullBoard, UpwardARoundIsCompleteWhenRankZeroSaysSo) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    Random random(static_cast<std::uint64_t>(ranks));
+    Ranks all({.type = DataType::float32, .count = 100, .piece_bytes = 64, .upward = true}, ranks);
+    for (int round = 0; round < 3; ++round) {
+      const Bytes before = result_of(all[0], all.shape);
+      std::vector<std::optional<Bytes>> inputs;
+      for (int rank = 0; rank < ranks; ++rank) {
+        inputs.emplace_back(random_numbers(random, DataType::float32, ReduceOp::sum, 100));
+        std::memcpy(all[rank].input(), inputs.back()->data(), inputs.back()->size());
+        EXPECT_TRUE(all[rank].complete());
+        all[rank].arrive();
+        EXPECT_FALSE(all[rank].has_sum());
+      }
+      while (all[ranks - 1].step()) {
+      }
+      EXPECT_TRUE(all[0].has_sum());
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_FALSE(all[rank].complete());
+        EXPECT_EQ(all[rank].rounds(), static_cast<std::uint64_t>(round) + 1);
+        EXPECT_EQ(FullBoard::rounds_of(all.memory.bytes(), rank), all[rank].rounds());
+        EXPECT_TRUE(result_of(all[rank], all.shape) == before) << "until another is published";
+      }
+      const Bytes sum = *by_fixed_tree(DataType::float32, ReduceOp::sum, inputs);
+      EXPECT_TRUE(Bytes(all[0].sum(), all[0].sum() + sum.size()) == sum);
+      const Bytes result = doubled(sum);
+      std::memcpy(all[0].outcome(), result.data(), result.size());
+      all[0].publish();
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_TRUE(all[rank].complete());
+        EXPECT_FALSE(all[rank].step());
+        EXPECT_TRUE(result_of(all[rank], all.shape) == result);
+      }
+    }
+    EXPECT_DEATH(all[0].publish(), "rank 0 publishes round 3");
+  }
+}
+
+TEST(FullBoard, UpwardTheLastPieceWakesRankZeroAndItsWordEverybody) {
+  Ranks all({.type = DataType::int32, .count = 3, .upward = true}, 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    all[rank].arrive();
+    if (rank < 2) all[rank].sleepers().go_in(rank);
+  }
+  EXPECT_TRUE(all[2].step());
+  EXPECT_EQ(all.rings, (std::vector<int>{1, 0, 0}));
+  EXPECT_FALSE(all[0].sleepers().contains(0));
+  EXPECT_TRUE(all[0].sleepers().contains(1));
+  all[0].publish();
+  EXPECT_FALSE(all[0].sleepers().contains(1));
+}
+
+/// Rank 0's part where the sum goes upward: here the result is the sum.
+bool passes_on(FullBoard& board, int rank) {
+  const bool upward = board.sum() != board.result();
+  if (!upward || rank != 0 || board.complete() || !board.has_sum()) return false;
+  std::memcpy(board.outcome(), board.sum(), 50 * sizeof(std::int64_t));
+  board.publish();
+  return true;
+}
+
 /// Sleeps as a rank does. A sleep that nothing ends is a lost wake-up.
 void wait(FullBoard& board, Doorbell bell, int rank) {
   while (!board.complete()) {
-    if (board.step()) continue;
+    if (board.step() || passes_on(board, rank)) continue;
     const std::uint32_t seen = bell.rings();
     const FutexWait signal = look_at(board.sleepers().signal());
     board.sleepers().go_in(rank);
-    if (!board.complete() && !board.step()) {
+    if (!board.complete() && !board.step() && !passes_on(board, rank)) {
       ASSERT_TRUE(sleeps_well(bell, seen, Doorbell::Sleeper::application, signal)) << "nobody has woken rank " << rank;
     }
     board.sleepers().leave(rank);
   }
 }
 
-TEST(FullBoard, ThreadsAsRanksThatSleep) {
+void expect_no_lost_wake_up(bool upward) {
   for (const int ranks : {2, 4, 7}) {
-    const FullBoard::Shape shape{.type = DataType::int64, .count = 50, .piece_bytes = 64};
+    const FullBoard::Shape shape{.type = DataType::int64, .count = 50, .piece_bytes = 64, .upward = upward};
     const ZeroMemory memory(FullBoard::bytes_needed(shape, ranks));
     Doorbells bells(ranks);
     std::vector<std::thread> threads;
@@ -204,6 +271,14 @@ TEST(FullBoard, ThreadsAsRanksThatSleep) {
     }
     for (auto& thread : threads) thread.join();
   }
+}
+
+TEST(FullBoard, ThreadsAsRanksThatSleep) {
+  expect_no_lost_wake_up(false);
+}
+
+TEST(FullBoard, UpwardThreadsAsRanksThatSleep) {
+  expect_no_lost_wake_up(true);
 }
 
 }  // namespace

@@ -48,6 +48,13 @@ class Sleepers {
     futex_wake(signal_, ~std::uint32_t{0}, true);
   }
 
+  /// Rings this one, if it sleeps, and takes it out. After what it waits for has been published.
+  template <class Ring>
+  void wake_one(int rank, const Ring& ring) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (contains(rank) && take_out(rank)) ring(rank);
+  }
+
   /// Rings at most `at_most` of those that sleep, and takes them out. After what they wait for has been published.
   /// Returns how many.
   template <class Ring>
@@ -58,8 +65,7 @@ class Sleepers {
       std::uint64_t in = word(first).load(std::memory_order_relaxed);
       for (; in != 0 && woken < at_most; in &= in - 1) {
         const int rank = first + __builtin_ctzll(in);
-        // Of several wakers one rings.
-        if ((word(rank).fetch_and(~bit(rank), std::memory_order_relaxed) & bit(rank)) == 0) continue;
+        if (!take_out(rank)) continue;
         ring(rank);
         ++woken;
       }
@@ -69,6 +75,8 @@ class Sleepers {
 
  private:
   std::atomic<std::uint64_t>& word(int rank) { return words_[static_cast<std::size_t>(rank) / 64]; }
+  /// Of several wakers one rings.
+  bool take_out(int rank) { return (word(rank).fetch_and(~bit(rank), std::memory_order_relaxed) & bit(rank)) != 0; }
   static std::uint64_t bit(int rank) { return std::uint64_t{1} << (rank % 64); }
 
   alignas(64) std::array<std::atomic<std::uint64_t>, kMaxRanks / 64> words_{};

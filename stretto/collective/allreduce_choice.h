@@ -23,6 +23,7 @@ struct AllreduceChoice {
   Way way = Way::messages;
   std::uint64_t piece_bytes = 0;  ///< exchange: of a chunk; gather: of a piece
   std::string why;                ///< with the times that were compared
+  int seats = 0;                  ///< gather: at a board; 0: all ranks, and no schedule between boards
 };
 
 const char* name_of(AllreduceChoice::Way way);

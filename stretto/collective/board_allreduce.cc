@@ -1,11 +1,37 @@
 #include "stretto/collective/board_allreduce.h"
 
-#include <cstring>
+#include <algorithm>
+#include <type_traits>
 
 #include "stretto/base/cores.h"
+#include "stretto/collective/partial_schedule.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto {
+namespace {
+
+// In what several boards differ from one.
+
+template <class B>
+bool wants_messages(const B& board) {
+  if constexpr (std::is_same_v<B, TwoLevelBoard>) return board.wants_messages();
+  return false;
+}
+
+template <class B>
+std::optional<Error> failure_of(const B& board) {
+  if constexpr (std::is_same_v<B, TwoLevelBoard>) return board.failure();
+  return std::nullopt;
+}
+
+template <class B>
+int seat_at(const B& board, int rank) {
+  if constexpr (std::is_same_v<B, TwoLevelBoard>) return board.seat();
+  return rank;
+}
+
+}  // namespace
+
 BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice)
     : engine_(engine),
       bucket_(bucket),
@@ -15,16 +41,24 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
   SharedArena& arena = *engine.arena();
   const auto ring = [&arena](int rank) { arena.ring(rank); };
   const auto build = [&]<class B>(std::in_place_type_t<B>, const typename B::Shape& board) {
-    // Ranks that have read different tuning files may differ in both.
-    const std::string how = text(" through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
+    // Ranks that have read different tuning files may differ in way and pieces.
+    std::string how = text(" through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
+    if (choice.seats > 0) how += text(" at boards of ", choice.seats);
     const auto memory = arena.take(B::bytes_needed(board, engine.size()), shape_ + how);
     regions_ = arena.taken();
     if (!memory && memory.error().code == Errc::unavailable) throw Failure(memory.error());
     if (!memory) return fail(memory.error());
-    board_.emplace<B>(*memory, board, engine.rank(), engine.size(), ring);
+    if constexpr (std::is_same_v<B, TwoLevelBoard>) {
+      board_.emplace<B>(*memory, board, engine);
+    } else {
+      board_.emplace<B>(*memory, board, engine.rank(), engine.size(), ring);
+    }
   };
   if (choice.way == AllreduceChoice::Way::exchange) {
     build(std::in_place_type<ExchangeBoard>, {bucket.type, bucket.count, op, choice.piece_bytes});
+  } else if (choice.seats > 0) {
+    build(std::in_place_type<TwoLevelBoard>,
+          {bucket.type, bucket.count, op, choice.piece_bytes, choice.seats, algorithm_for(bucket, SumOrder::fixed)});
   } else {
     build(std::in_place_type<FullBoard>,
           {bucket.type, bucket.count, op, choice.piece_bytes, std::min(num_cores(), engine.size()) - 1});
@@ -66,6 +100,7 @@ bool BoardAllreduce::begins(const std::optional<Argument>& mine, const std::opti
 
 std::byte* BoardAllreduce::input() {
   if (auto* board = std::get_if<FullBoard>(&board_)) return board->input();
+  if (auto* boards = std::get_if<TwoLevelBoard>(&board_)) return boards->input();
   const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
   if (!own_input_) own_input_ = Block(std::max<std::uint64_t>(bytes, 1));
   return own_input_.data();
@@ -73,6 +108,7 @@ std::byte* BoardAllreduce::input() {
 
 const std::byte* BoardAllreduce::result() {
   if (auto* board = std::get_if<FullBoard>(&board_)) return board->result();
+  if (auto* boards = std::get_if<TwoLevelBoard>(&board_)) return boards->result();
   return own_result_.data();
 }
 
@@ -80,14 +116,18 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
   check(mine, "mine");
   check(sum, "sum");
   if (failed_.load(std::memory_order_acquire)) return failure();
-  const bool begin = begins(mine, sum);
+  if (auto* board = std::get_if<FullBoard>(&board_)) return run(*board, driver, deadline, mine, sum);
+  if (auto* boards = std::get_if<TwoLevelBoard>(&board_)) return run(*boards, driver, deadline, mine, sum);
+  auto& exchange = std::get<ExchangeBoard>(board_);
+  if (begins(mine, sum)) exchange.arrive(mine.memory().data, sum.memory().data);
+  return wait(exchange, driver, deadline);
+}
+
+template <class B>
+Result<void> BoardAllreduce::run(B& board, EngineDriver& driver, TimePoint deadline, const Argument& mine,
+                                 const Argument& sum) {
   const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
-  if (auto* exchange = std::get_if<ExchangeBoard>(&board_)) {
-    if (begin) exchange->arrive(mine.memory().data, sum.memory().data);
-    return wait(*exchange, driver, deadline);
-  }
-  auto& board = std::get<FullBoard>(board_);
-  if (begin) {
+  if (begins(mine, sum)) {
     copy_bytes(board.input(), mine.memory().data, bytes,
                stores_for(bytes * static_cast<std::uint64_t>(engine_.size())));
     board.arrive();
@@ -101,15 +141,18 @@ Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline, const
 
 Result<void> BoardAllreduce::run(EngineDriver& driver, TimePoint deadline) {
   if (failed_.load(std::memory_order_acquire)) return failure();
-  const bool begin = begins(std::nullopt, std::nullopt);
-  if (auto* exchange = std::get_if<ExchangeBoard>(&board_)) {
-    const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
-    if (!own_result_) own_result_ = Block(std::max<std::uint64_t>(bytes, 1));
-    if (begin) exchange->arrive(input(), own_result_.data());
-    return wait(*exchange, driver, deadline);
-  }
-  auto& board = std::get<FullBoard>(board_);
-  if (begin) board.arrive();
+  if (auto* board = std::get_if<FullBoard>(&board_)) return run(*board, driver, deadline);
+  if (auto* boards = std::get_if<TwoLevelBoard>(&board_)) return run(*boards, driver, deadline);
+  auto& exchange = std::get<ExchangeBoard>(board_);
+  const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
+  if (!own_result_) own_result_ = Block(std::max<std::uint64_t>(bytes, 1));
+  if (begins(std::nullopt, std::nullopt)) exchange.arrive(input(), own_result_.data());
+  return wait(exchange, driver, deadline);
+}
+
+template <class B>
+Result<void> BoardAllreduce::run(B& board, EngineDriver& driver, TimePoint deadline) {
+  if (begins(std::nullopt, std::nullopt)) board.arrive();
   return wait(board, driver, deadline);
 }
 
@@ -120,22 +163,28 @@ Result<void> BoardAllreduce::wait(B& board, EngineDriver& driver, TimePoint dead
   while (!board.complete()) {
     if (board.step()) {
       patience_.reset();
-    } else if (!board.complete() && !patience_.wait()) {
+    } else if (!board.complete() && (wants_messages(board) || !patience_.wait())) {
       break;
     }
   }
   if (!board.complete()) {
+    using Looking = EngineDriver::Looking;
     const TimePoint since = engine_.clock().now();
+    const int seat = seat_at(board, engine_.rank());
+    Looking looking = wants_messages(board) ? Looking::first : Looking::enough;
+    const auto over = [&] { return board.complete() || failed_.load(std::memory_order_relaxed); };
     // Whoever rings takes us out: go in again before each look that may be the last before sleeping.
-    const auto over = [&] {
-      board.sleepers().go_in(engine_.rank());
+    const auto look = [&] {
+      board.sleepers().go_in(seat);
       while (!board.complete() && board.step()) {
       }
       if (const auto disagreement = engine_.arena()->disagreement(regions_)) fail(*disagreement);
-      return board.complete() || failed_.load(std::memory_order_relaxed);
+      if (const auto why = failure_of(board)) fail(*why);
+      return over() || (looking == Looking::enough && wants_messages(board));
     };
-    driver.wait(over, deadline, EngineDriver::Looking::enough, board.sleepers().signal());
-    board.sleepers().leave(engine_.rank());
+    // Once more where the leader's messages have begun: they are worth looking for, and nobody has sent the first.
+    while (driver.wait(look, deadline, looking, board.sleepers().signal()) && !over()) looking = Looking::first;
+    board.sleepers().leave(seat);
     if (!board.complete()) return failed_.load(std::memory_order_relaxed) ? failure() : timed_out(board, since);
   }
   running_ = false;

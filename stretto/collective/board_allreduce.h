@@ -12,12 +12,13 @@
 #include "stretto/board/full_board.h"
 #include "stretto/collective/allreduce_choice.h"
 #include "stretto/collective/allreduce_way.h"
+#include "stretto/collective/two_level_board.h"
 #include "stretto/engine/driver.h"
 #include "stretto/kernel/bucket.h"
 
 namespace stretto {
 
-/// An allreduce between the ranks of one host, on a board in the memory they share.
+/// An allreduce between the ranks of one host, on a board in the memory they share, or on several.
 class BoardAllreduce final : public AllreduceWay, private RoundOwner {
  public:
   /// Requires: engine.arena(). Where the ranks disagree every run() says so. Throws Failure where there is too
@@ -30,7 +31,7 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   const std::byte* result() override;
 
  private:
-  using Board = std::variant<std::monostate, FullBoard, ExchangeBoard>;
+  using Board = std::variant<std::monostate, FullBoard, ExchangeBoard, TwoLevelBoard>;
 
   // The engine has nothing to do for a board but to say who is lost.
   bool admit(Round, const Envelope&) override { return false; }
@@ -46,6 +47,10 @@ class BoardAllreduce final : public AllreduceWay, private RoundOwner {
   bool begins(const std::optional<Argument>& mine, const std::optional<Argument>& sum);
   Error failure() const;
   void fail(Error error);
+  template <class B>
+  Result<void> run(B& board, EngineDriver& driver, TimePoint deadline, const Argument& mine, const Argument& sum);
+  template <class B>
+  Result<void> run(B& board, EngineDriver& driver, TimePoint deadline);
   template <class B>
   Result<void> wait(B& board, EngineDriver& driver, TimePoint deadline);
   template <class B>

@@ -2,13 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -17,6 +12,7 @@
 #include "stretto/base/random.h"
 #include "stretto/board/test_support.h"
 #include "stretto/collective/plain.h"
+#include "stretto/collective/process_job.h"
 #include "stretto/collective/thread_job.h"
 
 namespace stretto {
@@ -115,9 +111,9 @@ TEST(AllreduceWays, GiveTheSameBitsInManyPieces) {
   expect_same_bits<BFloat16>(3, 100'003);
 }
 
-class AllreduceThrough : public testing::TestWithParam<Through> {
+class AllreduceThrough : public testing::TestWithParam<AllreduceOptions> {
  protected:
-  AllreduceOptions options() const { return {.through = GetParam()}; }
+  AllreduceOptions options() const { return GetParam(); }
 };
 
 TEST_P(AllreduceThrough, ATimeoutNamesWhoIsMissingAndALaterCallResumes) {
@@ -178,37 +174,6 @@ TEST_P(AllreduceThrough, ALostRankIsNamedByAllOthersAndNoResultIsHandedOut) {
   }
 }
 
-/// Runs `main` in processes that watch each other; returns their exit statuses (128 + signal for a killed one).
-std::vector<int> run_process_job(int ranks, const std::function<int(Engine&)>& main) {
-  auto memory = JobMemory::create(ranks).or_throw();
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(fork());
-    if (processes.back() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const SteadyClock clock;
-      ShmTransport transport(memory, rank);
-      Engine engine(transport, clock);
-      int status = 9;
-      try {
-        status = main(engine);
-        memory.leave(rank);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
-      }
-      _exit(status);
-    }
-    memory.enter(rank, processes.back());
-  }
-  std::vector<int> out;
-  for (const pid_t process : processes) {
-    int status = 0;
-    EXPECT_EQ(waitpid(process, &status, 0), process);
-    out.push_back(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-  }
-  return out;
-}
-
 /// One rank is killed in the middle of a large allreduce, after a time that the seed draws.
 TEST_P(AllreduceThrough, AKilledProcessIsNamedWithinASecondAndNoWrongResultIsHandedOut) {
   constexpr int kRanks = 3;
@@ -221,10 +186,7 @@ TEST_P(AllreduceThrough, AKilledProcessIsNamedWithinASecondAndNoWrongResultIsHan
       if (engine.rank() == victim) {
         allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
         const auto after = std::chrono::microseconds(random_bits(static_cast<std::uint64_t>(victim), 1, 0) % 30'000);
-        std::thread([after] {
-          std::this_thread::sleep_for(after);
-          kill(getpid(), SIGKILL);
-        }).detach();
+        kill_after(after);
       }
       for (float round = engine.rank() == victim ? 1 : 0;; ++round) {
         mine.assign(kCount, round);
@@ -245,8 +207,12 @@ TEST_P(AllreduceThrough, AKilledProcessIsNamedWithinASecondAndNoWrongResultIsHan
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, AllreduceThrough, testing::ValuesIn(kWays),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Ways, AllreduceThrough,
+                         testing::Values(AllreduceOptions{Through::messages}, AllreduceOptions{Through::exchange},
+                                         AllreduceOptions{Through::gather}, AllreduceOptions{.seats = 2}),
+                         [](const auto& info) {
+                           return std::string(info.param.seats == 2 ? "two_boards" : name_of(info.param.through));
+                         });
 
 }  // namespace
 }  // namespace stretto

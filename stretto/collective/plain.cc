@@ -7,6 +7,7 @@
 #include "stretto/collective/board_allreduce.h"
 #include "stretto/collective/partial_schedule.h"
 #include "stretto/collective/plain_schedules.h"
+#include "stretto/collective/seating.h"
 
 namespace stretto {
 namespace {
@@ -50,14 +51,46 @@ class MessageAllreduce final : public AllreduceWay {
   Block input_, result_;  // made when first asked for
 };
 
+void check_seats(int ranks, const AllreduceOptions& options) {
+  using Through = AllreduceOptions::Through;
+  const int seats = options.seats;
+  if (seats < 0 || seats > ranks) {
+    throw UsageError(text("seats ", seats, " with ", ranks, " ranks: expected 1 to ", ranks, ", or 0 for all of them"));
+  }
+  const bool all = seats == 0 || seats == ranks;
+  if (options.through == Through::messages && seats > 1) {
+    throw UsageError(text("seats ", seats, " through messages: expected 1, or 0"));
+  }
+  if (options.through == Through::exchange && !all) {
+    throw UsageError(text("seats ", seats, " through exchange: expected 0 or ", ranks, ", all ranks at one board"));
+  }
+  if (options.through == Through::gather && !all && seats == 1) {
+    throw UsageError(text("seats 1 through gather: expected 2 to ", ranks, ", or 0 for all of them"));
+  }
+}
+
 AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options, bool shared) {
   using Through = AllreduceOptions::Through;
   using Way = AllreduceChoice::Way;
   const AllreduceTask task{bucket.count * size_of(bucket.type), engine.size(), num_cores(), options.registered};
-  if (options.through == Through::messages) return {Way::messages, 0, "as asked for"};
-  if (!shared && options.through != Through::automatic) throw UsageError("a board needs memory that all ranks share");
+  check_seats(engine.size(), options);
+  const bool message = options.through == Through::messages || (options.seats == 1 && engine.size() > 1);
+  if (message) return {Way::messages, 0, "as asked for"};
+  if (!shared && (options.through != Through::automatic || options.seats > 1)) {
+    throw UsageError("a board needs memory that all ranks share");
+  }
   if (!shared) return {Way::messages, 0, "the ranks share no memory"};
   if (engine.size() == 1) return {Way::messages, 0, "there is one rank"};
+  if (options.seats > 0 && options.seats < engine.size()) {
+    const Seating seating{engine.rank(), engine.size(), options.seats};
+    const AllreduceTask at_board{task.bytes, options.seats, task.cores, options.registered};
+    const int last = seating.seats_at(seating.boards() - 1);
+    return {Way::gather, piece_bytes(Way::gather, at_board),
+            text("as asked for: ", seating.boards(), " boards of ", options.seats, " ranks",
+                 last < options.seats ? text(", the last of ", last) : "", ", ",
+                 name_of(algorithm_for(bucket, SumOrder::fixed)), " between their leaders"),
+            options.seats};
+  }
   if (options.through == Through::automatic) return choose_allreduce(task, AllreduceCosts::current());
   const Way asked = options.through == Through::exchange ? Way::exchange : Way::gather;
   return {asked, piece_bytes(asked, task), "as asked for"};

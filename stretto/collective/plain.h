@@ -67,13 +67,18 @@ struct AllreduceOptions {
   Through through = Through::automatic;
   /// Whoever uses this collective mostly fills input() and reads result(): the way is chosen for that.
   bool registered = false;
+  /// Ranks at a board, in order, fewer at the last; 0: all of them. 1: messages. Otherwise several boards gather, and
+  /// the first rank of each, its leader, runs a schedule with the others: as hosts would, each of them one board.
+  int seats = 0;
 };
 
 /// Everybody gets the sum, minimum or maximum over the ranks, with the same bits in every run and whichever way it is
-/// done (protocol.md, Bits).
+/// done (protocol.md, Bits). Several boards have bits of their own, the same on every rank and in every run; where the
+/// seats and the number of boards are powers of two, and every board is full, they are those of all other ways.
 class Allreduce {
  public:
-  /// Throws UsageError where `options` ask for a board and the ranks share no memory.
+  /// Throws UsageError where `options` ask for a board and the ranks share no memory, for more seats than there are
+  /// ranks, or for seats that the way has no use for.
   Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options = {});
   ~Allreduce();
 

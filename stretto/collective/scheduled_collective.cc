@@ -72,16 +72,18 @@ void ScheduledCollective::start(std::vector<Argument> arguments) {
 
 Result<bool> ScheduledCollective::finished() const {
   if (retired_.load(std::memory_order_acquire) == started_) return true;
-  if (!failed_.load(std::memory_order_acquire)) return false;
+  if (auto why = failure()) return *std::move(why);
+  return false;
+}
+
+std::optional<Error> ScheduledCollective::failure() const {
+  if (!failed_.load(std::memory_order_acquire)) return std::nullopt;
   MutexLock lock(mutex_);
   return failure_;
 }
 
 Result<void> ScheduledCollective::run(EngineDriver& driver, TimePoint deadline, std::vector<Argument> arguments) {
-  if (failed_.load(std::memory_order_acquire)) {
-    MutexLock lock(mutex_);
-    return failure_;
-  }
+  if (auto why = failure()) return *std::move(why);
   if (started_ == retired_.load(std::memory_order_acquire)) {
     start(std::move(arguments));
   } else if (arguments != arguments_) {

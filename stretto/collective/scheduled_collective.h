@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class ScheduledCollective final : private RoundOwner {
   /// until finished() is true or an Error.
   void start(std::vector<Argument> arguments);
   Result<bool> finished() const;
+  /// The failure that is final, if there was one. Thread-safe.
+  std::optional<Error> failure() const;
 
   const Schedule& schedule() const { return schedule_; }
 

@@ -16,10 +16,12 @@ struct Seating {
   int boards() const { return (ranks + seats - 1) / seats; }
   int board_of(int other) const { return other / seats; }
   int leader_of(int board) const { return board * seats; }
+  int seat() const { return rank - leader(); }
   int leader() const { return leader_of(board()); }
   bool leads() const { return rank == leader(); }
+  int seats_at(int board) const { return std::min(seats, ranks - leader_of(board)); }
   /// Ranks at this rank's board: leader() … leader() + here() − 1.
-  int here() const { return std::min(seats, ranks - leader()); }
+  int here() const { return seats_at(board()); }
   std::vector<int> leaders() const {
     std::vector<int> out;
     for (int board = 0; board < boards(); ++board) out.push_back(leader_of(board));

@@ -86,6 +86,13 @@ class Comparisons(ProgramTest):
         for row in rows:
             self.assertLessEqual(row["call_median_us"]["median"], row["call_p99_us"]["median"])
 
+        result = stretto("bench", "allreduce", "--ranks", "3", "--sizes", "4,4KiB", "--time", "2ms", "--seats", "2",
+                         "--buffers", "plain,registered", "--repeats", "1", "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual([row["library"] for row in rows],
+                         2 * ["stretto-seats-2"] + 2 * ["stretto-seats-2-registered"])
+
         result = stretto("bench", "skew", *TINY["skew"], "--results", "view,plain", "--seats", "1", "--repeats", "1",
                          "--json")
         self.assert_succeeds(result)
@@ -108,6 +115,11 @@ class Comparisons(ProgramTest):
         result = stretto("bench", "allreduce", *options, "--seats", "1")
         self.assert_succeeds(result)
         self.assertEqual(result.stdout.count("messages (as asked for)"), 4)
+        result = stretto("bench", "allreduce", "--ranks", "3,5", "--sizes", "4,64KiB", "--explain", "--seats", "2")
+        self.assert_succeeds(result)
+        for boards in ("2 boards of 2 ranks, the last of 1", "3 boards of 2 ranks, the last of 1"):
+            for between in ("recursive_doubling", "halving_doubling"):
+                self.assertIn(f"{boards}, {between} between their leaders", result.stdout)
 
     def test_spin(self):
         rows, _, _ = self.run_beside("spin")
@@ -241,7 +253,12 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("bench", "skew", "--activations", "solo,quorum:99"), "quorum:99")
 
     def test_seats(self):
-        for command in (("bench", "allreduce"), ("bench", "skew"), ("reproduce", "fig9")):
+        for seats in ("0", "one"):
+            self.assert_rejected(stretto("bench", "allreduce", "--seats", seats), f"--seats {seats}", "from 1 to")
+        self.assert_rejected(stretto("bench", "allreduce", "--ranks", "4,2", "--seats", "3"), "--seats 3", "at most 2")
+        self.assert_rejected(stretto("bench", "allreduce", "--seats", "2", "--through", "gather,exchange"),
+                             "--through gather,exchange", "expected automatic or gather with --seats 2")
+        for command in (("bench", "skew"), ("reproduce", "fig9")):
             for seats in ("3", "0", "one"):
                 self.assert_rejected(stretto(*command, "--seats", seats), f"--seats {seats}", "expected 1")
 
