@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,43 +10,27 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/base/error.h"
 #include "stretto/engine/engine.h"
-#include "stretto/transport/job_memory.h"
+#include "stretto/transport/processes.h"
 #include "stretto/transport/shm.h"
 
 namespace stretto {
 
-/// For tests: runs `main` in processes that watch each other; returns their exit statuses (128 + signal for a killed
-/// one).
+/// For tests: runs `main` as every rank of a job in a process of its own (run_rank_processes()).
 inline std::vector<int> run_process_job(int ranks, const std::function<int(Engine&)>& main) {
-  auto memory = JobMemory::create(ranks).or_throw();
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(fork());
-    if (processes.back() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const SteadyClock clock;
-      ShmTransport transport(memory, rank);
-      Engine engine(transport, clock);
-      int status = 9;
-      try {
-        status = main(engine);
-        memory.leave(rank);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
-      }
-      _exit(status);
+  return run_rank_processes(ranks, [&main](JobMemory& memory, int rank) {
+    const SteadyClock clock;
+    ShmTransport transport(memory, rank);
+    Engine engine(transport, clock);
+    int status = 9;
+    try {
+      status = main(engine);
+      memory.leave(rank);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     }
-    memory.enter(rank, processes.back());
-  }
-  std::vector<int> out;
-  for (const pid_t process : processes) {
-    int status = 0;
-    STRETTO_CHECK(waitpid(process, &status, 0) == process, "waiting for process ", process);
-    out.push_back(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-  }
-  return out;
+    return status;
+  });
 }
 
 /// For tests: kills this process after `duration`, whatever it does meanwhile.

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "stretto/transport/conformance.h"
+#include "stretto/transport/processes.h"
 
 namespace stretto {
 namespace {
@@ -49,28 +48,8 @@ std::vector<int> run_threads(int ranks, const Program& program) {
   return status;
 }
 
-/// Without a launcher: the ranks watch each other.
 std::vector<int> run_processes(int ranks, const Program& program) {
-  auto memory = JobMemory::create(ranks).or_throw();
-  std::fflush(nullptr);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(fork());
-    if (processes.back() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int status = run_rank(memory, rank, program);
-      std::fflush(nullptr);
-      _exit(status);
-    }
-    memory.enter(rank, processes.back());
-  }
-  std::vector<int> out;
-  for (const pid_t process : processes) {
-    int status = 0;
-    EXPECT_EQ(waitpid(process, &status, 0), process);
-    out.push_back(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-  }
-  return out;
+  return run_rank_processes(ranks, [&program](JobMemory& memory, int rank) { return run_rank(memory, rank, program); });
 }
 
 struct Setting {
