@@ -147,7 +147,7 @@ void RankActor::poll_application() {
   }
   if (waits()) look_at_rounds();
   if (state_ == State::failed) return;
-  if (scenario_.board) {
+  if (scenario_.shares_memory()) {
     if (waits()) schedule_step();
     return note_rings();
   }
@@ -218,7 +218,7 @@ bool RankActor::step_engine() {
 
 void RankActor::wake() {
   if (state_ == State::crashed) return;
-  if (scenario_.board) return schedule_step();
+  if (scenario_.shares_memory()) return schedule_step();
   step_engine();
   if (state_ != State::exchanging && state_ != State::finishing) return;
   if (random_.chance(0.8)) return poll_application();

@@ -18,8 +18,11 @@ struct Seating {
   int leader_of(int board) const { return board * seats; }
   int leader() const { return leader_of(board()); }
   bool leads() const { return rank == leader(); }
+  /// This rank's number at its board.
+  int seat() const { return rank - leader(); }
   /// Ranks at this rank's board: leader() … leader() + here() − 1.
-  int here() const { return std::min(seats, ranks - leader()); }
+  int here() const { return here_at(board()); }
+  int here_at(int board) const { return std::min(seats, ranks - leader_of(board)); }
   std::vector<int> leaders() const {
     std::vector<int> out;
     for (int board = 0; board < boards(); ++board) out.push_back(leader_of(board));
