@@ -1,6 +1,7 @@
 #include "stretto/collective/two_level_rounds.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "stretto/base/defect.h"
 #include "stretto/board/partial_record.h"
@@ -66,7 +67,7 @@ bool TwoLevelRounds::poll(TimePoint now) {
   if (between_ == nullptr || failed()) return more;
   if (summed_ > sent_) send_sum(sent_++);
   between_->act(now, observer_);
-  return more;
+  return more || std::exchange(changed_, false);
 }
 
 TimePoint TwoLevelRounds::poll_by() const {
@@ -84,6 +85,7 @@ void TwoLevelRounds::control(int peer, const Envelope& envelope, std::span<const
 bool TwoLevelRounds::call(Round round, OpId, std::uint32_t hook) {
   if (hook != kJoinHook) return true;  // all buckets are there
   between_->may_be_joined(round);
+  changed_ = true;
   return false;
 }
 
@@ -133,11 +135,13 @@ void TwoLevelRounds::send_sum(Round round) {
 
 void TwoLevelRounds::completed(Round round) {
   const RoundHeader& header = engine_.header(id_, round, sum_buffer(0, buckets_.size()));
+  changed_ = true;
   between_->protocol().round_completed(round, header);
   board_.end(round, header);
 }
 
 void TwoLevelRounds::retired(Round round) {
+  changed_ = true;
   std::erase(leaving_, round);
   const Round left = leaving_.empty() ? between_->protocol().joined() : *std::ranges::min_element(leaving_);
   // Pairs with PartialMemory::sum_is_free().

@@ -49,6 +49,7 @@ class TwoLevelRounds final : public BoardRounds {
   Round summed_ = 0;                          // rounds that this board has summed
   Round sent_ = 0;                            // of them: handed to the schedule
   std::vector<Round> leaving_;                // rounds that were started and have not retired
+  bool changed_ = false;                      // what may_start() follows from: look at the board once more
   std::atomic<int> in_flight_{0};             // as many; read by the application
 };
 
