@@ -54,7 +54,11 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
               "How ours is done: automatic (default), messages, exchange, gather. Other than automatic is a library of "
               "its own, such as stretto-messages.",
               into(command.through));
-  line.option("--seats", "1", "The same as --through messages.", seats_into(command.seats));
+  line.option("--seats", "1", "The same as --through messages.",
+              [&command](std::string_view option, const std::string& text) {
+                if (text != "1") reject(option, text, "expected 1; without it all ranks of the host meet");
+                command.seats = 1;
+              });
   command.comparison.describe_measurement(line);
   line.option("--time", "TIME", "Spent on each size in each repetition. Default 100ms.",
               into(command.timing.time, "100ms"));

@@ -238,6 +238,46 @@ TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST(PartialAllreduceSeats, AreAtMostTheRanks) {
+  auto memory = JobMemory::create(3).or_throw();
+  ShmTransport transport(memory, 0);
+  const SteadyClock clock;
+  Engine engine(transport, clock);
+  for (const int seats : {-1, 4}) {
+    try {
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}}, {.seats = seats});
+      FAIL() << seats;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()), text("seats ", seats, " with 3 ranks: use 1 to 3, or 0 for all of them"));
+    }
+  }
+}
+
+TEST(PartialAllreduceSeats, WhereRanksDisagreeEveryOneIsTold) {
+  constexpr int kRanks = 5;
+  for (const int other : {0, 1, 3}) {
+    auto memory = JobMemory::create(kRanks).or_throw();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        ShmTransport transport(memory, rank);
+        const SteadyClock clock;
+        Engine engine(transport, clock);
+        PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                                   {.policy = Policy::solo(), .seats = rank == 0 ? other : 2});
+        EngineDriver driver(engine);
+        allreduce.deposit(allreduce.acquire(), {});
+        // Rank 0 is needed in every round.
+        Result<int> result = 0;
+        while (result) result = allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult&) {});
+        EXPECT_EQ(result.error().code, Errc::bad_input);
+        EXPECT_NE(result.error().message.find("on boards of 2 ranks"), std::string::npos) << result.error().message;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+}
+
 std::string name_of(const testing::TestParamInfo<int>& seats) {
   if (seats.param < 2) return seats.param == 0 ? "board" : "messages";
   return text("boards_of_", seats.param);
