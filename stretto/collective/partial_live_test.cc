@@ -173,6 +173,37 @@ TEST_P(PartialAllreduceLive, ProgressByTheApplicationAlone) {
       {.ranks = 3, .options = {.policy = Policy::at_least(2)}, .progress_by = ProgressBy::application, .steps = 100});
 }
 
+TEST_P(PartialAllreduceLive, RoundsGoOnWhileLeadersCompute) {
+  constexpr int kRanks = 5, kRounds = 4;
+  auto memory = JobMemory::create(kRanks).or_throw();
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank, seats = GetParam()] {
+      ShmTransport transport(memory, rank);
+      const SteadyClock clock;
+      Engine engine(transport, clock);
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                                 {.policy = Policy::at_least(2), .max_lag = kRounds, .seats = seats});
+      EngineDriver driver(engine);
+      std::uint64_t batches = 0;
+      const auto count = [&](const RoundResult& result) { batches += result.header->batches; };
+      // Ranks 1 and 4 go ahead, as far as the others let them.
+      const bool computes = rank != 1 && rank != 4;
+      while (computes && !over) std::this_thread::sleep_for(1ms);
+      for (int step = 0; step < kRounds && !computes; ++step) {
+        allreduce.deposit(allreduce.acquire(), {});
+        const auto result = allreduce.exchange(driver, driver.deadline(60s), count);
+        if (!result) ADD_FAILURE() << result.error().message;
+      }
+      if (rank == 1) over = true;
+      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), count));
+      EXPECT_EQ(batches, 2u * kRounds);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
   auto memory = JobMemory::create(2).or_throw();
   std::atomic<bool> timed_out{false};
