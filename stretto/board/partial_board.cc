@@ -205,10 +205,7 @@ PartialBoard::Doing PartialBoard::end_sealing() {
 
 PartialBoard::Doing PartialBoard::end_round() {
   if (memory_.words().done.load(std::memory_order_acquire) != (round_ + 1) * memory_.num_pieces()) return Doing::plan;
-  if (memory_.several_boards() && !defect(Defect::publish_before_boards)) {
-    rule_.summed(round_);
-    return Doing::nothing;
-  }
+  if (memory_.several_boards() && !defect(Defect::publish_before_boards)) return Doing::nothing;
   open_next();
   did_ = true;
   return Doing::look;
@@ -236,11 +233,13 @@ void PartialBoard::end(Round round, const RoundHeader& header) {
   doing_ = Doing::look;
 }
 
-/// Of the round's sum. With several boards whoever counts the last one tells the leader.
-void PartialBoard::count_done(std::uint64_t pieces) {
-  const std::uint64_t before = memory_.words().done.fetch_add(pieces, std::memory_order_acq_rel);
-  const bool all = before + pieces == (round_ + 1) * memory_.num_pieces();
-  if (all && memory_.several_boards() && rank_ != 0 && !defect(Defect::sum_without_ring)) ring_(0);
+/// With several boards, whoever counts the last one of a bucket tells the leader.
+void PartialBoard::count_done(std::size_t bucket, std::uint64_t pieces) {
+  memory_.words().done.fetch_add(pieces, std::memory_order_acq_rel);
+  if (!memory_.several_boards()) return;
+  const std::uint64_t done = memory_.bucket_done(bucket).fetch_add(pieces, std::memory_order_acq_rel) + pieces;
+  const bool all = done == (round_ + 1) * memory_.pieces_of(bucket);
+  if (all && rank_ != 0 && !defect(Defect::sum_without_ring)) ring_(0);
 }
 
 // ---- what is to be summed ----
@@ -320,7 +319,9 @@ PartialBoard::Doing PartialBoard::publish() {
   const bool final = stage_ == kSumming;
   if (final) {
     write_header();
-    if (list_end_ == 0) count_done(memory_.num_pieces());
+    for (std::size_t i = 0; i < memory_.shape().buckets.size() && list_end_ == 0; ++i) {
+      count_done(i, memory_.pieces_of(i));
+    }
   } else if (list_end_ - listed_ < kEarlySources && !(interleaved_ && list_end_ > listed_)) {
     list_end_ = listed_;
   }
@@ -423,7 +424,7 @@ PartialBoard::Doing PartialBoard::release() {
   auto& piece = memory_.piece(piece_);
   std::uint64_t bits = held_bits_;
   if (piece.compare_exchange_strong(bits, PieceWord(round_, from_, finishes_).bits(), std::memory_order_acq_rel)) {
-    if (finishes_) count_done(1);
+    if (finishes_) count_done(memory_.piece_at(piece_).bucket, 1);
     next_piece_ = piece_ + 1 == memory_.num_pieces() ? 0 : piece_ + 1;
     looked_ = 0;
     // Something may have to be done that is more urgent than the next piece.

@@ -33,9 +33,6 @@ class PartialRule {
   virtual void taken(Round, int /*seat*/, const ContributionFacts* /*facts*/) {}
   /// The header of the round, and two words that stay with it for whoever decides about the next one.
   virtual void planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) = 0;
-  /// Several boards: this one's sum of the round is ready; PartialBoard::end() ends the round. Called whenever this
-  /// rank sees that.
-  virtual void summed(Round) {}
 };
 
 /// Where the ranks of one host hold a partial allreduce (protocol.md, The board): their deposits, arrivals, and the
@@ -49,8 +46,8 @@ class PartialRule {
 /// One round is in flight at a time: nobody can arrive at the next before this one is complete.
 ///
 /// A job may have several boards (PartialShape::job_ranks), whose leaders are the ranks with seat 0. Then the rule of a
-/// leader alone starts a round; what the board sums goes to a place of its own, and the leader is rung when it is
-/// ready. The round stays in the stage summing until the leader has what all boards bring together where the result
+/// leader alone starts a round; what the board sums goes to a place of its own, and the leader is rung whenever a
+/// bucket is ready (PartialMemory::bucket_summed()). The round stays in the stage summing until the leader has what all boards bring together where the result
 /// goes, and calls end().
 ///
 /// A step machine over memory handed in: with `interleaved` each step is one access to what is shared, so that a search
@@ -133,7 +130,7 @@ class PartialBoard {
   void list(int rank, int set);
   void write_header() const;
   void open_next();
-  void count_done(std::uint64_t pieces);
+  void count_done(std::size_t bucket, std::uint64_t pieces);
   bool ready(std::size_t bucket);
   const Combination& combination(std::size_t sources);
 

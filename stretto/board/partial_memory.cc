@@ -52,6 +52,7 @@ struct PartialMemory::Layout {
     sealed_at = part(slots * ranks * sizeof(std::uint64_t));
     sources_at = part(2 * ranks * sizeof(std::uint32_t));
     pieces_at = part(pieces * sizeof(std::uint64_t));
+    bucket_done_at = part(shape.buckets.size() * sizeof(std::uint64_t));
     sets_at = part(ranks * sets * sizeof(Set));
     records_at = part((slots + 1) * record_stride);
     end = round_up(end, kPage);
@@ -63,6 +64,7 @@ struct PartialMemory::Layout {
   std::vector<std::uint64_t> bucket_at, first_piece;
   std::uint64_t set_bytes = 0, set_stride = 0, header_room = 0, record_stride = 0;
   std::uint64_t seats_at = 0, handed_at = 0, arrived_at_at = 0, sealed_at = 0, sources_at = 0, pieces_at = 0;
+  std::uint64_t bucket_done_at = 0;
   std::uint64_t sets_at = 0, records_at = 0, results_at = 0, sums_at = 0, data_at = 0, end = 0;
 };
 
@@ -90,6 +92,7 @@ PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& sh
   handed_ = words_at(layout.handed_at);
   sealed_ = words_at(layout.sealed_at);
   pieces_ = words_at(layout.pieces_at);
+  bucket_done_ = words_at(layout.bucket_done_at);
   arrived_at_ = reinterpret_cast<std::atomic<std::int64_t>*>(base + layout.arrived_at_at);
   sources_ = reinterpret_cast<std::atomic<std::uint32_t>*>(base + layout.sources_at);
   sets_ = reinterpret_cast<Set*>(base + layout.sets_at);

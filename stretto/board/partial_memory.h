@@ -87,6 +87,12 @@ class PartialMemory {
   /// What the ranks of this board bring to the round in all: the result, but for several boards, which send it to one
   /// another. That of the round before may still be leaving, so that there are two.
   std::span<std::byte> sum(Round round, std::size_t bucket) const;
+  /// Several boards: pieces of a bucket, of all rounds, that are summed. Counted after `done`.
+  std::atomic<std::uint64_t>& bucket_done(std::size_t bucket) const { return bucket_done_[bucket]; }
+  bool bucket_summed(Round round, std::size_t bucket) const {
+    return bucket_done(bucket).load(std::memory_order_acquire) >= (round + 1) * pieces_of(bucket);
+  }
+  std::uint64_t pieces_of(std::size_t bucket) const { return first_piece_[bucket + 1] - first_piece_[bucket]; }
   /// Several boards: whether the place of the round's sum is free.
   bool sum_is_free(Round round) const { return round < words_->left.load(std::memory_order_acquire) + kSums; }
   static constexpr std::uint64_t kSums = 2;
@@ -115,7 +121,7 @@ class PartialMemory {
   std::vector<std::uint64_t> first_piece_;  // of a bucket; one more at the end
   std::uint64_t num_pieces_ = 0, set_bytes_ = 0, set_stride_ = 0, header_room_ = 0, record_stride_ = 0;
   Words* words_;
-  std::atomic<std::uint64_t>*seats_, *handed_, *sealed_, *pieces_;
+  std::atomic<std::uint64_t>*seats_, *handed_, *sealed_, *pieces_, *bucket_done_;
   std::atomic<std::int64_t>* arrived_at_;
   std::atomic<std::uint32_t>* sources_;
   Set* sets_;

@@ -65,7 +65,7 @@ void TwoLevelRounds::set_drained() {
 bool TwoLevelRounds::poll(TimePoint now) {
   const bool more = BoardRounds::poll(now);
   if (between_ == nullptr || failed()) return more;
-  if (summed_ > sent_) send_sum(sent_++);
+  send_what_is_summed();
   between_->act(now, observer_);
   return more || std::exchange(changed_, false);
 }
@@ -82,10 +82,15 @@ void TwoLevelRounds::control(int peer, const Envelope& envelope, std::span<const
   if (between_ == nullptr || !between_->control(envelope)) Rounds::control(peer, envelope, head);
 }
 
-bool TwoLevelRounds::call(Round round, OpId, std::uint32_t hook) {
-  if (hook != kJoinHook) return true;  // all buckets are there
-  between_->may_be_joined(round);
-  changed_ = true;
+bool TwoLevelRounds::call(Round round, OpId op, std::uint32_t hook) {
+  if (hook == kJoinHook) {
+    between_->may_be_joined(round);
+    changed_ = true;
+    return false;
+  }
+  waiting_bucket_ = hook - kFirstReadyHook;
+  if (memory_.bucket_summed(round, waiting_bucket_)) return true;
+  waiting_op_ = op;
   return false;
 }
 
@@ -119,18 +124,22 @@ void TwoLevelRounds::started(Round round, const Attendance&) {
   in_flight_.fetch_add(1, std::memory_order_release);
 }
 
-void TwoLevelRounds::summed(Round round) {
-  summed_ = round + 1;
-}
-
-void TwoLevelRounds::send_sum(Round round) {
-  RoundHeader header = read_own_record(memory_, round);
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    engine_.bind(id_, round, contribution_buffer(i), {memory_.sum(round, i).data(), !header.empty()});
-    engine_.bind(id_, round, sum_buffer(i, buckets_.size()), {memory_.result(round, i).data(), false});
+void TwoLevelRounds::send_what_is_summed() {
+  const Round round = between_->protocol().complete();
+  if (between_->protocol().joined() == round) return;  // none is in flight
+  if (bound_ == round && memory_.bucket_summed(round, 0)) {
+    RoundHeader header = read_own_record(memory_, round);
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      engine_.bind(id_, round, contribution_buffer(i), {memory_.sum(round, i).data(), !header.empty()});
+      engine_.bind(id_, round, sum_buffer(i, buckets_.size()), {memory_.result(round, i).data(), false});
+    }
+    engine_.header(id_, round, contribution_buffer(0)) = std::move(header);
+    ++bound_;
+    between_->finish_join(round);
   }
-  engine_.header(id_, round, contribution_buffer(0)) = std::move(header);
-  between_->finish_join(round);
+  if (waiting_op_ != kNoOp && memory_.bucket_summed(round, waiting_bucket_)) {
+    engine_.finish(id_, round, std::exchange(waiting_op_, kNoOp));
+  }
 }
 
 void TwoLevelRounds::completed(Round round) {

@@ -13,9 +13,10 @@ namespace stretto {
 /// a board is one rank, its leader, that brings what all its ranks bring. Who counts, counts ranks.
 ///
 /// At a board everything is as in BoardRounds, but that the leader alone starts a round, when RoundProtocol says so,
-/// and ends it, when the schedule between the boards is through. The other ranks ring it when they arrive, drain, hand
-/// over a result that a round was held for, or sum the last piece. Its helper thread does this while its application
-/// computes. A board has one round in flight at a time.
+/// and ends it, when the schedule between the boards is through. That takes bucket after bucket, each as soon as the
+/// board has summed it. The other ranks ring the leader when they arrive, drain, hand over a result that a round was
+/// held for, or sum the last piece of a bucket. Its helper thread does this while its application computes. A board has
+/// one round in flight at a time.
 class TwoLevelRounds final : public BoardRounds {
  public:
   /// Requires: engine.arena(), 1 < options.seats < engine.size(). Throws and fails as BoardRounds.
@@ -38,16 +39,16 @@ class TwoLevelRounds final : public BoardRounds {
 
   bool may_start(Round round, const Attendance& attendance) override;
   void started(Round round, const Attendance& attendance) override;
-  void summed(Round round) override;
 
   Schedule schedule_between(const Activation& activation) const;
   void tell_leader();
-  void send_sum(Round round);
+  void send_what_is_summed();
 
   // The leader's, owned by whoever drives.
   std::unique_ptr<ActivatedRounds> between_;  // null: this rank does not lead
-  Round summed_ = 0;                          // rounds that this board has summed
-  Round sent_ = 0;                            // of them: handed to the schedule
+  Round bound_ = 0;                           // rounds whose buffers are
+  std::size_t waiting_bucket_ = 0;            // which the round in flight waits for
+  OpId waiting_op_ = kNoOp;                   // kNoOp: it does not
   std::vector<Round> leaving_;                // rounds that were started and have not retired
   bool changed_ = false;                      // what may_start() follows from: look at the board once more
   std::atomic<int> in_flight_{0};             // as many; read by the application
