@@ -26,7 +26,8 @@ Setter seats_into(int& seats);
 void check_seats(int seats, int ranks);
 /// What --help says about it.
 inline constexpr const char* kSeatsHelp =
-    "So many ranks meet in the memory they share, fewer at the last board, with messages between the boards. 1: messages "
+    "So many ranks meet in the memory they share, fewer at the last board, with messages between the boards. 1: "
+    "messages "
     "alone, as between hosts. Default: all ranks of the host meet at one.";
 
 }  // namespace stretto::command

@@ -47,8 +47,8 @@ class PartialRule {
 ///
 /// A job may have several boards (PartialShape::job_ranks), whose leaders are the ranks with seat 0. Then the rule of a
 /// leader alone starts a round; what the board sums goes to a place of its own, and the leader is rung whenever a
-/// bucket is ready (PartialMemory::bucket_summed()). The round stays in the stage summing until the leader has what all boards bring together where the result
-/// goes, and calls end().
+/// bucket is ready (PartialMemory::bucket_summed()). The round stays in the stage summing until the leader has what all
+/// boards bring together where the result goes, and calls end().
 ///
 /// A step machine over memory handed in: with `interleaved` each step is one access to what is shared, so that a search
 /// can put the ranks' steps in any order. One object a rank, one thread at a time; the rank's PartialSeat is another's.

@@ -86,10 +86,10 @@ std::string Scenario::to_string() const {
   return text(
       "seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag, ", elements ",
       sizes, ", full every ", options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-      over == Over::board    ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
-      : over == Over::boards ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes,
-                                    " bytes")
-                             : std::string(),
+      over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
+      : over == Over::boards
+          ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
+          : std::string(),
       bucketwise ? ", bucket by bucket" : "", options.deposits == DepositKind::standing ? ", standing deposits" : "",
       options.delivery == Delivery::latest ? ", delivery latest" : "",
       crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());

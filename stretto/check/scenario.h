@@ -22,7 +22,7 @@ enum class Over {
 struct ScenarioLimits {
   std::optional<Policy::Kind> policy;
   std::optional<Over> over;  ///< where it is possible
-  int ranks = 0;  ///< 0: drawn, 1 … 33
+  int ranks = 0;             ///< 0: drawn, 1 … 33
 };
 
 /// One run of a partial allreduce on a simulated cluster, drawn from a seed.

@@ -61,9 +61,9 @@ std::span<std::byte> BoardRounds::take_memory(const PartialShape& shape) {
   const auto bytes_at = [&](int board) { return PartialMemory::bytes_needed(shape, seating_.here_at(board)); };
   const std::uint64_t stride = last == 0 ? 0 : round_up(bytes_at(0), kPage);
   const std::uint64_t bytes = static_cast<std::uint64_t>(last) * stride + bytes_at(last);
-  const auto memory = take_shared(bytes, last == 0 ? text("on a board by ", shape.piece_bytes, " B")
-                                                   : text("on boards of ", seating_.seats, " ranks by ",
-                                                          shape.piece_bytes, " B"));
+  const auto memory =
+      take_shared(bytes, last == 0 ? text("on a board by ", shape.piece_bytes, " B")
+                                   : text("on boards of ", seating_.seats, " ranks by ", shape.piece_bytes, " B"));
   const std::uint64_t mine = bytes_at(seating_.board());
   if (memory) return memory->subspan(static_cast<std::uint64_t>(seating_.board()) * stride, mine);
   if (memory.error().code == Errc::unavailable) throw Failure(memory.error());

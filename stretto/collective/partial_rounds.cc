@@ -10,8 +10,7 @@ namespace stretto {
 
 PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
     : Rounds(engine, std::move(buckets), options),
-      activated_(engine,
-                 RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+      activated_(engine, RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
                  options.max_lag,
                  [this](const Activation& activation) {
                    return partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op,

@@ -17,8 +17,8 @@
 namespace stretto {
 
 /// What a PartialAllreduce runs its rounds on: messages (PartialRounds), a board (BoardRounds), or several
-/// (TwoLevelRounds). Here is what all share: how a job fails, and who is asked what it is doing. Engine's side of a collective; the application thread
-/// makes the calls of the first part.
+/// (TwoLevelRounds). Here is what all share: how a job fails, and who is asked what it is doing. Engine's side of a
+/// collective; the application thread makes the calls of the first part.
 class Rounds : public RoundOwner {
  public:
   Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);
