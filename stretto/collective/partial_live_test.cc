@@ -309,6 +309,47 @@ TEST(PartialAllreduceSeats, WhereRanksDisagreeEveryOneIsTold) {
   }
 }
 
+/// One round of 4 ranks; the bits of its sums.
+std::vector<std::uint32_t> bits_over(int seats) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kCounts[] = {100, 40'000};
+  auto memory = JobMemory::create(kRanks).or_throw();
+  std::vector<std::uint32_t> bits;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ShmTransport transport(memory, rank);
+      const SteadyClock clock;
+      Engine engine(transport, clock);
+      PartialAllreduce allreduce(engine, {{DataType::float32, kCounts[0]}, {DataType::float32, kCounts[1]}},
+                                 {.seats = seats});
+      EngineDriver driver(engine);
+      Contribution& c = allreduce.acquire();
+      Random random(8, static_cast<std::uint64_t>(rank));
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        for (float& x : c.as<float>(bucket)) x = static_cast<float>(random.normal());
+      }
+      allreduce.deposit(c, {});
+      const auto keep = [&](const RoundResult& result) {
+        for (int bucket = 0; bucket < 2 && rank == 3; ++bucket) {
+          for (const std::uint32_t x : result.as<std::uint32_t>(bucket)) bits.push_back(x);
+        }
+      };
+      EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), keep));
+      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), [](const RoundResult&) {}));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return bits;
+}
+
+TEST(PartialAllreduceSeats, PowersOfTwoSumToTheSameBits) {
+  const auto bits = bits_over(0);
+  EXPECT_EQ(bits.size(), 40'100u);
+  EXPECT_EQ(bits_over(1), bits);
+  EXPECT_EQ(bits_over(2), bits);
+}
+
 std::string name_of(const testing::TestParamInfo<int>& seats) {
   if (seats.param < 2) return seats.param == 0 ? "board" : "messages";
   return text("boards_of_", seats.param);
