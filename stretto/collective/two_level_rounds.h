@@ -50,8 +50,8 @@ class TwoLevelRounds final : public BoardRounds {
   std::size_t waiting_bucket_ = 0;            // which the round in flight waits for
   OpId waiting_op_ = kNoOp;                   // kNoOp: it does not
   std::vector<Round> leaving_;                // rounds that were started and have not retired
-  bool changed_ = false;                      // what may_start() follows from: look at the board once more
   std::atomic<int> in_flight_{0};             // as many; read by the application
+  bool changed_ = false;                      // what may_start() follows from: look at the board once more
 };
 
 }  // namespace stretto

@@ -98,7 +98,7 @@ class Comparisons(ProgramTest):
         rows = json.loads(result.stdout)["rows"]
         self.assertEqual({row["library"] for row in rows}, {"stretto-seats-2"})
         for row in rows:
-            self.assertEqual(row["arrived"]["median"] == 3, row["activation"] == "full")
+            self.assertGreaterEqual(row["arrived"]["median"], 3 if row["activation"] == "full" else 2)
 
     def test_explanations(self):
         options = ("--ranks", "2,3", "--sizes", "4,4KiB", "--explain")
