@@ -205,9 +205,10 @@ TEST_P(PartialAllreduceLive, RoundsGoOnWhileLeadersCompute) {
 }
 
 TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
-  auto memory = JobMemory::create(2).or_throw();
+  constexpr int kRanks = 3, kLate = 2;
+  auto memory = JobMemory::create(kRanks).or_throw();
   std::atomic<bool> timed_out{false};
-  const int seats = std::min(GetParam(), 2);
+  const int seats = GetParam();
   const auto rank_main = [&](int rank) {
     ShmTransport transport(memory, rank);
     const SteadyClock clock;
@@ -217,7 +218,7 @@ TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResum
     const auto ignore = [](const RoundResult&) {};
     Contribution& c = allreduce.acquire();
     c.as<std::int64_t>(0)[0] = rank + 1;
-    if (rank == 1) {
+    if (rank == kLate) {
       while (!timed_out) std::this_thread::yield();
     }
     allreduce.deposit(c, {});
@@ -225,19 +226,20 @@ TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResum
       const auto early = allreduce.exchange(driver, driver.deadline(20ms), ignore);
       ASSERT_FALSE(early);
       EXPECT_EQ(early.error().code, Errc::timeout);
-      EXPECT_EQ(early.error().message, "round 0 (full) waits for rank 1 (computing)");
+      EXPECT_EQ(early.error().message, "round 0 (full) waits for rank 2 (computing)");
       timed_out = true;
     }
     std::int64_t sum = 0;
     const auto result =
         allreduce.exchange(driver, driver.deadline(60s), [&](const RoundResult& r) { sum = r.as<std::int64_t>(0)[0]; });
     ASSERT_TRUE(result);
-    EXPECT_EQ(sum, 3);
+    EXPECT_EQ(sum, 6);
     EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), ignore));
   };
-  std::thread other(rank_main, 1);
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < kRanks; ++rank) others.emplace_back(rank_main, rank);
   rank_main(0);
-  other.join();
+  for (auto& other : others) other.join();
 }
 
 TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
