@@ -38,7 +38,7 @@ void describe_options(CommandLine& line, SkewCommand& command) {
               "Of ours: view (default) fills what acquire() gives and reads a result where it lies; plain copies from "
               "and to the caller's own memory, and is a library of its own, stretto-plain.",
               into(command.results));
-  line.option("--seats", "1", std::string(kSeatsHelp) + " The library is then stretto-messages.",
+  line.option("--seats", "N", std::string(kSeatsHelp) + " The library is then stretto-messages, or stretto-seats-N.",
               seats_into(command.experiment.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.experiment.skew, "1ms"));
@@ -105,6 +105,7 @@ Comparison::Plan make_plan(const SkewCommand& command) {
                          {"fresh", "fresh"}},
                         {}};
   const int fewest = *std::ranges::min_element(plan.ranks);
+  check_seats(command.experiment.seats, fewest);
   const std::string activations =
       command.activations.empty() ? fmt::format("full,solo,majority,quorum:{}", (fewest + 1) / 2) : command.activations;
   for (const std::string& results : parse_names("--results", command.results, {"view", "plain"})) {

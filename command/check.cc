@@ -25,6 +25,8 @@ const std::map<std::string, Policy::Kind> kPolicies = {{"full", Policy::Kind::fu
                                                        {"majority", Policy::Kind::majority},
                                                        {"quorum", Policy::Kind::quorum},
                                                        {"deadline", Policy::Kind::deadline}};
+const std::map<std::string, Over> kOver = {
+    {"messages", Over::messages}, {"board", Over::board}, {"boards", Over::boards}};
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kDefaultRounds = 100'000;
 
@@ -89,8 +91,10 @@ void describe_options(CommandLine& line, CheckCommand& command) {
   line.option("--policy", "NAME",
               "Only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. Default: drawn.",
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
-  line.option("--over", "WHAT", "Only rounds over this: messages, or board (ranks of one host). Default: drawn.",
-              one_of(command.over, {"messages", "board"}));
+  line.option("--over", "WHAT",
+              "Only rounds over this: messages, board (all ranks meet in the memory of one host), or boards (they meet "
+              "at several, with messages between these). Default: drawn.",
+              one_of(command.over, {"messages", "board", "boards"}));
   line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
   line.option("--defect", "NAME",
               "In a build with planted defects: switches one on, which the search must then find. --defect list names "
@@ -131,9 +135,12 @@ void print_coverage(const SearchResult& result) {
              result.seconds > 0 ? 60 * static_cast<double>(coverage.rounds) / result.seconds : 0);
   fmt::print(
       "reached: s - c >= 2 on some rank in {:.1f} % of rounds, a late rank in {:.1f} %, a drained rank in {:.1f} %,\n"
-      "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; {} jobs with a crash\n",
+      "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; on a board {:.1f} %, on several "
+      "{:.1f} %;\n"
+      "         {} jobs with a crash\n",
       share(coverage.pipelined), share(coverage.late), share(coverage.drained), share(coverage.full),
-      share(coverage.held), share(coverage.empty), coverage.crashes);
+      share(coverage.held), share(coverage.empty), share(coverage.on_boards - coverage.between_boards),
+      share(coverage.between_boards), coverage.crashes);
 }
 
 }  // namespace
@@ -161,7 +168,7 @@ int run_check(const Arguments& arguments) {
   const bool bounded = command.last_seed != kUnlimited;
   options.rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;
   if (!command.policy.empty()) options.limits.policy = kPolicies.at(command.policy);
-  if (!command.over.empty()) options.limits.board = command.over == "board";
+  if (!command.over.empty()) options.limits.over = kOver.at(command.over);
   options.limits.ranks = command.ranks;
   std::optional<Progress> progress(std::in_place, "check", "rounds", options.rounds == kUnlimited ? 0 : options.rounds);
   options.progress = [&](const Coverage& coverage) { progress->update(coverage.rounds); };

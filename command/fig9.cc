@@ -58,7 +58,7 @@ void describe_options(CommandLine& line, Fig9Command& command) {
       "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default solo, majority, quorum of "
       "half the ranks, full.",
       into(command.activations));
-  line.option("--seats", "1", kSeatsHelp, seats_into(command.seats));
+  line.option("--seats", "N", kSeatsHelp, seats_into(command.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.skew, "1ms"));
   line.option("--seed", "N", "Of the draws of majority. Default 1.", into(command.seed, 0, "1"));
@@ -157,6 +157,7 @@ int run_fig9(const Arguments& arguments) {
     fmt::print("{}", line.help());
     return kSuccess;
   }
+  check_seats(command.seats, command.ranks);
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   if (command.activations.empty()) {
     command.activations = fmt::format("solo,majority,quorum:{},full", (command.ranks + 1) / 2);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "command/machine.h"
 #include "stretto/train/run.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
@@ -27,10 +30,12 @@ DriverOptions waiting_of(RankContext& context) {
 }
 
 Setter seats_into(int& seats) {
-  return [&seats](std::string_view option, const std::string& text) {
-    if (text != "1") reject(option, text, "expected 1; without it all ranks of the host meet");
-    seats = 1;
-  };
+  return into(seats, 1, JobMemory::kMaxRanks, "1");
+}
+
+void check_seats(int seats, int ranks) {
+  if (seats <= ranks) return;
+  reject("--seats", std::to_string(seats), fmt::format("expected a number from 1 to {}, the number of ranks", ranks));
 }
 
 }  // namespace stretto::command

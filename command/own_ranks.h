@@ -20,10 +20,14 @@ Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main);
 /// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
 DriverOptions waiting_of(RankContext& context);
 
-/// Takes --seats N of a measurement into PartialOptions::seats: 1 is all that may be asked for.
+/// Takes --seats N of a measurement into PartialOptions::seats.
 Setter seats_into(int& seats);
+/// Rejects more seats than there are ranks.
+void check_seats(int seats, int ranks);
 /// What --help says about it.
 inline constexpr const char* kSeatsHelp =
-    "1: ranks exchange messages, as between hosts. Default: all ranks of the host meet in the memory they share.";
+    "So many ranks meet in the memory they share, fewer at the last board, with messages between the boards. 1: "
+    "messages "
+    "alone, as between hosts. Default: all ranks of the host meet at one.";
 
 }  // namespace stretto::command

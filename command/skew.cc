@@ -210,7 +210,10 @@ Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewEx
 }
 
 std::string name_of_ours(const SkewExperiment& experiment) {
-  return fmt::format("{}{}{}", kOurs, experiment.seats == 1 ? "-messages" : "", experiment.copies ? "-plain" : "");
+  const std::string how = experiment.seats == 0   ? ""
+                          : experiment.seats == 1 ? "-messages"
+                                                  : fmt::format("-seats-{}", experiment.seats);
+  return fmt::format("{}{}{}", kOurs, how, experiment.copies ? "-plain" : "");
 }
 
 std::vector<Policy> parse_activations(const std::string& list, int ranks) {

@@ -38,7 +38,7 @@ TEST(Skew, CountsWhoHadArrived) {
 }
 
 TEST(Skew, CopiesAndMessagesSumTheSame) {
-  for (const int seats : {0, 1}) {
+  for (const int seats : {0, 1, 2}) {
     for (const bool copies : {false, true}) {
       const auto full = measure_skew(
           {.ranks = 3, .rounds = 2, .bytes = 1 << 18, .policy = Policy::full(), .seats = seats, .copies = copies});
@@ -47,6 +47,7 @@ TEST(Skew, CopiesAndMessagesSumTheSame) {
     }
   }
   EXPECT_EQ(name_of_ours({.seats = 1, .copies = true}), "stretto-messages-plain");
+  EXPECT_EQ(name_of_ours({.seats = 4}), "stretto-seats-4");
   EXPECT_EQ(name_of_ours({}), "stretto");
 }
 

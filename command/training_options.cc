@@ -103,8 +103,8 @@ void describe_algorithm(CommandLine& line, TrainOptions& options) {
       into(options.max_lag, 1, 1024, "4"));
   line.option(
       "--seats", "N",
-      "Ranks of a host that meet in the memory they share: all of them (default), or 1: they exchange messages, "
-      "as between hosts.",
+      "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last, "
+      "with messages between the boards. 1: messages alone, as between hosts.",
       into(options.seats, 1, JobMemory::kMaxRanks, "1"));
   line.option("--normalize", "BY",
               "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "

@@ -30,6 +30,10 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::held_without_second_look, "held-without-second-look"},
       {Defect::sum_unpublished, "sum-unpublished"},
       {Defect::reuse_before_complete, "reuse-before-complete"},
+      {Defect::publish_before_boards, "publish-before-boards"},
+      {Defect::one_sum_for_all_rounds, "one-sum-for-all-rounds"},
+      {Defect::leader_speaks_for_itself, "leader-speaks-for-itself"},
+      {Defect::sum_without_ring, "sum-without-ring"},
   };
   return names;
 }

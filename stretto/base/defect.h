@@ -34,6 +34,10 @@ enum class Defect {
   held_without_second_look,    ///< board: says that a round is held, or that it sleeps, and does not look once more
   sum_unpublished,             ///< board: sums a set ahead that has not been deposited
   reuse_before_complete,       ///< board: fills a set again while the round that takes it is being summed
+  publish_before_boards,       ///< boards: a round is complete when this one has summed its own
+  one_sum_for_all_rounds,      ///< boards: sums a round where the sum of the one before is still leaving
+  leader_speaks_for_itself,    ///< boards: tells the counter of the leader's arrivals alone
+  sum_without_ring,            ///< boards: does not ring the leader when the last piece is summed
 };
 
 const std::vector<std::pair<Defect, std::string>>& defect_names();

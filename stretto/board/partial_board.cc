@@ -8,6 +8,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/board/fixed_tree.h"
+#include "stretto/board/partial_record.h"
 #include "stretto/board/partial_seat.h"
 #include "stretto/board/plan_words.h"
 
@@ -23,17 +24,17 @@ constexpr std::uint64_t kManyPieces = 4;
 
 }  // namespace
 
-PartialBoard::PartialBoard(PartialMemory& memory, int rank, PartialRule& rule, std::function<void(int)> ring,
+PartialBoard::PartialBoard(PartialMemory& memory, int seat, PartialRule& rule, std::function<void(int)> ring,
                            bool interleaved)
     : memory_(memory),
-      rank_(rank),
+      rank_(seat),
       ranks_(memory.ranks()),
       rule_(rule),
       ring_(std::move(ring)),
       interleaved_(interleaved),
       attendance_{RankSet(ranks_), RankSet(ranks_)},
       in_list_(static_cast<std::size_t>(ranks_)),
-      next_piece_(memory.num_pieces() * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(ranks_)),
+      next_piece_(memory.num_pieces() * static_cast<std::uint64_t>(seat) / static_cast<std::uint64_t>(ranks_)),
       trees_(2 * static_cast<std::size_t>(ranks_) + 2) {}
 
 bool PartialBoard::step(bool waiting) {
@@ -74,19 +75,7 @@ RoundHeader PartialBoard::header(Round round) const {
 }
 
 std::optional<RoundHeader> PartialBoard::kept_header(Round round) const {
-  const auto words = memory_.header(round);
-  const std::uint64_t bytes =
-      std::min(memory_.record(round).header_bytes.load(std::memory_order_relaxed), words.size_bytes());
-  std::vector<std::uint64_t> copy((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = words[i].load(std::memory_order_relaxed);
-  // Pairs with write_header(): who has read something of its round sees here that this round is being summed.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const Round overwritten_by = round + static_cast<Round>(memory_.shape().max_lag) + 1;
-  if (memory_.words().stage.load(std::memory_order_acquire) >= (overwritten_by << 2 | kSumming)) return std::nullopt;
-  RoundHeader header(ranks_);
-  const bool whole = header.read(std::as_bytes(std::span(copy)).first(bytes), ranks_);
-  STRETTO_CHECK(whole, "the header of round ", round, " in ", bytes, " bytes");
-  return header;
+  return read_record(memory_, round);
 }
 
 int PartialBoard::wake_helpers() {
@@ -215,18 +204,42 @@ PartialBoard::Doing PartialBoard::end_sealing() {
 }
 
 PartialBoard::Doing PartialBoard::end_round() {
-  auto& words = memory_.words();
-  if (words.done.load(std::memory_order_acquire) != (round_ + 1) * memory_.num_pieces()) return Doing::plan;
-  std::uint64_t summing = round_ << 2 | kSumming;
-  if (words.stage.compare_exchange_strong(summing, (round_ + 1) << 2 | kOpen, std::memory_order_seq_cst)) {
-    if (interleaved_) {
-      words.sleepers.wake(ranks_, ranks_, ring_);
-    } else {
-      words.sleepers.wake_all(ranks_, ring_);
-    }
-  }
+  if (memory_.words().done.load(std::memory_order_acquire) != (round_ + 1) * memory_.num_pieces()) return Doing::plan;
+  if (memory_.several_boards() && !defect(Defect::publish_before_boards)) return Doing::nothing;
+  open_next();
   did_ = true;
   return Doing::look;
+}
+
+void PartialBoard::open_next() {
+  auto& words = memory_.words();
+  std::uint64_t summing = round_ << 2 | kSumming;
+  if (!words.stage.compare_exchange_strong(summing, (round_ + 1) << 2 | kOpen, std::memory_order_seq_cst)) return;
+  if (interleaved_) {
+    words.sleepers.wake(ranks_, ranks_, ring_);
+  } else {
+    words.sleepers.wake_all(ranks_, ring_);
+  }
+}
+
+void PartialBoard::end(Round round, const RoundHeader& header) {
+  STRETTO_CHECK(round == complete() && memory_.done() == round + 1, "round ", round, " ends in round ", complete(),
+                ", of which ", memory_.words().done.load(std::memory_order_relaxed), " pieces are summed");
+  std::array<std::uint64_t, 2> own{};
+  rule_.planned(round, header, own);
+  write_record(memory_, round, header, own);
+  round_ = round;
+  open_next();
+  doing_ = Doing::look;
+}
+
+/// With several boards, whoever counts the last one of a bucket tells the leader.
+void PartialBoard::count_done(std::size_t bucket, std::uint64_t pieces) {
+  memory_.words().done.fetch_add(pieces, std::memory_order_acq_rel);
+  if (!memory_.several_boards()) return;
+  const std::uint64_t done = memory_.bucket_done(bucket).fetch_add(pieces, std::memory_order_acq_rel) + pieces;
+  const bool all = done == (round_ + 1) * memory_.pieces_of(bucket);
+  if (all && rank_ != 0 && !defect(Defect::sum_without_ring)) ring_(0);
 }
 
 // ---- what is to be summed ----
@@ -237,6 +250,7 @@ PartialBoard::Doing PartialBoard::sum_early() {
   const bool worth = waiting_ && shape.order == SumOrder::arrival &&
                      (memory_.set_bytes() >= kEarlyBytes || interleaved_) && ranks_ > 2;
   if (!worth) return Doing::nothing;
+  if (memory_.several_boards()) return memory_.sum_is_free(round_) ? Doing::plan : Doing::nothing;
   // Where the result goes another one may lie that somebody has yet to be handed.
   early_ = true;
   return Doing::look_at_lag;
@@ -258,7 +272,7 @@ PartialBoard::Doing PartialBoard::plan() {
                                     std::memory_order_acq_rel)) {
     return Doing::plan;
   }
-  if (!current && round_ < static_cast<Round>(memory_.shape().max_lag)) memory_.touch_result(round_);
+  if (!current) memory_.touch_sums(round_);
   planned_at_ = changes_ + 1;
   list_end_ = listed_;
   std::fill(in_list_.begin(), in_list_.end(), std::uint8_t{0});
@@ -305,7 +319,9 @@ PartialBoard::Doing PartialBoard::publish() {
   const bool final = stage_ == kSumming;
   if (final) {
     write_header();
-    if (list_end_ == 0) words.done.fetch_add(memory_.num_pieces(), std::memory_order_acq_rel);
+    for (std::size_t i = 0; i < memory_.shape().buckets.size() && list_end_ == 0; ++i) {
+      count_done(i, memory_.pieces_of(i));
+    }
   } else if (list_end_ - listed_ < kEarlySources && !(interleaved_ && list_end_ > listed_)) {
     list_end_ = listed_;
   }
@@ -315,37 +331,32 @@ PartialBoard::Doing PartialBoard::publish() {
   return Doing::look;
 }
 
+/// Of what comes to this board; where there are several, end() puts what comes to all in its place.
 void PartialBoard::write_header() const {
   // Pairs with kept_header().
   std::atomic_thread_fence(std::memory_order_release);
-  RoundHeader header(ranks_);
+  RoundHeader header(memory_.job_ranks());
   const auto arrivals = memory_.arrivals(round_);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const SeatWord word(memory_.sealed(round_, rank).load(std::memory_order_acquire));
+  for (int seat = 0; seat < ranks_; ++seat) {
+    const int rank = memory_.shape().first_rank + seat;
+    const SeatWord word(memory_.sealed(round_, seat).load(std::memory_order_acquire));
     if (word.arrived()) header.arrived.insert(rank);
     if (word.drained()) header.drained.insert(rank);
-    arrivals[static_cast<std::size_t>(rank)].store(
-        word.arrived() ? memory_.arrived_at(rank).load(std::memory_order_relaxed) : 0, std::memory_order_relaxed);
+    arrivals[static_cast<std::size_t>(seat)].store(
+        word.arrived() ? memory_.arrived_at(seat).load(std::memory_order_relaxed) : 0, std::memory_order_relaxed);
     if (word.empty()) {
-      rule_.taken(round_, rank, nullptr);
+      rule_.taken(round_, seat, nullptr);
       continue;
     }
-    ContributionFacts facts = memory_.set(rank, word.first()).facts;
-    if (word.second() >= 0) facts = facts + memory_.set(rank, word.second()).facts;
+    ContributionFacts facts = memory_.set(seat, word.first()).facts;
+    if (word.second() >= 0) facts = facts + memory_.set(seat, word.second()).facts;
     enter(header, round_, rank, facts);
-    rule_.taken(round_, rank, &facts);
+    rule_.taken(round_, seat, &facts);
   }
-  PartialMemory::Record& record = memory_.record(round_);
-  record.sealed_at.store(rule_.now(), std::memory_order_relaxed);
-  record.last.store(header.drained.full(), std::memory_order_relaxed);
+  memory_.record(round_).sealed_at.store(rule_.now(), std::memory_order_relaxed);
   std::array<std::uint64_t, 2> own{};
-  rule_.planned(round_, header, own);
-  for (std::size_t i = 0; i < own.size(); ++i) record.rule[i].store(own[i], std::memory_order_relaxed);
-  std::vector<std::uint64_t> copy((header.wire_bytes() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
-  header.write(reinterpret_cast<std::byte*>(copy.data()));
-  record.header_bytes.store(header.wire_bytes(), std::memory_order_relaxed);
-  const auto words = memory_.header(round_);
-  for (std::size_t i = 0; i < copy.size(); ++i) words[i].store(copy[i], std::memory_order_relaxed);
+  if (!memory_.several_boards()) rule_.planned(round_, header, own);
+  write_record(memory_, round_, header, own);
 }
 
 // ---- the sum ----
@@ -390,7 +401,7 @@ PartialBoard::Doing PartialBoard::sum() {
   if (from_ < to) {
     const PartialMemory::Piece piece = memory_.piece_at(piece_);
     const BucketSpec& bucket = memory_.shape().buckets[piece.bucket];
-    std::byte* sum = memory_.result(round_, piece.bucket).data() + piece.offset;
+    std::byte* sum = memory_.sum(round_, piece.bucket).data() + piece.offset;
     sources_.clear();
     if (from_ > 0) sources_.push_back(sum);
     for (std::uint64_t i = from_; i < to; ++i) {
@@ -413,7 +424,7 @@ PartialBoard::Doing PartialBoard::release() {
   auto& piece = memory_.piece(piece_);
   std::uint64_t bits = held_bits_;
   if (piece.compare_exchange_strong(bits, PieceWord(round_, from_, finishes_).bits(), std::memory_order_acq_rel)) {
-    if (finishes_) words.done.fetch_add(1, std::memory_order_acq_rel);
+    if (finishes_) count_done(memory_.piece_at(piece_).bucket, 1);
     next_piece_ = piece_ + 1 == memory_.num_pieces() ? 0 : piece_ + 1;
     looked_ = 0;
     // Something may have to be done that is more urgent than the next piece.

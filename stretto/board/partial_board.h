@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-/// Who has come to the open round, as the seats say.
+/// Who has come to the open round, as the seats say; ranks by their seats.
 struct Attendance {
   RankSet arrived, drained;
   std::int64_t first_arrival = 0;  ///< nanoseconds; 0: nobody has arrived
@@ -29,9 +29,9 @@ class PartialRule {
   virtual std::int64_t now() const = 0;
   /// This rank has started the round.
   virtual void started(Round, const Attendance&) {}
-  /// This rank makes the plan of the round: `rank` brings `set` (null: nothing). Once for each rank.
-  virtual void taken(Round, int /*rank*/, const ContributionFacts* /*facts*/) {}
-  /// After that: the header of the round, and two words that stay with it for whoever decides about the next one.
+  /// This rank makes the plan of the round: a seat brings what `facts` say (null: nothing). Once for each.
+  virtual void taken(Round, int /*seat*/, const ContributionFacts* /*facts*/) {}
+  /// The header of the round, and two words that stay with it for whoever decides about the next one.
   virtual void planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) = 0;
 };
 
@@ -45,11 +45,19 @@ class PartialRule {
 /// round starts may be summed before (order of arrival): a deposit that is first on its seat stays until it is sealed.
 /// One round is in flight at a time: nobody can arrive at the next before this one is complete.
 ///
+/// A job may have several boards (PartialShape::job_ranks), whose leaders are the ranks with seat 0. Then the rule of a
+/// leader alone starts a round; what the board sums goes to a place of its own, and the leader is rung whenever a
+/// bucket is ready (PartialMemory::bucket_summed()). The round stays in the stage summing until the leader has what all
+/// boards bring together where the result goes, and calls end().
+///
 /// A step machine over memory handed in: with `interleaved` each step is one access to what is shared, so that a search
 /// can put the ranks' steps in any order. One object a rank, one thread at a time; the rank's PartialSeat is another's.
 class PartialBoard {
  public:
-  PartialBoard(PartialMemory& memory, int rank, PartialRule& rule, std::function<void(int rank)> ring,
+  enum Stage : std::uint64_t { kOpen, kSealing, kSumming };
+
+  /// `ring`: the rank with a seat.
+  PartialBoard(PartialMemory& memory, int seat, PartialRule& rule, std::function<void(int seat)> ring,
                bool interleaved = false);
 
   /// Does what can be done now. `waiting`: this rank has nothing better to do, and sums ahead. Returns whether anything
@@ -63,6 +71,8 @@ class PartialBoard {
   /// The same where this rank's application may have handed the round over meanwhile: nothing if it is overwritten, and
   /// then what was read of the round's record before means nothing.
   std::optional<RoundHeader> kept_header(Round round) const;
+  /// Several boards, the leader: what all boards bring to `round` lies where its result goes, and this is its header.
+  void end(Round round, const RoundHeader& header);
   /// Whether the bound on the lag holds the open round back.
   bool held() const { return memory_.words().held.load(std::memory_order_relaxed) == complete() + 1; }
   /// Wakes ranks that wait, to sum what is ready. Returns how many.
@@ -70,6 +80,8 @@ class PartialBoard {
   /// Whether every rank has come to the open round and handed over the first `buckets` buckets of what it brings. Of
   /// ranks that do so at once one sees it. The application's thread.
   bool all_have(int buckets) const;
+  /// Whether every rank has come to the open round or drained. Of ranks that do so at once one sees it.
+  bool all_have_come() const { return all_have(0); }
   /// Wakes a rank that waits, if any.
   int wake_one();
   /// What a sleeping rank sleeps on beside its doorbell (Sleepers).
@@ -80,7 +92,6 @@ class PartialBoard {
   void leave();
 
  private:
-  enum Stage : std::uint64_t { kOpen, kSealing, kSumming };
   /// What this rank is about; each is the method of that name, which makes one access and says what follows.
   enum class Doing {
     look,
@@ -118,11 +129,13 @@ class PartialBoard {
   bool whole(int rank, int set) const;
   void list(int rank, int set);
   void write_header() const;
+  void open_next();
+  void count_done(std::size_t bucket, std::uint64_t pieces);
   bool ready(std::size_t bucket);
   const Combination& combination(std::size_t sources);
 
   PartialMemory& memory_;
-  const int rank_;
+  const int rank_;  // seats
   const int ranks_;
   PartialRule& rule_;
   const std::function<void(int)> ring_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "stretto/base/align.h"
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/huge_pages.h"
 
@@ -33,7 +34,7 @@ struct PartialMemory::Layout {
     }
     first_piece.push_back(pieces);
     set_stride = staggered(set_bytes);
-    header_room = round_up(largest_header(ranks_), sizeof(std::uint64_t));
+    header_room = round_up(largest_header(shape.job_ranks != 0 ? shape.job_ranks : ranks_), sizeof(std::uint64_t));
     record_stride = round_up(sizeof(Record) + header_room + ranks * sizeof(std::int64_t), kCacheLine);
     const auto part = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
@@ -47,17 +48,20 @@ struct PartialMemory::Layout {
     sealed_at = part(slots * ranks * sizeof(std::uint64_t));
     sources_at = part(2 * ranks * sizeof(std::uint32_t));
     pieces_at = part(pieces * sizeof(std::uint64_t));
+    bucket_done_at = part(shape.buckets.size() * sizeof(std::uint64_t));
     sets_at = part(ranks * sets * sizeof(Set));
     records_at = part((slots + 1) * record_stride);
     end = round_up(end, kPage);
     results_at = part(slots * set_stride);
+    sums_at = shape.job_ranks != 0 ? part(kSums * set_stride) : results_at;
     data_at = part(ranks * sets * set_stride);
   }
 
   std::vector<std::uint64_t> bucket_at, first_piece;
   std::uint64_t set_bytes = 0, set_stride = 0, header_room = 0, record_stride = 0;
   std::uint64_t seats_at = 0, handed_at = 0, arrived_at_at = 0, sealed_at = 0, sources_at = 0, pieces_at = 0;
-  std::uint64_t sets_at = 0, records_at = 0, results_at = 0, data_at = 0, end = 0;
+  std::uint64_t bucket_done_at = 0;
+  std::uint64_t sets_at = 0, records_at = 0, results_at = 0, sums_at = 0, data_at = 0, end = 0;
 };
 
 std::uint64_t PartialMemory::bytes_needed(const PartialShape& shape, int ranks) {
@@ -84,11 +88,13 @@ PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& sh
   handed_ = words_at(layout.handed_at);
   sealed_ = words_at(layout.sealed_at);
   pieces_ = words_at(layout.pieces_at);
+  bucket_done_ = words_at(layout.bucket_done_at);
   arrived_at_ = reinterpret_cast<std::atomic<std::int64_t>*>(base + layout.arrived_at_at);
   sources_ = reinterpret_cast<std::atomic<std::uint32_t>*>(base + layout.sources_at);
   sets_ = reinterpret_cast<Set*>(base + layout.sets_at);
   records_ = base + layout.records_at;
   results_ = base + layout.results_at;
+  sums_ = base + layout.sums_at;
   data_ = base + layout.data_at;
   buffers_end_ = base + layout.end;
 }
@@ -99,17 +105,25 @@ std::span<std::byte> PartialMemory::data(int rank, int set, std::size_t bucket) 
   return {data_ + index * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
 }
 
-void PartialMemory::touch_set(int rank, int set) const {
-  use_huge_pages({data(rank, set, 0).data(), set_bytes_}, {results_, buffers_end_});
+void PartialMemory::touch_set(int seat, int set) const {
+  use_huge_pages({data(seat, set, 0).data(), set_bytes_}, {results_, buffers_end_});
 }
 
-void PartialMemory::touch_result(Round round) const {
-  use_huge_pages({result(round, 0).data(), set_bytes_}, {results_, buffers_end_});
+void PartialMemory::touch_sums(Round round) const {
+  if (round < slots_) use_huge_pages({result(round, 0).data(), set_bytes_}, {results_, buffers_end_});
+  if (several_boards() && round < kSums) use_huge_pages({sum(round, 0).data(), set_bytes_}, {results_, buffers_end_});
 }
 
 std::span<std::byte> PartialMemory::result(Round round, std::size_t bucket) const {
   const BucketSpec& spec = shape_.buckets[bucket];
   return {results_ + (round % slots_) * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
+}
+
+std::span<std::byte> PartialMemory::sum(Round round, std::size_t bucket) const {
+  if (!several_boards()) return result(round, bucket);
+  const BucketSpec& spec = shape_.buckets[bucket];
+  const std::uint64_t index = defect(Defect::one_sum_for_all_rounds) ? 0 : round % kSums;
+  return {sums_ + index * set_stride_ + bucket_at_[bucket], spec.count * size_of(spec.type)};
 }
 
 std::span<std::atomic<std::uint64_t>> PartialMemory::header(Round round) const {

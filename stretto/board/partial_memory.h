@@ -21,10 +21,14 @@ struct PartialShape {
   int max_lag = 4;                        ///< W: results kept
   std::uint64_t piece_bytes = 128 << 10;  ///< what one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to sum with whoever starts a round
+  /// Where a job has several boards: how many ranks there are in all, and which of them has seat 0 here. 0: this board
+  /// has all of them.
+  int job_ranks = 0;
+  int first_rank = 0;
 };
 
 /// Where everything of a PartialBoard lies in the memory handed in, which is zero at the start. Who writes what, and
-/// when, stands in partial_board.h.
+/// when, stands in partial_board.h. A rank is numbered by its seat here, in headers alone as the job does.
 class PartialMemory {
  public:
   /// A rank's contributions: one being filled, one to add up in, two pending, two in the round being summed.
@@ -39,6 +43,7 @@ class PartialMemory {
     std::atomic<std::uint64_t> held{0};                 // round + 1 that the bound on the lag holds back, or 0
     alignas(64) std::atomic<std::uint64_t> plan{0};     // a PlanWord
     alignas(64) std::atomic<std::uint64_t> done{0};     // pieces, of all rounds, that are summed
+    std::atomic<std::uint64_t> left{0};  // several boards: rounds whose sums have left this one, contiguous
     Sleepers sleepers;
   };
   struct Set {
@@ -79,11 +84,25 @@ class PartialMemory {
   /// Per rank, nanoseconds: when it had come; 0 where it had not.
   std::span<std::atomic<std::int64_t>> arrivals(Round round) const;
   std::span<std::byte> result(Round round, std::size_t bucket) const;
+  /// What the ranks of this board bring to the round in all: the result, but for several boards, which send it to one
+  /// another. That of the round before may still be leaving, so that there are two.
+  std::span<std::byte> sum(Round round, std::size_t bucket) const;
+  /// Several boards: pieces of a bucket, of all rounds, that are summed. Counted after `done`.
+  std::atomic<std::uint64_t>& bucket_done(std::size_t bucket) const { return bucket_done_[bucket]; }
+  bool bucket_summed(Round round, std::size_t bucket) const {
+    return bucket_done(bucket).load(std::memory_order_acquire) >= (round + 1) * pieces_of(bucket);
+  }
+  std::uint64_t pieces_of(std::size_t bucket) const { return first_piece_[bucket + 1] - first_piece_[bucket]; }
+  /// Several boards: whether the place of the round's sum is free.
+  bool sum_is_free(Round round) const { return round < words_->left.load(std::memory_order_acquire) + kSums; }
+  static constexpr std::uint64_t kSums = 2;
 
   /// Before the first use of each, so that large ones come to lie on huge pages.
-  void touch_set(int rank, int set) const;
-  void touch_result(Round round) const;
+  void touch_set(int seat, int set) const;
+  void touch_sums(Round round) const;
 
+  bool several_boards() const { return shape_.job_ranks != 0; }
+  int job_ranks() const { return several_boards() ? shape_.job_ranks : ranks_; }
   const PartialShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }
   std::uint64_t num_pieces() const { return num_pieces_; }
@@ -106,11 +125,11 @@ class PartialMemory {
   std::vector<std::uint64_t> first_piece_;  // of a bucket; one more at the end
   std::uint64_t num_pieces_ = 0, set_bytes_ = 0, set_stride_ = 0, header_room_ = 0, record_stride_ = 0;
   Words* words_;
-  std::atomic<std::uint64_t>*seats_, *handed_, *sealed_, *pieces_;
+  std::atomic<std::uint64_t>*seats_, *handed_, *sealed_, *pieces_, *bucket_done_;
   std::atomic<std::int64_t>* arrived_at_;
   std::atomic<std::uint32_t>* sources_;
   Set* sets_;
-  std::byte *records_, *results_, *data_, *buffers_end_;
+  std::byte *records_, *results_, *sums_, *data_, *buffers_end_;
 };
 
 }  // namespace stretto

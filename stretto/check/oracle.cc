@@ -9,6 +9,7 @@ namespace stretto {
 Coverage& Coverage::operator+=(const Coverage& other) {
   rounds += other.rounds;
   on_boards += other.on_boards;
+  between_boards += other.between_boards;
   pipelined += other.pipelined;
   late += other.late;
   drained += other.drained;
@@ -290,7 +291,8 @@ Coverage Oracle::coverage() const {
   for (const auto& e : rounds_) {
     if (!e.header_seen) continue;
     ++c.rounds;
-    c.on_boards += scenario_.board;
+    c.on_boards += scenario_.shares_memory();
+    c.between_boards += scenario_.over == Over::boards;
     c.pipelined += e.pipelined;
     c.held += e.held;
     c.late += !(e.header.arrived | e.header.drained).full();

@@ -14,13 +14,14 @@ namespace stretto {
 /// What a run went through, to know what the search has reached.
 struct Coverage {
   std::uint64_t rounds = 0;
-  std::uint64_t on_boards = 0;  ///< of them: held on a board, where one is in flight at a time
-  std::uint64_t pipelined = 0;  ///< rounds during which some rank had s − c ≥ 2
-  std::uint64_t late = 0;       ///< rounds some rank was late for
-  std::uint64_t drained = 0;    ///< rounds with a drained rank
-  std::uint64_t full = 0;       ///< rounds with policy full
-  std::uint64_t held = 0;       ///< rounds held back by the bound on the lag
-  std::uint64_t empty = 0;      ///< rounds nobody contributed to
+  std::uint64_t on_boards = 0;       ///< of them: held on a board, or several, where one is in flight at a time
+  std::uint64_t between_boards = 0;  ///< of these: several
+  std::uint64_t pipelined = 0;       ///< rounds during which some rank had s − c ≥ 2
+  std::uint64_t late = 0;            ///< rounds some rank was late for
+  std::uint64_t drained = 0;         ///< rounds with a drained rank
+  std::uint64_t full = 0;            ///< rounds with policy full
+  std::uint64_t held = 0;            ///< rounds held back by the bound on the lag
+  std::uint64_t empty = 0;           ///< rounds nobody contributed to
   std::uint64_t scenarios = 0;
   std::uint64_t crashes = 0;
 

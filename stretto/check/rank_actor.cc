@@ -1,5 +1,7 @@
 #include "stretto/check/rank_actor.h"
 
+#include <utility>
+
 #include "stretto/base/defect.h"
 
 namespace stretto {
@@ -147,8 +149,8 @@ void RankActor::poll_application() {
   }
   if (waits()) look_at_rounds();
   if (state_ == State::failed) return;
-  if (scenario_.board) {
-    if (waits()) schedule_step();
+  if (scenario_.shares_memory()) {
+    if (waits()) look_again();
     return note_rings();
   }
   if (step_engine() && waits()) poll_application();
@@ -173,9 +175,13 @@ void RankActor::look_at_rounds() {
 }
 
 // On a board a rank's engine takes one step an event, so that those of all ranks fall between one another. It takes
-// none, as whoever sleeps, while there was nothing to do and nobody has rung since.
-void RankActor::schedule_step() {
+// none, as whoever sleeps, while there was nothing to do and nobody has rung since that look began.
+void RankActor::look_again() {
   rung_ = true;
+  schedule_step();
+}
+
+void RankActor::schedule_step() {
   if (stepping_) return;
   stepping_ = true;
   const bool put_to_sleep = random_.chance(0.005);
@@ -186,17 +192,19 @@ void RankActor::schedule_step() {
 void RankActor::note_rings() {
   if (engine_->doorbell().rings() == rings_seen_) return;
   rings_seen_ = engine_->doorbell().rings();
-  schedule_step();
+  look_again();
 }
 
 void RankActor::step_once() {
-  stepping_ = rung_ = false;
+  stepping_ = false;
+  if (!std::exchange(looking_, true)) rung_ = false;
   if (state_ == State::crashed || state_ == State::failed) return;
   const bool more = engine_->step();
   oracle_.look_at(rank_, partial_->state());
   if (waits()) look_at_rounds();
   if (state_ == State::failed) return;
   note_rings();
+  looking_ = more;
   if (more || rung_) return schedule_step();
   if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
     cluster_.at(by, rank_, [this] { wake(); });
@@ -218,7 +226,7 @@ bool RankActor::step_engine() {
 
 void RankActor::wake() {
   if (state_ == State::crashed) return;
-  if (scenario_.board) return schedule_step();
+  if (scenario_.shares_memory()) return look_again();
   step_engine();
   if (state_ != State::exchanging && state_ != State::finishing) return;
   if (random_.chance(0.8)) return poll_application();

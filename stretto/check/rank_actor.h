@@ -50,6 +50,7 @@ class RankActor final : private PartialObserver {
   void poll_application();
   bool step_engine();
   void look_at_rounds();
+  void look_again();
   void schedule_step();
   void note_rings();
   void step_once();
@@ -69,7 +70,8 @@ class RankActor final : private PartialObserver {
 
   State state_ = State::computing;
   bool stepping_ = false;  // on a board: the next step is scheduled
-  bool rung_ = false;      // while it was
+  bool looking_ = false;   // there was more to do after the last one
+  bool rung_ = false;      // since this look began
   std::uint32_t rings_seen_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t meetings_ = 0;

@@ -68,11 +68,15 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   if (!s.bucketwise && random.chance(0.1)) s.options.deposits = DepositKind::standing;
   if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
   // Drawn last: what a seed means otherwise does not change.
-  const bool board = random.chance(0.5);
-  const bool can_board =
-      s.ranks > 1 && s.options.deposits == DepositKind::taken && s.options.delivery == Delivery::every;
-  s.board = can_board && limits.board.value_or(board);
+  const bool shares = random.chance(0.5);
   s.options.piece_bytes = 64 * random.log_uniform(1, 64);
+  const bool several = random.chance(0.5);
+  const bool can_meet =
+      s.ranks > 1 && s.options.deposits == DepositKind::taken && s.options.delivery == Delivery::every;
+  const Over drawn = !shares ? Over::messages : several ? Over::boards : Over::board;
+  if (can_meet) s.over = limits.over.value_or(drawn);
+  if (s.over == Over::boards && s.ranks < 3) s.over = Over::board;
+  if (s.over == Over::boards) s.options.seats = static_cast<int>(random.between(2, s.ranks - 1));
   return s;
 }
 
@@ -82,7 +86,10 @@ std::string Scenario::to_string() const {
   return text(
       "seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag, ", elements ",
       sizes, ", full every ", options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-      board ? text(", on a board in pieces of ", options.piece_bytes, " bytes") : std::string(),
+      over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
+      : over == Over::boards
+          ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
+          : std::string(),
       bucketwise ? ", bucket by bucket" : "", options.deposits == DepositKind::standing ? ", standing deposits" : "",
       options.delivery == Delivery::latest ? ", delivery latest" : "",
       crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());

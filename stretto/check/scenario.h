@@ -11,11 +11,18 @@
 
 namespace stretto {
 
+/// What the rounds of a scenario run over.
+enum class Over {
+  messages,
+  board,   ///< all ranks meet at one
+  boards,  ///< at several, with a schedule between them
+};
+
 /// What a search fixes instead of drawing it.
 struct ScenarioLimits {
   std::optional<Policy::Kind> policy;
-  std::optional<bool> board;
-  int ranks = 0;  ///< 0: drawn, 1 … 33
+  std::optional<Over> over;  ///< where it is possible
+  int ranks = 0;             ///< 0: drawn, 1 … 33
 };
 
 /// One run of a partial allreduce on a simulated cluster, drawn from a seed.
@@ -25,7 +32,7 @@ struct Scenario {
   std::vector<BucketSpec> buckets;
   PartialOptions options;
   NetworkOptions network;
-  bool board = false;                ///< the ranks share a host's memory
+  Over over = Over::messages;        ///< options.seats says how many meet
   bool bucketwise = false;           ///< policy full: deposits are handed over bucket by bucket
   std::vector<std::uint64_t> steps;  ///< per rank: batches it has
   std::vector<double> slowness;      ///< per rank: multiplies its computing time
@@ -41,6 +48,8 @@ struct Scenario {
   int crashed_rank = -1;  ///< dies in the middle, or −1
   std::uint64_t crash_step = 0;
 
+  /// The ranks share a host's memory.
+  bool shares_memory() const { return over != Over::messages; }
   std::string to_string() const;
 };
 

@@ -24,6 +24,7 @@ std::string shortfall(const Coverage& c) {
   };
   want(c.pipelined, 0.1, c.rounds - c.on_boards, "s − c ≥ 2");
   want(c.on_boards, 0.2, c.rounds, "boards");
+  want(c.between_boards, 0.1, c.rounds, "several boards");
   want(c.late, 0.3, c.rounds, "late ranks");
   want(c.drained, 0, c.rounds, "drained ranks");
   want(c.full, 0, c.rounds, "full rounds");
@@ -33,7 +34,7 @@ std::string shortfall(const Coverage& c) {
 
 Finding run_checked(const Scenario& scenario) {
   SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
-  if (scenario.board) cluster.share_memory(kSharedBytes);
+  if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
   for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
   Oracle oracle(scenario);
   RankActor::Meeting meeting;
@@ -52,8 +53,8 @@ Finding run_checked(const Scenario& scenario) {
   while (!oracle.violation() && cluster.run_next()) {
     if (cluster.events() > kMaxEvents) oracle.violated("promise 5: the run does not end");
     const bool busy = cluster.busy();
-    // A board has no messages: what does not complete there shows at the end.
-    if (was_busy && !busy && scenario.crashed_rank < 0 && !scenario.board) oracle.quiet(states());
+    // On a board much happens without a message: what does not complete there shows at the end.
+    if (was_busy && !busy && scenario.crashed_rank < 0 && !scenario.shares_memory()) oracle.quiet(states());
     was_busy = busy;
   }
   const bool crashed = scenario.crashed_rank >= 0;
@@ -106,7 +107,7 @@ SearchResult search(const SearchOptions& options) {
     if (seed == options.last_seed) break;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool judged = !options.limits.policy && !options.limits.board && options.limits.ranks == 0 &&
+  const bool judged = !options.limits.policy && !options.limits.over && options.limits.ranks == 0 &&
                       result.coverage.rounds >= kJudgedFrom;
   if (judged && !result.violation) result.shortfall = shortfall(result.coverage);
   return result;

@@ -30,6 +30,19 @@ TEST(Search, FindsNothingForAnyNumberOfRanks) {
   }
 }
 
+TEST(Search, FindsNothingWhateverTheRoundsRunOver) {
+  for (const Over over : {Over::messages, Over::board, Over::boards}) {
+    expect_clean({.first_seed = 2000, .rounds = 2000, .limits = {.over = over}});
+  }
+}
+
+TEST(Search, FindsNothingOnSeveralBoardsUnderAnyOnePolicy) {
+  for (Policy::Kind kind :
+       {Policy::Kind::full, Policy::Kind::solo, Policy::Kind::majority, Policy::Kind::quorum, Policy::Kind::deadline}) {
+    expect_clean({.first_seed = 3000, .rounds = 500, .limits = {.policy = kind, .over = Over::boards}});
+  }
+}
+
 TEST(Search, IsAFunctionOfTheSeed) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) {
     const Finding a = run_scenario(draw_scenario(seed, {}));

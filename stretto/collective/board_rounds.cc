@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stretto/base/align.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/defect.h"
 
@@ -14,45 +15,62 @@ int checked_lag(int max_lag) {
   return max_lag;
 }
 
-PartialShape shape_of(const Engine& engine, const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
+PartialShape shape_of(const Seating& seating, const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
+  const bool several = seating.boards() > 1;
   return {.buckets = buckets,
           .op = options.op,
           .order = options.order,
           .max_lag = checked_lag(options.max_lag),
           .piece_bytes = options.piece_bytes,
-          .helpers = std::min(num_cores(), engine.size()) - 1};
+          .helpers = std::min(num_cores(), seating.ranks) - 1,
+          .job_ranks = several ? seating.ranks : 0,
+          .first_rank = several ? seating.leader() : 0};
 }
 
 }  // namespace
 
 BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
+    : BoardRounds(engine, std::move(buckets), options, {engine.rank(), engine.size(), engine.size()}) {
+  enroll();
+}
+
+BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
+                         const Seating& seating)
     : Rounds(engine, std::move(buckets), options),
-      memory_(take_memory(shape_of(engine, buckets_, options)), shape_of(engine, buckets_, options), engine.size()),
-      seat_(memory_, engine.rank()),
+      seating_(seating),
+      memory_(take_memory(shape_of(seating, buckets_, options)), shape_of(seating, buckets_, options), seating.here()),
+      seat_(memory_, seating.seat()),
       board_(
-          memory_, engine.rank(), *this, [&engine](int rank) { engine.arena()->ring(rank); },
+          memory_, seating.seat(), *this,
+          [&engine, first = seating.leader()](int seat) { engine.arena()->ring(first + seat); },
           engine.arena()->interleaved()),
       first_rule_(rule_of(options, engine.size())),
       asked_rule_(first_rule_),
       rule_(first_rule_) {
   for (int set = 0; set < PartialMemory::kSets; ++set) {
     std::vector<std::span<std::byte>> parts;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(memory_.data(engine.rank(), set, i));
+    for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(memory_.data(seating.seat(), set, i));
     contributions_.push_back(std::make_unique<Contribution>(std::move(parts), set));
   }
   slot_.buckets.resize(buckets_.size());
-  enroll();
 }
 
+/// All boards lie in one region, so that every rank takes the same.
 std::span<std::byte> BoardRounds::take_memory(const PartialShape& shape) {
-  const std::uint64_t bytes = PartialMemory::bytes_needed(shape, engine_.size());
-  const auto memory = take_shared(bytes, text("on a board by ", shape.piece_bytes, " B"));
-  if (memory) return *memory;
+  const int last = seating_.boards() - 1;
+  const auto bytes_at = [&](int board) { return PartialMemory::bytes_needed(shape, seating_.seats_at(board)); };
+  const std::uint64_t stride = last == 0 ? 0 : round_up(bytes_at(0), kPage);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(last) * stride + bytes_at(last);
+  const auto memory =
+      take_shared(bytes, last == 0 ? text("on a board by ", shape.piece_bytes, " B")
+                                   : text("on boards of ", seating_.seats, " ranks by ", shape.piece_bytes, " B"));
+  const std::uint64_t mine = bytes_at(seating_.board());
+  if (memory) return memory->subspan(static_cast<std::uint64_t>(seating_.board()) * stride, mine);
   if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
   fail(memory.error(), false);
-  own_memory_ = Block(bytes);
-  std::memset(own_memory_.data(), 0, bytes);
-  return {own_memory_.data(), bytes};
+  own_memory_ = Block(mine);
+  std::memset(own_memory_.data(), 0, mine);
+  return {own_memory_.data(), mine};
 }
 
 // ---- the application's thread ----
@@ -65,7 +83,7 @@ Contribution& BoardRounds::acquire() {
 }
 
 DepositSteps BoardRounds::deposit(Contribution& contribution) {
-  PartialMemory::Set& set = memory_.set(engine_.rank(), contribution.index());
+  PartialMemory::Set& set = memory_.set(seating_.seat(), contribution.index());
   set.facts = contribution.facts;
   set.ready.store(contribution.ready.load(std::memory_order_relaxed), std::memory_order_release);
   return DepositSteps(PartialSeat::Deposit(seat_, contribution.index()));
@@ -73,7 +91,7 @@ DepositSteps BoardRounds::deposit(Contribution& contribution) {
 
 void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
-  memory_.set(engine_.rank(), contribution.index()).ready.store(ready, std::memory_order_release);
+  memory_.set(seating_.seat(), contribution.index()).ready.store(ready, std::memory_order_release);
   // Ranks that wait sum it, once it has come from all. Where none waits, and cores are to spare, this rank's helper
   // thread.
   if (!board_.all_have(ready) || board_.wake_helpers() > 0 || engine_.size() >= num_cores()) return;
@@ -139,15 +157,15 @@ std::optional<TimePoint> BoardRounds::passive_since() const {
 }
 
 ProtocolState BoardRounds::state() const {
-  const int rank = engine_.rank();
+  const int seat = seating_.seat();
   const std::uint64_t stage = memory_.words().stage.load(std::memory_order_acquire);
   const Round complete = stage >> 2;
-  const SeatWord word(memory_.seat(rank).load(std::memory_order_acquire));
+  const SeatWord word(memory_.seat(seat).load(std::memory_order_acquire));
   bool waiting = word.arrived() && word.round() == complete;
   // Who hands over bucket by bucket has not come before the last one is there.
   const int set = waiting ? word.first() : -1;
   if (set >= 0)
-    waiting = memory_.set(rank, set).ready.load(std::memory_order_acquire) == static_cast<int>(buckets_.size());
+    waiting = memory_.set(seat, set).ready.load(std::memory_order_acquire) == static_cast<int>(buckets_.size());
   const Round begun = complete + ((stage & 3) != 0 ? 1 : 0);
   return {.ticket = ticket_.load(std::memory_order_relaxed),
           .handed = handed_.load(std::memory_order_relaxed),
@@ -176,7 +194,8 @@ bool BoardRounds::poll(TimePoint) {
   act_by_ = TimePoint::never();
   const bool waits = application_waits();
   // Nothing of a round is the business of a rank that waits for none and has not been asked: those that wait see to it.
-  const bool asked = asked_.exchange(false, std::memory_order_acquire);
+  // But for the leader of one of several boards, which speaks for all of them.
+  const bool asked = asked_.exchange(false, std::memory_order_acquire) || (seating_.boards() > 1 && seating_.leads());
   if ((waits || asked) && board_.step(waits)) {
     if (asked) asked_.store(true, std::memory_order_relaxed);
     return true;
@@ -232,8 +251,8 @@ void BoardRounds::started(Round round, const Attendance& attendance) {
   if (observer_ != nullptr && rule_.current().kind != Policy::Kind::full) observer_->started(round, come(attendance));
 }
 
-void BoardRounds::taken(Round round, int rank, const ContributionFacts* facts) {
-  if (observer_ != nullptr) observer_->taken(round, rank, facts);
+void BoardRounds::taken(Round round, int seat, const ContributionFacts* facts) {
+  if (observer_ != nullptr) observer_->taken(round, seating_.leader() + seat, facts);
 }
 
 void BoardRounds::planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) {

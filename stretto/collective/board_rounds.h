@@ -9,13 +9,14 @@
 #include "stretto/board/partial_seat.h"
 #include "stretto/collective/arrival_patience.h"
 #include "stretto/collective/rounds.h"
+#include "stretto/collective/seating.h"
 
 namespace stretto {
 
 /// The rounds of a PartialAllreduce whose ranks share a host: held on a board in the job's memory. A round costs no
 /// message, and a rank that computes need not be woken for it: its deposit is read where it lies. Messages carry aborts
 /// and questions only.
-class BoardRounds final : public Rounds, private PartialRule {
+class BoardRounds : public Rounds, protected PartialRule {
  public:
   /// Requires: engine.arena(). Throws Failure where there is too little memory. Where the ranks disagree on what they
   /// sum, every rank's calls say so.
@@ -41,7 +42,10 @@ class BoardRounds final : public Rounds, private PartialRule {
   int num_contribution_sets() const override { return PartialMemory::kSets; }
   std::uint64_t memory_bytes() const override;
 
- private:
+ protected:
+  /// One of the boards that `seating` says. The heir enrolls.
+  BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options, const Seating& seating);
+
   bool admit(Round, const Envelope&) override { return false; }
   bool call(Round, OpId, std::uint32_t) override { return true; }
   void completed(Round) override {}
@@ -52,9 +56,12 @@ class BoardRounds final : public Rounds, private PartialRule {
   bool may_start(Round round, const Attendance& attendance) override;
   std::int64_t now() const override { return engine_.clock().now().since_start.count(); }
   void started(Round round, const Attendance& attendance) override;
-  void taken(Round round, int rank, const ContributionFacts* facts) override;
+  void taken(Round round, int seat, const ContributionFacts* facts) override;
   void planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) override;
 
+  const Seating seating_;
+
+ private:
   /// Returns whether the rule is that of `round`: not where others are so far ahead that its record is gone.
   bool bring_to(PolicyRule& rule, Round round) const;
   bool ended(Round complete) const {
@@ -68,9 +75,15 @@ class BoardRounds final : public Rounds, private PartialRule {
   std::span<std::byte> take_memory(const PartialShape& shape);
 
   Block own_memory_;  // of a rank that sums something else than the others, and so nothing
+
+ protected:
   PartialMemory memory_;
   PartialSeat seat_;
   PartialBoard board_;
+
+  std::atomic<Round> handed_{0};  // written by the application, read by whoever drives
+
+ private:
   std::vector<std::unique_ptr<Contribution>> contributions_;  // by set
 
   const PolicyRule first_rule_;  // at round 0
@@ -81,7 +94,6 @@ class BoardRounds final : public Rounds, private PartialRule {
 
   // Written by the application, read by whoever drives.
   std::atomic<Round> waits_at_{0};  // round + 1 that it has arrived at
-  std::atomic<Round> handed_{0};
   std::atomic<bool> drained_{false};
   std::atomic<bool> asked_{false};  // to step the board although the application does not wait
 

@@ -6,6 +6,7 @@
 #include "stretto/collective/board_rounds.h"
 #include "stretto/collective/partial_rounds.h"
 #include "stretto/collective/ticket.h"
+#include "stretto/collective/two_level_rounds.h"
 
 namespace stretto {
 
@@ -41,9 +42,12 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
 std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options) {
   const bool meet = engine.arena() != nullptr && engine.size() > 1 && options.seats != 1 &&
                     options.delivery == Delivery::every && options.deposits == DepositKind::taken;
-  if (options.seats != 0 && options.seats != 1 && options.seats != engine.size()) {
-    throw UsageError(
-        text("seats ", options.seats, " with ", engine.size(), " ranks on the host: use 1, or all of them"));
+  if (options.seats < 0 || options.seats > engine.size()) {
+    throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks: use 1 to ", engine.size(),
+                          ", or 0 for all of them"));
+  }
+  if (meet && options.seats != 0 && options.seats < engine.size()) {
+    return std::make_unique<TwoLevelRounds>(engine, std::move(buckets), options);
   }
   if (meet) return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
   return std::make_unique<PartialRounds>(engine, std::move(buckets), options);

@@ -41,8 +41,9 @@ struct PartialOptions {
   ReduceOp op = ReduceOp::sum;
   std::uint64_t seed = 0;            ///< of the draws of `majority`
   std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
-  /// Ranks of a host that meet at a board in the memory they share; 0: all of them. 1: each for itself, by messages, as
-  /// also where there is no such memory, and for standing deposits and delivery latest.
+  /// Ranks that meet at a board in the memory they share: so many at each, in order, fewer at the last, and one
+  /// schedule of messages between the boards. 0: all at one. 1: each for itself, by messages, as also where there is no
+  /// such memory, and for standing deposits and delivery latest.
   int seats = 0;
   std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
 };

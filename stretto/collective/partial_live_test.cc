@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -24,7 +25,8 @@ struct Live {
   bool bucketwise = false;
 };
 
-/// Over a board (0: all ranks of the host have a seat at it) and by messages (1).
+/// Over a board (0: all ranks of the host have a seat at it), by messages (1), and over several boards, of which the
+/// last has fewer seats.
 class PartialAllreduceLive : public testing::TestWithParam<int> {
  protected:
   void expect_exact(Live live) const;
@@ -91,7 +93,7 @@ void run_rank(JobMemory& memory, int rank, const Live& live, Seen& seen) {
 }
 
 void PartialAllreduceLive::expect_exact(Live live) const {
-  live.options.seats = GetParam();
+  live.options.seats = std::min(GetParam(), live.ranks);
   auto memory = JobMemory::create(live.ranks).or_throw();
   std::vector<Seen> seen(static_cast<std::size_t>(live.ranks));
   std::vector<std::thread> threads;
@@ -124,6 +126,12 @@ TEST_P(PartialAllreduceLive, Solo) {
 
 TEST_P(PartialAllreduceLive, SoloWithTheSmallestLag) {
   expect_exact({.ranks = 3, .options = {.policy = Policy::solo(), .max_lag = 1}});
+}
+
+TEST_P(PartialAllreduceLive, SevenRanks) {
+  for (const Policy& policy : {Policy::solo(), Policy::majority(), Policy::at_least(5), Policy::full()}) {
+    expect_exact({.ranks = 7, .options = {.policy = policy, .full_every = 64}, .steps = 100});
+  }
 }
 
 TEST_P(PartialAllreduceLive, Quorum) {
@@ -165,8 +173,40 @@ TEST_P(PartialAllreduceLive, ProgressByTheApplicationAlone) {
       {.ranks = 3, .options = {.policy = Policy::at_least(2)}, .progress_by = ProgressBy::application, .steps = 100});
 }
 
+TEST_P(PartialAllreduceLive, RoundsGoOnWhileLeadersCompute) {
+  constexpr int kRanks = 5, kRounds = 4;
+  auto memory = JobMemory::create(kRanks).or_throw();
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank, seats = GetParam()] {
+      ShmTransport transport(memory, rank);
+      const SteadyClock clock;
+      Engine engine(transport, clock);
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                                 {.policy = Policy::at_least(2), .max_lag = kRounds, .seats = seats});
+      EngineDriver driver(engine);
+      std::uint64_t batches = 0;
+      const auto count = [&](const RoundResult& result) { batches += result.header->batches; };
+      // Ranks 1 and 4 go ahead, as far as the others let them.
+      const bool computes = rank != 1 && rank != 4;
+      while (computes && !over) std::this_thread::sleep_for(1ms);
+      for (int step = 0; step < kRounds && !computes; ++step) {
+        allreduce.deposit(allreduce.acquire(), {});
+        const auto result = allreduce.exchange(driver, driver.deadline(60s), count);
+        if (!result) ADD_FAILURE() << result.error().message;
+      }
+      if (rank == 1) over = true;
+      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), count));
+      EXPECT_EQ(batches, 2u * kRounds);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
-  auto memory = JobMemory::create(2).or_throw();
+  constexpr int kRanks = 3, kLate = 2;
+  auto memory = JobMemory::create(kRanks).or_throw();
   std::atomic<bool> timed_out{false};
   const int seats = GetParam();
   const auto rank_main = [&](int rank) {
@@ -178,7 +218,7 @@ TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResum
     const auto ignore = [](const RoundResult&) {};
     Contribution& c = allreduce.acquire();
     c.as<std::int64_t>(0)[0] = rank + 1;
-    if (rank == 1) {
+    if (rank == kLate) {
       while (!timed_out) std::this_thread::yield();
     }
     allreduce.deposit(c, {});
@@ -186,19 +226,20 @@ TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResum
       const auto early = allreduce.exchange(driver, driver.deadline(20ms), ignore);
       ASSERT_FALSE(early);
       EXPECT_EQ(early.error().code, Errc::timeout);
-      EXPECT_EQ(early.error().message, "round 0 (full) waits for rank 1 (computing)");
+      EXPECT_EQ(early.error().message, "round 0 (full) waits for rank 2 (computing)");
       timed_out = true;
     }
     std::int64_t sum = 0;
     const auto result =
         allreduce.exchange(driver, driver.deadline(60s), [&](const RoundResult& r) { sum = r.as<std::int64_t>(0)[0]; });
     ASSERT_TRUE(result);
-    EXPECT_EQ(sum, 3);
+    EXPECT_EQ(sum, 6);
     EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), ignore));
   };
-  std::thread other(rank_main, 1);
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < kRanks; ++rank) others.emplace_back(rank_main, rank);
   rank_main(0);
-  other.join();
+  for (auto& other : others) other.join();
 }
 
 TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
@@ -230,8 +271,93 @@ TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
   for (auto& thread : threads) thread.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, PartialAllreduceLive, testing::Values(0, 1),
-                         [](const auto& info) { return info.param == 0 ? "board" : "messages"; });
+TEST(PartialAllreduceSeats, AreAtMostTheRanks) {
+  auto memory = JobMemory::create(3).or_throw();
+  ShmTransport transport(memory, 0);
+  const SteadyClock clock;
+  Engine engine(transport, clock);
+  for (const int seats : {-1, 4}) {
+    try {
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}}, {.seats = seats});
+      FAIL() << seats;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()), text("seats ", seats, " with 3 ranks: use 1 to 3, or 0 for all of them"));
+    }
+  }
+}
+
+TEST(PartialAllreduceSeats, WhereRanksDisagreeEveryOneIsTold) {
+  constexpr int kRanks = 5;
+  for (const int other : {0, 1, 3}) {
+    auto memory = JobMemory::create(kRanks).or_throw();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        ShmTransport transport(memory, rank);
+        const SteadyClock clock;
+        Engine engine(transport, clock);
+        PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                                   {.policy = Policy::solo(), .seats = rank == 0 ? other : 2});
+        EngineDriver driver(engine);
+        allreduce.deposit(allreduce.acquire(), {});
+        // Rank 0 is needed in every round.
+        Result<int> result = 0;
+        while (result) result = allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult&) {});
+        EXPECT_EQ(result.error().code, Errc::bad_input);
+        EXPECT_NE(result.error().message.find("on boards of 2 ranks"), std::string::npos) << result.error().message;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+}
+
+/// One round of 4 ranks; the bits of its sums.
+std::vector<std::uint32_t> bits_over(int seats) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kCounts[] = {100, 40'000};
+  auto memory = JobMemory::create(kRanks).or_throw();
+  std::vector<std::uint32_t> bits;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ShmTransport transport(memory, rank);
+      const SteadyClock clock;
+      Engine engine(transport, clock);
+      PartialAllreduce allreduce(engine, {{DataType::float32, kCounts[0]}, {DataType::float32, kCounts[1]}},
+                                 {.seats = seats});
+      EngineDriver driver(engine);
+      Contribution& c = allreduce.acquire();
+      Random random(8, static_cast<std::uint64_t>(rank));
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        for (float& x : c.as<float>(bucket)) x = static_cast<float>(random.normal());
+      }
+      allreduce.deposit(c, {});
+      const auto keep = [&](const RoundResult& result) {
+        for (int bucket = 0; bucket < 2 && rank == 3; ++bucket) {
+          for (const std::uint32_t x : result.as<std::uint32_t>(bucket)) bits.push_back(x);
+        }
+      };
+      EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), keep));
+      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), [](const RoundResult&) {}));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return bits;
+}
+
+TEST(PartialAllreduceSeats, PowersOfTwoSumToTheSameBits) {
+  const auto bits = bits_over(0);
+  EXPECT_EQ(bits.size(), 40'100u);
+  EXPECT_EQ(bits_over(1), bits);
+  EXPECT_EQ(bits_over(2), bits);
+}
+
+std::string name_of(const testing::TestParamInfo<int>& seats) {
+  if (seats.param < 2) return seats.param == 0 ? "board" : "messages";
+  return text("boards_of_", seats.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, PartialAllreduceLive, testing::Values(0, 1, 2, 3), name_of);
 
 }  // namespace
 }  // namespace stretto

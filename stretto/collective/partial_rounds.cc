@@ -7,15 +7,16 @@
 #include "stretto/collective/partial_schedule.h"
 
 namespace stretto {
-PartialRounds::Plan::Plan(Schedule of, const Activation& activation)
-    : schedule(std::move(of)),
-      join(schedule.find("join")),
-      internal(activation == Activation::none() ? kNoOp : schedule.find("internal")) {}
 
 PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
     : Rounds(engine, std::move(buckets), options),
-      plans_of_rounds_(static_cast<std::size_t>(options.max_lag) + 2),
-      protocol_(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+      activated_(engine, RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+                 options.max_lag,
+                 [this](const Activation& activation) {
+                   return partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op,
+                                                     options_.order, activation);
+                 }),
+      protocol_(activated_.protocol()),
       flights_(static_cast<std::size_t>(options.max_lag)),
       open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
       front_(buckets_, options.max_lag + 3, options.op, options.deposits == DepositKind::standing),
@@ -24,8 +25,12 @@ PartialRounds::PartialRounds(Engine& engine, std::vector<BucketSpec> buckets, co
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
   standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
-  if (engine.arena() != nullptr) (void)take_shared(0, "by messages");
+  if (engine.arena() != nullptr) {
+    const auto none = take_shared(0, "by messages");
+    if (!none && none.error().code == Errc::bad_input) fail(none.error(), false);
+  }
   enroll();
+  activated_.enroll(id_);
 }
 
 Policy PartialRounds::open_policy(Round complete) {
@@ -54,7 +59,7 @@ bool PartialRounds::poll(TimePoint now) {
     protocol_.application_arrived(arrived - 1);
   }
   finish_ready_buckets();
-  while (const auto action = protocol_.next_action(now)) act(*action);
+  activated_.act(now, observer_);
   join_what_may_be();
   return false;  // what it starts are operations
 }
@@ -68,7 +73,7 @@ void PartialRounds::join_what_may_be() {
     protocol_.application_handed(handed_.load(std::memory_order_seq_cst));
   }
   for (;;) {
-    while (protocol_.may_join() && !full_untaken() && protocol_.joined() < joinable_ &&
+    while (protocol_.may_join() && !full_untaken() && protocol_.joined() < activated_.joinable() &&
            !flights_[protocol_.joined() % flights_.size()].busy) {
       join();
     }
@@ -83,61 +88,18 @@ void PartialRounds::join_what_may_be() {
 }
 
 bool PartialRounds::admit(Round round, const Envelope& envelope) {
-  const bool full = Policy::decode(envelope.note).kind == Policy::Kind::full;
-  if (failed() || !protocol_.message_of(round, full)) return false;
-  open_activated(envelope.note);
-  return true;
-}
-
-void PartialRounds::open_activated(std::uint64_t note) {
-  if (opened_ == protocol_.activated()) return;
-  // Who starts a round has completed the one before, so that all have joined that one.
-  const Round round = opened_++;
-  STRETTO_CHECK(opened_ == protocol_.activated(), "round ", protocol_.activated() - 1, " starts before round ", round);
-  if (round == protocol_.complete()) note = protocol_.policy().encode();
-  const Plan& plan = plan_for(Policy::decode(note));
-  plans_of_rounds_[round % plans_of_rounds_.size()] = &plan;
-  engine_.open(id_, round, plan.schedule, note);
-  if (plan.internal != kNoOp) engine_.trigger(id_, round, plan.internal);
-}
-
-const PartialRounds::Plan& PartialRounds::plan_for(const Policy& policy) {
-  const Activation activation = activation_of(policy);
-  const auto known = plans_.find(activation);
-  if (known != plans_.end()) return known->second;
-  Schedule schedule =
-      partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op, options_.order, activation);
-  return plans_.try_emplace(activation, std::move(schedule), activation).first->second;
-}
-
-void PartialRounds::act(const RoundProtocol::Action& action) {
-  switch (action.kind) {
-    case RoundProtocol::Action::Kind::activate:
-      if (observer_ != nullptr && engine_.rank() == RoundProtocol::counter() && !protocol_.full(action.round)) {
-        observer_->started(action.round, engine_.size() - protocol_.missing().count());
-      }
-      return open_activated(protocol_.policy().encode());
-    case RoundProtocol::Action::Kind::arrive:
-      return engine_.send_control(id_, RoundProtocol::counter(), kArrive, action.round, 0, {});
-    case RoundProtocol::Action::Kind::drain:
-      return engine_.send_control(id_, RoundProtocol::counter(), kDrain, action.round, 0, {});
-  }
+  return !failed() && activated_.admit(round, envelope);
 }
 
 void PartialRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  switch (envelope.channel) {
-    case kArrive: return protocol_.peer_arrived(peer, envelope.round, engine_.clock().now());
-    case kDrain: return protocol_.peer_drained(peer);
-    default: return Rounds::control(peer, envelope, head);
-  }
+  if (!activated_.control(envelope)) Rounds::control(peer, envelope, head);
 }
 
 // ---- a round ----
 
 bool PartialRounds::call(Round round, OpId op, std::uint32_t hook) {
   if (hook == kJoinHook) {
-    STRETTO_CHECK(round == joinable_, "round ", round, " may be joined before ", joinable_);
-    ++joinable_;
+    activated_.may_be_joined(round);
     if (!failed()) join_what_may_be();
     return false;
   }
@@ -175,14 +137,14 @@ void PartialRounds::join() {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     std::byte* data = x == nullptr ? nullptr : x->bucket(static_cast<int>(i)).data();
     engine_.bind(id_, round, contribution_buffer(i), {data, x != nullptr});
-    engine_.bind(id_, round, sum_buffer(i), {slot.memory[i].data(), false});
+    engine_.bind(id_, round, sum_of(i), {slot.memory[i].data(), false});
   }
   fill_header(round, x, arrived, drained);
   if (!arrived && !drained && passive_since_.load(std::memory_order_relaxed) == 0) {
     passive_since_.store(engine_.clock().now().since_start.count() | 1, std::memory_order_relaxed);
   }
   protocol_.join();
-  engine_.finish(id_, round, plans_of_rounds_[round % plans_of_rounds_.size()]->join);
+  activated_.finish_join(round);
 }
 
 void PartialRounds::fill_header(Round round, const Contribution* x, bool arrived, bool drained) {
@@ -217,8 +179,8 @@ void PartialRounds::completed(Round round) {
   ResultSlot& slot = ring_.slot(round);
   slot.round = round;
   slot.policy = protocol_.policy();
-  slot.header = engine_.header(id_, round, sum_buffer(0));
-  for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_buffer(i)).present);
+  slot.header = engine_.header(id_, round, sum_of(0));
+  for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_of(i)).present);
   protocol_.round_completed(round, slot.header);
   if (latest_ != nullptr) latest_->publish(slot);
   if (defect(Defect::reuse_before_retired)) {

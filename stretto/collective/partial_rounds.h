@@ -2,17 +2,15 @@
 
 #include <array>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "stretto/base/mutex.h"
+#include "stretto/collective/activated_rounds.h"
 #include "stretto/collective/front.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/partial_schedule.h"
-#include "stretto/collective/protocol.h"
 #include "stretto/collective/result_ring.h"
 #include "stretto/collective/rounds.h"
 #include "stretto/engine/engine.h"
@@ -45,13 +43,6 @@ class PartialRounds final : public Rounds {
   std::uint64_t memory_bytes() const override;
 
  private:
-  struct Plan {
-    Plan(Schedule of, const Activation& activation);
-    const Schedule schedule;
-    const OpId join;
-    const OpId internal;  // kNoOp: nobody starts it for others
-  };
-
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
   void completed(Round round) override;
@@ -60,11 +51,7 @@ class PartialRounds final : public Rounds {
   bool poll(TimePoint now) override;
   TimePoint poll_by() const override { return failed() ? TimePoint::never() : protocol_.act_by(); }
 
-  void open_activated(std::uint64_t note);
-  const Plan& plan_for(const Policy& policy);
-  BufferId contribution_buffer(std::size_t bucket) const { return static_cast<BufferId>(bucket); }
-  BufferId sum_buffer(std::size_t bucket) const { return static_cast<BufferId>(buckets_.size() + bucket); }
-  void act(const RoundProtocol::Action& action);
+  BufferId sum_of(std::size_t bucket) const { return sum_buffer(bucket, buckets_.size()); }
   void join_what_may_be();
   void join();
   Contribution* take_standing();
@@ -72,13 +59,9 @@ class PartialRounds final : public Rounds {
   void fill_header(Round round, const Contribution* x, bool arrived, bool drained);
   void finish_ready_buckets();
 
-  std::map<Activation, Plan> plans_;          // made when first needed
-  std::vector<const Plan*> plans_of_rounds_;  // open ones, by round mod (W + 2)
-
   // Owned by whoever drives the engine.
-  RoundProtocol protocol_;
-  Round opened_ = 0;
-  Round joinable_ = 0;  // rounds whose join operation has fired
+  ActivatedRounds activated_;
+  RoundProtocol& protocol_;
   struct InFlight {
     bool busy = false;
     Contribution* x = nullptr;

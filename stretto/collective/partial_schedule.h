@@ -40,6 +40,14 @@ AllreduceAlgorithm algorithm_for(const BucketSpec& bucket, SumOrder order);
 inline constexpr std::uint32_t kJoinHook = 0;        ///< take what has been deposited; buffers are bound from here on
 inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: when it ends, bucket i is reduced
 
+/// The buffers of its schedule: what a rank brings to a bucket, and what becomes of it.
+constexpr BufferId contribution_buffer(std::size_t bucket) {
+  return static_cast<BufferId>(bucket);
+}
+constexpr BufferId sum_buffer(std::size_t bucket, std::size_t num_buckets) {
+  return static_cast<BufferId>(num_buckets + bucket);
+}
+
 /// One rank's schedule of a round of the partial allreduce (eager-SGD section 4, Fig. 6): activation, join, reduction.
 ///
 /// Activation: `internal` is triggered by the owner, or a message comes (`activate.from.PEER`); whichever is first
@@ -48,7 +56,7 @@ inline constexpr std::uint32_t kFirstReadyHook = 1;  ///< kFirstReadyHook + i: w
 /// initiators. In a tree they are the rank's children: P − 1 messages in all. Without activation there is none of this:
 /// the round begins with `join`. Then `join` calls kJoinHook, and bucket after bucket `ready.i` calls kFirstReadyHook +
 /// i and x.i is reduced into sum.i. `complete` ends the round. Headers travel with the first bucket: header(sum.0) =
-/// all ranks' header(x.0). Buffers: x.i has BufferId i, sum.i has BufferId buckets.size() + i.
+/// all ranks' header(x.0). Buffers: x.i is contribution_buffer(i), sum.i is sum_buffer(i).
 ///
 /// Messages a rank: log2 P for a flood, 1 for a tree, then those of algorithm_for() each bucket.
 /// Throws UsageError without buckets.

@@ -7,21 +7,26 @@
 
 namespace stretto {
 
-RoundProtocol::RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule)
-    : rank_(rank), ranks_(ranks), max_lag_(static_cast<Round>(max_lag)), rule_(std::move(rule)), drained_peers_(ranks) {
+RoundProtocol::RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule, int seats)
+    : rank_(rank),
+      ranks_(ranks),
+      max_lag_(static_cast<Round>(max_lag)),
+      rule_(std::move(rule)),
+      seats_(static_cast<std::size_t>(seats)),
+      drained_peers_(ranks) {
   if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
 }
 
-void RoundProtocol::application_arrived(Round round) {
-  arrived_at_ = round;
+void RoundProtocol::application_arrived(Round round, int seat) {
+  seats_[static_cast<std::size_t>(seat)].arrived_at = round;
 }
 
 void RoundProtocol::application_handed(Round handed) {
   handed_ = handed;
 }
 
-void RoundProtocol::application_drained() {
-  drained_ = true;
+void RoundProtocol::application_drained(int seat) {
+  seats_[static_cast<std::size_t>(seat)].drained = true;
 }
 
 bool RoundProtocol::message_of(Round round, bool full) {
@@ -67,16 +72,18 @@ void RoundProtocol::round_completed(Round round, const RoundHeader& header) {
   last_header_all_drained_ = header.drained.full();
   rule_.advance(header);
   if (last_header_all_drained_ && !defect(Defect::last_round_twice)) stopped_ = true;
-  if (is_counter() && drained_) drained_peers_.insert(rank_);
+  for (std::size_t seat = 0; seat < seats_.size() && is_counter(); ++seat) {
+    if (seats_[seat].drained) drained_peers_.insert(rank_ + static_cast<int>(seat));
+  }
 }
 
 bool RoundProtocol::full(Round round) const {
   return round == complete() ? rule_.current().kind == Policy::Kind::full : full_ahead_ == round;
 }
 
-bool RoundProtocol::may_join() const {
-  if (joined_ >= activated_ || !within_lag()) return false;
-  return !full(joined_) || (joined_ == complete() && has_come()) || defect(Defect::full_asks_in);
+bool RoundProtocol::may_join_but_for_lag() const {
+  if (joined_ >= activated_) return false;
+  return !full(joined_) || (joined_ == complete() && all_have_come()) || defect(Defect::full_asks_in);
 }
 
 bool RoundProtocol::within_lag() const {
@@ -84,51 +91,62 @@ bool RoundProtocol::within_lag() const {
   return defect(Defect::lag_off_by_one) ? joined_ <= bound : joined_ < bound;
 }
 
-void RoundProtocol::activate_here(Round round) {
-  activated_ = std::max(activated_, round + 1);
+bool RoundProtocol::all_have_come() const {
+  return std::ranges::all_of(seats_, [this](const Seat& seat) { return seat.has_come(complete()); });
+}
+
+/// Whether the rank drawn for the open round is here and has come.
+bool RoundProtocol::drawn_has_come() const {
+  const auto seat = static_cast<std::int64_t>(rule_.current().initiator) - rank_;
+  if (seat < 0 || seat >= static_cast<std::int64_t>(seats_.size())) return false;
+  return seats_[static_cast<std::size_t>(seat)].has_come(complete());
+}
+
+RoundProtocol::Action RoundProtocol::activate_open() {
+  activated_ = std::max(activated_, complete() + 1);
+  return {Action::Kind::activate, complete()};
+}
+
+std::optional<RoundProtocol::Action> RoundProtocol::tell_of_drains() {
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].drained || seats_[i].drain_told) continue;
+    seats_[i].drain_told = true;
+    const int rank = rank_ + static_cast<int>(i);
+    if (!is_counter()) return Action{Action::Kind::drain, 0, rank};
+    drained_peers_.insert(rank);
+  }
+  return std::nullopt;
 }
 
 std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
   act_by_ = TimePoint::never();
   if (stopped_) return std::nullopt;
   const Round open = complete();
-  if (drained_ && !drain_told_) {
-    drain_told_ = true;
-    if (!is_counter()) return Action{Action::Kind::drain};
-    drained_peers_.insert(rank_);
-  }
+  if (auto drain = tell_of_drains()) return drain;
   const bool idle = activated_ == open;  // nobody has started the open round, as far as is known here
-  const Policy& policy = rule_.current();
-  const bool arrived_now = arrived_at_ == open && told_of_ != open;
-  if (arrived_now) told_of_ = open;
-  if (policy.kind == Policy::Kind::full) {
+  const Policy::Kind kind = rule_.current().kind;
+  if (kind == Policy::Kind::full) {
     // Nobody starts it for others: whoever has come enters, and the reduction waits for the rest.
-    if (!idle || !has_come()) return std::nullopt;
-    activate_here(open);
-    return Action{Action::Kind::activate, open};
+    if (!idle || !all_have_come()) return std::nullopt;
+    return activate_open();
   }
-  if (policy.kind == Policy::Kind::solo) {
-    if (idle && arrived_now) {
-      activate_here(open);
-      return Action{Action::Kind::activate, open};
-    }
-  } else if (policy.kind == Policy::Kind::majority) {
-    const bool drawn = policy.initiator == static_cast<std::uint32_t>(rank_);
-    if (idle && drawn && has_come()) {
-      activate_here(open);
-      return Action{Action::Kind::activate, open};
-    }
-  } else if (arrived_now) {
-    if (is_counter()) {
-      note_arrival(rank_, open, now);
-    } else {
-      return Action{Action::Kind::arrive, open};
+  if (kind == Policy::Kind::majority) {
+    if (idle && drawn_has_come()) return activate_open();
+  } else {
+    for (std::size_t i = 0; i < seats_.size(); ++i) {
+      if (seats_[i].arrived_at != open || seats_[i].told_of == open) continue;
+      seats_[i].told_of = open;
+      const int rank = rank_ + static_cast<int>(i);
+      if (kind == Policy::Kind::solo) {
+        if (idle) return activate_open();
+      } else if (is_counter()) {
+        note_arrival(rank, open, now);
+      } else {
+        return Action{Action::Kind::arrive, open, rank};
+      }
     }
   }
-  if (is_counter() && idle && may_start(now)) {
-    activate_here(open);
-    return Action{Action::Kind::activate, open};
-  }
+  if (is_counter() && idle && may_start(now)) return activate_open();
   return std::nullopt;
 }
 

@@ -13,7 +13,11 @@
 namespace stretto {
 
 /// The engine's side of the protocol of a partial allreduce (protocol.md, rules 6–9): which rounds are activated, when
-/// this rank joins them, who tells whom. A pure state machine: no thread, no transport, no buffer, no clock of its own.
+/// they are joined here, who tells whom. A pure state machine: no thread, no transport, no buffer, no clock of its own.
+///
+/// It speaks for one rank, or for the ranks of a board, numbered from its leader on: these join together, once all of
+/// them may, and are told of as one (activations), but counted one by one (arrivals, drains). A *seat* is a rank's
+/// number at its board.
 ///
 /// At all times h ≤ c ≤ s ≤ act and s ≤ h + W, with c complete(), s joined(), h handed(), act activated().
 class RoundProtocol {
@@ -21,20 +25,23 @@ class RoundProtocol {
   struct Action {
     enum class Kind {
       activate,  ///< start `round` here and, unless it is full, tell everyone
-      arrive,    ///< tell the counter that this rank waits at `round`
-      drain,     ///< tell the counter that this rank has no further batches
+      arrive,    ///< tell the counter that `rank` waits at `round`
+      drain,     ///< tell the counter that `rank` has no further batches
     };
     Kind kind;
     Round round = 0;
+    int rank = -1;
   };
 
-  RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule);
+  /// For the ranks rank … rank + seats − 1 of a job of `ranks`.
+  RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule, int seats = 1);
 
   // What happens. Each may make new actions due and change may_join().
-  /// The application waits at round `round` (protocol.md, rule 2).
-  void application_arrived(Round round);
+  /// The application of a seat waits at round `round` (protocol.md, rule 2).
+  void application_arrived(Round round, int seat = 0);
+  /// All applications here have been handed so many results.
   void application_handed(Round handed);
-  void application_drained();
+  void application_drained(int seat = 0);
   /// A schedule message of `round` came; `full`: it says that the round's policy is full, so that it asks nobody in.
   /// Returns false if the round is over already: drop it.
   bool message_of(Round round, bool full = false);
@@ -48,17 +55,19 @@ class RoundProtocol {
   /// Latest time of the next next_action().
   TimePoint act_by() const { return act_by_; }
 
-  /// Whether round joined() may be joined now: s < act and s < h + W; a full one when the application has come.
-  bool may_join() const;
+  /// Whether round joined() may be joined now: s < act and s < h + W; a full one when all applications have come.
+  bool may_join() const { return may_join_but_for_lag() && within_lag(); }
+  /// The same for who sees to s < h + W himself.
+  bool may_join_but_for_lag() const;
   /// Whether the bound on the lag keeps round joined() from being joined: it is held.
   bool held() const { return joined_ < activated_ && !within_lag(); }
   /// Whether the policy of `round` is known to be full. Requires: complete() ≤ round.
   bool full(Round round) const;
   /// Joins round joined().
   void join() { ++joined_; }
-  /// Whether this rank's application waits at round `round`.
-  bool has_arrived_at(Round round) const { return arrived_at_ == round; }
-  bool drained() const { return drained_; }
+  /// Whether the application of seat 0 waits at round `round`.
+  bool has_arrived_at(Round round) const { return seats_[0].arrived_at == round; }
+  bool drained() const { return seats_[0].drained; }
 
   Round handed() const { return handed_; }
   Round complete() const { return rule_.next_round(); }
@@ -76,6 +85,13 @@ class RoundProtocol {
   RankSet missing() const;
 
  private:
+  struct Seat {
+    bool drained = false;
+    bool drain_told = false;
+    std::optional<Round> arrived_at;
+    std::optional<Round> told_of;  // the round whose arrival has been acted on
+    bool has_come(Round round) const { return drained || arrived_at == round; }
+  };
   struct Arrivals {
     Round round = 0;
     RankSet ranks;
@@ -87,9 +103,11 @@ class RoundProtocol {
   void note_arrival(int peer, Round round, TimePoint now);
   bool may_start(TimePoint now);
   Duration patience() const;
-  void activate_here(Round round);
+  Action activate_open();
+  std::optional<Action> tell_of_drains();
   bool within_lag() const;
-  bool has_come() const { return drained_ || arrived_at_ == complete(); }
+  bool all_have_come() const;
+  bool drawn_has_come() const;
 
   const int rank_;
   const int ranks_;
@@ -100,11 +118,8 @@ class RoundProtocol {
   Round joined_ = 0;
   Round activated_ = 0;
   bool stopped_ = false;
-  bool drained_ = false;
-  bool drain_told_ = false;
-  std::optional<Round> arrived_at_;
+  std::vector<Seat> seats_;
   std::optional<Round> full_ahead_;  // the newest round that a message has said to be full
-  std::optional<Round> told_of_;     // the round whose arrival has been acted on
   TimePoint act_by_ = TimePoint::never();
 
   // The counter's.

@@ -188,6 +188,131 @@ TEST(RoundProtocol, AnAdaptiveDeadlineLearnsFromArrivals) {
   }
 }
 
+// ---- the ranks of a board ----
+
+/// Ranks 2, 3, 4 of 7, behind the board of the counter, which is 0, 1.
+RoundProtocol board(Policy policy, int max_lag = 4) {
+  return RoundProtocol(2, 7, max_lag, PolicyRule(policy, 7, 1), 3);
+}
+
+TEST(RoundProtocolOfABoard, TellsTheCounterOfEachRankThatComes) {
+  auto p = board(Policy::at_least(5));
+  p.application_arrived(0, 1);
+  p.application_arrived(0, 2);
+  auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::arrive);
+  EXPECT_EQ(action->rank, 3);
+  action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::arrive);
+  EXPECT_EQ(action->round, 0u);
+  EXPECT_EQ(action->rank, 4);
+  EXPECT_FALSE(p.next_action(at(0s))) << "each once";
+  p.application_drained(0);
+  action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::drain);
+  EXPECT_EQ(action->rank, 2);
+  EXPECT_FALSE(p.next_action(at(0s)));
+}
+
+TEST(RoundProtocolOfABoard, TheCounterCountsItsOwnRanksAndThoseOfOthersOneByOne) {
+  RoundProtocol p(0, 7, 4, PolicyRule(Policy::at_least(4), 7, 1), 2);
+  p.application_arrived(0, 0);
+  p.application_arrived(0, 1);
+  p.peer_arrived(6, 0, at(0s));
+  EXPECT_FALSE(p.next_action(at(0s)));
+  EXPECT_EQ(p.missing().count(), 4);
+  EXPECT_TRUE(p.missing().contains(2));
+  p.peer_drained(3);
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+}
+
+TEST(RoundProtocolOfABoard, SoloStartsWithWhoeverComesFirstAtAnySeat) {
+  auto p = board(Policy::solo());
+  EXPECT_FALSE(p.next_action(at(0s)));
+  p.application_arrived(0, 2);
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+  p.application_arrived(0, 0);
+  EXPECT_FALSE(p.next_action(at(0s))) << "it has started";
+  EXPECT_TRUE(p.may_join());
+}
+
+TEST(RoundProtocolOfABoard, MajorityWaitsForTheSeatThatIsDrawn) {
+  const std::uint64_t seed = [] {
+    for (std::uint64_t seed = 1;; ++seed) {
+      if (PolicyRule(Policy::majority(), 7, seed).current().initiator == 3) return seed;
+    }
+  }();
+  RoundProtocol p(2, 7, 4, PolicyRule(Policy::majority(), 7, seed), 3);
+  p.application_arrived(0, 0);
+  p.application_drained(2);
+  EXPECT_EQ(p.next_action(at(0s))->kind, Kind::drain);
+  EXPECT_FALSE(p.next_action(at(0s)));
+  p.application_arrived(0, 1);
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+
+  RoundProtocol other(5, 7, 4, PolicyRule(Policy::majority(), 7, seed), 2);
+  other.application_arrived(0, 0);
+  other.application_arrived(0, 1);
+  EXPECT_FALSE(other.next_action(at(0s))) << "rank 3 is at another board";
+}
+
+TEST(RoundProtocolOfABoard, EntersAFullRoundWhenAllItsRanksHaveComeOrDrained) {
+  auto p = board(Policy::full());
+  p.application_arrived(0, 0);
+  p.application_arrived(0, 2);
+  EXPECT_TRUE(p.message_of(0, true)) << "another board has entered";
+  EXPECT_FALSE(p.next_action(at(0s)));
+  EXPECT_FALSE(p.may_join_but_for_lag());
+  p.application_drained(1);
+  EXPECT_EQ(p.next_action(at(0s))->kind, Kind::drain);
+  EXPECT_TRUE(p.may_join());
+  p.join();
+  complete(p, 0, {3}, 7);
+  p.application_handed(1);
+  EXPECT_FALSE(p.next_action(at(0s)));
+  p.application_arrived(1, 0);
+  EXPECT_FALSE(p.next_action(at(0s))) << "seat 2 is still at round 0";
+  p.application_arrived(1, 2);
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+}
+
+TEST(RoundProtocolOfABoard, TheBoundOnTheLagMayBeSeenToByTheBoard) {
+  auto p = board(Policy::solo(), 1);
+  ASSERT_TRUE(p.message_of(0));
+  p.join();
+  complete(p, 0, {}, 7);
+  ASSERT_TRUE(p.message_of(1));
+  EXPECT_TRUE(p.may_join_but_for_lag());
+  EXPECT_FALSE(p.may_join());
+  p.application_handed(1);
+  EXPECT_TRUE(p.may_join());
+}
+
+TEST(RoundProtocolOfABoard, TheLastRoundStartsWhenEverySeatOfEveryBoardHasDrained) {
+  RoundProtocol p(0, 3, 4, PolicyRule(Policy::solo(), 3, 1), 2);
+  p.peer_drained(2);
+  p.application_drained(1);
+  EXPECT_FALSE(p.next_action(at(0s)));
+  p.application_drained(0);
+  const auto action = p.next_action(at(0s));
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, Kind::activate);
+  p.join();
+  complete(p, 0, {0, 1, 2}, 3);
+  EXPECT_TRUE(p.stopped());
+}
+
 TEST(RoundProtocol, RefusesALagBelowOne) {
   EXPECT_THROW(protocol(0, 2, Policy::solo(), 0), UsageError);
 }

@@ -103,7 +103,9 @@ void Rounds::control(int peer, const Envelope& envelope, std::span<const std::by
       std::memcpy(&answer.state, head.data(), sizeof answer.state);
       return;
     }
-    default: STRETTO_CHECK(false, "control message ", envelope.channel, " from rank ", peer);
+    default:
+      // Of a rank that runs something else.
+      STRETTO_CHECK(failed(), "control message ", envelope.channel, " from rank ", peer);
   }
 }
 

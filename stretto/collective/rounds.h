@@ -16,9 +16,9 @@
 
 namespace stretto {
 
-/// What a PartialAllreduce runs its rounds on: messages (PartialRounds) or a board (BoardRounds). Here is what both
-/// share: how a job fails, and who is asked what it is doing. Engine's side of a collective; the application thread
-/// makes the calls of the first part.
+/// What a PartialAllreduce runs its rounds on: messages (PartialRounds), a board (BoardRounds), or several
+/// (TwoLevelRounds). Here is what all share: how a job fails, and who is asked what it is doing. Engine's side of a
+/// collective; the application thread makes the calls of the first part.
 class Rounds : public RoundOwner {
  public:
   Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);
@@ -76,9 +76,9 @@ class Rounds : public RoundOwner {
   const PartialOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
 
- protected:
   enum Control : std::uint16_t { kArrive = kControlChannel, kDrain, kAbort, kWho, kWhoAnswer };
 
+ protected:
   /// Registers with the engine: last of all in a constructor.
   void enroll() { id_ = engine_.add(*this); }
   /// What must be the same on every rank, in words; `how`: by messages, or how the board is cut.

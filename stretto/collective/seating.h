@@ -16,8 +16,9 @@ struct Seating {
   int boards() const { return (ranks + seats - 1) / seats; }
   int board_of(int other) const { return other / seats; }
   int leader_of(int board) const { return board * seats; }
-  int seat() const { return rank - leader(); }
   int leader() const { return leader_of(board()); }
+  /// This rank's number at its board.
+  int seat() const { return rank - leader(); }
   bool leads() const { return rank == leader(); }
   int seats_at(int board) const { return std::min(seats, ranks - leader_of(board)); }
   /// Ranks at this rank's board: leader() … leader() + here() − 1.

@@ -31,7 +31,7 @@ struct TrainOptions {
   std::string data;                      ///< shared, partitioned, sampled; empty: the recipe's default
   std::uint64_t seed = 1;
   int max_lag = 4;
-  int seats = 0;                   ///< PartialOptions::seats: 0 or `ranks` meet in shared memory, 1 sends messages
+  int seats = 0;                   ///< PartialOptions::seats: so many ranks meet in shared memory, 0 all, 1 none
   int quorum = 0;                  ///< 0: ⌈ranks/2⌉
   std::uint64_t sync_every = 0;    ///< batches between model synchronizations (delivery latest), H of `local` (0: 8)
   std::string delivery = "every";  ///< every, latest

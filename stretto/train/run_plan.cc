@@ -24,8 +24,8 @@ void check(const TrainOptions& o) {
   require(std::isfinite(o.momentum) && o.momentum < 1, "momentum", o.momentum, "a number from 0 to below 1");
   require(o.pace >= Duration(0), "pace", text(o.pace.count(), " ns"), "a time such as 50us");
   require(o.max_lag >= 1 && o.max_lag <= 1024, "max-lag", o.max_lag, "a number from 1 to 1024, such as 4");
-  require(o.seats == 0 || o.seats == 1 || o.seats == o.ranks, "seats", o.seats,
-          text("1, for messages, or ", o.ranks, ", for all ranks").c_str());
+  require(o.seats >= 0 && o.seats <= o.ranks, "seats", o.seats,
+          text("a number from 1, for messages alone, to ", o.ranks, ", the number of ranks").c_str());
   require(o.quorum >= 0 && o.quorum <= o.ranks, "quorum", o.quorum,
           text("a number from 1 to ", o.ranks, ", the number of ranks").c_str());
   require(o.delivery == "every" || o.delivery == "latest", "delivery", o.delivery, "every or latest");

@@ -47,10 +47,13 @@ TEST(RunPlan, KeepsWhatWasSaid) {
   EXPECT_EQ(plan.sharing, Sharing::sampled);
 }
 
-TEST(RunPlan, SeatsAreOneOrAll) {
-  EXPECT_EQ(plan_run({.ranks = 4, .seats = 1}, facts()).recipe.seats, 1);
-  EXPECT_EQ(plan_run({.ranks = 4, .seats = 4}, facts()).recipe.seats, 4);
-  EXPECT_THAT(complaint({.ranks = 4, .seats = 3}), HasSubstr("seats 3: expected 1, for messages, or 4, for all ranks"));
+TEST(RunPlan, SeatsAreAtMostTheRanks) {
+  for (int seats = 0; seats <= 4; ++seats) {
+    EXPECT_EQ(plan_run({.ranks = 4, .seats = seats}, facts()).recipe.seats, seats);
+  }
+  EXPECT_THAT(complaint({.ranks = 4, .seats = 5}),
+              HasSubstr("seats 5: expected a number from 1, for messages alone, to 4, the number of ranks"));
+  EXPECT_THAT(complaint({.ranks = 4, .seats = -1}), HasSubstr("seats -1"));
 }
 
 TEST(RunPlan, HandsOverDuringTheBackwardPassOnlyWhereNoSleepFollowsIt) {

@@ -97,6 +97,37 @@ INSTANTIATE_TEST_SUITE_P(Run, EveryAlgorithm,
                            return name;
                          });
 
+TEST_F(RunTest, SeveralBoardsDoWhatOneDoes) {
+  for (const char* algorithm :
+       {"sync", "eager-solo", "eager-majority", "eager-quorum", "eager-deadline:2,1ms", "local"}) {
+    for (const int seats : {2, 3}) {
+      const RunSummary s = run({.algorithm = algorithm, .ranks = 5, .epochs = 5, .max_lag = 3, .seats = seats});
+      EXPECT_EQ(s.deposits.applied, 80u) << algorithm << " at boards of " << seats;
+      EXPECT_TRUE(s.replicas_identical) << algorithm << " at boards of " << seats;
+      EXPECT_LE(s.staleness_max, 3u) << algorithm << " at boards of " << seats;
+    }
+  }
+}
+
+TEST_F(RunTest, SyncOnSeveralBoardsRepeatsToTheBit) {
+  for (const int ranks : {3, 4, 5}) {
+    TrainOptions options{
+        .ranks = ranks, .epochs = 3, .momentum = 0.9, .data = "partitioned", .seats = 2, .fixed_order = true};
+    const ReplicaChecksum sync = final_checksum(options);
+    EXPECT_EQ(final_checksum(options), sync) << ranks << " ranks";
+    options.algorithm = text("eager-quorum:", ranks);
+    EXPECT_EQ(final_checksum(options), sync) << ranks << " ranks";
+    options.algorithm = "sync";
+    options.imbalance = "linear:1us..2us";
+    EXPECT_EQ(final_checksum(options), sync) << ranks << " ranks, handed over after the backward pass";
+    options.imbalance = "none";
+    options.seats = 0;
+    if (ranks == 4) {
+      EXPECT_EQ(final_checksum(options), sync) << "powers of two";
+    }
+  }
+}
+
 TEST_F(RunTest, ProgressByTheApplicationAloneIsEnough) {
   for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
     const RunSummary s = run({.algorithm = algorithm, .ranks = 3, .epochs = 5, .progress_by = ProgressBy::application});
@@ -252,10 +283,11 @@ TEST_F(RunTest, AKilledRankIsNamed) {
   const auto task = linear_task({.before_batch = [](std::uint64_t step) {
     if (step == 12) ::raise(SIGKILL);
   }});
-  for (const char* algorithm : {"sync", "eager-solo"}) {
-    const std::string out = folder(algorithm);
+  const std::pair<const char*, int> cases[] = {{"sync", 0}, {"eager-solo", 0}, {"sync", 2}, {"eager-solo", 2}};
+  for (const auto& [algorithm, seats] : cases) {
+    const std::string out = folder(text(algorithm, seats));
     try {
-      run({.algorithm = algorithm, .ranks = 3, .epochs = 50, .out = out}, *task);
+      run({.algorithm = algorithm, .ranks = 3, .epochs = 50, .seats = seats, .out = out}, *task);
       FAIL();
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.error().code, Errc::lost_peer);

@@ -73,7 +73,7 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("train", "vowels", "--pace", "50"), "--pace 50", "unit", "50us")
         self.assert_rejected(stretto("train", "vowels", "--max-lag", "0"), "--max-lag 0")
         for command in ("train", "compare"):
-            self.assert_rejected(stretto(command, "vowels", "--ranks", "4", "--seats", "3"), "seats 3", "expected 1")
+            self.assert_rejected(stretto(command, "vowels", "--ranks", "4", "--seats", "5"), "seats 5", "from 1")
             self.assert_rejected(stretto(command, "vowels", "--seats", "0"), "--seats 0")
         self.assert_rejected(stretto("compare", "vowels", "--repeats", "0"), "--repeats 0")
         self.assert_rejected(stretto("train", "vowels", "--steps", "2", "--epochs", "2"), "not both")

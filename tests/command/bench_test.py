@@ -100,6 +100,12 @@ class Comparisons(ProgramTest):
         self.assertEqual([row["library"] for row in rows], 2 * ["stretto-messages"] + 2 * ["stretto-messages-plain"])
         for row in rows:
             self.assertEqual(row["arrived"]["median"] == 3, row["activation"] == "full")
+        result = stretto("bench", "skew", *TINY["skew"], "--seats", "2", "--repeats", "1", "--json")
+        self.assert_succeeds(result)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual({row["library"] for row in rows}, {"stretto-seats-2"})
+        for row in rows:
+            self.assertGreaterEqual(row["arrived"]["median"], 3 if row["activation"] == "full" else 2)
 
     def test_explanations(self):
         options = ("--ranks", "2,3", "--sizes", "4,4KiB", "--explain")
@@ -259,8 +265,8 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("bench", "allreduce", "--seats", "2", "--through", "gather,exchange"),
                              "--through gather,exchange", "expected automatic or gather with --seats 2")
         for command in (("bench", "skew"), ("reproduce", "fig9")):
-            for seats in ("3", "0", "one"):
-                self.assert_rejected(stretto(*command, "--seats", seats), f"--seats {seats}", "expected 1")
+            for seats in ("9", "0", "one"):
+                self.assert_rejected(stretto(*command, "--ranks", "8", "--seats", seats), f"--seats {seats}", "from 1")
 
     def test_numbers(self):
         for benchmark in TINY:

@@ -1,0 +1,81 @@
+#include "stretto/collective/activated_rounds.h"
+
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/collective/rounds.h"
+
+namespace stretto {
+
+ActivatedRounds::Plan::Plan(Schedule of, const Activation& activation)
+    : schedule(std::move(of)),
+      join(schedule.find("join")),
+      internal(activation == Activation::none() ? kNoOp : schedule.find("internal")) {}
+
+ActivatedRounds::ActivatedRounds(Engine& engine, RoundProtocol protocol, int max_lag, MakeSchedule make)
+    : engine_(engine),
+      make_(std::move(make)),
+      protocol_(std::move(protocol)),
+      plans_of_rounds_(static_cast<std::size_t>(max_lag) + 2) {}
+
+void ActivatedRounds::act(TimePoint now, PartialObserver* observer) {
+  using Kind = RoundProtocol::Action::Kind;
+  while (const auto action = protocol_.next_action(now)) {
+    if (action->kind != Kind::activate) {
+      const auto channel = action->kind == Kind::arrive ? Rounds::kArrive : Rounds::kDrain;
+      engine_.send_control(id_, RoundProtocol::counter(), channel, action->round,
+                           static_cast<std::uint64_t>(action->rank), {});
+      continue;
+    }
+    if (observer != nullptr && engine_.rank() == RoundProtocol::counter() && !protocol_.full(action->round)) {
+      observer->started(action->round, engine_.size() - protocol_.missing().count());
+    }
+    open_activated(protocol_.policy().encode());
+  }
+}
+
+bool ActivatedRounds::control(const Envelope& envelope) {
+  const auto rank = static_cast<int>(envelope.note);
+  switch (envelope.channel) {
+    case Rounds::kArrive: protocol_.peer_arrived(rank, envelope.round, engine_.clock().now()); return true;
+    case Rounds::kDrain: protocol_.peer_drained(rank); return true;
+    default: return false;
+  }
+}
+
+bool ActivatedRounds::admit(Round round, const Envelope& envelope) {
+  const bool full = Policy::decode(envelope.note).kind == Policy::Kind::full;
+  if (!protocol_.message_of(round, full)) return false;
+  open_activated(envelope.note);
+  return true;
+}
+
+void ActivatedRounds::open_activated(std::uint64_t note) {
+  if (opened_ == protocol_.activated()) return;
+  // Who starts a round has completed the one before, so that all have joined that one.
+  const Round round = opened_++;
+  STRETTO_CHECK(opened_ == protocol_.activated(), "round ", protocol_.activated() - 1, " starts before round ", round);
+  if (round == protocol_.complete()) note = protocol_.policy().encode();
+  const Plan& plan = plan_for(Policy::decode(note));
+  plans_of_rounds_[round % plans_of_rounds_.size()] = &plan;
+  engine_.open(id_, round, plan.schedule, note);
+  if (plan.internal != kNoOp) engine_.trigger(id_, round, plan.internal);
+}
+
+const ActivatedRounds::Plan& ActivatedRounds::plan_for(const Policy& policy) {
+  const Activation activation = activation_of(policy);
+  const auto known = plans_.find(activation);
+  if (known != plans_.end()) return known->second;
+  return plans_.try_emplace(activation, make_(activation), activation).first->second;
+}
+
+void ActivatedRounds::may_be_joined(Round round) {
+  STRETTO_CHECK(round == joinable_, "round ", round, " may be joined before ", joinable_);
+  ++joinable_;
+}
+
+void ActivatedRounds::finish_join(Round round) {
+  engine_.finish(id_, round, plans_of_rounds_[round % plans_of_rounds_.size()]->join);
+}
+
+}  // namespace stretto
