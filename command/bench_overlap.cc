@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 struct OverlapCommand {
   std::string ranks = "4";
-  std::string sizes = "4MiB";
+  std::string sizes = "64MiB";
   OverlapExperiment experiment;
   ComparisonOptions comparison;
 };

@@ -92,11 +92,16 @@ DepositSteps BoardRounds::deposit(Contribution& contribution) {
 void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   memory_.set(seating_.seat(), contribution.index()).ready.store(ready, std::memory_order_release);
-  // Ranks that wait sum it, once it has come from all. Where none waits, and cores are to spare, this rank's helper
+  // Ranks that wait sum it, once it has come from all. Where none waits, and a core is to spare, this rank's helper
   // thread.
-  if (!board_.all_have(ready) || board_.wake_helpers() > 0 || engine_.size() >= num_cores()) return;
+  if (!board_.all_have(ready) || board_.wake_helpers() > 0 || !core_to_spare()) return;
   asked_.store(true, std::memory_order_release);
   engine_.doorbell().ring();
+}
+
+/// There are more than ranks, or the application waits for an accelerator and leaves its own alone.
+bool BoardRounds::core_to_spare() {
+  return engine_.size() < num_cores() || (!engine_.arena()->interleaved() && idleness_.idles());
 }
 
 bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "stretto/base/idleness.h"
 #include "stretto/board/partial_board.h"
 #include "stretto/board/partial_memory.h"
 #include "stretto/board/partial_seat.h"
@@ -68,6 +69,7 @@ class BoardRounds : public Rounds, protected PartialRule {
     return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed);
   }
   bool application_waits() const;
+  bool core_to_spare();
   void learn_arrivals(Round round);
   Duration patience(const Policy& policy) const;
   int come(const Attendance& attendance) const { return (attendance.arrived | attendance.drained).count(); }
@@ -89,6 +91,7 @@ class BoardRounds : public Rounds, protected PartialRule {
   const PolicyRule first_rule_;  // at round 0
 
   // The application thread's.
+  Idleness idleness_;
   PolicyRule asked_rule_;
   ResultSlot slot_;
 

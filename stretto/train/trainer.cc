@@ -147,9 +147,10 @@ void Trainer::Impl::begin() {
 void Trainer::Impl::check_memory() {
   const PartialAllreduce& collective = session_.collective();
   const std::uint64_t bytes = collective.memory_bytes();
+  const int lag = collective.options().max_lag;
   const std::string needed =
       text("gradients take ", format_bytes(bytes), " a rank: ", collective.num_contribution_sets(),
-           " sets, and the results of ", collective.options().max_lag, " rounds");
+           " sets, and the results of ", lag, lag == 1 ? " round" : " rounds");
   if (std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
   const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
   const MemoryBudget budget = memory_budget();

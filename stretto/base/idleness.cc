@@ -1,0 +1,28 @@
+#include "stretto/base/idleness.h"
+
+#include <ctime>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+std::chrono::nanoseconds read_clock(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
+Idleness::Reading Idleness::read() {
+  return {read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+Idleness::Idleness() : last_(read()) {}
+
+bool Idleness::idles() {
+  const Reading before = std::exchange(last_, read());
+  return 2 * (last_.ran - before.ran) < last_.wall - before.wall;
+}
+
+}  // namespace stretto
