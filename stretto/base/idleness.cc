@@ -18,8 +18,6 @@ Idleness::Reading Idleness::read() {
   return {read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
-Idleness::Idleness() : last_(read()) {}
-
 bool Idleness::idles() {
   const Reading before = std::exchange(last_, read());
   return 2 * (last_.ran - before.ran) < last_.wall - before.wall;

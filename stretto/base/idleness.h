@@ -7,8 +7,10 @@ namespace stretto {
 /// Tells whether a thread leaves its core to others, as one does that waits for an accelerator. One thread.
 class Idleness {
  public:
-  Idleness();
-  /// Whether the calling thread has run for less than half of the time since the last call, or since construction.
+  Idleness() { begin(); }
+  /// Counts from here on, for the calling thread.
+  void begin() { last_ = read(); }
+  /// Whether the thread has run for less than half of the time since the last call of either.
   bool idles();
 
  private:

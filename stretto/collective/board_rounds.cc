@@ -85,7 +85,9 @@ Contribution& BoardRounds::acquire() {
 DepositSteps BoardRounds::deposit(Contribution& contribution) {
   PartialMemory::Set& set = memory_.set(seating_.seat(), contribution.index());
   set.facts = contribution.facts;
-  set.ready.store(contribution.ready.load(std::memory_order_relaxed), std::memory_order_release);
+  const int ready = contribution.ready.load(std::memory_order_relaxed);
+  set.ready.store(ready, std::memory_order_release);
+  if (ready == 0) idleness_.begin();  // its buckets will follow as they are computed
   return DepositSteps(PartialSeat::Deposit(seat_, contribution.index()));
 }
 
