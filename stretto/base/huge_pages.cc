@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "stretto/base/align.h"
@@ -18,13 +17,13 @@ constexpr int kCollapse = 25;
 
 void use_huge_pages(std::span<std::byte> memory, std::span<std::byte> room) {
   if (memory.size() < kWorthHugePages) return;
-  const auto address = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at); };
-  const auto down = [](std::uintptr_t at) { return at / kHugePage * kHugePage; };
-  const auto begin = std::max<std::uintptr_t>(down(address(memory.data())), round_up(address(room.data()), kHugePage));
-  const auto end = std::min<std::uintptr_t>(round_up(address(memory.data() + memory.size()), kHugePage),
-                                            down(address(room.data() + room.size())));
-  for (auto at = begin; at < end; at += kHugePage) {
-    auto* const page = reinterpret_cast<void*>(at);
+  // Offsets in the room; huge pages begin at `first` + n · kHugePage.
+  const std::uint64_t first = (kHugePage - reinterpret_cast<std::uintptr_t>(room.data()) % kHugePage) % kHugePage;
+  const auto from = static_cast<std::uint64_t>(memory.data() - room.data());
+  const std::uint64_t begin = from < first ? first : first + (from - first) / kHugePage * kHugePage;
+  const std::uint64_t end = from + memory.size();
+  for (std::uint64_t at = begin; at < end && at + kHugePage <= room.size(); at += kHugePage) {
+    std::byte* const page = room.data() + at;
     // Shared memory collapses only where there is something.
     if (::madvise(page, kPage, kPopulateRead) != 0 || ::madvise(page, kHugePage, kCollapse) != 0) return;
   }
