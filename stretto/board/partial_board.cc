@@ -333,7 +333,7 @@ PartialBoard::Doing PartialBoard::publish() {
 
 /// Of what comes to this board; where there are several, end() puts what comes to all in its place.
 void PartialBoard::write_header() const {
-  // Pairs with kept_header().
+  // For the arrivals, as write_record() for the rest: pairs with read_record().
   std::atomic_thread_fence(std::memory_order_release);
   RoundHeader header(memory_.job_ranks());
   const auto arrivals = memory_.arrivals(round_);

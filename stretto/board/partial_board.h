@@ -42,8 +42,9 @@ class PartialRule {
 /// A round is open; somebody sees that it may start and says so (stage sealing); every seat's word is sealed, the empty
 /// ones, too, by whoever comes by; one rank writes down what is to be summed and the header (the plan); pieces are
 /// summed, each by whoever claims it; the round is complete, and the next one open. What has been deposited before a
-/// round starts may be summed before (order of arrival): a deposit that is first on its seat stays until it is sealed.
-/// One round is in flight at a time: nobody can arrive at the next before this one is complete.
+/// round starts may be summed before (order of arrival): a deposit that is first on its seat stays until it is sealed,
+/// and so does the second of a rank that waits. One round is in flight at a time: nobody can arrive at the next before
+/// this one is complete.
 ///
 /// A job may have several boards (PartialShape::job_ranks), whose leaders are the ranks with seat 0. Then the rule of a
 /// leader alone starts a round; what the board sums goes to a place of its own, and the leader is rung whenever a

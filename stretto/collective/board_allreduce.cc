@@ -127,15 +127,13 @@ template <class B>
 Result<void> BoardAllreduce::run(B& board, EngineDriver& driver, TimePoint deadline, const Argument& mine,
                                  const Argument& sum) {
   const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
+  const Stores stores = stores_for(bytes * static_cast<std::uint64_t>(engine_.size()));
   if (begins(mine, sum)) {
-    copy_bytes(board.input(), mine.memory().data, bytes,
-               stores_for(bytes * static_cast<std::uint64_t>(engine_.size())));
+    copy_bytes(board.input(), mine.memory().data, bytes, stores);
     board.arrive();
   }
   auto waited = wait(board, driver, deadline);
-  if (waited.ok())
-    copy_bytes(sum.memory().data, board.result(), bytes,
-               stores_for(bytes * static_cast<std::uint64_t>(engine_.size())));
+  if (waited.ok()) copy_bytes(sum.memory().data, board.result(), bytes, stores);
   return waited;
 }
 

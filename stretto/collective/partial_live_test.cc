@@ -9,6 +9,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/thread_job.h"
 #include "stretto/transport/shm.h"
 
 namespace stretto {
@@ -175,33 +176,26 @@ TEST_P(PartialAllreduceLive, ProgressByTheApplicationAlone) {
 
 TEST_P(PartialAllreduceLive, RoundsGoOnWhileLeadersCompute) {
   constexpr int kRanks = 5, kRounds = 4;
-  auto memory = JobMemory::create(kRanks).or_throw();
   std::atomic<bool> over{false};
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank, seats = GetParam()] {
-      ShmTransport transport(memory, rank);
-      const SteadyClock clock;
-      Engine engine(transport, clock);
-      PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
-                                 {.policy = Policy::at_least(2), .max_lag = kRounds, .seats = seats});
-      EngineDriver driver(engine);
-      std::uint64_t batches = 0;
-      const auto count = [&](const RoundResult& result) { batches += result.header->batches; };
-      // Ranks 1 and 4 go ahead, as far as the others let them.
-      const bool computes = rank != 1 && rank != 4;
-      while (computes && !over) std::this_thread::sleep_for(1ms);
-      for (int step = 0; step < kRounds && !computes; ++step) {
-        allreduce.deposit(allreduce.acquire(), {});
-        const auto result = allreduce.exchange(driver, driver.deadline(60s), count);
-        if (!result) ADD_FAILURE() << result.error().message;
-      }
-      if (rank == 1) over = true;
-      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), count));
-      EXPECT_EQ(batches, 2u * kRounds);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_thread_job(kRanks, [&, seats = GetParam()](Engine& engine) {
+    PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                               {.policy = Policy::at_least(2), .max_lag = kRounds, .seats = seats});
+    EngineDriver driver(engine);
+    std::uint64_t batches = 0;
+    const auto count = [&](const RoundResult& result) { batches += result.header->batches; };
+    // Ranks 1 and 4 go ahead, as far as the others let them.
+    const bool computes = engine.rank() != 1 && engine.rank() != 4;
+    while (computes && !over) std::this_thread::sleep_for(1ms);
+    for (int step = 0; step < kRounds && !computes; ++step) {
+      allreduce.deposit(allreduce.acquire(), {});
+      const auto result = allreduce.exchange(driver, driver.deadline(60s), count);
+      if (!result) ADD_FAILURE() << result.error().message;
+    }
+    if (engine.rank() == 1) over = true;
+    EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), count));
+    EXPECT_EQ(batches, 2u * kRounds);
+    return true;
+  });
 }
 
 TEST_P(PartialAllreduceLive, ATimeoutNamesTheRoundAndWhoIsMissingAndTheCallResumes) {
@@ -289,25 +283,18 @@ TEST(PartialAllreduceSeats, AreAtMostTheRanks) {
 TEST(PartialAllreduceSeats, WhereRanksDisagreeEveryOneIsTold) {
   constexpr int kRanks = 5;
   for (const int other : {0, 1, 3}) {
-    auto memory = JobMemory::create(kRanks).or_throw();
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      threads.emplace_back([&, rank] {
-        ShmTransport transport(memory, rank);
-        const SteadyClock clock;
-        Engine engine(transport, clock);
-        PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
-                                   {.policy = Policy::solo(), .seats = rank == 0 ? other : 2});
-        EngineDriver driver(engine);
-        allreduce.deposit(allreduce.acquire(), {});
-        // Rank 0 is needed in every round.
-        Result<int> result = 0;
-        while (result) result = allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult&) {});
-        EXPECT_EQ(result.error().code, Errc::bad_input);
-        EXPECT_NE(result.error().message.find("on boards of 2 ranks"), std::string::npos) << result.error().message;
-      });
-    }
-    for (auto& thread : threads) thread.join();
+    run_thread_job(kRanks, [&](Engine& engine) {
+      PartialAllreduce allreduce(engine, {{DataType::int64, 1}},
+                                 {.policy = Policy::solo(), .seats = engine.rank() == 0 ? other : 2});
+      EngineDriver driver(engine);
+      allreduce.deposit(allreduce.acquire(), {});
+      // Rank 0 is needed in every round.
+      Result<int> result = 0;
+      while (result) result = allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult&) {});
+      EXPECT_EQ(result.error().code, Errc::bad_input);
+      EXPECT_NE(result.error().message.find("on boards of 2 ranks"), std::string::npos) << result.error().message;
+      return true;
+    });
   }
 }
 
@@ -315,33 +302,26 @@ TEST(PartialAllreduceSeats, WhereRanksDisagreeEveryOneIsTold) {
 std::vector<std::uint32_t> bits_over(int seats) {
   constexpr int kRanks = 4;
   constexpr std::uint64_t kCounts[] = {100, 40'000};
-  auto memory = JobMemory::create(kRanks).or_throw();
   std::vector<std::uint32_t> bits;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ShmTransport transport(memory, rank);
-      const SteadyClock clock;
-      Engine engine(transport, clock);
-      PartialAllreduce allreduce(engine, {{DataType::float32, kCounts[0]}, {DataType::float32, kCounts[1]}},
-                                 {.seats = seats});
-      EngineDriver driver(engine);
-      Contribution& c = allreduce.acquire();
-      Random random(8, static_cast<std::uint64_t>(rank));
-      for (int bucket = 0; bucket < 2; ++bucket) {
-        for (float& x : c.as<float>(bucket)) x = static_cast<float>(random.normal());
+  run_thread_job(kRanks, [&](Engine& engine) {
+    PartialAllreduce allreduce(engine, {{DataType::float32, kCounts[0]}, {DataType::float32, kCounts[1]}},
+                               {.seats = seats});
+    EngineDriver driver(engine);
+    Contribution& c = allreduce.acquire();
+    Random random(8, static_cast<std::uint64_t>(engine.rank()));
+    for (int bucket = 0; bucket < 2; ++bucket) {
+      for (float& x : c.as<float>(bucket)) x = static_cast<float>(random.normal());
+    }
+    allreduce.deposit(c, {});
+    const auto keep = [&](const RoundResult& result) {
+      for (int bucket = 0; bucket < 2 && engine.rank() == 3; ++bucket) {
+        for (const std::uint32_t x : result.as<std::uint32_t>(bucket)) bits.push_back(x);
       }
-      allreduce.deposit(c, {});
-      const auto keep = [&](const RoundResult& result) {
-        for (int bucket = 0; bucket < 2 && rank == 3; ++bucket) {
-          for (const std::uint32_t x : result.as<std::uint32_t>(bucket)) bits.push_back(x);
-        }
-      };
-      EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), keep));
-      EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), [](const RoundResult&) {}));
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    };
+    EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), keep));
+    EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), [](const RoundResult&) {}));
+    return true;
+  });
   return bits;
 }
 
