@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build run test sanitize asan tsan check defects lint format bench torch-versions clean
+.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint format bench torch-versions clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -13,7 +13,7 @@ SHORTER := sed -uE '/^ *Start +[0-9]+: /d; s/ \.{3,}/ .../'
 STRETTO := build/release/bin/stretto
 
 help:  ## Lists the targets.
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 setup:  ## Installs what is missing of packages.txt.
 	@tools/setup
@@ -21,9 +21,12 @@ setup:  ## Installs what is missing of packages.txt.
 build: build/release/build.ninja  ## Builds the library, the program and the tests; installs nothing.
 	@cmake --build --preset release -j$(JOBS)
 
-run: setup  ## Installs what is missing, builds, and compares waiting with not waiting on real data.
-	@$(MAKE) --no-print-directory build
-	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 200us
+run: setup  ## Installs what is missing, builds the program, and compares waiting with not waiting on real data.
+	@$(MAKE) --no-print-directory program
+	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 200us --out runs/first
+
+program: build/release/build.ninja  ## Builds the program alone; installs nothing.
+	@cmake --build --preset release -j$(JOBS) --target stretto stretto-train
 
 test: setup  ## Installs what is missing, builds, and runs all tests.
 	@$(MAKE) --no-print-directory build
@@ -35,15 +38,28 @@ asan tsan: %: build/%/build.ninja
 	@cmake --build --preset $@ -j$(JOBS)
 	@$(CTEST) --test-dir build/$@ | $(SHORTER)
 
+asan-torch: build/asan-torch/build.ninja  ## Runs the tests of DistributedOptimizer under the address and undefined sanitizers.
+	@cmake --build --preset $@ -j$(JOBS)
+	@$(CTEST) --test-dir build/$@ -L torch | $(SHORTER)
+
+fuzz: build/asan/build.ninja  ## Reads mutated data of peers and files for a minute, under sanitizers.
+	@cmake --build --preset asan -j$(JOBS) --target fuzz
+	@! build/asan/bin/fuzz 5 1 planted 2>/dev/null && echo "a planted overflow is found"
+	@build/asan/bin/fuzz 55
+
 check: build  ## Searches for violations of the protocol: fixed seeds, then new ones.
 	$(STRETTO) check --rounds 100000
 	$(STRETTO) check --rounds 20000 --seeds new
 
-defects: build/defects/build.ninja  ## Plants known bugs, one after the other; the search must find each.
+defects: build/defects/build.ninja  ## Plants known bugs, one at a time; the search must find each within 15 s.
 	@cmake --build --preset defects -j$(JOBS) --target stretto
 	@tools/check_defects build/defects/bin/stretto
 
-lint: build/release/build.ninja  ## Checks format, rooms, headers, clang-tidy and thread-safety annotations.
+defects-long: build/defects/build.ninja  ## The same, with a minute for each.
+	@cmake --build --preset defects -j$(JOBS) --target stretto
+	@tools/check_defects build/defects/bin/stretto 60
+
+lint: build/release/build.ninja  ## Checks format, rooms, citations, headers, clang-tidy and thread-safety annotations.
 	@ninja --quiet -C build/release build.ninja
 	@tools/lint -j$(JOBS)
 

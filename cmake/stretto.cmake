@@ -34,9 +34,13 @@ endif()
 # Properties of every test: a hang is a failure; a sanitizer's finding, too.
 set(STRETTO_TEST_PROPERTIES TIMEOUT 120)
 if(STRETTO_SANITIZE STREQUAL thread)
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
 elseif(STRETTO_SANITIZE)
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1)
+  # LibTorch's pool of threads is not forked along; what it held is lost in the child.
+  file(WRITE ${PROJECT_BINARY_DIR}/lsan_suppressions "leak:caffe2::pthreadpool\n")
+  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT
+      ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+      ENVIRONMENT_MODIFICATION LSAN_OPTIONS=set:print_suppressions=0:suppressions=${PROJECT_BINARY_DIR}/lsan_suppressions)
 endif()
 
 # The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and

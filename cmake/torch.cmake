@@ -10,7 +10,9 @@
 # links this target: sources that do must not include fmt, spdlog or protobuf.
 
 set(STRETTO_TORCH_OLDEST 2.11)
-set(STRETTO_TORCH_DIR "" CACHE PATH "Folder of the LibTorch to build with; empty: one is looked for")
+if(NOT DEFINED STRETTO_TORCH_DIR)  # before policy CMP0126 a cache entry would take the place of the variable
+  set(STRETTO_TORCH_DIR "" CACHE PATH "Folder of the LibTorch to build with; empty: one is looked for")
+endif()
 
 set(stretto_torch_dir ${STRETTO_TORCH_DIR})
 foreach(python ${PROJECT_SOURCE_DIR}/.venv/bin/python python3)

@@ -1,14 +1,12 @@
-#include "command/bench.h"
-#include "command/check.h"
-#include "command/exit_code.h"
-#include "command/reproduce.h"
-#include "command/schedule.h"
-#include "command/subcommand.h"
-#include "command/torch_program.h"
-#include "command/training_options.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/subcommand.h"
+#include "command/cli/torch_program.h"
+#include "command/commands.h"
+#include "command/train/compare_program.h"
+#include "command/train/training_options.h"
 
-// What does not train does not load Torch: that part is a second program, which this one becomes once it knows that
-// what is asked for makes sense.
+// Subcommands that do not train do not load Torch. Those that do are a second program, which this one becomes once it
+// has checked the options.
 
 using namespace stretto::command;
 
@@ -26,6 +24,7 @@ int forward_train(const Arguments& arguments) {
 }
 
 int forward_compare(const Arguments& arguments) {
+  if (names_a_program(arguments)) return run_compare_program(arguments);
   if (!parse_compare(arguments)) return kSuccess;
   become_training_program(behind("compare", arguments));
 }

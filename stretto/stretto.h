@@ -1,14 +1,15 @@
 #pragma once
 
 /// \file
-/// Stretto for those who write their own training loop with LibTorch: start ranks with run_job(), or run_as_launched()
-/// under mpirun, and wrap the optimizer in a DistributedOptimizer. Needs no Torch header itself.
-/// What the parts consist of is one header each: stretto/collective/plain.h for broadcast, allgather and allreduce,
-/// stretto/collective/partial_allreduce.h for the collective that does not wait, stretto/train/recipe.h for an
-/// algorithm of your own.
+/// Stretto for a training loop of one's own with LibTorch: run_ranks() starts the ranks, also under mpirun, and in each
+/// of them a DistributedOptimizer takes the optimizer's place. Needs no Torch header itself. Each part has one header:
+/// stretto/collective/plain.h for broadcast, allgather and allreduce, stretto/collective/partial_allreduce.h for the
+/// collective that does not wait. For an algorithm of your own: Recipe and GradientAveraging.
 
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/distributed_optimizer.h"
-#include "stretto/train/recipes.h"
+#include "stretto/train/recipes/gradient_averaging.h"
+#include "stretto/train/recipes/recipes.h"
+#include "stretto/train/run_ranks.h"

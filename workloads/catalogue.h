@@ -6,11 +6,11 @@
 
 namespace stretto {
 
-/// One workload as the command shows it: what it is and what a run takes where nothing else is said.
+/// One workload as the command shows it: its description, and the defaults of a run.
 struct WorkloadInfo {
   std::string_view name;
   std::string_view description;  ///< one line for --help
-  std::string_view unit;         ///< what `units` and --pace count: "padded time step", "image", "row"
+  std::string_view unit;         ///< a unit of work, as `units` and --pace count: "padded time step", "image", "row"
   std::string_view needs;        ///< where the data comes from, for --help
   int batch = 0;                 ///< samples a batch and rank
   double lr = 0;

@@ -28,7 +28,7 @@ Result<std::string> read_gz(const std::string& path) {
   while ((got = gzread(file.get(), chunk.data(), chunk.size())) > 0) {
     content.append(chunk.data(), static_cast<std::size_t>(got));
   }
-  // gzread also reads files that are not compressed, and returns what is there of one that ends too early.
+  // gzread also reads files that are not compressed, and returns a part of one that ends too early.
   if (gzdirect(file.get()) != 0) return wrong(path, "not compressed by gzip");
   int code = Z_OK;
   const char* reason = gzerror(file.get(), &code);
@@ -38,8 +38,8 @@ Result<std::string> read_gz(const std::string& path) {
   return content;
 }
 
-Result<Table> parse_csv(std::string_view content, std::string_view name) {
-  Table table;
+Result<CsvTable> parse_csv(std::string_view content, std::string_view name) {
+  CsvTable table;
   int line = 0;
   while (!content.empty()) {
     ++line;

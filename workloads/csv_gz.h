@@ -10,7 +10,7 @@
 namespace stretto {
 
 /// A table of numbers.
-struct Table {
+struct CsvTable {
   std::size_t columns = 0;
   std::vector<float> values;  ///< [row][column]
 
@@ -23,6 +23,6 @@ struct Table {
 Result<std::string> read_gz(const std::string& path);
 
 /// Comma-separated numbers, as many on each line, no header. Errc::bad_input names `name` and the line.
-Result<Table> parse_csv(std::string_view content, std::string_view name);
+Result<CsvTable> parse_csv(std::string_view content, std::string_view name);
 
 }  // namespace stretto

@@ -54,8 +54,8 @@ class Dataset {
 };
 
 /// Reads or generates the data of a workload. Throws UsageError for an unknown name. Errc::bad_input for a missing,
-/// truncated or malformed file, with its path, what was expected and how to get it; Errc::unavailable when the memory
-/// does not suffice, with the size needed.
+/// truncated or malformed file, with its path, its expected content and how to get it; Errc::unavailable when the
+/// memory does not suffice, with the size needed.
 Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options = {});
 
 }  // namespace stretto

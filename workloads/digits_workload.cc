@@ -77,7 +77,7 @@ class DigitsWorkload final : public Workload {
   }
 
  private:
-  const DigitsDataset& digits_;  // what data() owns
+  const DigitsDataset& digits_;  // owned by data()
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ class HyperplaneWorkload final : public Workload {
     return at::mse_loss(own<Regression>(model).forward(x), y);
   }
 
-  const HyperplaneDataset& points_;  // what data() owns
+  const HyperplaneDataset& points_;  // owned by data()
 };
 
 }  // namespace

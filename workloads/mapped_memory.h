@@ -9,8 +9,8 @@
 
 namespace stretto {
 
-/// Anonymous pages that the processes forked from this one share as long as nobody writes, in huge pages where the
-/// machine has them. Movable; unmaps itself.
+/// Anonymous pages that the processes forked from this one share as long as none of them writes, in huge pages where
+/// the machine has them. Movable; unmaps itself.
 class MappedMemory {
  public:
   MappedMemory() = default;
@@ -21,7 +21,7 @@ class MappedMemory {
   }
   ~MappedMemory();
 
-  /// Zeroed. Errc::unavailable says what `purpose` needs and what the machine or its container has left.
+  /// Zeroed. Errc::unavailable says how much `purpose` needs and how much the machine or its container has left.
   static Result<MappedMemory> allocate(std::size_t bytes, std::string_view purpose);
 
   std::span<std::byte> bytes() const { return bytes_; }
@@ -34,8 +34,5 @@ class MappedMemory {
 
   std::span<std::byte> bytes_;
 };
-
-/// Bytes that can still be used: of the machine, and of the container where it sets a limit.
-std::size_t available_memory();
 
 }  // namespace stretto

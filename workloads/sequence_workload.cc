@@ -109,7 +109,7 @@ class SequenceWorkload final : public Workload {
   }
 
  private:
-  const SequenceDataset& sequences_;  // what data() owns
+  const SequenceDataset& sequences_;  // owned by data()
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ std::string_view trim(std::string_view s) {
   return s.substr(first, s.find_last_not_of(kBlank) - first + 1);
 }
 
-// Cuts off and returns what stands before the next `separator`.
+// Cuts off and returns the text before the next `separator`.
 std::string_view cut(std::string_view& rest, char separator) {
   const auto at = rest.find(separator);
   const std::string_view head = rest.substr(0, at);

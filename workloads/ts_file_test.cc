@@ -81,7 +81,7 @@ TEST(TsFile, EveryTruncationInsideALineIsNoticed) {
   const std::size_t first_series = whole.find("1,2,3");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto parsed = parse_ts(whole.substr(0, size), "x.ts");
-    // Cut between two series, the rest is a good file; whoever knows how many there should be notices.
+    // Cut between two series, the rest is a good file; only a caller that knows the number of series notices.
     const bool first_is_whole = size == whole.find("4:5") - 1 || size == whole.find("4:5");
     const bool both_are_whole = size == whole.size() - 1;
     EXPECT_EQ(parsed.ok(), first_is_whole || both_are_whole)

@@ -22,8 +22,8 @@ struct Evaluation {
   std::optional<double> accuracy;  ///< share classified correctly; none for regression
 };
 
-/// What a trainer needs of a workload: a model, and the loss of a batch. Float32 on the CPU.
-/// Made in each rank, over data that was loaded before the ranks were forked. Not thread-safe.
+/// A model to train, and the loss of a batch. Float32 on the CPU. Made in each rank, over data that was loaded before
+/// the ranks were forked. Not thread-safe.
 class Workload {
  public:
   virtual ~Workload() = default;

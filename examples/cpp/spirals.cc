@@ -1,7 +1,6 @@
 // Four ranks learn to tell two spirals apart, and wait for two of them at most in a step.
 // Start it as it is, or under mpirun with as many ranks as you like.
 
-#include <ATen/Parallel.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -26,10 +25,9 @@ std::pair<at::Tensor, at::Tensor> draw_batch(std::int64_t size) {
 }
 
 int train(stretto::RankContext& rank) {
-  at::set_num_threads(1);
   torch::nn::Sequential net(torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 32), torch::nn::Tanh(),
                             torch::nn::Linear(32, 2));
-  auto sgd = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.3).momentum(0.9));
+  auto sgd = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   stretto::DistributedOptimizer optimizer(rank, net.ptr(), sgd, {.algorithm = "eager-quorum"});
 
   at::manual_seed(static_cast<std::uint64_t>(100 + rank.rank()));
@@ -53,11 +51,5 @@ int train(stretto::RankContext& rank) {
 }  // namespace
 
 int main() {
-  const auto job =
-      stretto::launched_from_outside() ? stretto::run_as_launched(train) : stretto::run_job({.ranks = 4}, train);
-  if (!job) {
-    std::fprintf(stderr, "%s\n", job.error().message.c_str());
-    return 1;
-  }
-  return job->ok() ? 0 : 1;
+  return stretto::run_ranks({.ranks = 4}, train);
 }

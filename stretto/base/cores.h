@@ -1,13 +1,18 @@
 #pragma once
 
-#include <algorithm>
-#include <thread>
+#include <string>
+#include <vector>
 
 namespace stretto {
 
-/// Cores of this machine, at least one.
-inline int num_cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+/// The cores that this process may run on, by their numbers, at least one.
+std::vector<int> usable_cores();
+
+/// How many cores this process can keep busy at once, at least one: those it may run on, and no more than the quota of
+/// its control groups gives in a period, rounded up. As it was at the first call of this process. Thread-safe.
+int num_cores();
+
+/// The same, read anew. `root` stands before /proc and /sys (tests).
+int count_cores(const std::string& root = "");
 
 }  // namespace stretto

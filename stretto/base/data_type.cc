@@ -1,5 +1,7 @@
 #include "stretto/base/data_type.h"
 
+#include "stretto/base/error.h"
+
 namespace stretto {
 
 const char* name_of(DataType type) {
@@ -21,6 +23,13 @@ const char* name_of(ReduceOp op) {
     case ReduceOp::max: return "max";
   }
   return "unknown reduction";
+}
+
+std::uint64_t checked_bytes(DataType type, std::uint64_t count, std::uint64_t times) {
+  if (times == 0 || count <= kMaxArrayBytes / size_of(type) / times) return count * times * size_of(type);
+  const std::string each = times == 1 ? "" : text(" for each of ", times, " ranks");
+  throw UsageError(
+      text(count, ' ', name_of(type), each, " are too many: an array has at most ", kMaxArrayBytes, " bytes"));
 }
 
 }  // namespace stretto

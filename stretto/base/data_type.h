@@ -8,8 +8,9 @@
 
 namespace stretto {
 
-/// What the elements of a buffer are, and how two of them become one.
+/// The type of a buffer's elements; the operation that makes one element of two.
 enum class DataType : std::uint8_t { float32, float64, int32, int64, bfloat16, float16 };
+/// A NaN stays NaN under each operation, wherever it comes from, as in torch.maximum() and torch.minimum().
 enum class ReduceOp : std::uint8_t { sum, min, max };
 
 /// Bytes of an element.
@@ -24,6 +25,13 @@ constexpr std::size_t size_of(DataType type) {
   }
   return 4;
 }
+
+/// Bytes that an array of a collective may have: so few that those of all ranks, and of all rounds in flight, can be
+/// added up.
+inline constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 42;
+
+/// Bytes of `times` arrays of `count` elements. Throws UsageError where they are more than kMaxArrayBytes.
+std::uint64_t checked_bytes(DataType type, std::uint64_t count, std::uint64_t times = 1);
 
 /// The DataType of an element type; defined for the six there are.
 template <class T>

@@ -26,6 +26,7 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::overwrite_full, "overwrite-full"},
       {Defect::forget_replaced, "forget-replaced"},
       {Defect::reuse_before_retired, "reuse-before-retired"},
+      {Defect::retire_in_mid_body, "retire-in-mid-body"},
       {Defect::seal_skips_empty, "seal-skips-empty"},
       {Defect::held_without_second_look, "held-without-second-look"},
       {Defect::sum_unpublished, "sum-unpublished"},
@@ -34,6 +35,10 @@ const std::vector<std::pair<Defect, std::string>>& defect_names() {
       {Defect::one_sum_for_all_rounds, "one-sum-for-all-rounds"},
       {Defect::leader_speaks_for_itself, "leader-speaks-for-itself"},
       {Defect::sum_without_ring, "sum-without-ring"},
+      {Defect::hand_over_without_ring, "hand-over-without-ring"},
+      {Defect::anybody_starts_majority, "anybody-starts-majority"},
+      {Defect::drained_starts_solo, "drained-starts-solo"},
+      {Defect::tree_of_contributors, "tree-of-contributors"},
   };
   return names;
 }

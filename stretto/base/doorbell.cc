@@ -4,7 +4,7 @@ namespace stretto {
 
 void Doorbell::ring() {
   words_->rings.fetch_add(1, std::memory_order_seq_cst);
-  // Pairs with the store in set_answerable(): either we see the sleeper, or it sees our count.
+  // Pairs with the store in set_answerable(): either this load sees the sleeper, or the sleeper sees the new count.
   const std::uint32_t sleeper = words_->sleeper.load(std::memory_order_seq_cst);
   if (sleeper != 0) futex_wake(words_->rings, sleeper, shared_);
 }

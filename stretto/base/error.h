@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What went wrong, for a program to act on. What happened in detail stands in Error::message.
+/// The kind of a failure, for a program to act on. Error::message has the details.
 enum class Errc {
   timeout,      ///< a deadline passed; the operation may be resumed
   lost_peer,    ///< a rank has died or its link is gone

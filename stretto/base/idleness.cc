@@ -14,12 +14,12 @@ std::chrono::nanoseconds read_clock(clockid_t clock) {
 
 }  // namespace
 
-Idleness::Reading Idleness::read() {
+Idleness::Reading Idleness::read_clocks() {
   return {read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
 bool Idleness::idles() {
-  const Reading before = std::exchange(last_, read());
+  const Reading before = std::exchange(last_, read_());
   return 2 * (last_.ran - before.ran) < last_.wall - before.wall;
 }
 

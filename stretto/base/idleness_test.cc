@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <thread>
 
 namespace stretto {
@@ -10,43 +9,51 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Runs until this thread has had the core for that long, however many others want it.
-void compute(std::chrono::nanoseconds duration) {
-  const auto ran = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-  };
-  const auto end = ran() + duration;
-  while (ran() < end) {
-  }
+Idleness::Reading now{};
+Idleness::Reading read_now() {
+  return now;
 }
 
-TEST(Idleness, ASleeperIdles) {
-  Idleness idleness;
-  std::this_thread::sleep_for(20ms);
+/// A thread has run for some part of the time that has passed.
+void pass(std::chrono::nanoseconds wall, std::chrono::nanoseconds ran) {
+  now.wall += wall;
+  now.ran += ran;
+}
+
+TEST(Idleness, IsToHaveRunForLessThanHalfOfTheTime) {
+  Idleness idleness(read_now);
+  pass(20ms, 0ms);
   EXPECT_TRUE(idleness.idles());
-}
-
-TEST(Idleness, WhoComputesDoesNot) {
-  // On a loaded machine a thread that would run gets less than half of the time now and then, but not every time.
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    Idleness idleness;
-    compute(5ms);
-    if (!idleness.idles()) return;
-  }
-  FAIL() << "computing counts as idling";
+  pass(20ms, 10ms - 1ns);
+  EXPECT_TRUE(idleness.idles());
+  pass(20ms, 10ms);
+  EXPECT_FALSE(idleness.idles());
+  pass(20ms, 20ms);
+  EXPECT_FALSE(idleness.idles());
 }
 
 TEST(Idleness, CountsFromTheLastCallOn) {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    Idleness idleness;
-    std::this_thread::sleep_for(10ms);
-    if (!idleness.idles()) continue;
-    compute(2ms);
-    if (!idleness.idles()) return;
-  }
-  FAIL() << "the time before the last call counts";
+  Idleness idleness(read_now);
+  pass(1h, 0ms);
+  EXPECT_TRUE(idleness.idles());
+  pass(2ms, 2ms);
+  EXPECT_FALSE(idleness.idles()) << "the hour before the last call counts";
+  pass(1h, 0ms);
+  idleness.begin();
+  pass(2ms, 2ms);
+  EXPECT_FALSE(idleness.idles()) << "the hour before begin() counts";
+}
+
+// Each waits until it has seen what it wants, or the watchdog ends the test.
+TEST(Idleness, OfTheCallingThread) {
+  Idleness idleness;
+  do {
+    for (const auto until = Idleness::read_clocks().ran + 1ms; Idleness::read_clocks().ran < until;) {
+    }
+  } while (idleness.idles());
+  do {
+    std::this_thread::sleep_for(1ms);
+  } while (!idleness.idles());
 }
 
 }  // namespace

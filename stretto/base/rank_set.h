@@ -8,18 +8,19 @@
 
 namespace stretto {
 
-/// A set of ranks 0 … size−1, one bit each. Up to 64 ranks live inside the object.
+/// A set of ranks 0 … size−1, one bit each. The first 64 live inside the object; the others take memory only once one
+/// of them has been in the set.
 class RankSet {
  public:
   RankSet() = default;
-  explicit RankSet(int size) : size_(size) {
-    if (size > 64) more_.resize((static_cast<std::size_t>(size) + 63) / 64 - 1);
-  }
+  explicit RankSet(int size) : size_(size) {}
 
   int size() const { return size_; }
   bool contains(int rank) const { return (word(rank / 64) >> (rank % 64)) & 1u; }
   void insert(int rank) { word(rank / 64) |= std::uint64_t{1} << (rank % 64); }
-  void erase(int rank) { word(rank / 64) &= ~(std::uint64_t{1} << (rank % 64)); }
+  void erase(int rank) {
+    if (contains(rank)) word(rank / 64) &= ~(std::uint64_t{1} << (rank % 64));
+  }
   void clear() {
     first_ = 0;
     for (auto& w : more_) w = 0;
@@ -30,16 +31,24 @@ class RankSet {
     return n;
   }
   bool empty() const { return count() == 0; }
-  bool full() const { return count() == size_; }
+  /// Whether every rank is in it.
+  bool all() const { return count() == size_; }
 
   /// Requires: the same size.
   RankSet& operator|=(const RankSet& other) {
     first_ |= other.first_;
-    for (std::size_t i = 0; i < more_.size(); ++i) more_[i] |= other.more_[i];
+    if (more_.size() < other.more_.size()) more_.resize(other.more_.size());
+    for (std::size_t i = 0; i < other.more_.size(); ++i) more_[i] |= other.more_[i];
     return *this;
   }
   friend RankSet operator|(RankSet a, const RankSet& b) { return a |= b; }
-  friend bool operator==(const RankSet&, const RankSet&) = default;
+  friend bool operator==(const RankSet& a, const RankSet& b) {
+    if (a.size_ != b.size_) return false;
+    for (int i = 0; i < a.num_words(); ++i) {
+      if (a.word(i) != b.word(i)) return false;
+    }
+    return true;
+  }
 
   /// The k-th member in ascending order, or −1. Requires: k ≥ 0.
   int nth(int k) const {
@@ -58,14 +67,21 @@ class RankSet {
     return out;
   }
 
-  int num_words() const { return 1 + static_cast<int>(more_.size()); }
-  std::uint64_t word(int i) const { return i == 0 ? first_ : more_[static_cast<std::size_t>(i) - 1]; }
-  std::uint64_t& word(int i) { return i == 0 ? first_ : more_[static_cast<std::size_t>(i) - 1]; }
+  int num_words() const { return size_ <= 64 ? 1 : (size_ + 63) / 64; }
+  std::uint64_t word(int i) const {
+    if (i == 0) return first_;
+    return more_.empty() ? 0 : more_[static_cast<std::size_t>(i) - 1];
+  }
+  std::uint64_t& word(int i) {
+    if (i == 0) return first_;
+    if (more_.empty()) more_.resize(static_cast<std::size_t>(num_words()) - 1);
+    return more_[static_cast<std::size_t>(i) - 1];
+  }
 
  private:
   int size_ = 0;
   std::uint64_t first_ = 0;
-  std::vector<std::uint64_t> more_;
+  std::vector<std::uint64_t> more_;  // empty, or all words but the first
 };
 
 }  // namespace stretto

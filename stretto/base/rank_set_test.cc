@@ -22,8 +22,8 @@ TEST(RankSet, HoldsAnyNumberOfRanks) {
 TEST(RankSet, UnitesAndTellsWhenFull) {
   RankSet even(70), odd(70);
   for (int rank = 0; rank < 70; ++rank) (rank % 2 == 0 ? even : odd).insert(rank);
-  EXPECT_FALSE(even.full());
-  EXPECT_TRUE((even | odd).full());
+  EXPECT_FALSE(even.all());
+  EXPECT_TRUE((even | odd).all());
   even |= odd;
   even.clear();
   EXPECT_EQ(even, RankSet(70));

@@ -13,7 +13,7 @@ class SharedCounter {
   virtual std::uint64_t fetch_add(std::uint64_t amount) = 0;
 };
 
-/// One that lies in memory all ranks share (the job's page, or one process that simulates them).
+/// A counter in memory that all ranks share (the job's page, or one process that simulates them).
 class MemoryCounter final : public SharedCounter {
  public:
   explicit MemoryCounter(std::atomic<std::uint64_t>& word) : word_(word) {}

@@ -10,7 +10,8 @@ namespace stretto {
 namespace {
 
 /// A line that another core has in its own cache is slow to write: 9 GB/s on two cores of a Zen 4, and 35 where it has
-/// been pushed out to the shared cache. So what is not tiny goes round in more memory than a core's own cache holds.
+/// been pushed out to the shared cache. So slots for chunks that are not tiny go round in more memory than a core's own
+/// cache holds.
 constexpr std::uint64_t kWindow = 2u << 20;
 constexpr std::uint64_t kGoesRoundFrom = 4u << 10;
 
@@ -21,7 +22,7 @@ std::uint64_t room_for(const ExchangeBoard::Shape& shape) {
 
 }  // namespace
 
-/// One chunk of one rank. What is small travels in the cache line that says that it is there.
+/// One chunk of one rank. A small chunk travels in the same cache line as the word that says that it is there.
 struct ExchangeBoard::Slot {
   std::atomic<std::uint64_t> shown{0};  // chunk + 1; released after the data
 };

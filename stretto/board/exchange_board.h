@@ -13,9 +13,9 @@
 
 namespace stretto {
 
-/// Where the ranks of one host show each other what they bring, chunk by chunk, and each sums for itself: for ranks
-/// that have a core each and buffers of their own. A chunk crosses once, and what is on the board stays in the cache
-/// however large the buffers are. Sums by the fixed tree (protocol.md, Bits).
+/// A board on which each rank of a host shows its input chunk by chunk, and each rank sums all inputs for itself: for
+/// ranks that have a core each and buffers of their own. A chunk crosses between cores once, and the slots stay in the
+/// cache however large the buffers are. Sums by the fixed tree (docs/protocol.md, Bits).
 ///
 /// Memory handed in, no waiting, one object a rank, one thread at a time: as FullBoard.
 class ExchangeBoard {
@@ -38,20 +38,21 @@ class ExchangeBoard {
 
   /// Begins the next round. `mine` and `sum`: bytes() each, which may be the same; used until complete().
   void arrive(const std::byte* mine, std::byte* sum);
-  /// Shows and sums what can be. Returns whether there was any.
+  /// Shows and sums as many chunks as it can. Returns whether there was any.
   bool step();
   bool complete() const { return summed_ == end_; }
   /// Whether `rank` has come to the round this rank waits for.
   bool has_come(int rank) const;
 
-  /// Who shows a chunk rings those in here. Go in, and step() once more before sleeping.
+  /// A rank that shows a chunk rings the sleepers in here. Go in, and step() once more before sleeping.
   Sleepers& sleepers();
 
  private:
   struct Slot;
 
-  /// Slots a rank, at least. Who shows chunk c has summed all before it, so every rank had shown c − 1 by then and, by
-  /// the same rule, summed c − 2: what lay two slots before has been read.
+  /// Two slots a rank suffice. A rank shows chunk c only after it has summed chunk c − 1, for which it needed chunk c −
+  /// 1 of every rank. Each of these was shown only after its rank had summed chunk c − 2. So no rank reads a slot of
+  /// chunk c − 2 any more when chunk c overwrites it.
   static constexpr std::uint64_t kFewestSlots = 2;
   static std::uint64_t slots_for(const Shape& shape);
 

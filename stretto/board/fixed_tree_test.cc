@@ -30,7 +30,7 @@ std::string meaning(const Combination& combination) {
   return *stack.back();
 }
 
-/// As protocol.md says it.
+/// The tree of docs/protocol.md, Bits.
 Value naive(std::vector<Value> ranks) {
   std::size_t power = 1;
   while (2 * power <= ranks.size()) power *= 2;

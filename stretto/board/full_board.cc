@@ -22,7 +22,7 @@ std::uint64_t stride_of(const FullBoard::Shape& shape) {
 
 struct FullBoard::Words {
   Count arrived;    // of all rounds: round r may be summed from (r + 1) · ranks on
-  Count claimed;    // pieces, of all rounds, that somebody sums or has summed
+  Count claimed;    // pieces, of all rounds, that a rank sums or has summed
   Count done;       // pieces, of all rounds, that are summed
   Count published;  // those of them whose result is there, where it comes from above
   Sleepers sleepers;
@@ -95,7 +95,7 @@ void FullBoard::arrive() {
   STRETTO_CHECK(complete(), "rank ", rank_, " arrives at round ", rounds_, " before the last one is complete");
   ++rounds_;
   seat_of(rank_).rounds.value.store(rounds_, std::memory_order_relaxed);
-  // Releases this rank's input, and what it has read of the last result; acquires everybody's for the last to come.
+  // Releases this rank's input and its reads of the last result. The last rank to come acquires those of all ranks.
   words_.arrived.value.fetch_add(1, std::memory_order_acq_rel);
   if (pieces_ > 1 && all_have_come()) words_.sleepers.wake(ranks_, shape_.helpers, ring_);
 }
@@ -108,7 +108,7 @@ bool FullBoard::step() {
     if (mine >= end) return false;
   } while (!words_.claimed.value.compare_exchange_weak(mine, mine + 1, std::memory_order_relaxed));
   sum_piece(mine - (end - pieces_));
-  // Releases the piece; whoever sees the last one acquires them all.
+  // Releases the piece; a rank that sees the last one counted acquires them all.
   const bool last = words_.done.value.fetch_add(1, std::memory_order_acq_rel) + 1 == end;
   if (!last) return true;
   if (shape_.upward) {
@@ -121,7 +121,7 @@ bool FullBoard::step() {
 
 void FullBoard::publish() {
   STRETTO_CHECK(shape_.upward && rank_ == 0 && has_sum() && !complete(), "rank ", rank_, " publishes round ", rounds_);
-  // Releases the result; whoever sees that it is complete acquires it.
+  // Releases the result; a rank that sees the round complete acquires it.
   words_.published.value.store(rounds_ * pieces_, std::memory_order_release);
   words_.sleepers.wake_all(ranks_, ring_);
 }

@@ -13,10 +13,10 @@
 
 namespace stretto {
 
-/// Where the ranks of one host sum what all of them bring: each puts its input on the board, whoever waits sums a piece
-/// of it, and all read the one result. Sums by the fixed tree (protocol.md, Bits), so that a round repeats to the bit.
-/// With Shape::upward the sum is one contribution of several boards', and the round is complete when rank 0 has
-/// published what became of it.
+/// A board on which the ranks of one host sum their inputs: each rank puts its input on the board, the ranks that wait
+/// sum pieces, and all read the one result. Sums by the fixed tree (docs/protocol.md, Bits), so that a round repeats to
+/// the bit. With Shape::upward the sum is one board's contribution to several boards', and the round is complete when
+/// rank 0 has published their result.
 ///
 /// A step machine over memory handed in; it never waits, sleeps or allocates. One object a rank, one thread at a time.
 /// A rank holds at most the one piece it has claimed: should it be put to sleep there, the others sum the rest.
@@ -26,7 +26,7 @@ class FullBoard {
     DataType type = DataType::float32;
     std::uint64_t count = 0;
     ReduceOp op = ReduceOp::sum;
-    std::uint64_t piece_bytes = 64 << 10;  ///< what one rank sums at a time; a multiple of 64
+    std::uint64_t piece_bytes = 64 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
     int helpers = 1;                       ///< sleeping ranks that the last to come wakes, to sum with it
     bool upward = false;                   ///< the sum is not the result yet: rank 0 takes it, and publishes one
 
@@ -39,7 +39,7 @@ class FullBoard {
   /// `memory`: bytes_needed() of them, zero before the first rank comes, the same for all ranks. `ring` wakes a rank.
   FullBoard(std::span<std::byte> memory, const Shape& shape, int rank, int ranks, std::function<void(int rank)> ring);
 
-  /// What this rank brings to the next round; its own to write until arrive().
+  /// This rank's input to the next round; its own to write until arrive().
   std::byte* input() const { return input_of(rank_); }
   /// The sum of the last round that is complete; valid until this rank arrives again.
   const std::byte* result() const { return result_; }
@@ -63,8 +63,8 @@ class FullBoard {
   std::byte* outcome() const { return result_; }
   void publish();
 
-  /// Who completes the round rings those in here; who completes the sum rings rank 0. Go in, and look at complete()
-  /// once more before sleeping.
+  /// The rank that completes the round rings the sleepers in here; the rank that completes the sum rings rank 0. Go in,
+  /// and look at complete() once more before sleeping.
   Sleepers& sleepers();
 
  private:

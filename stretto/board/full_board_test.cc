@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "stretto/board/test_support.h"
+#include "stretto/board/testing/test_support.h"
 
 namespace stretto {
 namespace {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "stretto/board/partial_seat.h"
-#include "stretto/board/quorum_rule.h"
-#include "stretto/board/test_support.h"
+#include "stretto/board/testing/quorum_rule.h"
+#include "stretto/board/testing/test_support.h"
 
 namespace stretto {
 namespace {

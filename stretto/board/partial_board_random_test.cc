@@ -7,8 +7,8 @@
 
 #include "stretto/board/partial_seat.h"
 #include "stretto/board/plan_words.h"
-#include "stretto/board/quorum_rule.h"
-#include "stretto/board/test_support.h"
+#include "stretto/board/testing/quorum_rule.h"
+#include "stretto/board/testing/test_support.h"
 
 namespace stretto {
 namespace {
@@ -100,7 +100,7 @@ class Job {
              (doing == Doing::finishing && !rule.ended(board.complete()));
     }
 
-    /// Sleeps when there is nothing to do, until somebody rings.
+    /// Sleeps when there is nothing to do, until its doorbell rings.
     void step_engine() {
       if (asleep && !rung) return;
       if (asleep || pass_begins) rung = false;
@@ -288,7 +288,7 @@ void Job::check_first(const App& app, Round round) {
     }
   }
   ASSERT_EQ(header, expected);
-  ASSERT_TRUE(header.drained.full() || !header.arrived.empty());
+  ASSERT_TRUE(header.drained.all() || !header.arrived.empty());
   ASSERT_GE((header.arrived | header.drained).count(), setting_.quorum);
   if (header.empty()) return;
   std::uint64_t total = 0;

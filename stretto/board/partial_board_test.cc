@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/board/board_ranks.h"
 #include "stretto/board/plan_words.h"
+#include "stretto/board/testing/board_ranks.h"
 
 namespace stretto {
 namespace {
@@ -250,7 +250,7 @@ TEST(PartialBoard, TheRoundThatShowsAllDrainedIsTheLastAndTakesWhatIsPending) {
   EXPECT_EQ(all[0].board.complete(), 1u);
   EXPECT_EQ(all.result(0), 9);
   EXPECT_TRUE(all.memory().record(0).last);
-  EXPECT_TRUE(all[0].board.header(0).drained.full());
+  EXPECT_TRUE(all[0].board.header(0).drained.all());
   all.run(1);
   EXPECT_EQ(all[0].board.complete(), 1u);
 }

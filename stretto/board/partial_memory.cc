@@ -11,9 +11,7 @@ namespace stretto {
 namespace {
 
 std::uint64_t largest_header(int ranks) {
-  RoundHeader header(ranks);
-  header.times.resize(static_cast<std::size_t>(ranks));
-  return header.wire_bytes();
+  return RoundHeader::max_wire_bytes(ranks, true);
 }
 
 }  // namespace

@@ -13,22 +13,22 @@
 
 namespace stretto {
 
-/// What the rounds of a PartialBoard sum, the same on every rank.
+/// The buckets and options of a PartialBoard, the same on every rank.
 struct PartialShape {
   std::vector<BucketSpec> buckets;
   ReduceOp op = ReduceOp::sum;
   SumOrder order = SumOrder::fixed;
   int max_lag = 4;                        ///< W: results kept
-  std::uint64_t piece_bytes = 128 << 10;  ///< what one rank sums at a time; a multiple of 64
-  int helpers = 1;                        ///< sleeping ranks that are woken to sum with whoever starts a round
+  std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
+  int helpers = 1;                        ///< sleeping ranks that are woken to help sum a round
   /// Where a job has several boards: how many ranks there are in all, and which of them has seat 0 here. 0: this board
   /// has all of them.
   int job_ranks = 0;
   int first_rank = 0;
 };
 
-/// Where everything of a PartialBoard lies in the memory handed in, which is zero at the start. Who writes what, and
-/// when, stands in partial_board.h. A rank is numbered by its seat here, in headers alone as the job does.
+/// The layout of a PartialBoard in the memory handed in, which is zero at the start. partial_board.h says which rank
+/// writes each part, and when. A rank is numbered by its seat here, in headers alone as the job does.
 class PartialMemory {
  public:
   /// A rank's contributions: one being filled, one to add up in, two pending, two in the round being summed.
@@ -37,9 +37,12 @@ class PartialMemory {
   static std::uint64_t bytes_needed(const PartialShape& shape, int ranks);
   PartialMemory(std::span<std::byte> memory, const PartialShape& shape, int ranks);
 
+  /// Of the open round.
+  enum Stage : std::uint64_t { kOpen, kSealing, kSumming };
+
   struct Words {
     alignas(64) std::atomic<std::uint64_t> stage{0};    // round · 4 + Stage
-    alignas(64) std::atomic<std::uint64_t> changes{0};  // of what decides whether a round may start
+    alignas(64) std::atomic<std::uint64_t> changes{0};  // of seats and handed counts: decides if a round may start
     std::atomic<std::uint64_t> held{0};                 // round + 1 that the bound on the lag holds back, or 0
     alignas(64) std::atomic<std::uint64_t> plan{0};     // a PlanWord
     alignas(64) std::atomic<std::uint64_t> done{0};     // pieces, of all rounds, that are summed
@@ -50,8 +53,9 @@ class PartialMemory {
     ContributionFacts facts;
     std::atomic<int> ready{0};  // buckets handed over, in order
   };
-  /// Of a round: written by who makes its plan, kept until that of W + 1 rounds later. An engine that was put to sleep
-  /// while its application went on may read it when it is being overwritten: then it looks at the stage once more.
+  /// The record of a round: written by the rank that makes its plan, kept until the record of W + 1 rounds later
+  /// overwrites it. An engine that was put to sleep while its application went on may read it while it is overwritten
+  /// (docs/protocol.md, B11).
   struct Record {
     std::atomic<std::int64_t> sealed_at{0};  // nanoseconds
     std::atomic<std::uint64_t> rule[2];      // the rule's own
@@ -68,7 +72,7 @@ class PartialMemory {
   std::atomic<std::uint64_t>& handed(int rank) const { return handed_[rank]; }
   /// When the rank came to the round its seat says it has arrived at, in nanoseconds.
   std::atomic<std::int64_t>& arrived_at(int rank) const { return arrived_at_[rank]; }
-  /// A SeatWord: what a seat has brought to `round`.
+  /// A SeatWord: the sealed word of a seat in `round`, copied here because the seat word is reused by the next deposit.
   std::atomic<std::uint64_t>& sealed(Round round, int rank) const {
     return sealed_[(round % slots_) * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(rank)];
   }
@@ -84,8 +88,8 @@ class PartialMemory {
   /// Per rank, nanoseconds: when it had come; 0 where it had not.
   std::span<std::atomic<std::int64_t>> arrivals(Round round) const;
   std::span<std::byte> result(Round round, std::size_t bucket) const;
-  /// What the ranks of this board bring to the round in all: the result, but for several boards, which send it to one
-  /// another. That of the round before may still be leaving, so that there are two.
+  /// The sum over this board's ranks. With one board it is the result. With several it is sent to the other boards, and
+  /// the sum of the round before may still be leaving: so there are two, used in turns.
   std::span<std::byte> sum(Round round, std::size_t bucket) const;
   /// Several boards: pieces of a bucket, of all rounds, that are summed. Counted after `done`.
   std::atomic<std::uint64_t>& bucket_done(std::size_t bucket) const { return bucket_done_[bucket]; }
@@ -106,9 +110,8 @@ class PartialMemory {
   const PartialShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }
   std::uint64_t num_pieces() const { return num_pieces_; }
-  /// Rounds that are summed. The stage says so soon after, and would do; but whoever has summed a piece has counted it
-  /// here, so that two threads of one rank meet at this word even where another process has moved the stage, which the
-  /// thread sanitizer does not see.
+  /// Rounds fully summed. The stage would do, but another process may move it, which the thread sanitizer cannot see.
+  /// This counter is touched by the threads of this process, too, so the sanitizer sees their order.
   Round done() const { return words_->done.load(std::memory_order_acquire) / num_pieces_; }
   Piece piece_at(std::uint64_t index) const;
   /// Bytes of one contribution or result.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/board/partial_board.h"
 
 namespace stretto {
 namespace {
@@ -37,7 +36,7 @@ void write_record(const PartialMemory& memory, Round round, const RoundHeader& h
   // Pairs with read_record().
   std::atomic_thread_fence(std::memory_order_release);
   PartialMemory::Record& record = memory.record(round);
-  record.last.store(header.drained.full(), std::memory_order_relaxed);
+  record.last.store(header.drained.all(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < rule.size(); ++i) record.rule[i].store(rule[i], std::memory_order_relaxed);
   std::vector<std::uint64_t> copy((header.wire_bytes() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   header.write(reinterpret_cast<std::byte*>(copy.data()));
@@ -48,11 +47,12 @@ void write_record(const PartialMemory& memory, Round round, const RoundHeader& h
 
 std::optional<RoundHeader> read_record(const PartialMemory& memory, Round round) {
   const Copy copy = copy_of(memory, round);
-  // Pairs with write_record(): who has read something of its round sees here that this round is being summed.
+  // Pairs with write_record(): a reader that has read words of the later round sees here that that round is being
+  // summed.
   std::atomic_thread_fence(std::memory_order_acquire);
   const Round overwritten_by = round + static_cast<Round>(memory.shape().max_lag) + 1;
   const std::uint64_t stage = memory.words().stage.load(std::memory_order_acquire);
-  if (stage >= (overwritten_by << 2 | PartialBoard::kSumming)) return std::nullopt;
+  if (stage >= (overwritten_by << 2 | PartialMemory::kSumming)) return std::nullopt;
   return copy.header(round, memory.job_ranks());
 }
 

@@ -11,7 +11,7 @@ namespace stretto {
 void note_sealed(PartialMemory& memory, int rank, SeatWord word) {
   auto& kept = memory.sealed(word.round(), rank);
   std::uint64_t seen = kept.load(std::memory_order_acquire);
-  // What lies there is of an earlier round, or the same, or newer.
+  // The word there is of an earlier round, of this one, or of a later one.
   if (SeatWord(seen).sealed_at_least(word.round()) && SeatWord(seen).sealed()) return;
   kept.compare_exchange_strong(seen, word.bits(), std::memory_order_acq_rel);
 }
@@ -63,13 +63,13 @@ bool PartialSeat::Deposit::step() {
       next_ = next_.first() < 0 ? next_.with_first(set_) : next_.with_second(set_);
       return false;
     case State::note:
-      // Before the word is replaced, what it says must stand elsewhere.
+      // The sealed word must be copied before it is replaced (docs/protocol.md, B6).
       note_sealed(seat_.memory_, seat_.rank_, seen_);
       state_ = State::swap;
       return false;
     case State::add:
-      // In the order of arrival what came first stays: it may be summed ahead. In the fixed order nothing is, and
-      // deposits are added up one after the other, as they are by messages.
+      // In the order of arrival the first deposit stays: other ranks may have summed it ahead. In the fixed order
+      // nothing is summed ahead, and deposits are added up one after the other, as they are by messages.
       sum_ = seat_.acquire();
       if (seat_.memory_.shape().order == SumOrder::arrival) {
         seat_.add(sum_, seen_.second(), set_);
@@ -82,7 +82,7 @@ bool PartialSeat::Deposit::step() {
       return false;
     case State::swap: {
       if (!seat_.swap(seen_, next_)) {
-        // It has been sealed meanwhile: what has been added up belongs to the round, this set to the next one.
+        // The seat has been sealed meanwhile: the deposits added up belong to that round, this set to the next one.
         if (sum_ >= 0) seat_.filling_ &= ~(1u << sum_);
         sum_ = -1;
         state_ = State::look;
@@ -120,7 +120,8 @@ void PartialSeat::drain() {
 bool PartialSeat::hand_over(Round rounds) {
   memory_.handed(rank_).store(rounds, std::memory_order_seq_cst);
   changed();
-  // Pairs with whoever says that a round is held: one of us sees the other.
+  // Pairs with PartialStart::look_at_lag(), which stores `held` and then reads all handed counts: one of the two sees
+  // the other.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return memory_.words().held.load(std::memory_order_seq_cst) != 0;
 }

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// The application's side of a PartialBoard: what one rank brings, and how far it is. One application thread.
+/// The application's side of a PartialBoard: one rank's deposits, arrivals and handed results. One application thread.
 class PartialSeat {
  public:
   PartialSeat(PartialMemory& memory, int rank) : memory_(memory), rank_(rank) {}
@@ -15,7 +15,7 @@ class PartialSeat {
   /// A set of buffers that no round uses and that is not pending; the caller's until it is deposited. Never blocks.
   int acquire();
 
-  /// Adds a set to what is pending; its numbers and facts are there and are not changed any more. A step machine, so
+  /// Adds a set to the pending ones; its buffers and facts are filled and are not changed any more. A step machine, so
   /// that a search can interleave it with the ranks that seal.
   class Deposit {
    public:
@@ -28,7 +28,7 @@ class PartialSeat {
 
     PartialSeat& seat_;
     const int set_;
-    int sum_ = -1;  // where the set and what is pending are added up
+    int sum_ = -1;  // the set in which deposits are added up
     SeatWord seen_, next_;
     State state_ = State::look;
   };
@@ -52,11 +52,12 @@ class PartialSeat {
   const int rank_;
   std::uint32_t filling_ = 0;  // sets that acquire() has given out
   std::uint32_t touched_ = 0;  // those it has ever given out
-  SeatWord gone_;              // sealed: what the last round that has taken something has taken
+  SeatWord gone_;              // sealed word of the last round that took a set of ours: free once that round is summed
 };
 
-/// Puts what a seat has brought to a round where it stays until the round has been handed over. Everybody who sees the
-/// sealed word may do so; all write the same, and one that comes too late writes nothing.
+/// Copies the sealed word of a seat to PartialMemory::sealed(), where it stays until every rank has been handed the
+/// round. Any rank that sees the sealed word may do so; all write the same, and a rank that comes too late writes
+/// nothing.
 void note_sealed(PartialMemory& memory, int rank, SeatWord word);
 
 }  // namespace stretto

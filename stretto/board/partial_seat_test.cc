@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/board/board_ranks.h"
+#include "stretto/board/testing/board_ranks.h"
 
 namespace stretto {
 namespace {

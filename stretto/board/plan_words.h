@@ -6,8 +6,8 @@
 
 namespace stretto {
 
-/// The first so many sources of a round's list, in one word that is swapped as a whole. One rank at a time works on
-/// what it stands for (busy).
+/// The first so many sources of a round's list, in one word that is swapped as a whole. One rank at a time works on the
+/// plan or piece (busy).
 template <class Word>
 class SourcesWord {
  public:
@@ -29,15 +29,15 @@ class SourcesWord {
   std::uint64_t bits_;
 };
 
-/// What is to be summed in a round, as far as it is known. Busy: somebody adds to the list; final: nothing more comes.
+/// The sources of a round that are known so far. Busy: a rank adds to the list. Final: the list is complete.
 class PlanWord : public SourcesWord<PlanWord> {
  public:
   using SourcesWord::SourcesWord;
   constexpr bool final() const { return last(); }
 };
 
-/// How far a piece of a round's sum is: these sources are in it. Busy: somebody adds to it; who comes by meanwhile
-/// leaves word (again), so that the plan is looked at once more.
+/// The progress of a piece of a round's sum: the first so many sources are in it. Busy: a rank adds to it; another rank
+/// that finds it busy sets `again`, so that the first one reads the plan once more before it lets go.
 class PieceWord : public SourcesWord<PieceWord> {
  public:
   using SourcesWord::SourcesWord;

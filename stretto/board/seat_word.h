@@ -6,10 +6,11 @@
 
 namespace stretto {
 
-/// What one seat brings to a round, in one word that is swapped as a whole.
+/// A seat's contribution to a round, in one word that is swapped as a whole.
 ///
-/// Open: what goes into `round` should it be sealed now. Sealed: what has gone into `round`; the next deposit or
-/// arrival turns it into an open word of the round after. All zero is an open word of round 0 without anything.
+/// Open: the sets that go into `round` if it is sealed now. Sealed: the sets that have gone into `round`; the next
+/// deposit or arrival replaces it by an open word of the round after. All zero is an open word of round 0 without
+/// anything.
 class SeatWord {
  public:
   static constexpr int kMaxSets = 15;
@@ -25,7 +26,7 @@ class SeatWord {
   constexpr bool sealed() const { return (bits_ & kSealed) != 0; }
   constexpr bool arrived() const { return (bits_ & kArrived) != 0; }
   constexpr bool drained() const { return (bits_ & kDrained) != 0; }
-  /// The set deposited first, which stays until the round is complete, and what came after it; −1: none.
+  /// The set deposited first and the one deposited, or added up, after it; −1: none.
   constexpr int first() const { return static_cast<int>(bits_ >> kFirstAt & 0xf) - 1; }
   constexpr int second() const { return static_cast<int>(bits_ >> kSecondAt & 0xf) - 1; }
   constexpr bool empty() const { return first() < 0; }
@@ -37,11 +38,11 @@ class SeatWord {
   constexpr SeatWord with_second(int set) const { return with(kSecondAt, set); }
   constexpr SeatWord as_sealed() const { return SeatWord(bits_ | kSealed); }
 
-  /// Whether this word says what has gone into `round`, or into a later one.
+  /// Whether this seat is sealed for `round`, or for a later one.
   constexpr bool sealed_at_least(Round round) const {
     return sealed() ? this->round() >= round : this->round() > round;
   }
-  /// What goes into `round` if it is sealed now. Requires: !sealed_at_least(round), sealed_at_least(round − 1).
+  /// The sealed word of `round`, if it is sealed now. Requires: !sealed_at_least(round), sealed_at_least(round − 1).
   constexpr SeatWord to_seal(Round round) const { return (sealed() ? open(round, drained()) : *this).as_sealed(); }
   /// The open word that follows: of this round, or of the one after where this is sealed.
   constexpr SeatWord reopened() const { return sealed() ? open(round() + 1, drained()) : *this; }

@@ -47,7 +47,7 @@ TEST(SeatWord, KeepsEachPartApart) {
 TEST(SeatWord, SaysWhichRoundsItHasBeenSealedFor) {
   for (const Round round : kRounds) {
     const SeatWord open = SeatWord::open(round, false).with_first(3).with_arrived();
-    // Who has an open word of a round has been sealed for those before.
+    // A seat with an open word of a round has been sealed for the rounds before.
     EXPECT_FALSE(open.sealed_at_least(round));
     EXPECT_FALSE(open.sealed_at_least(round + 1));
     EXPECT_TRUE(open.as_sealed().sealed_at_least(round));
@@ -63,7 +63,7 @@ TEST(SeatWord, SealsWhatIsThereOrNothing) {
     const SeatWord open = SeatWord::open(round, false).with_first(2).with_second(7).with_arrived();
     EXPECT_EQ(open.to_seal(round), open.as_sealed());
     for (const bool drained : {false, true}) {
-      // Nobody has come since the last round: what was brought to that one is not brought again.
+      // The rank has not come since the last round: its deposit for that one is not taken again.
       const SeatWord before = SeatWord::open(round, drained).with_first(2).with_second(7).with_arrived().as_sealed();
       const SeatWord next = before.to_seal(round + 1);
       EXPECT_EQ(next, SeatWord::open(round + 1, drained).as_sealed());

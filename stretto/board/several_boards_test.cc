@@ -1,10 +1,10 @@
-// One of several boards, step by step: what is different where a leader ends the rounds.
+// One of several boards, step by step: the differences where a leader ends the rounds.
 
 #include <gtest/gtest.h>
 
-#include "stretto/board/board_ranks.h"
 #include "stretto/board/partial_record.h"
 #include "stretto/board/plan_words.h"
+#include "stretto/board/testing/board_ranks.h"
 
 namespace stretto {
 namespace {

@@ -8,15 +8,15 @@
 
 namespace stretto {
 
-/// The ranks that sleep at a board, in shared memory; all zero is the empty set. Whoever publishes what they wait for
-/// wakes them, and pays for no more than a look where nobody sleeps.
+/// The ranks that sleep at a board, in shared memory; all zero is the empty set. Each sleeps until another rank
+/// publishes (a sum, a result, a chunk) and wakes it. Where no rank sleeps, waking costs no more than a look.
 ///
 /// Where the kernel lets a thread sleep on two words, all sleep on one of the board's beside their own doorbells, and
 /// one call wakes all of them: 31 ranks one after the other took 0.4 ms on two virtual cores, where each wakes a core,
 /// too.
 ///
-/// A sleeper goes in, looks once more whether it must sleep, and sleeps on its doorbell; a waker publishes, then looks
-/// who is in. Both put a full fence between the two, so that one of them sees the other.
+/// A sleeper goes in, looks once more whether it must sleep, and sleeps on its doorbell. A waker publishes, then looks
+/// which ranks are in. Each puts a full fence between its two steps, so that one of them sees the other.
 class Sleepers {
  public:
   static constexpr int kMaxRanks = 1024;
@@ -28,10 +28,11 @@ class Sleepers {
   bool contains(int rank) { return (word(rank).load(std::memory_order_relaxed) & bit(rank)) != 0; }
   void leave(int rank) { word(rank).fetch_and(~bit(rank), std::memory_order_relaxed); }
 
-  /// What a sleeper sleeps on beside its doorbell; read before the look after which it sleeps. Null: nothing.
+  /// The word that a sleeper sleeps on beside its doorbell; its value is read before the look after which it sleeps.
+  /// Null: none.
   std::atomic<std::uint32_t>* signal() { return futex_can_sleep_on_two() ? &signal_ : nullptr; }
 
-  /// Wakes all that sleep. After what they wait for has been published.
+  /// Wakes all that sleep. Requires: the caller has published.
   template <class Ring>
   void wake_all(int ranks, const Ring& ring) {
     if (signal() == nullptr) {
@@ -48,15 +49,15 @@ class Sleepers {
     futex_wake(signal_, ~std::uint32_t{0}, true);
   }
 
-  /// Rings this one, if it sleeps, and takes it out. After what it waits for has been published.
+  /// Rings this one, if it sleeps, and takes it out. Requires: the caller has published.
   template <class Ring>
   void wake_one(int rank, const Ring& ring) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (contains(rank) && take_out(rank)) ring(rank);
   }
 
-  /// Rings at most `at_most` of those that sleep, and takes them out. After what they wait for has been published.
-  /// Returns how many.
+  /// Rings at most `at_most` of those that sleep, and takes them out. Requires: the caller has published. Returns how
+  /// many.
   template <class Ring>
   int wake(int ranks, int at_most, const Ring& ring) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "stretto/base/random.h"
-
 namespace stretto {
 
 Coverage& Coverage::operator+=(const Coverage& other) {
@@ -11,6 +9,7 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   on_boards += other.on_boards;
   between_boards += other.between_boards;
   pipelined += other.pipelined;
+  real += other.real;
   late += other.late;
   drained += other.drained;
   full += other.full;
@@ -29,16 +28,16 @@ void IntegerModel::apply(std::uint64_t sum, std::uint64_t batches_in_round, std:
 
 Oracle::Oracle(const Scenario& scenario)
     : scenario_(scenario),
+      payload_(scenario),
       max_lag_(static_cast<Round>(scenario.options.max_lag)),
       begun_(static_cast<std::size_t>(scenario.ranks)),
       made_(static_cast<std::size_t>(scenario.ranks)),
       taken_(static_cast<std::size_t>(scenario.ranks)),
       stand_(static_cast<std::size_t>(scenario.ranks)),
-      next_handed_(static_cast<std::size_t>(scenario.ranks)) {}
-
-std::uint64_t Oracle::value(int rank, std::uint64_t step) const {
-  return random_bits(scenario_.seed, static_cast<std::uint64_t>(rank), step);
-}
+      next_handed_(static_cast<std::size_t>(scenario.ranks)),
+      waits_at_(static_cast<std::size_t>(scenario.ranks)),
+      drained_(scenario.ranks),
+      rule_(scenario.options.policy, scenario.ranks, scenario.options.seed, scenario.options.full_every) {}
 
 void Oracle::violated(const std::string& what) {
   if (!violation_) violation_ = what;
@@ -46,8 +45,7 @@ void Oracle::violated(const std::string& what) {
 
 Oracle::Expected& Oracle::expected(Round round) {
   while (rounds_.size() <= round) {
-    rounds_.emplace_back();
-    rounds_.back().round = rounds_.size() - 1;
+    rounds_.push_back({.round = rounds_.size(), .sum = RoundSum(scenario_, payload_)});
     rounds_.back().header.reset(scenario_.ranks);
   }
   return rounds_[round];
@@ -63,6 +61,7 @@ void Oracle::deposit_made(int rank) {
 
 void Oracle::joined(int rank, Round round, const Contribution* contribution) {
   Expected& e = expected(round);
+  note_start(e);
   ++e.joined;
   if (scenario_.options.deposits == DepositKind::standing) {
     if (contribution != nullptr) take_standing(e, rank, *contribution);
@@ -77,6 +76,7 @@ void Oracle::joined(int rank, Round round, const Contribution* contribution) {
 
 void Oracle::taken(int rank, Round round, const ContributionFacts* facts) {
   Expected& e = expected(round);
+  note_start(e);
   ++e.joined;
   if (facts != nullptr) take(e, rank, *facts);
   settle_joined();
@@ -92,7 +92,7 @@ void Oracle::take(Expected& e, int rank, const ContributionFacts& facts) {
     violated(text("I3: round ", e.round, " takes ", facts.batches, " deposits of rank ", rank, ", which has ",
                   begun_[r] - taken_[r]));
   }
-  for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum += value(rank, taken_[r] + i);
+  for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum.take(rank, payload_.value(rank, taken_[r] + i));
   taken_[r] += facts.batches;
   if (e.round - facts.oldest_base > max_lag_) {
     violated(text("I4: round ", e.round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
@@ -106,7 +106,7 @@ void Oracle::take_standing(Expected& e, int rank, const Contribution& contributi
   const auto r = static_cast<std::size_t>(rank);
   const std::uint64_t seen = reinterpret_cast<const std::uint64_t*>(contribution.bucket(0).data())[0];
   std::uint64_t newest = begun_[r];
-  while (newest > 0 && value(rank, newest - 1) != seen) --newest;
+  while (newest > 0 && payload_.value(rank, newest - 1) != seen) --newest;
   if (newest < std::max(made_[r], stand_[r])) {
     violated(text("round ", e.round, " sees deposit ", newest, " of rank ", rank, "; ", made_[r],
                   " have been made, and rounds have seen ", stand_[r]));
@@ -120,7 +120,7 @@ void Oracle::take_standing(Expected& e, int rank, const Contribution& contributi
     }
     taken_[r] = newest;
   }
-  e.sum += seen;
+  e.sum.take(rank, seen);
   add_to_header(e, rank, contribution.facts, counts);
 }
 
@@ -136,30 +136,72 @@ void Oracle::add_to_header(Expected& e, int rank, const Contribution::Facts& fac
   e.header.merge(mine);
 }
 
-/// All ranks have joined: what the round must bring is known.
+/// All ranks have joined: the result of the round is known now.
 void Oracle::settle(Expected& e) {
   ++settled_;
-  if (!e.header.empty()) model_.apply(e.sum, e.header.batches, model_.batches);
+  e.sum.settle();
+  if (!e.header.empty()) model_.apply(e.sum.first(), e.header.batches, model_.batches);
   e.model = model_;
 }
 
 void Oracle::started(Round round, int come) {
-  expected(round).come = come;
+  Expected& e = expected(round);
+  e.come = come;
+  note_start(e);
 }
 
+/// The first time that anything is heard of a round, it has just been started or joined.
+void Oracle::note_start(Expected& e) {
+  if (e.started) return;
+  e.started = true;
+  e.arrived = RankSet(scenario_.ranks);
+  for (int rank = 0; rank < scenario_.ranks; ++rank) {
+    if (waits_at_[static_cast<std::size_t>(rank)] == e.round + 1) e.arrived.insert(rank);
+  }
+  e.drained = drained_;
+}
+
+/// Promise 3: the ranks that have come are enough for the round's policy. The last round needs none to have arrived: it
+/// starts when all ranks have drained.
 void Oracle::check_start(const Expected& e) {
-  int wanted = 0;  // solo, majority: whoever comes first, or the counter for the last round
-  if (e.policy.kind == Policy::Kind::quorum || e.policy.kind == Policy::Kind::deadline) {
-    wanted = static_cast<int>(e.policy.quorum);
+  const RankSet come = e.arrived | e.drained;
+  const bool last = e.drained.all();
+  const auto wrong = [&](const std::string& what) {
+    violated(text("I5: round ", e.round, " (", e.policy.to_string(), ") started ", what));
+  };
+  switch (e.policy.kind) {
+    case Policy::Kind::solo:
+      if (e.arrived.empty() && !last) wrong("before any rank had arrived at it");
+      break;
+    case Policy::Kind::majority: {
+      const auto drawn = static_cast<int>(e.policy.initiator);
+      if (!come.contains(drawn)) wrong(text("before the drawn rank ", drawn, " had come"));
+      break;
+    }
+    case Policy::Kind::quorum:
+    case Policy::Kind::deadline: {
+      const auto wanted = static_cast<int>(e.policy.quorum);
+      if (e.come < wanted) wrong(text("by a counter that knew of ", e.come, " ranks of ", wanted));
+      if (come.count() < wanted) wrong(text("when ", come.count(), " ranks of ", wanted, " had come"));
+      break;
+    }
+    case Policy::Kind::full: {
+      const RankSet joined = e.header.arrived | e.header.drained;
+      if (!joined.all()) wrong(text("and was joined by ", joined.count(), " ranks of ", scenario_.ranks));
+      break;
+    }
   }
-  if (e.come < wanted) {
-    violated(text("I5: round ", e.round, " (", e.policy.to_string(), ") started with ", e.come, " ranks of ", wanted));
+}
+
+/// Follows the policies from header to header, and expects each round to have the one that follows.
+void Oracle::advance_rule(const Expected& e) {
+  if (scenario_.options.delivery != Delivery::every) return;  // some headers are never handed over
+  if (!(rule_.current() == e.policy)) {
+    violated(text("round ", e.round, " has policy ", e.policy.to_string(), "; from the headers before it follows ",
+                  rule_.current().to_string()));
   }
-  const RankSet come = e.header.arrived | e.header.drained;
-  if (e.policy.kind == Policy::Kind::full && !come.full()) {
-    violated(text("I5: round ", e.round, " is full and was joined without all; there were ", come.count(), " of ",
-                  scenario_.ranks));
-  }
+  rule_.advance(e.header);
+  last_is_over_ = e.header.drained.all();
 }
 
 std::string Oracle::check_header(const Expected& e, const RoundResult& result) const {
@@ -202,16 +244,16 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
     e.header.drained = result.header->drained;
     e.policy = result.policy;
     check_start(e);
+    advance_rule(e);
   }
   for (std::size_t b = 0; b < result.buckets.size(); ++b) {
-    const auto got = result.as<std::uint64_t>(static_cast<int>(b));
-    if (got.size() != (result.empty() ? 0 : scenario_.buckets[b].count)) {
+    const auto got = result.buckets[b];
+    const std::uint64_t wanted = result.empty() ? 0 : scenario_.buckets[b].count * size_of(scenario_.buckets[b].type);
+    if (got.size() != wanted) {
       return violated(
-          text("round ", result.round, " on rank ", rank, ": bucket ", b, " has ", got.size(), " elements"));
+          text("round ", result.round, " on rank ", rank, ": bucket ", b, " has ", got.size(), " bytes of ", wanted));
     }
-    std::uint64_t wrong = 0;
-    for (std::size_t j = 0; j < got.size(); ++j) wrong |= got[j] ^ element(e.sum, b, j);
-    if (wrong != 0) {
+    if (!e.sum.is(b, got)) {
       return violated(text("promise 1/2: the sum of round ", result.round, " on rank ", rank, ", bucket ", b,
                            " is not that of the deposits it took"));
     }
@@ -222,6 +264,7 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
 }
 
 void Oracle::exchanged(int rank, const ProtocolState& state) {
+  waits_at_[static_cast<std::size_t>(rank)] = 0;
   if (state.ticket + max_lag_ < state.handed) {
     violated(text("rank ", rank, " has ticket ", state.ticket, " after taking ", state.handed,
                   " rounds: its debt exceeds max_lag ", max_lag_));
@@ -245,9 +288,8 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
     handed = std::min(handed, s.handed);
     activated = std::max(activated, s.activated);
   }
-  // Whoever has entered a full round waits for the others: it is nobody's duty before they have come.
-  const bool entered =
-      std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
+  // A rank that has entered a full round waits for the others; the round need not complete before they have come.
+  const bool entered = is_full(activated, states);
   const bool all_came = std::ranges::all_of(states, [](const auto& s) { return s.waiting || s.drained; });
   if (entered && !all_came) --activated;
   // Where only the newest result is kept, a full one must be taken before the next round.
@@ -256,6 +298,57 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
     if (states[rank].complete < std::min(activated, handed + ahead)) {
       violated(text("promise 5: nothing moves, round ", states[rank].complete, " is activated and not held, and rank ",
                     rank, " has not completed it"));
+    }
+  }
+  if (scenario_.shares_memory()) check_sleepers(states);
+  if (activated < handed + max_lag_) check_start_is_due(states);
+}
+
+/// Whether the newest round that has started, round `activated` − 1, is full.
+bool Oracle::is_full(Round activated, const std::vector<ProtocolState>& states) const {
+  // On several boards a rank's state tells the policy of rounds that its own board has completed.
+  if (scenario_.shares_memory() && activated == rule_.next_round() + 1) {
+    return rule_.current().kind == Policy::Kind::full;
+  }
+  return std::ranges::any_of(states, [&](const auto& s) { return s.full && s.complete + 1 == activated; });
+}
+
+/// Promise 5 for the open round: when nothing moves, its policy does not allow it to start. Not judged where its policy
+/// is not known yet, since no application has been handed the header before it.
+void Oracle::check_start_is_due(const std::vector<ProtocolState>& states) {
+  const Round open = rule_.next_round();
+  const bool known = scenario_.options.delivery == Delivery::every && !last_is_over_;
+  const auto at_it = [&](const ProtocolState& s) { return s.complete == open && s.activated == open; };
+  if (!known || !std::ranges::all_of(states, at_it)) return;
+  RankSet arrived(scenario_.ranks);
+  RankSet drained(scenario_.ranks);
+  for (int rank = 0; rank < scenario_.ranks; ++rank) {
+    const ProtocolState& s = states[static_cast<std::size_t>(rank)];
+    if (s.waiting) arrived.insert(rank);
+    if (s.drained) drained.insert(rank);
+  }
+  const RankSet come = arrived | drained;
+  const Policy& policy = rule_.current();
+  bool due = drained.all();
+  switch (policy.kind) {
+    case Policy::Kind::full:
+    case Policy::Kind::deadline: due |= come.all(); break;  // a deadline's time may not have passed
+    case Policy::Kind::solo: due |= !arrived.empty(); break;
+    case Policy::Kind::majority: due |= come.contains(static_cast<int>(policy.initiator)); break;
+    case Policy::Kind::quorum: due |= !arrived.empty() && come.count() >= static_cast<int>(policy.quorum); break;
+  }
+  if (due) {
+    violated(text("promise 5: nothing moves, and round ", open, " (", policy.to_string(),
+                  "), which is not held, has not ", "started with ", come.count(), " ranks arrived or drained"));
+  }
+}
+
+/// On a board: a rank that sleeps waits for a round that is not complete.
+void Oracle::check_sleepers(const std::vector<ProtocolState>& states) {
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    if (waits_at_[rank] != 0 && states[rank].complete >= waits_at_[rank]) {
+      violated(text("promise 5: nothing moves, and rank ", rank, " sleeps although round ", waits_at_[rank] - 1,
+                    " is complete"));
     }
   }
 }
@@ -277,7 +370,7 @@ void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolStat
   }
   std::size_t last = 0;
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
-    if (rounds_[r].header_seen && rounds_[r].header.drained.full() && last == 0) last = r + 1;
+    if (rounds_[r].header_seen && rounds_[r].header.drained.all() && last == 0) last = r + 1;
   }
   if (last != states[0].complete) {
     violated(text("the last round is the first that shows everyone drained, ", last, "; ", states[0].complete, " ran"));
@@ -295,7 +388,8 @@ Coverage Oracle::coverage() const {
     c.between_boards += scenario_.over == Over::boards;
     c.pipelined += e.pipelined;
     c.held += e.held;
-    c.late += !(e.header.arrived | e.header.drained).full();
+    c.real += payload_.is_real();
+    c.late += !(e.header.arrived | e.header.drained).all();
     c.drained += !e.header.drained.empty();
     c.full += e.policy.kind == Policy::Kind::full;
     c.empty += e.header.empty();

@@ -6,22 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "stretto/check/payload.h"
 #include "stretto/check/scenario.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/protocol/protocol_state.h"
 
 namespace stretto {
 
-/// What a run went through, to know what the search has reached.
+/// Counts of the situations that a run has reached.
 struct Coverage {
   std::uint64_t rounds = 0;
   std::uint64_t on_boards = 0;       ///< of them: held on a board, or several, where one is in flight at a time
   std::uint64_t between_boards = 0;  ///< of these: several
   std::uint64_t pipelined = 0;       ///< rounds during which some rank had s − c ≥ 2
+  std::uint64_t real = 0;            ///< rounds that sum float32
   std::uint64_t late = 0;            ///< rounds some rank was late for
   std::uint64_t drained = 0;         ///< rounds with a drained rank
   std::uint64_t full = 0;            ///< rounds with policy full
   std::uint64_t held = 0;            ///< rounds held back by the bound on the lag
-  std::uint64_t empty = 0;           ///< rounds nobody contributed to
+  std::uint64_t empty = 0;           ///< rounds to which no rank contributed
   std::uint64_t scenarios = 0;
   std::uint64_t crashes = 0;
 
@@ -32,30 +35,30 @@ struct Coverage {
 struct IntegerModel {
   std::uint64_t weight = 1;
   std::uint64_t momentum = 0;
-  std::uint64_t batches = 0;  ///< applied so far: what the learning rate follows
+  std::uint64_t batches = 0;  ///< applied so far: the learning rate is a function of it
 
   void apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches);
   friend bool operator==(const IntegerModel&, const IntegerModel&) = default;
 };
 
-/// Knows what every result must be, and checks invariants I1–I7 and the six promises (protocol.md, design.md) after
-/// every transition. Reports the first violation; later ones are ignored.
+/// Knows every result that the deposits must lead to. Checks invariants I1–I7 and the six promises (docs/protocol.md)
+/// after every transition. Reports the first violation; later ones are ignored.
 class Oracle {
  public:
   explicit Oracle(const Scenario& scenario);
 
-  /// The multiplier that makes up the payload of a rank's step: element j of bucket b is value · (2(j + b) + 1).
-  std::uint64_t value(int rank, std::uint64_t step) const;
-  static std::uint64_t element(std::uint64_t value, std::size_t bucket, std::uint64_t j) {
-    return value * (2 * (j + bucket) + 1);
-  }
+  const Payload& payload() const { return payload_; }
 
   void deposit_begins(int rank);
   void deposit_made(int rank);
   void joined(int rank, Round round, const Contribution* contribution);
-  /// The same where a board takes what all ranks bring at once; not for standing deposits.
+  /// The same on a board, which takes the contributions of all ranks at once; not for standing deposits.
   void taken(int rank, Round round, const ContributionFacts* facts);
-  /// The counter has started a round with `come` ranks arrived or drained.
+  /// The application of `rank` waits at `round`.
+  void arrived(int rank, Round round) { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
+  /// The application of `rank` has no further batches.
+  void drained(int rank) { drained_.insert(rank); }
+  /// The counter, or on a board a rank, has started a round with `come` ranks arrived or drained.
   void started(Round round, int come);
   /// A result handed to `rank`; `model` is its replica after applying it.
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model);
@@ -63,7 +66,8 @@ class Oracle {
   void exchanged(int rank, const ProtocolState& state);
   /// After a transition of `rank`.
   void look_at(int rank, const ProtocolState& state);
-  /// No message is under way: what may complete has completed.
+  /// Nothing moves but applications: no message is under way, and on boards no rank has a step to take. Every
+  /// round that may start must have started, and every round that may complete must have completed.
   void quiet(const std::vector<ProtocolState>& states);
   /// Nothing can happen any more; `done[rank]`: the rank has finished.
   void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states);
@@ -76,10 +80,13 @@ class Oracle {
   struct Expected {
     Round round = 0;
     Policy policy;
-    std::uint64_t sum = 0;  ///< of value() over all deposits in it
+    RoundSum sum;
     RoundHeader header;
     int joined = 0;
-    int come = 0;  ///< ranks that had come when the counter started it
+    int come = 0;          ///< ranks that had come when the counter started it, as the counter says
+    bool started = false;  ///< `arrived` and `drained` are known
+    RankSet arrived;       ///< ranks whose applications waited at it when the first rank joined it
+    RankSet drained;       ///< ranks whose applications had drained by then
     bool header_seen = false;
     bool pipelined = false;
     bool held = false;
@@ -92,10 +99,16 @@ class Oracle {
   void take_standing(Expected& round, int rank, const Contribution& contribution);
   void add_to_header(Expected& round, int rank, const Contribution::Facts& facts, bool counts) const;
   void settle(Expected& round);
+  void note_start(Expected& round);
   void check_start(const Expected& round);
+  void advance_rule(const Expected& round);
+  bool is_full(Round activated, const std::vector<ProtocolState>& states) const;
+  void check_start_is_due(const std::vector<ProtocolState>& states);
+  void check_sleepers(const std::vector<ProtocolState>& states);
   std::string check_header(const Expected& round, const RoundResult& result) const;
 
   const Scenario& scenario_;
+  const Payload payload_;
   const Round max_lag_;
   std::optional<std::string> violation_;
   std::deque<Expected> rounds_;
@@ -104,6 +117,10 @@ class Oracle {
   std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken; standing: that they have counted
   std::vector<std::uint64_t> stand_;  // standing: per rank, deposits up to the one that rounds see
   std::vector<Round> next_handed_;    // per rank
+  std::vector<Round> waits_at_;       // per rank: the round its application waits at, plus 1; 0: it does not wait
+  RankSet drained_;                   // ranks whose applications have
+  PolicyRule rule_;                   // knows the headers that have been handed over (delivery every)
+  bool last_is_over_ = false;         // the header before rule_'s next round shows every rank drained
   Round settled_ = 0;                 // rounds whose model is known
   IntegerModel model_;
 };

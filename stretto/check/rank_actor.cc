@@ -13,18 +13,16 @@ constexpr std::uint64_t kSlowestStep = 100;
 
 }  // namespace
 
-RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Meeting& meeting, int rank)
+RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Shared& shared, int rank)
     : scenario_(scenario),
       cluster_(cluster),
       oracle_(oracle),
-      meeting_(meeting),
+      shared_(shared),
       rank_(rank),
       random_(scenario.seed, 1000 + static_cast<std::uint64_t>(rank)) {
-  PartialOptions options = scenario.options;
-  if (defect(Defect::full_beside_the_rounds)) options.full_every = 0;
   engine_ = std::make_unique<Engine>(cluster.transport(rank), cluster.clock());
-  partial_ = std::make_unique<PartialAllreduce>(*engine_, scenario.buckets, options);
-  partial_->observe(*this);
+  partial_ = std::make_unique<PartialAllreduce>(*engine_, scenario.buckets, scenario.options);
+  probe_.emplace(*partial_).observe(*this);
   cluster.on_wake(rank, [this] { wake(); });
 }
 
@@ -74,14 +72,6 @@ void RankActor::crash() {
   cluster_.crash(rank_, scenario_.network.latency);
 }
 
-void RankActor::fill(Contribution& contribution, std::size_t first_bucket, std::size_t end_bucket) {
-  const std::uint64_t value = oracle_.value(rank_, step_);
-  for (std::size_t b = first_bucket; b < end_bucket; ++b) {
-    auto elements = contribution.as<std::uint64_t>(static_cast<int>(b));
-    for (std::size_t j = 0; j < elements.size(); ++j) elements[j] = Oracle::element(value, b, j);
-  }
-}
-
 void RankActor::compute_done() {
   contribution_ = &partial_->acquire();
   oracle_.deposit_begins(rank_);
@@ -92,8 +82,8 @@ void RankActor::compute_done() {
     partial_->begin_deposit(*contribution_, info);
     cluster_.after(short_while(), rank_, [this] { bucket_step(); });
   } else {
-    fill(*contribution_, 0, scenario_.buckets.size());
-    deposit_.emplace(partial_->start_deposit(*contribution_, info));
+    oracle_.payload().fill(*contribution_, rank_, step_, 0, scenario_.buckets.size());
+    deposit_.emplace(probe_->start_deposit(*contribution_, info));
     state_ = State::depositing;
     deposit_step();
   }
@@ -101,7 +91,8 @@ void RankActor::compute_done() {
 
 void RankActor::bucket_step() {
   if (state_ != State::handing_over) return;
-  fill(*contribution_, static_cast<std::size_t>(handed_buckets_), static_cast<std::size_t>(handed_buckets_) + 1);
+  const auto bucket = static_cast<std::size_t>(handed_buckets_);
+  oracle_.payload().fill(*contribution_, rank_, step_, bucket, bucket + 1);
   partial_->bucket_ready(*contribution_, handed_buckets_++);
   if (handed_buckets_ == partial_->num_buckets()) {
     begin_exchange();
@@ -120,9 +111,9 @@ void RankActor::begin_exchange() {
   ++step_;
   oracle_.deposit_made(rank_);
   if (defect(Defect::full_beside_the_rounds) && step_ % 4 == 0) {
-    ++meetings_;
-    ++meeting_.came;
-    state_ = State::meeting;
+    ++barriers_;
+    ++shared_.came;
+    state_ = State::at_barrier;
   } else {
     state_ = State::exchanging;
   }
@@ -131,19 +122,19 @@ void RankActor::begin_exchange() {
 
 void RankActor::apply(const RoundResult& result) {
   if (!result.empty() || defect(Defect::apply_empty_round)) {
-    const std::uint64_t sum = result.empty() ? 0 : result.as<std::uint64_t>(0)[0];
+    const std::uint64_t sum = first_bits(result.buckets[0], scenario_.buckets[0].type);
     model_.apply(sum, result.header->batches, defect(Defect::rate_by_own_step) ? step_ : model_.batches);
   }
   oracle_.handed_over(rank_, result, model_);
 }
 
 void RankActor::poll_application() {
-  if (state_ == State::meeting) {
-    if (meeting_.came >= meetings_ * static_cast<std::uint64_t>(scenario_.ranks)) {
+  if (state_ == State::at_barrier) {
+    if (shared_.came >= barriers_ * static_cast<std::uint64_t>(scenario_.ranks)) {
       state_ = State::exchanging;
     } else {
       cluster_.after(scenario_.compute, rank_, [this] {
-        if (state_ == State::meeting && cluster_.events() < 3'000'000) poll_application();
+        if (state_ == State::at_barrier && cluster_.events() < 3'000'000) poll_application();
       });
     }
   }
@@ -165,17 +156,21 @@ void RankActor::look_at_rounds() {
     state_ = State::failed;
     return;
   }
-  if (*progress != PartialAllreduce::Progress::done) return;
+  if (*progress != PartialAllreduce::Progress::done) {
+    if (state_ == State::exchanging) oracle_.arrived(rank_, probe_->state().ticket);
+    if (state_ == State::finishing) oracle_.drained(rank_);
+    return;
+  }
   if (state_ == State::exchanging) {
-    oracle_.exchanged(rank_, partial_->state());
+    oracle_.exchanged(rank_, probe_->state());
     next_batch();
   } else {
     state_ = State::done;
   }
 }
 
-// On a board a rank's engine takes one step an event, so that those of all ranks fall between one another. It takes
-// none, as whoever sleeps, while there was nothing to do and nobody has rung since that look began.
+// On a board a rank's engine takes one step an event, so that those of all ranks fall between one another. Like a rank
+// that sleeps it takes none while there was nothing to do and its doorbell has not rung since that look began.
 void RankActor::look_again() {
   rung_ = true;
   schedule_step();
@@ -184,6 +179,7 @@ void RankActor::look_again() {
 void RankActor::schedule_step() {
   if (stepping_) return;
   stepping_ = true;
+  ++shared_.stepping;
   const bool put_to_sleep = random_.chance(0.005);
   const auto delay = static_cast<std::int64_t>(random_.below(put_to_sleep ? kSlowestWake : kSlowestStep));
   cluster_.after(Duration(delay), rank_, [this] { step_once(); });
@@ -197,10 +193,11 @@ void RankActor::note_rings() {
 
 void RankActor::step_once() {
   stepping_ = false;
+  --shared_.stepping;
   if (!std::exchange(looking_, true)) rung_ = false;
   if (state_ == State::crashed || state_ == State::failed) return;
   const bool more = engine_->step();
-  oracle_.look_at(rank_, partial_->state());
+  oracle_.look_at(rank_, probe_->state());
   if (waits()) look_at_rounds();
   if (state_ == State::failed) return;
   note_rings();
@@ -215,9 +212,9 @@ bool RankActor::step_engine() {
   bool did = false;
   while (engine_->step()) {
     did = true;
-    oracle_.look_at(rank_, partial_->state());
+    oracle_.look_at(rank_, probe_->state());
   }
-  oracle_.look_at(rank_, partial_->state());
+  oracle_.look_at(rank_, probe_->state());
   if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
     cluster_.at(by, rank_, [this] { wake(); });
   }
@@ -230,8 +227,9 @@ void RankActor::wake() {
   step_engine();
   if (state_ != State::exchanging && state_ != State::finishing) return;
   if (random_.chance(0.8)) return poll_application();
-  // A thread that is woken need not run at once.
-  cluster_.after(Duration(static_cast<std::int64_t>(random_.below(kSlowestWake))), rank_, [this] {
+  // A thread that is woken need not run at once. Where only the newest result is kept, more than one round passes.
+  const std::uint64_t slowest = scenario_.options.delivery == Delivery::latest ? 20 * kSlowestWake : kSlowestWake;
+  cluster_.after(Duration(static_cast<std::int64_t>(random_.below(slowest))), rank_, [this] {
     if (state_ == State::exchanging || state_ == State::finishing) poll_application();
   });
 }

@@ -7,7 +7,7 @@
 #include "stretto/base/random.h"
 #include "stretto/check/oracle.h"
 #include "stretto/check/scenario.h"
-#include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/partial_allreduce_probe.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"
 
@@ -17,26 +17,27 @@ namespace stretto {
 /// Everything it does is an event of the cluster; a deposit is several.
 class RankActor final : private PartialObserver {
  public:
-  /// What the ranks share when a defect is planted that needs a meeting place beside the rounds.
-  struct Meeting {
-    std::uint64_t came = 0;
+  /// State that the ranks of a scenario share beside the cluster.
+  struct Shared {
+    std::uint64_t came = 0;      ///< at the barrier beside the rounds of a planted defect
+    std::uint64_t stepping = 0;  ///< on a board: ranks whose next step is scheduled
   };
 
-  RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Meeting& meeting, int rank);
+  RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Shared& shared, int rank);
 
   /// Schedules the first step.
   void start();
-  /// Steps the engine and whatever the application waits for.
+  /// Steps the engine, and the application if it waits.
   void wake();
   void crash();
 
   bool done() const { return state_ == State::done; }
   /// It gave up because a rank was lost, and named it.
   bool failed() const { return state_ == State::failed; }
-  ProtocolState protocol() const { return partial_->state(); }
+  ProtocolState protocol() const { return probe_->state(); }
 
  private:
-  enum class State { computing, depositing, handing_over, meeting, exchanging, finishing, done, failed, crashed };
+  enum class State { computing, depositing, handing_over, at_barrier, exchanging, finishing, done, failed, crashed };
 
   void joined(Round round, const Contribution* contribution) override;
   void taken(Round round, int rank, const ContributionFacts* facts) override;
@@ -56,17 +57,17 @@ class RankActor final : private PartialObserver {
   void step_once();
   bool waits() const { return state_ == State::exchanging || state_ == State::finishing; }
   void apply(const RoundResult& result);
-  void fill(Contribution& contribution, std::size_t first_bucket, std::size_t end_bucket);
   Duration short_while();
 
   const Scenario& scenario_;
   SimulatedCluster& cluster_;
   Oracle& oracle_;
-  Meeting& meeting_;
+  Shared& shared_;
   const int rank_;
   Random random_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<PartialAllreduce> partial_;
+  std::optional<PartialProbe> probe_;
 
   State state_ = State::computing;
   bool stepping_ = false;  // on a board: the next step is scheduled
@@ -74,7 +75,7 @@ class RankActor final : private PartialObserver {
   bool rung_ = false;      // since this look began
   std::uint32_t rings_seen_ = 0;
   std::uint64_t step_ = 0;
-  std::uint64_t meetings_ = 0;
+  std::uint64_t barriers_ = 0;
   Contribution* contribution_ = nullptr;
   std::optional<DepositSteps> deposit_;
   int handed_buckets_ = 0;

@@ -67,7 +67,7 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   }
   if (!s.bucketwise && random.chance(0.1)) s.options.deposits = DepositKind::standing;
   if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
-  // Drawn last: what a seed means otherwise does not change.
+  // Drawn last, so that the rest of a seed's scenario stays what it was.
   const bool shares = random.chance(0.5);
   s.options.piece_bytes = 64 * random.log_uniform(1, 64);
   const bool several = random.chance(0.5);
@@ -77,22 +77,28 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   if (can_meet) s.over = limits.over.value_or(drawn);
   if (s.over == Over::boards && s.ranks < 3) s.over = Over::board;
   if (s.over == Over::boards) s.options.seats = static_cast<int>(random.between(2, s.ranks - 1));
+  // The order of arrival has no bits to compare, and a standing deposit is told from others by its integers.
+  const bool real = random.chance(0.5) && s.options.order == SumOrder::fixed;
+  for (auto& bucket : s.buckets) {
+    if (real && s.options.deposits == DepositKind::taken) bucket.type = DataType::float32;
+  }
   return s;
 }
 
 std::string Scenario::to_string() const {
   std::string sizes;
   for (const auto& bucket : buckets) sizes += text(sizes.empty() ? "" : "+", bucket.count);
-  return text(
-      "seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag, ", elements ",
-      sizes, ", full every ", options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-      over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
-      : over == Over::boards
-          ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
-          : std::string(),
-      bucketwise ? ", bucket by bucket" : "", options.deposits == DepositKind::standing ? ", standing deposits" : "",
-      options.delivery == Delivery::latest ? ", delivery latest" : "",
-      crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
+  return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
+              ", elements ", sizes, buckets[0].type == DataType::float32 ? " of float32" : " of int64", ", full every ",
+              options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
+              over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
+              : over == Over::boards
+                  ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
+                  : std::string(),
+              bucketwise ? ", bucket by bucket" : "",
+              options.deposits == DepositKind::standing ? ", standing deposits" : "",
+              options.delivery == Delivery::latest ? ", delivery latest" : "",
+              crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
 }
 
 }  // namespace stretto

@@ -11,14 +11,14 @@
 
 namespace stretto {
 
-/// What the rounds of a scenario run over.
+/// The way in which the ranks of a scenario meet.
 enum class Over {
   messages,
   board,   ///< all ranks meet at one
   boards,  ///< at several, with a schedule between them
 };
 
-/// What a search fixes instead of drawing it.
+/// Properties of a scenario that a search fixes instead of drawing them.
 struct ScenarioLimits {
   std::optional<Policy::Kind> policy;
   std::optional<Over> over;  ///< where it is possible

@@ -5,13 +5,16 @@
 #include <memory>
 #include <vector>
 
+#include "stretto/base/defect.h"
 #include "stretto/check/rank_actor.h"
+#include "stretto/check/threshold_search.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kMaxEvents = 20'000'000;  // a run that takes longer goes round in circles
+constexpr std::uint64_t kMaxEvents =
+    5'000'000;  // a run that takes longer goes round in circles; the longest seen has 800,000
 constexpr std::uint64_t kSharedBytes = 64 << 20;
 constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds from which on coverage is judged
 
@@ -25,6 +28,7 @@ std::string shortfall(const Coverage& c) {
   want(c.pipelined, 0.1, c.rounds - c.on_boards, "s − c ≥ 2");
   want(c.on_boards, 0.2, c.rounds, "boards");
   want(c.between_boards, 0.1, c.rounds, "several boards");
+  want(c.real, 0.1, c.rounds, "float32");
   want(c.late, 0.3, c.rounds, "late ranks");
   want(c.drained, 0, c.rounds, "drained ranks");
   want(c.full, 0, c.rounds, "full rounds");
@@ -32,15 +36,16 @@ std::string shortfall(const Coverage& c) {
   return out;
 }
 
-Finding run_checked(const Scenario& scenario) {
+Finding run_checked(Scenario scenario) {
+  if (defect(Defect::full_beside_the_rounds)) scenario.options.full_every = 0;
   SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
   if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
   for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
   Oracle oracle(scenario);
-  RankActor::Meeting meeting;
+  RankActor::Shared shared;
   std::vector<std::unique_ptr<RankActor>> actors;
   for (int rank = 0; rank < scenario.ranks; ++rank) {
-    actors.push_back(std::make_unique<RankActor>(scenario, cluster, oracle, meeting, rank));
+    actors.push_back(std::make_unique<RankActor>(scenario, cluster, oracle, shared, rank));
   }
   for (auto& actor : actors) actor->start();
 
@@ -49,13 +54,14 @@ Finding run_checked(const Scenario& scenario) {
     for (const auto& actor : actors) out.push_back(actor->protocol());
     return out;
   };
-  bool was_busy = false;
+  // On a board a rank's steps are no messages, and nothing rests while one is still to be taken.
+  const auto moves = [&] { return cluster.busy() || shared.stepping > 0; };
+  bool moved = false;
   while (!oracle.violation() && cluster.run_next()) {
     if (cluster.events() > kMaxEvents) oracle.violated("promise 5: the run does not end");
-    const bool busy = cluster.busy();
-    // On a board much happens without a message: what does not complete there shows at the end.
-    if (was_busy && !busy && scenario.crashed_rank < 0 && !scenario.shares_memory()) oracle.quiet(states());
-    was_busy = busy;
+    const bool moving = moves();
+    if (moved && !moving && scenario.crashed_rank < 0) oracle.quiet(states());
+    moved = moving;
   }
   const bool crashed = scenario.crashed_rank >= 0;
   if (!oracle.violation() && !crashed) {
@@ -90,6 +96,8 @@ SearchResult search(const SearchOptions& options) {
   for (std::uint64_t seed = options.first_seed; result.coverage.rounds < options.rounds; ++seed) {
     const Scenario scenario = draw_scenario(seed, options.limits);
     Finding finding = run_scenario(scenario);
+    const bool any = !options.limits.policy && !options.limits.over && options.limits.ranks == 0;
+    const ThresholdFinding threshold = any && !finding.violation ? run_threshold_job(seed) : ThresholdFinding{};
     ++result.seeds;
     result.coverage += finding.coverage;
     result.messages += finding.messages;
@@ -97,6 +105,12 @@ SearchResult search(const SearchOptions& options) {
       result.violation = std::move(finding.violation);
       result.violating_seed = seed;
       result.scenario = scenario.to_string();
+      break;
+    }
+    if (threshold.violation) {
+      result.violation = threshold.violation;
+      result.violating_seed = seed;
+      result.scenario = threshold.job;
       break;
     }
     const auto now = std::chrono::steady_clock::now();

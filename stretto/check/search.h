@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What one simulated run found.
+/// The outcome of one simulated run.
 struct Finding {
   std::optional<std::string> violation;
   Coverage coverage;
@@ -37,7 +37,7 @@ struct SearchResult {
   std::optional<std::string> violation;  ///< of the first seed that has one
   std::uint64_t violating_seed = 0;
   std::string scenario;   ///< the violating one
-  std::string shortfall;  ///< what the search did not reach; empty if all, or not to be judged
+  std::string shortfall;  ///< the coverage that the search lacks; empty if none, or not to be judged
 };
 
 /// Draws scenarios from seeds until a violation or enough rounds. Without a fixed policy, transport or number of ranks,

@@ -68,7 +68,6 @@ TEST_P(PlantedDefect, IsFound) {
   const SearchResult result = search({.first_seed = 1, .rounds = 200000});
   switch_on(Defect::none);
   ASSERT_TRUE(result.violation);
-  EXPECT_LT(result.seconds, 60);
   std::printf("%s: seed %lu, %lu rounds, %.2f s: %s\n", GetParam().second.c_str(), result.violating_seed,
               result.coverage.rounds, result.seconds, result.violation->c_str());
 }

@@ -19,7 +19,7 @@ class Argument {
     using T = std::ranges::range_value_t<R>;
     return {kDataTypeOf<T>, std::ranges::size(range), const_cast<T*>(std::ranges::data(range)), true};
   }
-  /// Written; what it holds before means nothing.
+  /// Written; its content before does not matter.
   template <std::ranges::contiguous_range R>
   static Argument out(R&& range) {
     using T = std::ranges::range_value_t<R>;

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stretto/collective/board_rounds.h"
-#include "stretto/collective/partial_rounds.h"
-#include "stretto/collective/ticket.h"
-#include "stretto/collective/two_level_rounds.h"
+#include "stretto/base/align.h"
+#include "stretto/collective/partial_allreduce_probe.h"
+#include "stretto/collective/protocol/ticket.h"
+#include "stretto/collective/rounds/board_rounds.h"
+#include "stretto/collective/rounds/message_rounds.h"
 
 namespace stretto {
 
@@ -14,43 +15,74 @@ class PartialAllreduce::Impl {
  public:
   Impl(std::unique_ptr<Rounds> runs_on, const PartialOptions& options)
       : owned(std::move(runs_on)), rounds(*owned), ticket(options.max_lag) {}
+  ~Impl() {
+    const Engine::Pause pause(rounds.engine());
+    rounds.withdraw();
+  }
 
   const std::unique_ptr<Rounds> owned;
   Rounds& rounds;
   Ticket ticket;
   bool waiting = false;
   bool draining = false;
-  std::optional<TimePoint> began;  // a deposit handed over bucket by bucket
-  int taken = 0;                   // results handed over in the current exchange
+  std::optional<TimePoint> began;   // a deposit handed over bucket by bucket
+  int taken = 0;                    // results handed over in the current exchange
+  Contribution* filling = nullptr;  // given out by acquire() and not deposited
 
   void note_facts(Contribution& contribution, const DepositInfo& info);
+  DepositSteps start_deposit(Contribution& contribution, const DepositInfo& info);
   void take_results(Round complete, Apply apply);
-  void hand_over(const ResultSlot& slot, Apply apply);
+  void hand_over(const ResultSlot& slot, std::span<const PassedRound> passed, Apply apply);
   void advance_handed();
 };
 
 namespace {
 
+constexpr int kLargestLag = 1000;  // so many results are kept
+
 std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
   if (buckets.empty()) throw UsageError("a partial allreduce needs at least one bucket");
+  std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (buckets[i].count == 0) throw UsageError(text("bucket ", i, " is empty: give it at least one element"));
+    bytes += checked_bytes(buckets[i].type, buckets[i].count);
+    if (bytes > kMaxArrayBytes)
+      throw UsageError(text("buckets 0 to ", i, " have more than ", kMaxArrayBytes, " bytes"));
   }
   return buckets;
 }
 
+void check_header(const PartialOptions& options, int ranks) {
+  const std::size_t bytes = RoundHeader::max_wire_bytes(ranks, names_ranks(options, ranks));
+  if (bytes <= kMaxHeadBytes) return;
+  throw UsageError(text("the header of a round of ", ranks, " ranks takes ", bytes, " bytes",
+                        options.name_all_ranks ? " where it names them all" : "", "; at most ", kMaxHeadBytes,
+                        " travel with a message", options.name_all_ranks ? ": leave name_all_ranks out" : ""));
+}
+
 std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options) {
-  const bool meet = engine.arena() != nullptr && engine.size() > 1 && options.seats != 1 &&
-                    options.delivery == Delivery::every && options.deposits == DepositKind::taken;
+  if (options.max_lag > kLargestLag) {
+    throw UsageError(text("max_lag ", options.max_lag, " is impossible: use at most ", kLargestLag));
+  }
   if (options.seats < 0 || options.seats > engine.size()) {
     throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks: use 1 to ", engine.size(),
                           ", or 0 for all of them"));
   }
-  if (meet && options.seats != 0 && options.seats < engine.size()) {
-    return std::make_unique<TwoLevelRounds>(engine, std::move(buckets), options);
+  if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
+    throw UsageError(text("piece_bytes ", options.piece_bytes, ": use a multiple of ", kCacheLine));
   }
-  if (meet) return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
-  return std::make_unique<PartialRounds>(engine, std::move(buckets), options);
+  const char* no_board = options.delivery == Delivery::latest        ? "delivery latest goes by messages"
+                         : options.deposits == DepositKind::standing ? "standing deposits go by messages"
+                         : engine.arena() == nullptr                 ? "the ranks share no memory"
+                                                                     : nullptr;
+  if (options.seats > 1 && no_board != nullptr) {
+    throw UsageError(text("seats ", options.seats, ", but ", no_board, ": use 1, or 0"));
+  }
+  const bool by_messages = options.seats == 1 || engine.size() == 1 || no_board != nullptr;
+  const bool one_board = options.seats == 0 || options.seats == engine.size();
+  if (by_messages || !one_board) check_header(options, engine.size());
+  if (by_messages) return std::make_unique<MessageRounds>(engine, std::move(buckets), options);
+  return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
 }
 
 float as_seconds(Duration d) {
@@ -59,39 +91,50 @@ float as_seconds(Duration d) {
 
 }  // namespace
 
-PartialAllreduce::PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options)
-    : impl_(std::make_unique<Impl>(rounds_for(engine, checked(std::move(buckets)), options), options)) {}
+PartialAllreduce::PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options) {
+  const Engine::Pause pause(engine);
+  impl_ = std::make_unique<Impl>(rounds_for(engine, checked(std::move(buckets)), options), options);
+}
 
 PartialAllreduce::~PartialAllreduce() = default;
 
 Contribution& PartialAllreduce::acquire() {
-  return impl_->rounds.acquire();
+  if (impl_->filling != nullptr) {
+    throw UsageError(text("acquire() before the contribution it returned last, set ", impl_->filling->index(),
+                          ", has been deposited"));
+  }
+  impl_->filling = &impl_->rounds.acquire();
+  return *impl_->filling;
 }
 
 void PartialAllreduce::Impl::note_facts(Contribution& contribution, const DepositInfo& info) {
   if (info.batches == 0) throw UsageError("a deposit of 0 batches: deposit only what has been computed");
-  STRETTO_CHECK(!draining, "deposit after finish");
+  if (draining) throw UsageError("deposit() after finish(): this rank has said that it has no more batches");
+  if (&contribution != filling) {
+    throw UsageError(text("deposit() of set ", contribution.index(),
+                          ", which acquire() has not returned, or which has been deposited already"));
+  }
+  filling = nullptr;
   const Round base = ticket.handed();
   contribution.facts = {.batches = info.batches,
                         .samples = info.samples,
                         .oldest_base = base,
                         .sum_of_bases = base * info.batches,
                         .times = {.computed = as_seconds(info.computed), .waited = as_seconds(info.waited)}};
-  if (const auto since = rounds.passive_since()) {
+  if (const auto since = rounds.take_passive_since()) {
     const Duration late = rounds.engine().clock().now() - *since;
     contribution.facts.times.late = std::max(0.0f, as_seconds(late));
-    rounds.clear_passive();
   }
 }
 
-DepositSteps PartialAllreduce::start_deposit(Contribution& contribution, const DepositInfo& info) {
-  impl_->note_facts(contribution, info);
-  contribution.ready.store(num_buckets(), std::memory_order_relaxed);
-  return impl_->rounds.deposit(contribution);
+DepositSteps PartialAllreduce::Impl::start_deposit(Contribution& contribution, const DepositInfo& info) {
+  note_facts(contribution, info);
+  contribution.ready.store(static_cast<int>(rounds.buckets().size()), std::memory_order_relaxed);
+  return rounds.deposit(contribution);
 }
 
 void PartialAllreduce::deposit(Contribution& contribution, const DepositInfo& info) {
-  auto deposit = start_deposit(contribution, info);
+  auto deposit = impl_->start_deposit(contribution, info);
   while (!deposit.step()) {
   }
 }
@@ -100,7 +143,9 @@ void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositIn
   if (options().policy.kind != Policy::Kind::full) {
     throw UsageError(text("policy ", options().policy.to_string(), ": only full takes a deposit bucket by bucket"));
   }
-  STRETTO_CHECK(!impl_->rounds.deposit_pending() && !impl_->waiting, "a deposit is pending already");
+  if (impl_->rounds.deposit_pending() || impl_->waiting) {
+    throw UsageError("begin_deposit() while a deposit is pending: call exchange() until its round is complete");
+  }
   impl_->note_facts(contribution, info);
   contribution.ready.store(0, std::memory_order_relaxed);
   auto deposit = impl_->rounds.deposit(contribution);
@@ -111,13 +156,18 @@ void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositIn
 }
 
 void PartialAllreduce::bucket_ready(Contribution& contribution, int bucket) {
-  STRETTO_CHECK(bucket == contribution.ready.load(std::memory_order_relaxed), "bucket ", bucket, " out of order");
+  const int next = contribution.ready.load(std::memory_order_relaxed);
+  if (bucket != next || next == num_buckets()) {
+    throw UsageError(text("bucket_ready(", bucket, ") where ", next, " of ", num_buckets(),
+                          " buckets are there: each is handed over once, in order"));
+  }
   contribution.ready.store(bucket + 1, std::memory_order_release);
   impl_->rounds.bucket_ready(contribution);
 }
 
-void PartialAllreduce::Impl::hand_over(const ResultSlot& slot, Apply apply) {
-  apply({.round = slot.round, .policy = slot.policy, .header = &slot.header, .buckets = slot.buckets});
+void PartialAllreduce::Impl::hand_over(const ResultSlot& slot, std::span<const PassedRound> passed, Apply apply) {
+  apply(
+      {.round = slot.round, .policy = slot.policy, .header = &slot.header, .buckets = slot.buckets, .passed = passed});
   ++taken;
 }
 
@@ -129,13 +179,13 @@ void PartialAllreduce::Impl::advance_handed() {
 void PartialAllreduce::Impl::take_results(Round complete, Apply apply) {
   if (rounds.options().delivery == Delivery::latest) {
     if (ticket.handed() == complete) return;
-    const ResultSlot& slot = rounds.latest();
-    if (slot.round >= ticket.handed()) hand_over(slot, apply);
+    const ResultSlot& slot = rounds.result(ticket.handed());
+    if (slot.round >= ticket.handed()) hand_over(slot, rounds.passed(), apply);
     ticket.skip_to(std::max(complete, slot.round + 1));
     return advance_handed();
   }
   while (ticket.handed() < complete) {
-    hand_over(rounds.result(ticket.handed()), apply);
+    hand_over(rounds.result(ticket.handed()), {}, apply);
     ticket.handed_over();
     advance_handed();
   }
@@ -143,8 +193,8 @@ void PartialAllreduce::Impl::take_results(Round complete, Apply apply) {
 
 Result<PartialAllreduce::Progress> PartialAllreduce::try_exchange(Apply apply) {
   Impl& my = *impl_;
-  STRETTO_CHECK(!my.draining, "exchange after finish");
-  if (my.rounds.failed()) return my.rounds.failure();
+  if (my.draining) throw UsageError("exchange() after finish(): this rank has said that it has no more batches");
+  if (my.rounds.failed()) return *my.rounds.failure();
   Round complete = my.rounds.complete();
   if (!my.waiting) {
     const bool full = my.rounds.open_policy(complete).kind == Policy::Kind::full;
@@ -167,7 +217,7 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_exchange(Apply apply) {
   complete = my.rounds.complete();
   if (complete <= my.ticket.next()) return Progress::waiting;
   my.waiting = false;
-  my.rounds.clear_passive();
+  (void)my.rounds.take_passive_since();  // this rank was there in the end
   my.take_results(complete, apply);
   my.ticket.passed();
   my.rounds.set_ticket(my.ticket.next());
@@ -176,19 +226,21 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_exchange(Apply apply) {
 
 Result<PartialAllreduce::Progress> PartialAllreduce::try_finish(Apply apply) {
   Impl& my = *impl_;
-  if (my.rounds.failed()) return my.rounds.failure();
+  if (my.rounds.failed()) return *my.rounds.failure();
   if (!my.draining) {
-    STRETTO_CHECK(!my.waiting, "finish while an exchange is waiting");
+    if (my.waiting) {
+      throw UsageError("finish() while an exchange waits: call exchange() until its round is complete, or abort()");
+    }
     my.draining = true;
     my.rounds.set_drained();
   }
-  // Stopped before complete: what is read first must not be older.
-  const bool stopped = my.rounds.stopped();
+  // Read before complete(), so that all results are taken once this says so.
+  const bool over = my.rounds.over();
   my.take_results(my.rounds.complete(), apply);
-  return stopped && my.rounds.in_flight() == 0 ? Progress::done : Progress::waiting;
+  return over ? Progress::done : Progress::waiting;
 }
 
-Result<int> PartialAllreduce::exchange(EngineDriver& driver, TimePoint deadline, Apply apply) {
+Result<int> PartialAllreduce::exchange(Driver& driver, TimePoint deadline, Apply apply) {
   impl_->taken = 0;
   for (;;) {
     const auto progress = try_exchange(apply);
@@ -196,13 +248,13 @@ Result<int> PartialAllreduce::exchange(EngineDriver& driver, TimePoint deadline,
     if (*progress == Progress::done) return impl_->taken;
     const Round round = impl_->ticket.next();
     const auto over = [&] { return impl_->rounds.complete() > round || impl_->rounds.failed(); };
-    if (!driver.wait(over, deadline, EngineDriver::Looking::first, impl_->rounds.signal())) {
-      return Error{Errc::timeout, who(driver, std::chrono::milliseconds(200)), -1};
+    if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
+      return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }
 }
 
-Result<int> PartialAllreduce::finish(EngineDriver& driver, TimePoint deadline, Apply apply) {
+Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply apply) {
   impl_->taken = 0;
   for (;;) {
     const auto progress = try_finish(apply);
@@ -210,26 +262,25 @@ Result<int> PartialAllreduce::finish(EngineDriver& driver, TimePoint deadline, A
     if (*progress == Progress::done) return impl_->taken;
     const Round handed = impl_->ticket.handed();
     Rounds& rounds = impl_->rounds;
-    const auto over = [&] {
-      return rounds.failed() || rounds.complete() > handed || (rounds.stopped() && rounds.in_flight() == 0);
-    };
-    if (!driver.wait(over, deadline, EngineDriver::Looking::first, impl_->rounds.signal())) {
-      return Error{Errc::timeout, who(driver, std::chrono::milliseconds(200)), -1};
+    const auto over = [&] { return rounds.failed() || rounds.complete() > handed || rounds.over(); };
+    if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
+      return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }
 }
 
-void PartialAllreduce::abort(EngineDriver& driver, const std::string& reason) {
-  impl_->rounds.request_abort(reason);
-  driver.notify();
-  driver.wait([&] { return impl_->rounds.failed(); }, driver.deadline(std::chrono::seconds(5)));
+void PartialAllreduce::abort(Driver& driver, const std::string& reason) {
+  impl_->rounds.abort(driver, reason);
 }
 
-std::string PartialAllreduce::who(EngineDriver& driver, Duration patience) {
+std::optional<Error> PartialAllreduce::failure() const {
+  return impl_->rounds.failure();
+}
+
+std::string PartialAllreduce::who_is_missing(Driver& driver, Duration timeout) {
   Rounds& rounds = impl_->rounds;
   const Round open = rounds.complete();
   rounds.ask_who();
-  // What belongs to the driving thread is read while this thread drives.
   std::vector<Duration> silent(static_cast<std::size_t>(ranks()));
   const auto answered = [&] {
     for (int peer = 0; peer < ranks(); ++peer) {
@@ -237,7 +288,7 @@ std::string PartialAllreduce::who(EngineDriver& driver, Duration patience) {
     }
     return rounds.all_answered() || rounds.failed();
   };
-  driver.wait(answered, driver.deadline(patience));
+  driver.wait_driving(answered, driver.deadline(timeout));
   std::string missing;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
@@ -273,18 +324,26 @@ std::uint64_t PartialAllreduce::memory_bytes() const {
 const PartialOptions& PartialAllreduce::options() const {
   return impl_->rounds.options();
 }
-void PartialAllreduce::observe(PartialObserver& observer) {
-  impl_->rounds.observe(observer);
-}
-
 Round PartialAllreduce::handed() const {
   return impl_->ticket.handed();
 }
-ProtocolState PartialAllreduce::state() const {
-  ProtocolState state = impl_->rounds.state();
-  state.ticket = impl_->ticket.next();
-  state.handed = impl_->ticket.handed();
+
+// ---- the probe ----
+
+DepositSteps PartialProbe::start_deposit(Contribution& contribution, const DepositInfo& info) {
+  return allreduce_.impl_->start_deposit(contribution, info);
+}
+
+ProtocolState PartialProbe::state() const {
+  const PartialAllreduce::Impl& my = *allreduce_.impl_;
+  ProtocolState state = my.rounds.state();
+  state.ticket = my.ticket.next();
+  state.handed = my.ticket.handed();
   return state;
+}
+
+void PartialProbe::observe(PartialObserver& observer) {
+  allreduce_.impl_->rounds.observe(observer);
 }
 
 }  // namespace stretto

@@ -1,21 +1,16 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
-#include "stretto/board/partial_seat.h"
-#include "stretto/collective/contribution.h"
-#include "stretto/collective/front.h"
-#include "stretto/collective/policy.h"
+#include "stretto/collective/collective.h"
+#include "stretto/collective/protocol/policy.h"
+#include "stretto/collective/rounds/contribution.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
@@ -45,6 +40,9 @@ struct PartialOptions {
   /// schedule of messages between the boards. 0: all at one. 1: each for itself, by messages, as also where there is no
   /// such memory, and for standing deposits and delivery latest.
   int seats = 0;
+  /// Where rounds are held by messages and there are more than 256 ranks, headers count contributors instead of naming
+  /// them (RoundHeader::names_ranks()). True: they name them all, at 16 bytes a rank in most messages; up to 488 ranks.
+  bool name_all_ranks = false;
   std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
 };
 
@@ -54,6 +52,7 @@ struct RoundResult {
   Policy policy;
   const RoundHeader* header = nullptr;
   std::span<const std::span<const std::byte>> buckets;  ///< empty spans in a round nobody contributed to
+  std::span<const PassedRound> passed;                  ///< delivery latest: rounds since the last one, not handed over
 
   bool empty() const { return header->empty(); }
   template <class T>
@@ -63,42 +62,11 @@ struct RoundResult {
   }
 };
 
-/// What a rank knows about its place in the protocol (protocol.md), for diagnosis and for tests.
-struct ProtocolState {
-  Round ticket = 0, handed = 0, complete = 0, joined = 0, activated = 0;
-  bool waiting = false, drained = false;
-  bool full = false;  ///< the policy of round `complete`
-};
-
-/// Hears of transitions on the engine's thread; for tests of the promises.
-class PartialObserver {
- public:
-  virtual ~PartialObserver() = default;
-  /// The engine joins `round` with what was pending (null: nothing).
-  virtual void joined(Round round, const Contribution* contribution) = 0;
-  /// This rank has written down what `round` sums on a board: of `rank` what `facts` say (null: nothing).
-  virtual void taken(Round round, int rank, const ContributionFacts* facts) = 0;
-  /// The counter, or on a board this rank, starts `round`, which is not full, with `come` ranks arrived or drained.
-  virtual void started(Round round, int come) = 0;
-};
-
-/// A deposit in the making: a step machine, so that a search can interleave it with the rounds.
-class DepositSteps {
- public:
-  explicit DepositSteps(Front::Deposit deposit) : steps_(std::move(deposit)) {}
-  explicit DepositSteps(PartialSeat::Deposit deposit) : steps_(std::move(deposit)) {}
-  /// One step; returns true when the deposit has been made.
-  bool step() {
-    return std::visit([](auto& deposit) { return deposit.step(); }, steps_);
-  }
-
- private:
-  std::variant<Front::Deposit, PartialSeat::Deposit> steps_;
-};
-
-/// Sums contributions over the ranks that have come, and does not wait for the rest. Protocol: protocol.md.
+/// Sums contributions over the ranks that have come, and does not wait for the rest: the partial collectives of
+/// eager-SGD (Li et al., PPoPP 2020, section 4), with bounded staleness and without loss. Protocol: docs/protocol.md.
+/// A contribution and a result are one array a bucket, of BucketSpec::count elements of BucketSpec::type.
 /// Rounds are numbered from 0 on every rank. One application thread; must outlive every call on it.
-class PartialAllreduce {
+class PartialAllreduce final : public Collective {
  public:
   using Apply = FunctionRef<void(const RoundResult&)>;
 
@@ -107,7 +75,7 @@ class PartialAllreduce {
   /// the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too
   /// little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
-  ~PartialAllreduce();
+  ~PartialAllreduce() override;
 
   /// Memory for the next step's contribution. Its content is what an earlier step left. Never blocks.
   Contribution& acquire();
@@ -115,8 +83,6 @@ class PartialAllreduce {
   /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
   /// collective until acquire() returns it again. Its base is the number of rounds handed over so far.
   void deposit(Contribution& contribution, const DepositInfo& info);
-  /// The same in steps, for a search that interleaves them.
-  DepositSteps start_deposit(Contribution& contribution, const DepositInfo& info);
 
   /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready(i) hands over
   /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.
@@ -127,18 +93,21 @@ class PartialAllreduce {
   /// last call to `apply`, in order; a result is valid only inside that call. Returns how many there were, or
   /// Errc::timeout naming the round and the ranks that are missing (call again to resume, without a new deposit),
   /// Errc::aborted, Errc::lost_peer.
-  Result<int> exchange(EngineDriver& driver, TimePoint deadline, Apply apply);
+  Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
 
   /// No more batches here: counts as arrived from now on; passes results on and returns after the last round.
-  Result<int> finish(EngineDriver& driver, TimePoint deadline, Apply apply);
+  Result<int> finish(Driver& driver, TimePoint deadline, Apply apply);
 
-  /// Stops the job: every pending and later call fails with `reason` everywhere.
-  void abort(EngineDriver& driver, const std::string& reason);
-
-  // The same without blocking, for whoever drives many ranks in one thread (a simulation).
   enum class Progress { waiting, done };
+  /// exchange() and finish() without blocking: call again while they wait. For a caller that drives several
+  /// collectives, or many ranks, in one thread.
   Result<Progress> try_exchange(Apply apply);
   Result<Progress> try_finish(Apply apply);
+
+  void abort(Driver& driver, const std::string& reason) override;
+  std::optional<Error> failure() const override;
+  /// Asks every rank what it is doing.
+  std::string who_is_missing(Driver& driver, Duration timeout) override;
 
   int rank() const;
   int ranks() const;
@@ -149,14 +118,9 @@ class PartialAllreduce {
   const PartialOptions& options() const;
   /// Rounds whose results have been handed over. Application thread.
   Round handed() const;
-  /// Requires: this thread drives the engine, or nobody does.
-  ProtocolState state() const;
-  /// Who is missing in the round this rank waits for, as far as is known here, as a sentence; asks the counter, too.
-  std::string who(EngineDriver& driver, Duration patience);
-  /// Requires: before the first step of the engine; must outlive it.
-  void observe(PartialObserver& observer);
 
  private:
+  friend class PartialProbe;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "stretto/base/cores.h"
-#include "stretto/collective/allreduce_choice.h"
-#include "stretto/collective/board_allreduce.h"
-#include "stretto/collective/partial_schedule.h"
-#include "stretto/collective/plain_schedules.h"
-#include "stretto/collective/seating.h"
+#include "stretto/collective/allreduce/allreduce_choice.h"
+#include "stretto/collective/allreduce/board_allreduce.h"
+#include "stretto/collective/rounds/seating.h"
+#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/plain_schedules.h"
 
 namespace stretto {
 namespace {
@@ -21,7 +21,7 @@ Schedule allreduce_for(const Engine& engine, const BucketSpec& bucket, ReduceOp 
                             algorithm_for(bucket, SumOrder::fixed));
 }
 
-/// An allreduce by messages, whatever the ranks share.
+/// An allreduce by messages, also where ranks share memory.
 class MessageAllreduce final : public AllreduceWay {
  public:
   MessageAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op)
@@ -29,13 +29,18 @@ class MessageAllreduce final : public AllreduceWay {
         rounds_(engine, allreduce_for(engine, bucket, op),
                 text(shape_of(bucket.type, bucket.count), " by ", name_of(op))) {}
 
-  Result<void> run(EngineDriver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) override {
+  Result<void> run(Driver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) override {
     return rounds_.run(driver, deadline, {mine, sum});
   }
-  Result<void> run(EngineDriver& driver, TimePoint deadline) override {
+  Result<void> run(Driver& driver, TimePoint deadline) override {
     return rounds_.run(driver, deadline,
                        {Argument::in(bucket_.type, bucket_.count, input()),
                         Argument::out(bucket_.type, bucket_.count, memory(result_))});
+  }
+  void abort(Driver& driver, const std::string& reason) override { rounds_.abort(driver, reason); }
+  std::optional<Error> failure() const override { return rounds_.failure(); }
+  std::string who_is_missing(Driver& driver, Duration timeout) override {
+    return rounds_.who_is_missing(driver, timeout);
   }
   std::byte* input() override { return memory(input_); }
   const std::byte* result() override { return memory(result_); }
@@ -72,7 +77,7 @@ void check_seats(int ranks, const AllreduceOptions& options) {
 AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options, bool shared) {
   using Through = AllreduceOptions::Through;
   using Way = AllreduceChoice::Way;
-  const AllreduceTask task{bucket.count * size_of(bucket.type), engine.size(), num_cores(), options.registered};
+  const AllreduceTask task{checked_bytes(bucket.type, bucket.count), engine.size(), num_cores(), options.registered};
   check_seats(engine.size(), options);
   const bool message = options.through == Through::messages || (options.seats == 1 && engine.size() > 1);
   if (message) return {Way::messages, 0, "as asked for"};
@@ -91,23 +96,28 @@ AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const All
                  name_of(algorithm_for(bucket, SumOrder::fixed)), " between their leaders"),
             options.seats};
   }
-  if (options.through == Through::automatic) return choose_allreduce(task, AllreduceCosts::current());
+  if (options.through == Through::automatic)
+    return choose_allreduce(task, options.costs ? *options.costs : AllreduceCosts::from_environment());
   const Way asked = options.through == Through::exchange ? Way::exchange : Way::gather;
   return {asked, piece_bytes(asked, task), "as asked for"};
+}
+
+Schedule allgather_for(const Engine& engine, DataType type, std::uint64_t count) {
+  (void)checked_bytes(type, count, static_cast<std::uint64_t>(engine.size()));
+  return allgather_schedule(engine.rank(), engine.size(), type, count);
 }
 
 }  // namespace
 
 Broadcast::Broadcast(Engine& engine, DataType type, std::uint64_t count, int root)
-    : is_root_(engine.rank() == root),
-      rounds_(engine, broadcast_schedule(engine.rank(), engine.size(), root, type, count),
-              text(shape_of(type, count), " from rank ", root)) {}
+    : PlainCollective(engine, broadcast_schedule(engine.rank(), engine.size(), root, type, count),
+                      text(shape_of(type, count), " from rank ", root)),
+      is_root_(engine.rank() == root) {}
 
-Barrier::Barrier(Engine& engine) : rounds_(engine, barrier_schedule(engine.rank(), engine.size())) {}
+Barrier::Barrier(Engine& engine) : PlainCollective(engine, barrier_schedule(engine.rank(), engine.size())) {}
 
 Allgather::Allgather(Engine& engine, DataType type, std::uint64_t count)
-    : rounds_(engine, allgather_schedule(engine.rank(), engine.size(), type, count),
-              shape_of(type, count) + " a rank") {}
+    : PlainCollective(engine, allgather_for(engine, type, count), shape_of(type, count) + " a rank") {}
 
 Allreduce::Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options)
     : bucket_{type, count} {

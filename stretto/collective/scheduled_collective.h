@@ -6,43 +6,49 @@
 #include <string>
 #include <vector>
 
-#include "stretto/base/mutex.h"
 #include "stretto/collective/argument.h"
+#include "stretto/collective/collective.h"
+#include "stretto/collective/collective_failure.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 
 namespace stretto {
 
-/// Runs one schedule again and again, a round a call: what the collectives of plain.h consist of, and the way to run
-/// one of your own (docs/own_collective.md). A round starts on a rank when that rank calls; a collective whose rounds
-/// start otherwise implements RoundOwner instead.
+/// Runs one schedule again and again, a round a call: the base of the collectives of plain.h, and the way to run one of
+/// your own (docs/own_collective.md). A round starts on a rank when that rank calls; a collective whose rounds start
+/// otherwise implements RoundOwner instead.
 ///
-/// Registered in the same order on every rank, before anybody drives the engine; must outlive the engine's last step.
-/// The first round compares the shapes of all ranks with rank 0's: where one differs, it fails on every rank with an
-/// Error that names both. Any failure is final and comes to every rank. One application thread.
-class ScheduledCollective final : private RoundOwner {
+/// Made in the same order on every rank. Dropped between two rounds it leaves the engine to the others.
+/// The first round waits until rank 0 has heard from all ranks: where the shape of one differs, it fails on every rank
+/// with an Error that names both. Any failure is final and comes to every rank. One application thread.
+class ScheduledCollective final : public Collective, private RoundOwner {
  public:
-  /// `shape`: in words what must be the same on every rank, such as sizes and types; the schedule's name is part of it.
+  /// `shape`: what must be the same on every rank, such as sizes and types, in words and, on lines of their own, item
+  /// by item (base/description.h); the schedule's name is part of it.
   ScheduledCollective(Engine& engine, Schedule schedule, std::string shape = "");
+  ~ScheduledCollective() override;
   ScheduledCollective(const ScheduledCollective&) = delete;
   ScheduledCollective& operator=(const ScheduledCollective&) = delete;
 
-  /// What `call` operations call with their hook, on the thread that drives; they are finished when it returns.
+  /// Called by `call` operations with their hook, on the driver thread; the operation is finished when it returns.
   /// Before the first round.
   void on_call(std::function<void(std::uint32_t hook)> callback) { on_call_ = std::move(callback); }
 
   /// Runs the next round on `arguments`, one for each given buffer of the schedule in the order of their ids. The
   /// memory belongs to the round until this returns success. Errc::timeout: says from whom nothing has come; call
   /// again with the same arguments to go on. Errc::bad_input (shapes differ) and Errc::lost_peer are final: the memory
-  /// must then outlive the engine. Throws UsageError where an argument does not fit its buffer.
-  Result<void> run(EngineDriver& driver, TimePoint deadline, std::vector<Argument> arguments);
+  /// and this must then outlive the engine's last step. Throws UsageError where an argument does not fit its buffer.
+  Result<void> run(Driver& driver, TimePoint deadline, std::vector<Argument> arguments);
 
-  /// The same without blocking, for whoever drives many ranks in one thread: start() once a round, then step the engine
-  /// until finished() is true or an Error.
+  /// The same without blocking, for a caller that drives many ranks in one thread: start() once a round, then step the
+  /// engine until finished() is true or an Error.
   void start(std::vector<Argument> arguments);
   Result<bool> finished() const;
-  /// The failure that is final, if there was one. Thread-safe.
-  std::optional<Error> failure() const;
+
+  void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
+  std::optional<Error> failure() const override { return failure_.error(); }
+  /// Asks no rank: names the neighbours from which nothing has come.
+  std::string who_is_missing(Driver& driver, Duration timeout) override;
 
   const Schedule& schedule() const { return schedule_; }
 
@@ -53,41 +59,44 @@ class ScheduledCollective final : private RoundOwner {
   void retired(Round round) override;
   void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
+  void left(int peer, const Error&) override { left_.insert(peer); }
+  void broken(const Error& reason) override;
   bool poll(TimePoint now) override;
 
   void go_on();
-  void compare_shapes(int peer, const std::string& shape);
+  void made(int peer);
+  /// Fails where the round that the application waits for cannot complete, since a rank it needs has left.
+  void look_who_has_left();
   void agree();
-  void fail(Error error, bool tell_others);
-  void tell_others(std::uint16_t channel, std::uint64_t note, const std::string& words);
   void check(const std::vector<Argument>& arguments) const;
   std::string silent_peers(TimePoint since) const;
+  std::string silent_peers(Driver& driver) const;
 
   // Fixed after construction, but on_call_ before the first round.
   Engine& engine_;
   const Schedule schedule_;
   const std::string shape_;
   CollectiveId id_ = 0;
-  int regions_ = 0;  // of the arena, up to this collective's
   std::vector<BufferId> given_;
+  const bool needs_all_;  // no operation fires before all of its predecessors have finished
   std::function<void(std::uint32_t)> on_call_ = [](std::uint32_t) {};
 
   // The application thread's; arguments_ is read by the driving thread once wanted_ says so.
   Round started_ = 0;
   std::vector<Argument> arguments_;
+  TimePoint begun_;  // when the last round was started
 
   // The driving thread's.
   bool introduced_ = false;
   bool agreed_ = false;
   Round opened_ = 0;
-  RankSet compared_;  // on rank 0: those whose shape has come
+  RankSet made_;  // on rank 0: the ranks that have made the same collective
+  RankSet left_;  // the ranks from which nothing comes any more
 
   // Between the two: written by the one named first, with release; read by the other with acquire.
-  std::atomic<Round> wanted_{0};     // application: rounds it has called for
-  std::atomic<Round> retired_{0};    // driver: rounds whose memory is the application's again
-  std::atomic<bool> failed_{false};  // driver: failure_ is there
-  mutable Mutex mutex_;
-  Error failure_ GUARDED_BY(mutex_){Errc::aborted, "", -1};
+  std::atomic<Round> wanted_{0};   // application: rounds it has called for
+  std::atomic<Round> retired_{0};  // driver: rounds whose memory is the application's again
+  CollectiveFailure failure_;
 };
 
 }  // namespace stretto

@@ -145,9 +145,9 @@ void BatchPlan::sort_by_length(std::vector<std::uint32_t>& order) const {
   }
 }
 
-/// The epoch begins with what completes the last batch of the one before, then has whole batches in random order, and
-/// ends with the beginning of a batch that the next one completes. Both sides of such a border draw the same place in
-/// the order by length, from the number of the border.
+/// The epoch begins with the samples that complete the last batch of the epoch before. Then come whole batches in
+/// random order, and at its end the beginning of a batch that the next epoch completes. Both sides of such a border
+/// draw the same place in the order by length, from the number of the border.
 std::vector<std::uint32_t> BatchPlan::bucketed(std::uint64_t epoch, std::vector<std::uint32_t> order) const {
   sort_by_length(order);
   const auto size = static_cast<std::uint64_t>(options_.batch);

@@ -12,7 +12,7 @@ namespace stretto {
 
 /// Which rank gets which batch.
 enum class Sharing {
-  shared,       ///< whoever is ready takes the next one: no rank runs out before the others
+  shared,       ///< the rank that is ready first takes the next batch: no rank runs out before the others
   partitioned,  ///< batch i belongs to rank i mod ranks: repeats to the bit
   sampled,      ///< as many as when shared, each drawn with replacement from (seed, rank, own step)
 };
@@ -37,7 +37,7 @@ class Dispenser {
 
   /// This rank's own step that the next batch will have.
   std::uint64_t step() const { return first_step_ + log_.handed_out.size(); }
-  /// What happened since the start.
+  /// Batches handed out and deposited since the start.
   const RankLog& log() const { return log_; }
 
  private:

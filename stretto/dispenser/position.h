@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What one rank got from its dispenser and what became of it. A rank deposits its batches in the order it got them.
+/// The batches that one rank got from its dispenser, and how many of them it has deposited, in the order it got them.
 struct RankLog {
   std::vector<std::uint64_t> handed_out;  ///< sequence numbers
   std::uint64_t deposited = 0;            ///< so many of them, from the first on
@@ -28,11 +28,11 @@ struct DispenserPosition {
   friend bool operator==(const DispenserPosition&, const DispenserPosition&) = default;
 };
 
-/// Where a job stands that started at `before` and whose ranks wrote `logs`. What was handed out and not deposited, or
-/// is in no log, goes back. Errc::bad_input names a batch that was used twice, or what else does not fit.
+/// The position of a job that started at `before` and whose ranks wrote `logs`. Batches that were handed out and not
+/// deposited, or are in no log, go back. Errc::bad_input names a batch that was used twice, or another contradiction.
 Result<DispenserPosition> position_after(const DispenserPosition& before, std::span<const RankLog> logs);
 
-/// As JSON text, for a checkpoint; from_json refuses what to_json did not write (Errc::bad_input).
+/// As JSON text, for a checkpoint; from_json refuses text that to_json cannot have written (Errc::bad_input).
 std::string to_json(const RankLog& log);
 std::string to_json(const DispenserPosition& position);
 Result<RankLog> rank_log_from_json(const std::string& json);

@@ -1,6 +1,9 @@
 #include "stretto/engine/driver.h"
 
 #include <algorithm>
+#include <system_error>
+
+#include "stretto/base/process_limit.h"
 
 namespace stretto {
 namespace {
@@ -10,15 +13,24 @@ constexpr Duration kLongestSleep = std::chrono::milliseconds(250);
 
 }  // namespace
 
-// Who moves state_: the helper between awake and asleep, by compare-and-swap; the application from asleep to
-// application (take_over) and back (hand_back). Whoever holds awake or application may call Engine::step().
-// While the application drives, the helper stays parked on the doorbell and is not answerable: it costs nothing.
+// state_ is moved by the helper thread between awake and asleep, by compare-and-swap, and by the application thread
+// from asleep to application (take_over) and back (hand_back). The thread that has moved it to awake or application may
+// call Engine::step(). While the application drives, the helper stays parked on the doorbell and is not answerable: it
+// costs nothing.
 
 EngineDriver::EngineDriver(Engine& engine, DriverOptions options)
     : engine_(engine), options_(options), state_(State::helper_awake) {
   if (options_.progress_by == ProgressBy::thread) {
-    engine_.set_driven(true);
-    helper_ = std::thread([this] { run_helper(); });
+    engine_.set_stepper(this);
+    try {
+      helper_ = std::thread([this] { run_helper(); });
+    } catch (const std::system_error& error) {
+      engine_.set_stepper(nullptr);
+      throw Failure({Errc::unavailable,
+                     text("rank ", engine_.rank(), " cannot start the thread that helps its rounds along: ",
+                          why_no_process(error.code().value())),
+                     engine_.rank()});
+    }
   } else {
     state_ = State::helper_asleep;
   }
@@ -30,12 +42,18 @@ EngineDriver::~EngineDriver() {
     engine_.doorbell().set_answerable(Doorbell::Sleeper::helper);
     engine_.doorbell().ring();
     helper_.join();
-    engine_.set_driven(false);
+    engine_.set_stepper(nullptr);
   }
 }
 
 void EngineDriver::notify() {
   engine_.doorbell().ring();
+}
+
+void EngineDriver::resume() {
+  engine_.doorbell().set_answerable(Doorbell::Sleeper::helper);
+  state_.store(State::helper_asleep);
+  engine_.doorbell().ring();  // the engine has not been looked at since the pause began
 }
 
 void EngineDriver::run_helper() {
@@ -101,13 +119,12 @@ void EngineDriver::hand_back(std::uint32_t seen) {
   const bool helper = options_.progress_by == ProgressBy::thread;
   if (helper) bell.set_answerable(Doorbell::Sleeper::helper);
   state_.store(State::helper_asleep);
-  // What rang since our last look found nobody answerable: ring again, for the helper.
+  // A ring since this thread's last look found no answerable thread: ring again, for the helper.
   if (helper && (bell.rings() != seen || step_by < helper_wakes_at_.load())) bell.ring();
 }
 
-bool EngineDriver::wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
-                        std::atomic<std::uint32_t>* or_on) {
-  if (done()) return true;
+bool EngineDriver::drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+                         std::atomic<std::uint32_t>* or_on) {
   take_over();
   Doorbell& bell = engine_.doorbell();
   const Clock& clock = engine_.clock();

@@ -29,33 +29,59 @@ struct DriverOptions {
   }
 };
 
-/// Drives one engine in a real process: whoever has something to wait for steps it, nobody steps it twice.
-class EngineDriver {
+/// Lets a rank's application wait: time passes, real or virtual, while the rank's engine is stepped.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  /// Whether the application thread looks a while before it sleeps, or has done so already.
+  enum class Looking { first, enough };
+
+  /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread: at
+  /// once, where a helper may be stepping the engine, then between steps. One application thread.
+  /// `or_on`: a word to sleep on, too, that changes when `done` may have (shared memory only); null: none.
+  bool wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking = Looking::first,
+            std::atomic<std::uint32_t>* or_on = nullptr) {
+    return done() || drive(done, deadline, looking, or_on);
+  }
+
+  /// wait() with a `done` that reads what only the thread that drives may read: it is called between steps alone, at
+  /// least once.
+  bool wait_driving(FunctionRef<bool()> done, TimePoint deadline) {
+    return drive(done, deadline, Looking::first, nullptr);
+  }
+
+  /// The time `duration` from now.
+  TimePoint deadline(Duration duration) const { return clock().now() + duration; }
+  virtual const Clock& clock() const = 0;
+
+  /// Tells the thread that drives the engine that there is something new to look at. Any thread.
+  virtual void notify() = 0;
+
+ private:
+  /// wait() without the first call of `done`.
+  virtual bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+                     std::atomic<std::uint32_t>* or_on) = 0;
+};
+
+/// Drives one engine in a real process: the application thread while it waits, otherwise a helper thread, never both.
+class EngineDriver final : public Driver, private EngineStepper {
  public:
   explicit EngineDriver(Engine& engine, DriverOptions options = {});
-  ~EngineDriver();  ///< stops and joins the helper
+  ~EngineDriver() override;  ///< stops and joins the helper
   EngineDriver(const EngineDriver&) = delete;
   EngineDriver& operator=(const EngineDriver&) = delete;
 
-  /// Whether who waits looks a while before it sleeps, as DriverOptions say, or has done so already.
-  enum class Looking { first, enough };
-
-  /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread
-  /// between steps. One application thread.
-  /// `or_on`: a word to sleep on, too, that changes when `done` may have (shared memory only); null: none.
-  bool wait(FunctionRef<bool()> done, TimePoint deadline, Looking looking = Looking::first,
-            std::atomic<std::uint32_t>* or_on = nullptr);
-
-  /// The time `duration` from now.
-  TimePoint deadline(Duration duration) const { return engine_.clock().now() + duration; }
-
-  /// Tells whoever drives that there is something new to look at. Any thread.
-  void notify();
+  const Clock& clock() const override { return engine_.clock(); }
+  void notify() override;
 
  private:
-  // helper_awake → helper_asleep → application → helper_asleep …; see driver.cc for who moves it.
+  // helper_awake → helper_asleep → application → helper_asleep …; see driver.cc for the thread that moves it.
   enum class State : int { helper_awake, helper_asleep, application };
 
+  bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking, std::atomic<std::uint32_t>* or_on) override;
+  void pause() override { take_over(); }
+  void resume() override;
   void run_helper();
   void wake_helper_up();
   void take_over();

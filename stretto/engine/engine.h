@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/engine/inbox.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/schedule/schedule.h"
 #include "stretto/transport/transport.h"
@@ -16,10 +19,11 @@ namespace stretto {
 struct Instance;
 class PreparedSchedule;
 
-using CollectiveId = std::uint16_t;
-
 /// Channels from here on are control messages: not matched with a schedule, handed to the owner.
 inline constexpr std::uint16_t kControlChannel = 0xff00;
+
+/// A control message of the engine's own: what the sender's collective is, cut where it does not fit.
+inline constexpr std::uint16_t kDescriptionChannel = 0xffff;
 
 /// Memory bound to a buffer of a round.
 struct RoundBuffer {
@@ -27,47 +31,98 @@ struct RoundBuffer {
   bool present = false;       ///< false: empty in this round
 };
 
-/// Owns a collective: decides which rounds run and when, binds their buffers, hears of their ends.
-/// All calls come from inside Engine::step() (or the Engine call that caused them), on the driving thread.
-class RoundOwner {
+/// A client of an engine: a collective whose rounds run on schedules (RoundOwner), or one that needs the engine for its
+/// control messages and for hearing of lost ranks alone. All calls come from inside Engine::step() (or the Engine call
+/// that caused them), on the driving thread.
+class EngineClient {
  public:
-  virtual ~RoundOwner() = default;
+  virtual ~EngineClient() = default;
+  /// Once a step: look at what the application has done since. Returns whether it did something beside the schedules.
+  virtual bool poll(TimePoint now) = 0;
+  /// Latest time of the next poll() without a ring.
+  virtual TimePoint poll_by() const { return TimePoint::never(); }
+  /// A control message.
+  virtual void control(int peer, const Envelope& envelope, std::span<const std::byte> head) = 0;
+  /// The peer is gone, and how. Also called for a peer that was lost before this client was added.
+  virtual void lost(int peer, const Error& reason) = 0;
+  /// The peer has left in order: it answers nothing any more. `reason` says so, for a round that still needs it. Also
+  /// called for a peer that had left before this client was added.
+  virtual void left(int /*peer*/, const Error& /*reason*/) {}
+  /// Rank `reason.rank` has sent a message that does not belong to the collective as this rank runs it. The message is
+  /// thrown away; the client fails, and tells the other ranks. May be called again.
+  virtual void broken(const Error& reason) = 0;
+};
+
+/// Owns a collective whose rounds run on schedules: decides which rounds run and when, binds their buffers, hears of
+/// their ends.
+class RoundOwner : public EngineClient {
+ public:
   /// A schedule message of `round` has come. Returns whether to take it; may open the round. A message of a
   /// round that is not open afterwards is kept until it is.
   virtual bool admit(Round round, const Envelope& envelope) = 0;
   /// A call operation has fired. Returns whether it is finished; if not, Engine::finish() ends it later.
   virtual bool call(Round round, OpId op, std::uint32_t hook) = 0;
-  /// The completion operation has finished; the round's buffers and headers are still there.
+  /// The completion operation has finished; the round's buffers and headers are still there. Messages that come from
+  /// here on are thrown away.
   virtual void completed(Round round) = 0;
-  /// All sends have left, too: the engine touches the round's buffers no more.
+  /// All sends have left, and no message is being received into the round's buffers: nobody touches them any more.
   virtual void retired(Round round) = 0;
-  /// A control message.
-  virtual void control(int peer, const Envelope& envelope, std::span<const std::byte> head) = 0;
-  virtual void lost(int peer, const Error& reason) = 0;
-  /// Once a step: look at what the application has done since. Returns whether it did something beside the schedules.
-  virtual bool poll(TimePoint now) = 0;
-  /// Latest time of the next poll() without a ring.
-  virtual TimePoint poll_by() const { return TimePoint::never(); }
+};
+
+/// A thread beside the application's that steps an engine, and lets go of it when asked to. Application thread.
+class EngineStepper {
+ public:
+  virtual ~EngineStepper() = default;
+  /// Returns once it has let go.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
 };
 
 /// Runs the rounds of any number of collectives over one transport. A state machine without a thread:
 /// one caller at a time, in a real process an EngineDriver, in a simulation the cluster.
 class Engine final : private MessageSink {
  public:
-  /// Both must outlive the engine.
-  Engine(Transport& transport, const Clock& clock);
+  /// Transport and clock must outlive the engine.
+  Engine(Transport& transport, const Clock& clock, InboxLimits limits = {});
   ~Engine() override;
 
-  /// Registers a collective; in the same order on every rank. `owner` must outlive the engine's last step. Throws
-  /// UsageError while a thread drives the engine, which would look at the list meanwhile.
-  CollectiveId add(RoundOwner& owner);
-  /// Says whether a thread other than the application's drives the engine from now on.
-  void set_driven(bool driven) { driven_ = driven; }
+  /// While one lives nobody else steps the engine: collectives are made and dropped inside one. Application thread,
+  /// not inside step(). Nests.
+  class Pause {
+   public:
+    explicit Pause(Engine& engine);
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Engine& engine_;
+  };
+
+  /// Registers a collective; in the same order and with the same description (base/description.h) on every rank. No
+  /// message is taken from a rank that describes it otherwise: EngineClient::broken() names both, on every rank.
+  /// Requires: a Pause that lives until it can be called. It must outlive remove(), or else the engine's last step.
+  /// Throws UsageError where another thread may step the engine, and after 65,536 collectives.
+  CollectiveId add(RoundOwner& owner, std::string description = "") {
+    return add(owner, &owner, std::move(description));
+  }
+  CollectiveId add(EngineClient& client, std::string description = "") {
+    return add(client, nullptr, std::move(description));
+  }
+  /// Forgets a collective: what still comes for it is thrown away. In the middle of one of its rounds the engine does
+  /// not step any more, since the transport may be writing to memory of that round.
+  void remove(CollectiveId id);
+  /// Says which thread beside the application's steps the engine from now on; null: none.
+  void set_stepper(EngineStepper* stepper) { stepper_ = stepper; }
 
   /// Starts an instance of `schedule` for `round`. `note` travels in all its envelopes.
-  /// Requires: not open. The schedule must outlive the engine.
+  /// Requires: not open. The schedule must outlive the collective, or forget().
   void open(CollectiveId id, Round round, const Schedule& schedule, std::uint64_t note);
+  /// Forgets what has been prepared for a schedule. Requires: each round opened with it has retired.
+  void forget(CollectiveId id, const Schedule& schedule);
   bool is_open(CollectiveId id, Round round) const;
+  /// Whether an open round that is not complete has a receive for which nothing of `peer` has come.
+  bool lacks(CollectiveId id, Round round, int peer) const;
   /// Binds memory to a given buffer. Requires: open; before any operation uses it.
   void bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer memory);
   RoundBuffer buffer(CollectiveId id, Round round, BufferId buffer) const;
@@ -93,51 +148,52 @@ class Engine final : private MessageSink {
   /// Memory that all ranks share, or null.
   SharedArena* arena() { return transport_.arena(); }
   /// When something last came from `peer`.
-  TimePoint last_heard(int peer) const { return last_heard_[static_cast<std::size_t>(peer)]; }
+  TimePoint last_heard(int peer) const { return inbox_.last_heard(peer); }
 
  private:
-  struct Ready {
-    std::uint32_t instance;
-    std::uint32_t generation;
-    OpId op;
-  };
   struct Timer {
     TimePoint at;
-    Ready op;
-  };
-  /// A message of a round that is not open yet.
-  struct Kept {
-    int peer;
-    Envelope envelope;
-    std::vector<std::byte> head;
-    Block body;
+    RunningOp op;
   };
   struct Collective {
-    RoundOwner* owner;
+    EngineClient* client = nullptr;  // null: removed
+    RoundOwner* owner = nullptr;     // the client, if its rounds run on schedules; else null
+    std::string description;
+    std::uint64_t hash = 0;           // of the description
+    bool described = false;           // all ranks have been sent the description, since one has another
     std::vector<std::uint32_t> open;  // indices of instances
-    std::vector<Kept> kept;
+    std::size_t told = 0;             // so many of departures_
+    std::unordered_map<const Schedule*, std::unique_ptr<PreparedSchedule>> prepared;
   };
-  /// Where the body of the message goes that a peer is in the middle of.
-  struct Arriving {
-    enum class To { nowhere, buffer, early, kept } to = To::nowhere;
-    Ready op{};
-    bool present = false;
-    Kept kept{};
+  struct Departure {
+    int peer;
+    bool in_order;
+    Error reason;
   };
 
   std::byte* begin(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void end(int peer) override;
   void sent(SendToken token) override;
   void lost(int peer, const Error& reason) override;
+  void left(int peer) override;
 
+  CollectiveId add(EngineClient& client, RoundOwner* owner, std::string description);
+  void depart(Departure departure);
+  bool tell_departures();
+  void describe(CollectiveId id);
+  void disagree(int peer, const Envelope& envelope, std::span<const std::byte> head);
   void mistake_round(Envelope& envelope) const;
   Instance* find(CollectiveId id, Round round) const;
   Instance& get(CollectiveId id, Round round) const;
-  Instance* alive(const Ready& op) const;
-  const PreparedSchedule& prepare(const Schedule& schedule);
-  void take_kept(Instance& instance);
+  Instance* alive(const RunningOp& op) const;
+  const PreparedSchedule& prepare(CollectiveId id, const Schedule& schedule);
+  void take_kept(const Instance& instance);
   void redeliver(Kept message);
   bool claim();
+  void broken(const Collective& collective, const Envelope& envelope, int peer, const std::string& what) const;
+  void tell_of_flood();
+  std::byte* keep(Arriving& arriving, int peer, const Envelope& envelope, std::span<const std::byte> head);
+  void kept(Kept message);
   std::byte* begin_receive(Instance& instance, int peer, const Envelope& envelope, std::span<const std::byte> head,
                            Arriving& arriving);
   void accept(Instance& instance, OpId op, bool in_place);
@@ -152,23 +208,27 @@ class Engine final : private MessageSink {
   bool run_timers(TimePoint now);
   bool run_ready();
   void retire_completed();
+  void leave_bodies_behind(Instance& instance);
 
   Transport& transport_;
   const Clock& clock_;
-  bool driven_ = false;  // the application thread's
+  EngineStepper* stepper_ = nullptr;  // the application thread's, as pauses_
+  int pauses_ = 0;
+  bool halted_ = false;  // a collective was removed in the middle of a round
   BlockPool pool_;
-  std::vector<std::unique_ptr<PreparedSchedule>> prepared_;
-  std::vector<Collective> collectives_;
-  std::vector<Kept> unclaimed_;  // of collectives this rank has not registered yet
+  Inbox inbox_;
+  std::vector<Collective> collectives_;  // by id
+  std::vector<CollectiveId> alive_;      // those that are not removed, in order
+  std::vector<Departure> departures_;    // in the order in which the transport told of them
+  std::optional<Error> flood_;           // of messages for collectives this rank has not registered
+  std::size_t told_of_flood_ = 0;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<std::uint32_t> free_;       // indices of instances not in use
-  std::vector<std::uint32_t> completed_;  // instances that wait for their sends
-  std::vector<Ready> ready_;              // first in, first out from ready_begin_
+  std::vector<std::uint32_t> completed_;  // instances that wait to be retired
+  std::vector<RunningOp> ready_;          // first in, first out from ready_begin_
   std::size_t ready_begin_ = 0;
-  std::vector<Timer> timers_;          // a heap, earliest first
-  std::vector<Arriving> arriving_;     // per peer
-  std::vector<TimePoint> last_heard_;  // per peer
-  std::vector<std::byte> head_;        // of the message being sent
+  std::vector<Timer> timers_;    // a heap, earliest first
+  std::vector<std::byte> head_;  // of the message being sent
 };
 
 }  // namespace stretto

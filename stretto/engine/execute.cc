@@ -21,7 +21,7 @@ constexpr auto kLater = [](const auto& a, const auto& b) { return a.at > b.at; }
 bool Engine::run_ready() {
   const bool any = ready_begin_ < ready_.size();
   while (ready_begin_ < ready_.size()) {
-    const Ready next = ready_[ready_begin_++];
+    const RunningOp next = ready_[ready_begin_++];
     if (Instance* instance = alive(next)) fire(*instance, next.op);
   }
   ready_.clear();
@@ -32,7 +32,7 @@ bool Engine::run_ready() {
 bool Engine::run_timers(TimePoint now) {
   bool any = false;
   while (!timers_.empty() && timers_.front().at <= now) {
-    const Ready op = timers_.front().op;
+    const RunningOp op = timers_.front().op;
     std::pop_heap(timers_.begin(), timers_.end(), kLater);
     timers_.pop_back();
     if (Instance* instance = alive(op)) finished(*instance, op.op);
@@ -95,12 +95,13 @@ void Engine::fire_send(Instance& instance, OpId id) {
   if (op.src.buffer != kNoBuffer && instance.buffers[op.src.buffer].present) {
     body = {instance.address(op.src), prepared.bytes(op.src)};
   }
-  const Envelope envelope{
-      .round = instance.round, .note = instance.note, .collective = instance.collective, .channel = op.channel};
-  const SendToken token = (static_cast<SendToken>(instance.index) << 40) |
-                          (static_cast<SendToken>(instance.generation & 0xffffffu) << 16) | id;
+  const Envelope envelope{.description = collectives_[instance.collective].hash,
+                          .round = instance.round,
+                          .note = instance.note,
+                          .collective = instance.collective,
+                          .channel = op.channel};
   ++instance.sends_out;
-  transport_.send(op.peer, envelope, head_, body, token);
+  transport_.send(op.peer, envelope, head_, body, token_of(instance, id));
 }
 
 /// The message of receive `id` is here and the receive has fired: puts it where it belongs.
@@ -112,11 +113,9 @@ void Engine::accept(Instance& instance, OpId id, bool in_place) {
     std::swap(instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))], early.header);
   }
   if (op.dst.buffer != kNoBuffer) {
-    const BufferSpec& spec = prepared.schedule().buffers()[op.dst.buffer];
     RoundBuffer& buffer = instance.buffers[op.dst.buffer];
     if (early.present && !in_place && early.block) {
-      const bool whole = op.dst.offset == 0 && op.dst.count == spec.count;
-      if (whole && spec.role == BufferSpec::Role::scratch) {
+      if (prepared.is_all_of_scratch(op.dst)) {
         std::swap(instance.scratch[op.dst.buffer], early.block);
         buffer.data = instance.scratch[op.dst.buffer].data();
       } else {

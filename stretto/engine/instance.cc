@@ -9,6 +9,8 @@ void Instance::reset(const PreparedSchedule& schedule, Round number, std::uint64
   note = word;
   prepared = &schedule;
   sends_out = 0;
+  bodies_into_buffers = 0;
+  bodies_into_blocks = 0;
   completed = false;
   missing.resize(num_ops);
   for (std::size_t i = 0; i < num_ops; ++i) missing[i] = plan.ops()[i].need;
@@ -19,7 +21,7 @@ void Instance::reset(const PreparedSchedule& schedule, Round number, std::uint64
   headers.resize(static_cast<std::size_t>(schedule.num_headers()));
   for (auto& header : headers) header.reset(ranks);
   early.resize(static_cast<std::size_t>(schedule.num_receives()));
-  for (auto& e : early) e.here = false;
+  for (auto& e : early) e.begun = e.here = false;
 }
 
 void Instance::release(BlockPool& pool) {

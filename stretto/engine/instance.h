@@ -13,10 +13,11 @@ namespace stretto {
 struct Instance {
   enum class OpState : std::uint8_t { waiting, fired, finished };
 
-  /// A message whose receive has not fired yet.
+  /// The message of a receive: here, where the receive has not fired yet, or on its way.
   struct Early {
     Block block;
     RoundHeader header;
+    bool begun = false;
     bool here = false;
     bool present = false;
   };
@@ -26,8 +27,10 @@ struct Instance {
   Round round = 0;
   std::uint64_t note = 0;
   const PreparedSchedule* prepared = nullptr;  // null: not in use
-  std::uint32_t generation = 0;                // tells a late completion from one of the round that was here before
+  std::uint32_t generation = 0;                // tells this round from those that were here before
   std::uint32_t sends_out = 0;
+  std::uint32_t bodies_into_buffers = 0;  // that are being received into memory bound to the round
+  std::uint32_t bodies_into_blocks = 0;   // … into a block of Early
   bool completed = false;
 
   std::vector<std::uint32_t> missing;  // predecessors still needed, per operation
@@ -45,5 +48,23 @@ struct Instance {
 
   std::byte* address(const Slice& slice) const;
 };
+
+/// Rounds that one engine can have in flight.
+inline constexpr std::size_t kMaxInstances = std::size_t{1} << 20;
+
+/// An operation of a round as a transport gives it back: instance and operation, and of the generation the last 12
+/// bits, which show a send that completes after its round.
+struct SentOp {
+  std::uint32_t instance;
+  OpId op;
+};
+
+inline SendToken token_of(const Instance& instance, OpId op) {
+  return static_cast<SendToken>(instance.index) << 44 | static_cast<SendToken>(instance.generation & 0xfffu) << 32 | op;
+}
+
+inline SentOp op_of(SendToken token) {
+  return {static_cast<std::uint32_t>(token >> 44), static_cast<OpId>(token)};
+}
 
 }  // namespace stretto

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What the engine looks up of a schedule, worked out once for all its rounds.
+/// The tables by which the engine runs a schedule, made once for all its rounds.
 class PreparedSchedule {
  public:
   explicit PreparedSchedule(const Schedule& schedule);
@@ -25,6 +25,12 @@ class PreparedSchedule {
   int num_receives() const { return static_cast<int>(receives_.size()); }
   std::uint64_t bytes(const Slice& slice) const {
     return slice.buffer == kNoBuffer ? 0 : slice.count * size_of(schedule_->buffers()[slice.buffer].type);
+  }
+  /// Whether `slice` is a whole buffer that the engine provides: a block received there can take the buffer's place.
+  bool is_all_of_scratch(const Slice& slice) const {
+    if (slice.buffer == kNoBuffer) return false;
+    const BufferSpec& spec = schedule_->buffers()[slice.buffer];
+    return spec.role == BufferSpec::Role::scratch && slice.offset == 0 && slice.count == spec.count;
   }
 
  private:

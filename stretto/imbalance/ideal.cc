@@ -9,7 +9,7 @@
 namespace stretto {
 
 Duration ideal_makespan(int ranks, std::uint64_t batches, StepTime step_time) {
-  using Free = std::pair<Duration, int>;  // since when, who
+  using Free = std::pair<Duration, int>;  // since when, and the rank
   std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
   for (int rank = 0; rank < ranks; ++rank) free.emplace(Duration{0}, rank);
   std::vector<std::uint64_t> steps(static_cast<std::size_t>(ranks));

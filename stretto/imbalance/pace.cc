@@ -13,6 +13,12 @@
 namespace stretto {
 namespace {
 
+/// By default Linux wakes a thread up to 50 µs late. The machine that is emulated ends its steps on time.
+void wake_precisely() {
+  thread_local const bool precise = ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) == 0;
+  static_cast<void>(precise);
+}
+
 Duration stretched(Duration duration, double factor) {
   return factor == 1 ? duration : Duration{std::llround(static_cast<double>(duration.count()) * factor)};
 }
@@ -23,10 +29,17 @@ Duration paced_step_time(Duration pace, std::uint64_t units, const ImbalanceDraw
   return stretched(pace * static_cast<std::int64_t>(units), draw.factor) + draw.delay;
 }
 
+void sleep_until_changed(TimePoint when, FutexWait unless) {
+  wake_precisely();
+  const SteadyClock clock;
+  for (TimePoint now = clock.now(); now < when && unless.word->load(std::memory_order_seq_cst) == unless.seen;
+       now = clock.now()) {
+    futex_sleep(unless, 1, when - now, /*shared=*/true);
+  }
+}
+
 void sleep_until(TimePoint when) {
-  // By default Linux wakes a thread up to 50 µs late; what is emulated is a machine whose steps end when they do.
-  thread_local const bool precise = ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) == 0;
-  static_cast<void>(precise);
+  wake_precisely();
   const auto nanoseconds = when.since_start.count();
   timespec until{};
   until.tv_sec = static_cast<time_t>(nanoseconds / 1'000'000'000);
@@ -59,7 +72,7 @@ PacedStep Pacer::end(std::uint64_t units, const ImbalanceDraw& draw) {
   const TimePoint until = begin_ + target + draw.delay;
   if (until <= computed) return step;
   sleep_(until);
-  // What it overslept counts as the part that was slept last.
+  // The time overslept counts to the part that was slept last.
   const TimePoint woken = clock_.now();
   step.paced = draw.delay > Duration::zero() ? target - step.computed : woken - computed;
   step.delayed = woken - computed - step.paced;

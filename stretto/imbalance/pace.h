@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/futex.h"
 #include "stretto/imbalance/source.h"
 
 namespace stretto {
@@ -16,6 +17,9 @@ Duration paced_step_time(Duration pace, std::uint64_t units, const ImbalanceDraw
 
 /// Blocks until that point of SteadyClock, signals or not. Sets the calling thread's timer slack to a microsecond.
 void sleep_until(TimePoint when);
+
+/// The same, but returns as soon as the word, which processes share, has another value than it was seen to have.
+void sleep_until_changed(TimePoint when, FutexWait unless);
 
 /// Where the time of one step went, in this order.
 struct PacedStep {
@@ -38,8 +42,8 @@ class Pacer {
 
   /// A computation begins.
   void begin();
-  /// It is over; sleeps as the pace for `units` of work and `draw` ask. Sleeps once, until an absolute time: what a
-  /// step oversleeps is not added up. Requires: begin() before it.
+  /// The computation is over: sleeps as long as the pace for `units` of work and `draw` ask. Sleeps once, until an
+  /// absolute time, so that a step which oversleeps does not delay the next. Requires: begin() before it.
   PacedStep end(std::uint64_t units, const ImbalanceDraw& draw);
 
   /// Real computing time / time it was stretched to, over all steps; 0 without a pace.
@@ -47,7 +51,7 @@ class Pacer {
   /// Steps whose real computation took longer than their pace.
   std::uint64_t overruns() const { return overruns_; }
 
-  /// From this share on, emulated speeds show the machine and not the pace.
+  /// From this share on emulated speeds are those of the machine rather than of the pace.
   static constexpr double kMaxShare = 0.25;
 
  private:
@@ -60,7 +64,7 @@ class Pacer {
   std::uint64_t overruns_ = 0;
 };
 
-/// One line if `share` is above Pacer::kMaxShare, which says what would help.
+/// A line that says what would help, if `share` is above Pacer::kMaxShare; otherwise empty.
 std::optional<std::string> pace_warning(double share, Duration pace);
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "stretto/base/random.h"
@@ -19,7 +20,7 @@ std::string shortest(double value) {
     out.str("");
     out.precision(digits);
     out << value;
-    if (std::stod(out.str()) == value) break;
+    if (std::strtod(out.str().c_str(), nullptr) == value) break;
   }
   return out.str();
 }

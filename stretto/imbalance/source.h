@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What is added to a step of one rank.
+/// The delay and slow-down added to a step of one rank.
 struct ImbalanceDraw {
   Duration delay{0};  ///< after its computation
   double factor = 1;  ///< its computation takes this many times as long
@@ -46,8 +46,7 @@ struct LogNormalDelay {
   double cv = 0;
 };
 
-/// A measured distribution: exp(μ + σz) seconds with a standard normal z, cut: what lies beyond an end is drawn at
-/// that end.
+/// A measured distribution: exp(μ + σz) seconds with a standard normal z, cut: a draw beyond an end counts as that end.
 struct MeasuredDelay {
   std::string name;
   double mu = 0, sigma = 0;
@@ -66,7 +65,7 @@ struct RecordedDelays {
 using ImbalanceSource =
     std::variant<RandomRanks, Rotation, LinearSkew, PersistentRank, LogNormalDelay, MeasuredDelay, RecordedDelays>;
 
-/// What `source` adds to a rank's own step `step`. `bits` are random, the same for all ranks.
+/// The delay and factor that `source` adds to a rank's own step `step`. `bits` are random, the same for all ranks.
 ImbalanceDraw draw(const ImbalanceSource& source, std::uint64_t bits, int ranks, int rank, std::uint64_t step);
 
 /// With all delays multiplied by `scale`; factors stay.

@@ -27,7 +27,7 @@ const MeasuredDelay kPresets[] = {
     {.name = "habitat", .mu = 0.64185389, .sigma = 0.8844, .low = 1.7, .high = 43.5},
 };
 
-/// One source as it is written: a name, and after a colon what belongs to it.
+/// One source as it is written: a name, and after a colon its parameters.
 class Reader {
  public:
   /// `whole` is the sum that `written` is part of.

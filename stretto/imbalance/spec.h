@@ -8,10 +8,11 @@
 
 namespace stretto {
 
-/// Who is slow, when, and by how much: injected on top of what the work itself brings. Immutable; cheap to copy.
+/// Which ranks are slow, when, and by how much: injected beside the natural differences of the work. Immutable; cheap
+/// to copy.
 ///
 /// Written as a sum of sources, joined by '+':
-///   none                              nobody
+///   none                              no rank is slow
 ///   random:ranks=1,delay=200ms        each step as many ranks as said, drawn for the step
 ///   rotate:50ms..400ms                equally spaced over the ranks, rotating by one each step
 ///   linear:1ms..32ms                  equally spaced over the ranks
@@ -26,12 +27,12 @@ class Imbalance {
   /// None.
   Imbalance() = default;
 
-  /// Reads the above for a job of `ranks`, the trace's file included. Throws UsageError that names the value, what was
-  /// expected and an example.
+  /// Reads the above for a job of `ranks`, the trace's file included. Throws UsageError that names the value, the
+  /// values expected and an example.
   static Imbalance parse(const std::string& written, int ranks);
 
-  /// What a rank's own step `step` suffers: delays of all sources added, factors multiplied. A pure function,
-  /// alike on every rank. Thread-safe. Requires: 0 ≤ rank < ranks.
+  /// The delay and factor of a rank's own step `step`: delays of all sources added, factors multiplied. A pure
+  /// function, alike on every rank. Thread-safe. Requires: 0 ≤ rank < ranks.
   Draw draw(std::uint64_t seed, int rank, std::uint64_t step) const;
 
   /// The same with all delays multiplied; factors stay. Requires: scale > 0.
@@ -40,7 +41,7 @@ class Imbalance {
   /// Anything but none.
   bool injected() const { return !sources_.empty(); }
 
-  /// What parse() reads.
+  /// The text that parse() reads.
   std::string to_string() const;
 
  private:

@@ -179,16 +179,6 @@ TEST_F(TraceTest, DelaysComeFromTheFileAndRepeat) {
   EXPECT_EQ(delays(Imbalance::parse(imbalance.scaled(0.5).to_string(), 2), 2, 1), (List{125ms, 0ms}));
 }
 
-TEST(Imbalance, WhatItWritesItReads) {
-  for (const char* written :
-       {"none", "random:ranks=1,delay=200ms", "rotate:50ms..400ms", "linear:1ms..32ms", "persistent:rank=3,delay=40ms",
-        "persistent:rank=3,factor=3", "persistent:rank=3,delay=1.5s,factor=0.7", "lognormal:mean=20ms,cv=0.333",
-        "ucf101", "wmt16:scale=0.015", "cloud", "habitat:scale=0.01", "linear:1us..2us+random:ranks=2,delay=30ns"}) {
-    EXPECT_EQ(Imbalance::parse(written, 8).to_string(), written);
-  }
-  EXPECT_EQ(Imbalance::parse("random:delay=0.2s,ranks=1+none", 8).to_string(), "random:ranks=1,delay=200ms");
-}
-
 std::string message(const std::string& written, int ranks = 8) {
   try {
     (void)Imbalance::parse(written, ranks);
@@ -196,6 +186,38 @@ std::string message(const std::string& written, int ranks = 8) {
     return error.what();
   }
   return "no error";
+}
+
+TEST_F(TraceTest, AFirstRowThatIsWrongIsNoHeader) {
+  write(
+      "\xef\xbb\xbf"
+      "0,0,0.5\n0,1,0.25\n");
+  EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{500ms, 250ms}));
+  write(
+      "\xef\xbb\xbf"
+      "step,rank,seconds\n0,0,0.5\n");
+  EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{500ms, 0ms}));
+  for (const char* first : {"+0,0,0.1", "0x1,0,0.1", "step 0,0,0.1", "one,0,0.1"}) {
+    write(text(first, "\n1,0,0.1\n"));
+    EXPECT_THAT(message("trace:" + path_, 2), HasSubstr("expected step,rank,seconds")) << first;
+  }
+}
+
+TEST_F(TraceTest, WhatIsNoFileIsRefused) {
+  EXPECT_THAT(message("trace:/dev/zero", 2), HasSubstr("cannot read '/dev/zero': it is no file"));
+  EXPECT_THAT(message("trace:/tmp", 2), HasSubstr("cannot read '/tmp': it is no file"));
+}
+
+TEST(Imbalance, WhatItWritesItReads) {
+  for (const char* written :
+       {"none", "random:ranks=1,delay=200ms", "rotate:50ms..400ms", "linear:1ms..32ms", "persistent:rank=3,delay=40ms",
+        "persistent:rank=3,factor=3", "persistent:rank=3,delay=1.5s,factor=0.7", "lognormal:mean=20ms,cv=0.333",
+        "ucf101", "wmt16:scale=0.015", "cloud", "habitat:scale=0.01", "linear:1us..2us+random:ranks=2,delay=30ns"}) {
+    EXPECT_EQ(Imbalance::parse(written, 8).to_string(), written);
+  }
+  // Too small for a number with all its digits.
+  EXPECT_EQ(Imbalance::parse("lognormal:mean=20ms,cv=1e-308", 8).to_string(), "lognormal:mean=20ms,cv=1e-308");
+  EXPECT_EQ(Imbalance::parse("random:delay=0.2s,ranks=1+none", 8).to_string(), "random:ranks=1,delay=200ms");
 }
 
 TEST(Imbalance, MistakesNameTheValueWhatWasExpectedAndAnExampleThatWorks) {

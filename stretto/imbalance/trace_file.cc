@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kMaxEntries = 100'000'000;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 template <class Number>
 std::optional<Number> number_in(std::string_view field) {
@@ -39,6 +41,10 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }  // namespace
 
 Result<std::vector<Duration>> read_trace_file(const std::string& path, int ranks) {
+  std::error_code unknown;
+  if (const auto status = std::filesystem::status(path, unknown); exists(status) && !is_regular_file(status)) {
+    return Error{Errc::io, text("cannot read '", path, "': it is no file")};
+  }
   std::ifstream file(path);
   if (!file) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno))};
 
@@ -50,11 +56,12 @@ Result<std::vector<Duration>> read_trace_file(const std::string& path, int ranks
       return Error{Errc::bad_input, text("'", path, "' line ", number, " '", line.substr(0, 60), "': ", what)};
     };
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     const std::string_view content = std::string_view(line).substr(0, line.find('#'));
     if (content.find_first_not_of(' ') == std::string_view::npos) continue;
     const auto fields = fields_of(content);
     const auto step = number_in<std::uint64_t>(fields[0]);
-    if (number == 1 && !step && !number_in<double>(fields[0])) continue;
+    if (number == 1 && content.find_first_of("0123456789") == std::string_view::npos) continue;
     const auto rank = fields.size() == 3 ? number_in<int>(fields[1]) : std::nullopt;
     const auto delay = fields.size() == 3 ? number_in<double>(fields[2]) : std::nullopt;
     if (!step || !rank || !delay) return wrong("expected step,rank,seconds such as 0,3,0.040");

@@ -9,9 +9,10 @@
 
 namespace stretto {
 
-/// Reads delays from a CSV file of rows step,rank,seconds (any order; a first line that begins with no number is a
-/// header; empty lines and lines from '#' on are skipped). Entry step × ranks + rank; what is not listed is 0.
-/// Errc::bad_input names file, line and what is wrong with it; Errc::io if it cannot be read.
+/// Reads delays from a CSV file of rows step,rank,seconds (any order; a first line without any digit is a header; a
+/// byte order mark, empty lines, and lines from '#' on are skipped). Entry step × ranks + rank is that delay; 0 where
+/// no row has it. Errc::bad_input names the file, the line and its fault; Errc::io if it cannot be read, or is no file
+/// at all but a device, whose end never comes.
 Result<std::vector<Duration>> read_trace_file(const std::string& path, int ranks);
 
 }  // namespace stretto

@@ -8,9 +8,9 @@
 
 namespace stretto {
 
-/// In which order n sources become one: a postfix program, evaluated element by element. `k` pushes source k; kCombine
-/// takes the two on top and pushes lower ⊕ upper, so that the lower rank comes first, which matters for ±0 and NaN of
-/// min and max. Immutable; building it costs more than using it on few numbers, so keep it.
+/// The order in which n sources are combined into one: a postfix program, evaluated element by element. `k` pushes
+/// source k; kCombine takes the two on top and pushes lower ⊕ upper, so that the lower rank comes first, which matters
+/// for ±0 and NaN of min and max. Immutable; building it costs more than using it on few numbers, so keep it.
 class Combination {
  public:
   static constexpr std::uint16_t kCombine = 0xffff;

@@ -18,7 +18,7 @@ std::string parenthesized(const std::string& a, const std::string& b) {
   return "(" + a + " " + b + ")";
 }
 
-/// What the program computes: "((0 1) 2)".
+/// The expression that the program computes: "((0 1) 2)".
 std::string meaning(const Combination& combination) {
   std::vector<std::string> stack;
   for (const auto word : combination.program()) {
@@ -39,7 +39,8 @@ std::string tree_of(const std::vector<std::string>& operands, std::size_t begin,
   return parenthesized(tree_of(operands, begin, middle), tree_of(operands, middle, end));
 }
 
-/// What its steps compute. Fails if a step reads what was not written, or two values share a place.
+/// The expression that its steps compute. Fails if a step reads a place before it was written, or two values share a
+/// place.
 std::string meaning_of_steps(const Combination& combination) {
   if (combination.steps().empty()) return std::to_string(combination.program().front());
   std::vector<std::string> intermediates(static_cast<std::size_t>(combination.num_intermediates()));

@@ -9,8 +9,8 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kLine = Kernels::kLine;
-/// What is worked on at a time should lie in a cache of the first level: the intermediate values, of at most so many
-/// bytes together, and a block of some sources.
+/// Bytes of intermediate values worked on at a time: they should lie in a first-level cache, together with a block of
+/// some sources.
 constexpr std::uint64_t kIntermediateBytes = 16 << 10;
 constexpr std::uint64_t kMaxBlock = 4096;
 static_assert(kIntermediateBytes / Combination::kMaxIntermediates >= kLine);
@@ -46,7 +46,7 @@ void combine(const Kernels& kernels, const Combination& combination, DataType ty
   std::uint64_t length = 0;
   for (std::uint64_t at = 0; at < bytes; at += length) {
     length = std::min(block, bytes - at);
-    // What lies before the first line and after the last is not streamed.
+    // Bytes before the first whole cache line and after the last are not streamed.
     if (streams && at == 0 && to_line > 0) {
       length = std::min(length, to_line);
     } else if (streams && length > kLine) {

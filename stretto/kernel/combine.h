@@ -14,15 +14,15 @@ enum class Stores {
   cached,
   streaming,  ///< bypass the cache: for results larger than it, which otherwise are read before they are written
 };
-/// For what is written once and not read soon: streaming where `bytes`, of all who write at once, would push everything
-/// else out of a cache.
+/// The stores for a result that is not read soon: streaming where `bytes`, counted over all threads that write at once,
+/// would push everything else out of a cache.
 constexpr Stores stores_for(std::uint64_t bytes) {
   return bytes >= (16u << 20) ? Stores::streaming : Stores::cached;
 }
 
 /// dst[i] = combination of sources[0 … n)[i], for `count` elements: each source is read once and dst is written once,
 /// with the bits that reduce() gives when it is called in that order. dst may be one of the sources, and overlaps none
-/// in part. Nothing needs to be aligned (streaming stores want whole elements up to a cache line, and else are cached).
+/// in part. Nothing needs to be aligned; streaming falls back to cached stores where no element begins at a cache line.
 /// Throws UsageError if there are fewer sources than the combination has. Allocates nothing.
 void combine(const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
              std::span<const std::byte* const> sources, std::uint64_t count, Stores stores = Stores::cached);
@@ -30,7 +30,7 @@ void combine(const Combination& combination, DataType type, ReduceOp op, std::by
 /// dst = src, for `bytes` bytes that do not overlap in part.
 void copy_bytes(std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores);
 
-/// The same by certain kernels, of available_kernels().
+/// The same with the given kernels, one of available_kernels().
 void combine(const Kernels& kernels, const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
              std::span<const std::byte* const> sources, std::uint64_t count, Stores stores = Stores::cached);
 void copy_bytes(const Kernels& kernels, std::byte* dst, const std::byte* src, std::uint64_t bytes, Stores stores);

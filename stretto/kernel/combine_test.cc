@@ -32,10 +32,21 @@ using Memory = std::vector<std::byte>;
 // The oracle: one element after the other, by the definition.
 
 template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return false;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return x != x;
+  } else {
+    return to_float(x) != to_float(x);
+  }
+}
+
+template <class T>
 T combined(ReduceOp op, T a, T b) {
   switch (op) {
-    case ReduceOp::min: return a < b ? a : b;
-    case ReduceOp::max: return a > b ? a : b;
+    case ReduceOp::min: return a < b || is_nan(a) ? a : b;
+    case ReduceOp::max: return a > b || is_nan(a) ? a : b;
     case ReduceOp::sum: break;
   }
   if constexpr (std::is_integral_v<T>) {
@@ -290,6 +301,52 @@ TEST_P(CombineTest, EveryHalfWithSpecialOnes) {
         combine(*GetParam(), pair, type, op, dst.data(), pointers, 0x10000);
         ASSERT_TRUE(dst == expected(pair, type, op, sources))
             << name_of(type) << ' ' << name_of(op) << " with " << other;
+      }
+    }
+  }
+}
+
+/// All elements of a source, and whether all elements are NaN.
+Memory filled_with(DataType type, std::uint64_t bits, std::uint64_t count) {
+  Memory memory(count * size_of(type));
+  for (std::uint64_t i = 0; i < count; ++i) std::memcpy(&memory[i * size_of(type)], &bits, size_of(type));
+  return memory;
+}
+
+bool all_nan(DataType type, const Memory& memory) {
+  const Layout layout = layout_of(type);
+  const std::uint64_t sign = std::uint64_t{1} << (layout.fraction_bits + layout.exponent_bits);
+  const std::uint64_t infinity = sign - (std::uint64_t{1} << layout.fraction_bits);
+  for (std::size_t at = 0; at < memory.size(); at += size_of(type)) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &memory[at], size_of(type));
+    if ((bits & (sign - 1)) <= infinity) return false;
+  }
+  return true;
+}
+
+TEST_P(CombineTest, ANaNStaysWhicheverSourceItComesFrom) {
+  constexpr std::uint64_t kCount = 133;  // whole vectors, and what is left
+  for (const DataType type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16}) {
+    const Layout layout = layout_of(type);
+    const std::uint64_t sign = std::uint64_t{1} << (layout.fraction_bits + layout.exponent_bits);
+    const std::uint64_t infinity = sign - (std::uint64_t{1} << layout.fraction_bits);
+    for (const ReduceOp op : kOps) {
+      for (int n = 2; n <= 5; ++n) {
+        for (int odd = 0; odd < 2 * n; ++odd) {
+          std::vector<Memory> sources(static_cast<std::size_t>(n), filled_with(type, sign | infinity, kCount));
+          const std::uint64_t nan = (odd % 2 == 0 ? 0 : sign) | infinity | 1;
+          sources[static_cast<std::size_t>(odd / 2)] = filled_with(type, nan, kCount);
+          sources[static_cast<std::size_t>((odd / 2 + 1) % n)] = filled_with(type, 1, kCount);
+          std::vector<const std::byte*> pointers;
+          for (const Memory& source : sources) pointers.push_back(source.data());
+          for (const auto& combination : {Combination::tree(n), Combination::chain(n)}) {
+            Memory dst(kCount * size_of(type));
+            combine(*GetParam(), combination, type, op, dst.data(), pointers, kCount);
+            ASSERT_TRUE(all_nan(type, dst))
+                << name_of(type) << ' ' << name_of(op) << " of " << n << ", NaN in source " << odd / 2;
+          }
+        }
       }
     }
   }

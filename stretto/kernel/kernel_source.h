@@ -75,7 +75,12 @@ struct Numbers {
   STRETTO_INLINE Value widen(Memory v) { return v; }
   STRETTO_INLINE Memory narrow(Value v) { return v; }
   STRETTO_INLINE Value apply(Value a, Value b) {
-    if constexpr (kOp == ReduceOp::min) {
+    // A NaN stays: with a in one b is not taken, and with b in one a neither is less nor greater.
+    if constexpr (std::is_floating_point_v<T> && kOp == ReduceOp::min) {
+      return ((a < b) | (a != a)) ? a : b;
+    } else if constexpr (std::is_floating_point_v<T> && kOp == ReduceOp::max) {
+      return ((a > b) | (a != a)) ? a : b;
+    } else if constexpr (kOp == ReduceOp::min) {
       return a < b ? a : b;
     } else if constexpr (kOp == ReduceOp::max) {
       return a > b ? a : b;
@@ -148,8 +153,9 @@ struct HalfOrder {
   STRETTO_INLINE Value magnitude(Value v) { return v & std::int16_t{0x7fff}; }
   STRETTO_INLINE Value apply(Value a, Value b) {
     const Value key_a = v_signed(a), key_b = v_signed(b);
-    const Value comparable = (magnitude(a) <= kInfinity) & (magnitude(b) <= kInfinity);
-    const Value first = (kOp == ReduceOp::min ? key_a < key_b : key_a > key_b) & comparable;
+    // A NaN stays, as with wider numbers.
+    const Value nan_a = magnitude(a) > kInfinity, number_b = magnitude(b) <= kInfinity;
+    const Value first = nan_a | ((kOp == ReduceOp::min ? key_a < key_b : key_a > key_b) & number_b);
     return (a & first) | (b & ~first);
   }
 

@@ -10,7 +10,7 @@ namespace stretto {
 /// The loops of one instruction set: they combine a few operands, element by element. All sets give the same bits.
 /// Pointers need no alignment. dst may be one of the operands, and overlaps none in part.
 struct Kernels {
-  /// In which order operands become one.
+  /// The order in which operands are combined into one.
   enum class Shape : std::uint8_t {
     pair,   ///< x0 ⊕ x1
     tree4,  ///< (x0 ⊕ x1) ⊕ (x2 ⊕ x3)
@@ -27,8 +27,8 @@ struct Kernels {
   const char* name;  ///< "plain", "avx2", "avx512"
   /// By type, operation, shape.
   Function cached[kNumTypes][kNumOps][kNumShapes];
-  /// The same with stores that bypass the cache. Requires: dst and bytes are multiples of kLine. Others see what was
-  /// written only after fence().
+  /// The same with stores that bypass the cache. Requires: dst and bytes are multiples of kLine. Other threads see
+  /// these stores only after fence().
   Function streaming[kNumTypes][kNumOps][kNumShapes];
   /// dst = src, with such stores and requirements.
   void (*copy_streaming)(std::byte* dst, const std::byte* src, std::uint64_t bytes);

@@ -6,11 +6,11 @@
 
 namespace stretto {
 
-/// Those that can run on this processor, the fastest last; "plain" is always there.
+/// The kernels that can run on this processor, the fastest last; "plain" is always among them.
 std::span<const Kernels* const> available_kernels();
 
 /// The fastest of them, or the one that the environment variable STRETTO_KERNELS names; looked up once in a process.
-/// Throws UsageError if that cannot run here.
+/// Throws UsageError if the kernel named cannot run here.
 const Kernels& kernels_in_use();
 
 }  // namespace stretto

@@ -6,7 +6,8 @@
 
 namespace stretto {
 
-/// Those beside kPlainKernels that this processor can run, the fastest last. x86.cc or no_x86.cc, by what is built for.
+/// The kernels beside kPlainKernels that this processor can run, the fastest last. Defined in x86.cc or no_x86.cc, by
+/// the processor that is built for.
 std::vector<const Kernels*> special_kernels();
 
 }  // namespace stretto

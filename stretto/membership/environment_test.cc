@@ -6,10 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <tuple>
 
 #include "stretto/membership/job.h"
-#include "stretto/transport/conformance.h"
 #include "stretto/transport/mpi.h"
+#include "stretto/transport/testing/conformance.h"
 
 namespace stretto {
 namespace {
@@ -74,20 +75,81 @@ TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrun) {
   EXPECT_THAT(result.error().message, HasSubstr("mpirun -n 8"));
 }
 
-/// Runs launched_rank.cc under mpirun; returns its exit status.
-int mpirun(int ranks, const std::string& test) {
+TEST_F(EnvironmentTest, RunJobIsRefusedAmongRanksOfAnother) {
+  for (const auto& [size, rank, starter] :
+       {std::tuple{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"},
+        std::tuple{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"}, std::tuple{"WORLD_SIZE", "RANK", "torchrun"}}) {
+    setenv(size, "3", 1);
+    setenv(rank, "1", 1);
+    const auto result = run_job({.ranks = 2}, [](RankContext&) { return 0; });
+    unsetenv(size);
+    unsetenv(rank);
+    ASSERT_FALSE(result.ok()) << starter;
+    EXPECT_EQ(result.error().code, Errc::unavailable);
+    EXPECT_THAT(result.error().message,
+                HasSubstr(text("the 3 processes that ", starter, " has started: use launch()")));
+  }
+}
+
+TEST_F(EnvironmentTest, LaunchStartsTheRanksOfAProcessOnItsOwn) {
+  const auto result = launch({.ranks = 3}, [](RankContext& context) {
+                        context.report(text(context.rank(), " of ", context.size()));
+                        return 0;
+                      }).or_throw();
+  EXPECT_THAT(result.reports, testing::ElementsAre("0 of 3", "1 of 3", "2 of 3"));
+}
+
+TEST_F(EnvironmentTest, LaunchRefusesTorchrun) {
+  setenv("WORLD_SIZE", "8", 1);
+  setenv("RANK", "1", 1);
+  const auto result = launch({.ranks = 3}, [](RankContext&) { return 0; });
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.error().message, HasSubstr("mpirun -n 8"));
+}
+
+TEST_F(EnvironmentTest, KnowsHowManyRanksShareTheHost) {
+  setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+  EXPECT_EQ(launched_rank()->local_ranks, 8);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "4", 1);
+  EXPECT_EQ(launched_rank()->local_ranks, 4);
+  unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+}
+
+struct Ended {
+  int status = 0;
+  std::string said;  ///< the lines that begin with "stretto: "
+};
+
+/// Runs launched_rank.cc under mpirun.
+Ended run_under_mpirun(int ranks, const std::string& test) {
   if (geteuid() == 0) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
+  // What Open MPI allocates it does not free.
   const std::string command =
-      text("timeout -k 5 90 mpirun --oversubscribe -n ", ranks, " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
-  return WEXITSTATUS(std::system(command.c_str()));
+      text("ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" timeout -k 5 90 mpirun --oversubscribe -n ", ranks,
+           " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
+  Ended ended;
+  FILE* out = popen(command.c_str(), "r");
+  char line[1000] = {};
+  while (std::fgets(line, sizeof(line), out) != nullptr) {
+    std::fputs(line, stdout);
+    if (std::string_view(line).starts_with("stretto: ")) ended.said += line;
+  }
+  ended.status = WEXITSTATUS(pclose(out));
+  return ended;
+}
+
+/// Its exit status.
+int mpirun(int ranks, const std::string& test) {
+  return run_under_mpirun(ranks, test).status;
 }
 
 const char* why_no_mpi() {
-#ifdef STRETTO_SANITIZED
-  return "MPI is not built with sanitizers";
+#ifdef __SANITIZE_THREAD__
+  return "MPI is not built with the thread sanitizer";
 #else
   if (!MpiJob::available()) return "Stretto was built without MPI (libopenmpi-dev)";
   return std::system("command -v mpirun > /dev/null") == 0 ? nullptr : "there is no mpirun (openmpi-bin)";
@@ -131,6 +193,16 @@ TEST(RunAsLaunched, ARankThatFailsEndsTheJobWithItsStatus) {
   if (const char* why = why_no_mpi()) GTEST_SKIP() << "MPI is NOT TESTED: " << why;
   EXPECT_EQ(mpirun(3, "fail"), 7);
   EXPECT_EQ(mpirun(3, "crash"), 1);
+}
+
+TEST(RunAsLaunched, OneErrorIsToldOnceAndTheCauseRatherThanWhatFollows) {
+  if (const char* why = why_no_mpi()) GTEST_SKIP() << "MPI is NOT TESTED: " << why;
+  EXPECT_THAT(run_under_mpirun(3, "misuse").said, testing::MatchesRegex("stretto: rank .: as this test wants it\n"));
+  const Ended follow = run_under_mpirun(3, "follow");
+  EXPECT_EQ(follow.said, "stretto: as this test wants it\n");
+  EXPECT_EQ(follow.status, 3);
+  EXPECT_THAT(run_under_mpirun(3, "follow_silence").said,
+              testing::MatchesRegex("stretto: rank .: rank 1 stopped the job\n"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
+#include "stretto/membership/rank_engine.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
@@ -23,20 +24,35 @@ class RankContext {
   int rank() { return transport().rank(); }
   int size() { return transport().size(); }
   virtual Transport& transport() = 0;
-  /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index.
+  /// The engine over transport(), which all collectives of this rank share: no second one over it.
+  virtual RankEngine& engine() = 0;
+  /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
+  /// for borrow_counter().
   virtual SharedCounter& counter(int index) = 0;
   /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where ranks share none (MPI).
   virtual std::span<std::byte> extra() = 0;
   /// The job is being stopped by SIGINT or SIGTERM: what happens to this rank's peers is no failure.
   virtual bool interrupted() = 0;
-  /// Hands `text` to whoever started the job: JobResult::reports[rank]. At most once, before the rank returns.
+  /// Hands `text` to the process that started the job: JobResult::reports[rank]. Before the rank returns. Throws
+  /// UsageError the second time.
   virtual void report(std::string text) = 0;
+  /// Says why this rank is about to return something else than 0. Of all ranks the first that fails by itself is heard;
+  /// one whose error is another rank's (Errc::lost_peer, Errc::aborted) only where no rank fails by itself.
+  virtual void complain(const Error& error) = 0;
 
   static constexpr int kNumCounters = 16;
+
+  /// Lends a counter of the upper half that nobody has borrowed, whatever it stands at; the lower half is the caller's
+  /// own. The same on every rank where all borrow and give back in the same order. Throws UsageError for the ninth.
+  int borrow_counter();
+  void give_back_counter(int index) { borrowed_ &= ~(1u << index); }
+
+ private:
+  std::uint32_t borrowed_ = 0;  // a bit each
 };
 
 /// What a rank runs. Its return value is the exit status of the rank: 0 says goodbye to the others, anything else (and
-/// an exception) tells them that this rank is lost.
+/// an exception) tells them that this rank is lost. A parent sees its lowest eight bits, or 1 where these are 0.
 using RankMain = std::function<int(RankContext&)>;
 
 struct JobOptions {
@@ -45,17 +61,23 @@ struct JobOptions {
   std::uint64_t extra_bytes = 0;
   /// Called on the parent's thread about ten times a second while the ranks run (progress display).
   std::function<void()> while_running;
+  /// Called in each rank before its function.
+  std::function<void(RankContext&)> prepare;
+  /// Is told at once, on the parent's thread, what goes wrong first: "rank 1 is lost: killed by SIGKILL", or what a
+  /// rank's function has thrown. What other ranks throw because of it is not told. Empty: a line on stderr.
+  std::function<void(const std::string& line)> tell;
   /// Once a rank is lost the others have this long to end by themselves before they are killed.
-  Duration patience_after_loss = std::chrono::seconds(30);
-  /// The same after SIGINT or SIGTERM, which is passed on to the ranks as SIGTERM.
-  Duration patience_after_interrupt = std::chrono::seconds(2);
+  Duration grace_after_loss = std::chrono::seconds(30);
+  /// The same after SIGINT, SIGTERM, SIGHUP or SIGQUIT, which is passed on to the ranks as SIGTERM.
+  Duration grace_after_interrupt = std::chrono::seconds(2);
 };
 
 struct JobResult {
   std::vector<int> exit_status;      ///< per rank; 128 + signal for a killed one
   std::vector<std::string> reports;  ///< per rank; empty where there is none
   int first_lost = -1;               ///< the rank that died first by a signal that we did not send, or −1
-  bool interrupted = false;          ///< SIGINT or SIGTERM came while the ranks ran
+  bool interrupted = false;          ///< SIGINT, SIGTERM, SIGHUP or SIGQUIT came while the ranks ran
+  std::string cause;                 ///< what JobOptions::tell was told; empty if nothing
   /// Nothing but zeros, and not interrupted.
   bool ok() const;
 };
@@ -66,17 +88,22 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 
 /// Runs `main` in `options.ranks` processes forked from this one, over shared memory, and waits for all of them.
 /// The children die with their parent; a killed one is noticed by the others within a second; nothing is left behind.
-/// A child ignores SIGINT (a terminal sends it to all; the parent decides) and leaves without destructors of statics.
-/// Requires: this process has no other threads; no other child of it is waited for meanwhile.
-/// Errc::unavailable names the shared memory needed when there is too little; Errc::io if no process can be made.
-/// Throws UsageError for a number of ranks below 1 or above JobMemory::kMaxRanks, and for a STRETTO_SHM_LIMIT that is
-/// no number.
+/// A child ignores SIGINT, SIGHUP and SIGQUIT (a terminal sends them to all; the parent decides) and leaves without
+/// destructors of statics. Other threads of this process have to sleep, and are not there in the ranks; then each rank
+/// runs `main` in a thread of its own, so that OpenMP, and with it LibTorch, starts afresh there. A process that a rank
+/// forks must leave `main` by _exit() or exec(). Requires: no other child of this process is waited for meanwhile.
+/// Errc::unavailable names the shared memory needed when there is too little, and refuses where
+/// launched_from_outside(); Errc::io if no process can be made. Throws UsageError for a number of ranks below 1 or
+/// above JobMemory::kMaxRanks, for a STRETTO_SHM_LIMIT that is no number, and where another thread of this process goes
+/// on computing for a second.
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
 
 /// The place of a process among those that mpirun, srun or torchrun has started together.
 struct LaunchedRank {
   int rank = 0;
   int ranks = 1;
+  int local_ranks = 1;       ///< of these, on this host; `ranks` where the environment does not say
+  const char* starter = "";  ///< "mpirun", "srun", "torchrun"
 };
 /// By this process's environment; nothing where it stands alone.
 std::optional<LaunchedRank> launched_rank();
@@ -88,5 +115,10 @@ bool launched_from_outside();
 /// ranks are there; elsewhere they are empty. A rank that does not return 0 ends the job, as MPI does: no return.
 /// Errc::unavailable where MPI is not built in, or where this process was started by something else.
 Result<JobResult> run_as_launched(const RankMain& main);
+
+/// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as
+/// mpirun or srun has started, run_job() where the program stands alone. Under torchrun: Errc::unavailable. Where MPI
+/// has started the ranks, `options.prepare` is all that counts of the options.
+Result<JobResult> launch(const JobOptions& options, const RankMain& main);
 
 }  // namespace stretto

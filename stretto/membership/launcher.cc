@@ -2,23 +2,35 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <iostream>
+#include <map>
 #include <optional>
-#include <string_view>
+#include <thread>
 
+#include "stretto/base/process_limit.h"
+#include "stretto/membership/descriptor.h"
+#include "stretto/membership/forked_child.h"
 #include "stretto/membership/job.h"
+#include "stretto/membership/other_threads.h"
+#include "stretto/membership/rank_end.h"
+#include "stretto/membership/rank_pipe.h"
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/shm.h"
+
+// Looks for leaks of this process; there only where the address sanitizer is linked in.
+extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT: the sanitizer names it
 
 namespace stretto {
 namespace {
@@ -29,99 +41,73 @@ static_assert(RankContext::kNumCounters == JobMemory::kNumCounters);
 
 constexpr Duration kTick = 100ms;
 
-/// A descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    close();
-    fd_ = other.release();
-    return *this;
-  }
-  ~Descriptor() { close(); }
-
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
-  int fd_;
-};
-
-/// A report on its way: its length in eight bytes, then itself, so that half a report is told from a whole one.
-void write_report(int fd, const std::string& report) {
-  const std::uint64_t bytes = report.size();
-  const std::string_view parts[] = {{reinterpret_cast<const char*>(&bytes), sizeof(bytes)}, report};
-  for (std::string_view part : parts) {
-    while (!part.empty()) {
-      const ssize_t n = ::write(fd, part.data(), part.size());
-      if (n < 0 && errno != EINTR) return;  // nobody is there to read it
-      if (n > 0) part.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-}
-
-std::string parse_report(const std::string& in) {
-  std::uint64_t bytes = 0;
-  if (in.size() < sizeof(bytes)) return {};
-  std::memcpy(&bytes, in.data(), sizeof(bytes));
-  return in.size() - sizeof(bytes) == bytes ? in.substr(sizeof(bytes)) : std::string();
-}
-
 class ShmRankContext final : public RankContext {
  public:
-  ShmRankContext(JobMemory& memory, int rank, int report_fd)
-      : memory_(memory), transport_(memory, rank), report_fd_(report_fd) {
+  ShmRankContext(JobMemory& memory, int rank, int pipe) : memory_(memory), transport_(memory, rank), pipe_(pipe) {
+    keep_from_forked_children(memory.mapped());
     for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(memory.counter(i));
   }
 
   Transport& transport() override { return transport_; }
+  RankEngine& engine() override { return engine_; }
   SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
   std::span<std::byte> extra() override { return memory_.extra(); }
   bool interrupted() override { return memory_.interrupted(); }
-  void report(std::string text) override { write_report(report_fd_, text); }
+  void report(std::string text) override {
+    if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
+    write_message(pipe_, RankMessage::Kind::report, text);
+  }
+  void complain(const Error& error) override {
+    const RankMessage message = message_of(error, rank());
+    write_message(pipe_, message.kind, message.text);
+  }
 
  private:
   JobMemory& memory_;
   ShmTransport transport_;
   std::deque<MemoryCounter> counters_;
-  const int report_fd_;
+  const int pipe_;
+  bool reported_ = false;
+  const SteadyClock clock_;
+  RankEngine engine_{transport_, clock_};
 };
 
-/// While it lives, the signals that a launcher wants to hear of come out of a descriptor instead. A signal that this
-/// process ignores (a job in the background) stays ignored.
+/// The thread whose Signals hear what comes.
+std::atomic<pid_t> hearing_thread{0};
+
+/// The handler in all other threads, which do not block what the hearing thread does.
+void pass_on(int signal) {
+  const int before = errno;
+  syscall(SYS_tgkill, getpid(), hearing_thread.load(), signal);
+  errno = before;
+}
+
+/// While it lives, the signals that a launcher wants to hear of come out of a descriptor instead, to whichever thread
+/// the kernel delivers them. A signal that this process ignores (a job in the background) stays ignored.
 class Signals {
  public:
   Signals() {
+    hearing_thread.store(static_cast<pid_t>(syscall(SYS_gettid)));
     sigemptyset(&heard_);
-    for (const int signal : {SIGINT, SIGTERM}) {
+    hear(SIGCHLD);  // ignored, children would vanish without a status
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
       struct sigaction action {};
       sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) sigaddset(&heard_, signal);
+      if (action.sa_handler != SIG_IGN) hear(signal);
     }
-    sigaddset(&heard_, SIGCHLD);
-    struct sigaction by_default {};
-    by_default.sa_handler = SIG_DFL;  // ignored, children would vanish without a status
-    sigaction(SIGCHLD, &by_default, &on_child_);
-    sigprocmask(SIG_BLOCK, &heard_, &mask_);
+    pthread_sigmask(SIG_BLOCK, &heard_, &mask_);
     fd_ = Descriptor(signalfd(-1, &heard_, SFD_CLOEXEC | SFD_NONBLOCK));
   }
-  ~Signals() { restore(); }
+  ~Signals() {
+    for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
   int fd() const { return fd_.get(); }
 
-  /// Whether SIGINT or SIGTERM has come since the last call.
+  /// Whether a signal that ends a job has come since the last call.
   bool take_interrupt() {
     bool interrupt = false;
     signalfd_siginfo signal;
@@ -131,22 +117,33 @@ class Signals {
     return interrupt;
   }
 
-  /// Gives the signals back; also in a child, which has inherited the mask.
-  void restore() {
-    if (fd_.get() < 0) return;
+  /// In a child: it leaves to its parent what to do about Ctrl-C, and ends by SIGTERM.
+  void leave_to_parent() {
     fd_.close();
-    sigaction(SIGCHLD, &on_child_, nullptr);
-    sigprocmask(SIG_SETMASK, &mask_, nullptr);
+    for (const auto& [signal, action] : before_) {
+      if (signal == SIGCHLD) sigaction(signal, &action, nullptr);
+    }
+    for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
+    std::signal(SIGTERM, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
 
  private:
+  void hear(int signal) {
+    struct sigaction action {};
+    action.sa_handler = pass_on;
+    action.sa_flags = SA_RESTART;
+    sigaddset(&heard_, signal);
+    sigaction(signal, &action, &before_[signal]);
+  }
+
+  std::map<int, struct sigaction> before_;
   sigset_t heard_;
   sigset_t mask_;
-  struct sigaction on_child_ {};
   Descriptor fd_;
 };
 
-/// Starts the ranks of one job, watches them, and sees to it that none is left.
+/// Starts the ranks of one job, watches them, and leaves none behind.
 class Launcher {
  public:
   Launcher(const JobOptions& options, const RankMain& main, JobMemory& memory)
@@ -163,21 +160,23 @@ class Launcher {
  private:
   struct Child {
     pid_t process = 0;  // 0 before it is there and after it has been reaped
-    Descriptor report;
-    std::string report_bytes;
+    RankPipe pipe;
+    std::string report;
     int status = 0;
   };
 
   Result<void> start(int rank);
-  [[noreturn]] void be(int rank, pid_t parent, int report_fd);
+  [[noreturn]] void be(int rank, pid_t parent, int pipe);
+  [[noreturn]] void live(int rank, int pipe);
   void watch_once();
-  void drain_report(Child& child);
+  void listen(int rank);
+  void tell(const std::string& line);
   void reap(int options);
   void ended(int rank, int wait_status);
   void interrupt();
-  void kill_within(Duration patience) {
+  void kill_within(Duration grace) {
     const TimePoint now = clock_.now();
-    if (patience < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + patience);
+    if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
   }
   void send_all(int signal) {
     for (const Child& child : children_) {
@@ -188,13 +187,15 @@ class Launcher {
   const JobOptions& options_;
   const RankMain& main_;
   JobMemory& memory_;
+  const bool among_threads_ = num_other_threads() > 0;
   const SteadyClock clock_;
   Signals signals_;
   std::vector<Child> children_;
   int running_ = 0;
   TimePoint kill_at_ = TimePoint::never();
-  bool killing_ = false;  // whoever dies from now on dies by us
+  bool killing_ = false;  // a rank that dies from now on was killed by the launcher
   TimePoint tick_at_;
+  std::string consequence_;  // the first that a rank has told of
   JobResult result_;
 };
 
@@ -208,10 +209,10 @@ Result<JobResult> Launcher::run() {
   }
   while (running_ > 0) watch_once();
   for (Child& child : children_) {
-    drain_report(child);
     result_.exit_status.push_back(child.status);
-    result_.reports.push_back(parse_report(child.report_bytes));
+    result_.reports.push_back(std::move(child.report));
   }
+  if (!consequence_.empty()) tell(consequence_);  // where no rank has said what it is a consequence of
   return std::move(result_);
 }
 
@@ -219,12 +220,12 @@ Result<void> Launcher::start(int rank) {
   Child& child = children_[static_cast<std::size_t>(rank)];
   const auto failed = [&](const char* call) {
     return Error{Errc::io,
-                 text("cannot start rank ", rank, " of ", options_.ranks, ": ", call, ": ", std::strerror(errno)),
+                 text("cannot start rank ", rank, " of ", options_.ranks, ": ", call, ": ", why_no_process(errno)),
                  rank};
   };
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe");
-  child.report = Descriptor(ends[0]);
+  child.pipe = RankPipe(Descriptor(ends[0]));
   const Descriptor to_parent(ends[1]);
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const pid_t parent = getpid();
@@ -237,34 +238,57 @@ Result<void> Launcher::start(int rank) {
   return {};
 }
 
-/// The life of a rank.
-void Launcher::be(int rank, pid_t parent, int report_fd) {
+/// What the child process of a rank does, from fork() to its end.
+void Launcher::be(int rank, pid_t parent, int pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // the parent died before it could take us along
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_DFL);
-  signals_.restore();
-  for (Child& child : children_) child.report.close();
+  if (getppid() != parent) _exit(1);  // the parent died before this child had asked to die with it
+  signals_.leave_to_parent();
+  for (Child& child : children_) child.pipe.close();
+  if (!among_threads_) live(rank, pipe);
+  // The thread that has forked remembers a team of OpenMP threads that are not here, and would wait for them for ever.
+  // A new thread gets a team of its own. It alone hears signals, as where there is no other thread.
+  sigset_t all, mask;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &mask);
+  try {
+    std::thread([&] {
+      pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+      live(rank, pipe);
+    }).join();
+  } catch (const std::system_error& error) {
+    write_message(pipe, RankMessage::Kind::cause,
+                  text("rank ", rank, " cannot start its thread: ", why_no_process(error.code().value())));
+  }
+  _exit(1);
+}
+
+/// The rank's function and what follows it.
+void Launcher::live(int rank, int pipe) {
+  const pid_t self = getpid();
   int status = 1;
   try {
-    ShmRankContext context(memory_, rank, report_fd);
-    status = main_(context);
-  } catch (const std::exception& error) {
-    std::cerr << text("stretto: rank ", rank, ": ", error.what(), "\n");
+    ShmRankContext context(memory_, rank, pipe);
+    if (options_.prepare) options_.prepare(context);
+    status = process_status(main_(context));
+  } catch (...) {
+    const RankMessage message = message_of_exception(rank);
+    write_message(pipe, message.kind, message.text);
   }
+  if (getpid() != self) end_forked_child();
   std::cout.flush();
   std::fflush(nullptr);
+  if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   if (status == 0) memory_.leave(rank);
   _exit(status);
 }
 
-/// Waits for the next thing to happen, at most until the next tick, and sees to it.
+/// Waits for the next event, at most until the next tick, and handles it.
 void Launcher::watch_once() {
   std::vector<pollfd> looked_at{{signals_.fd(), POLLIN, 0}};
-  for (const Child& child : children_) looked_at.push_back({child.report.get(), POLLIN, 0});
+  for (const Child& child : children_) looked_at.push_back({child.pipe.fd(), POLLIN, 0});
   const Duration wait = std::clamp<Duration>(std::min(tick_at_, kill_at_) - clock_.now(), 0ms, kTick);
   ::poll(looked_at.data(), looked_at.size(), static_cast<int>((wait + 999us) / 1ms));
-  for (Child& child : children_) drain_report(child);
+  for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   if (signals_.take_interrupt()) interrupt();
   reap(WNOHANG);
   if (clock_.now() >= kill_at_) {
@@ -278,14 +302,28 @@ void Launcher::watch_once() {
   }
 }
 
-/// Takes what is there, so that no child blocks at its report.
-void Launcher::drain_report(Child& child) {
-  std::array<char, 65536> buffer;
-  while (child.report.get() >= 0) {
-    const ssize_t n = ::read(child.report.get(), buffer.data(), buffer.size());
-    if (n > 0) child.report_bytes.append(buffer.data(), static_cast<std::size_t>(n));
-    if (n == 0) child.report.close();
-    if (n < 0 && errno != EINTR) return;
+/// Reads what the rank tells as it comes, so that the rank does not block while it writes.
+void Launcher::listen(int rank) {
+  Child& child = children_[static_cast<std::size_t>(rank)];
+  child.pipe.drain();
+  while (auto message = child.pipe.next()) {
+    switch (message->kind) {
+      case RankMessage::Kind::report: child.report = std::move(message->text); break;
+      case RankMessage::Kind::cause: tell(message->text); break;
+      case RankMessage::Kind::consequence:
+        if (consequence_.empty()) consequence_ = std::move(message->text);
+    }
+  }
+}
+
+/// Passes on what went wrong first; what goes wrong after that follows from it.
+void Launcher::tell(const std::string& line) {
+  if (!result_.cause.empty() || result_.interrupted) return;
+  result_.cause = line;
+  if (options_.tell) {
+    options_.tell(line);
+  } else {
+    std::cerr << text("stretto: ", line, "\n");
   }
 }
 
@@ -303,22 +341,24 @@ void Launcher::reap(int options) {
 }
 
 void Launcher::ended(int rank, int wait_status) {
+  listen(rank);  // what it has said before it ended
   Child& child = children_[static_cast<std::size_t>(rank)];
   child.status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
   if (result_.interrupted || killing_ || memory_.fate(rank).kind == RankFate::Kind::left) return;
-  kill_within(options_.patience_after_loss);
+  kill_within(options_.grace_after_loss);
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   memory_.mark_lost(rank, wait_status);
+  if (WIFSIGNALED(wait_status)) tell(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string()));
 }
 
-/// Passes it on; the second time there is no more patience.
+/// Passes the signal on to the ranks; at the second one they are killed at once.
 void Launcher::interrupt() {
   if (result_.interrupted) {
     kill_within(Duration::zero());
     return;
   }
   result_.interrupted = true;
-  kill_within(options_.patience_after_interrupt);
+  kill_within(options_.grace_after_interrupt);
   memory_.set_interrupted();
   send_all(SIGTERM);
 }
@@ -334,6 +374,16 @@ std::uint64_t job_memory_bytes(const JobOptions& options) {
 }
 
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main) {
+  if (const auto place = launched_rank()) {
+    return Error{Errc::unavailable, text("run_job() would start ", options.ranks, " ranks in each of the ",
+                                         place->ranks, " processes that ", place->starter,
+                                         " has started: use launch(), or run_ranks() of stretto/stretto.h")};
+  }
+  if (num_other_threads() > 0 && !other_threads_sleep()) {
+    throw UsageError(
+        "run_job() forks this process while another thread of it computes, and would take its locks along: end or "
+        "join that thread first, or start it inside the ranks (threads of OpenMP: OMP_WAIT_POLICY=passive)");
+  }
   auto memory = JobMemory::create(options.ranks, options.extra_bytes);
   if (!memory) return memory.error();
   return Launcher(options, main, *memory).run();

@@ -13,13 +13,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
+#include "stretto/engine/engine.h"
 #include "stretto/membership/job.h"
-#include "stretto/transport/conformance.h"
+#include "stretto/membership/testing/sleeping_thread.h"
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/memory_budget.h"
+#include "stretto/transport/testing/conformance.h"
 
 namespace stretto {
 namespace {
@@ -175,12 +178,10 @@ TEST(RunJob, AKilledRankIsNoticedByTheOthers) {
                           kill(getpid(), SIGKILL);
                         }
                         self.send(2, 8, 64 << 20);
-                        const SteadyClock clock;
-                        const auto before = clock.now();
                         self.wait([&] { return !self.lost_peers.empty() && self.unsent() == 0; });
                         const auto& [peer, message] = self.lost_peers[0];
                         context.report(message);
-                        return peer == 2 && self.in_body(2) && clock.now() - before < 10s ? 3 : 1;
+                        return peer == 2 && self.in_body(2) ? 3 : 1;
                       }).or_throw();
   EXPECT_THAT(result.exit_status, ElementsAre(3, 3, 128 + SIGKILL, 3));
   EXPECT_EQ(result.first_lost, 2);
@@ -188,7 +189,8 @@ TEST(RunJob, AKilledRankIsNoticedByTheOthers) {
   EXPECT_EQ(result.reports[2], "");
 }
 
-/// A rank is killed somewhere in a storm of messages, wherever the seed says; whoever ends because of it comes later.
+/// A rank is killed somewhere in a storm of messages, at a place drawn from the seed; ranks that end because of it come
+/// later.
 TEST(RunJob, WheneverARankIsKilledItIsTheFirstOneLost) {
   constexpr int kRanks = 4;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -226,8 +228,38 @@ TEST(RunJob, ARankThatFailsIsLostForTheOthers) {
   EXPECT_EQ(result.first_lost, -1);
 }
 
+/// Notes which peers are gone, and the errors that name them.
+struct Mourner final : EngineClient {
+  void control(int, const Envelope&, std::span<const std::byte>) override {}
+  void lost(int, const Error& reason) override { told.push_back(reason.message); }
+  void left(int, const Error& reason) override { told.push_back(reason.message); }
+  void broken(const Error&) override {}
+  bool poll(TimePoint) override { return false; }
+
+  std::vector<std::string> told;
+};
+
+/// A collective hears which ranks are gone, also one that is made afterwards.
+TEST(RunJob, ARankThatReturnsIsSaidToHaveLeft) {
+  const auto result = run_job({.ranks = 3}, [](RankContext& context) {
+                        if (context.rank() != 0) return context.rank() == 1 ? 0 : 7;
+                        const SteadyClock clock;
+                        Engine engine(context.transport(), clock);
+                        Mourner early, late;
+                        engine.add(early);
+                        while (early.told.size() < 2) engine.step();
+                        engine.add(late);
+                        engine.step();
+                        context.report(early.told[0] + "; " + early.told[1]);
+                        return early.told == late.told ? 0 : 1;
+                      }).or_throw();
+  EXPECT_THAT(result.exit_status, ElementsAre(0, 0, 7));
+  EXPECT_THAT(result.reports[0], testing::HasSubstr("rank 1 has left"));
+  EXPECT_THAT(result.reports[0], testing::HasSubstr("rank 2 is lost: ended with exit status 7"));
+}
+
 TEST(RunJob, RanksThatDoNotCareForALostOneAreEnded) {
-  const auto result = run_job({.ranks = 3, .patience_after_loss = 50ms}, [](RankContext& context) {
+  const auto result = run_job({.ranks = 3, .grace_after_loss = 50ms}, [](RankContext& context) {
                         if (context.rank() == 0) kill(getpid(), SIGUSR1);
                         return sleep_for_ever();
                       }).or_throw();
@@ -328,13 +360,15 @@ TEST_P(RunJobInterrupted, EndsItsRanksAndRestoresTheSignals) {
   EXPECT_EQ(named_shared_memory(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, RunJobInterrupted, testing::Values(SIGINT, SIGTERM));
+INSTANTIATE_TEST_SUITE_P(Signals, RunJobInterrupted, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
 
-/// Ctrl-C on a terminal reaches all processes; the ranks leave the decision to the parent, and see why it is over.
-TEST(RunJob, ARankMayEndInOrderAfterAnInterrupt) {
+/// Interrupts a job whose ranks wait for SIGTERM and end in order. Returns the status of the process that started it.
+int interrupt_ranks_that_end_in_order(bool among_threads) {
   const ProcessIds ids;
   const pid_t parent = fork_helper([&] {
     setpgid(0, 0);
+    std::optional<SleepingThread> other;
+    if (among_threads) other.emplace();
     const auto result = run_job({.ranks = 2}, [&](RankContext& context) {
       sigset_t wanted;
       sigemptyset(&wanted);
@@ -346,18 +380,28 @@ TEST(RunJob, ARankMayEndInOrderAfterAnInterrupt) {
       context.report("in order");
       return context.interrupted() ? 0 : 1;
     });
-    return result->interrupted && result->reports == std::vector<std::string>(2, "in order") ? 130 : 1;
+    return result->interrupted && result->reports == std::vector<std::string>(2, "in order") ? 99 : 1;
   });
   const auto ranks = ids.take(2);
   kill(-parent, SIGINT);
   expect_end(ranks);
-  EXPECT_EQ(wait_for(parent), 130);
+  return wait_for(parent);
+}
+
+/// Ctrl-C on a terminal reaches all processes; the ranks leave the decision to the parent, and see why it is over.
+TEST(RunJob, ARankMayEndInOrderAfterAnInterrupt) {
+  EXPECT_EQ(interrupt_ranks_that_end_in_order(false), 99);
+}
+
+/// There a rank lives in a thread of its own: a signal must find that one, not the thread that has forked.
+TEST(RunJob, ARankStartedAmongThreadsMayEndInOrderAfterAnInterrupt) {
+  EXPECT_EQ(interrupt_ranks_that_end_in_order(true), 99);
 }
 
 TEST(RunJob, AStubbornRankIsKilledAfterAnInterrupt) {
   const ProcessIds ids;
   const pid_t parent = fork_helper([&] {
-    const auto result = run_job({.ranks = 1, .patience_after_interrupt = 50ms}, [&](RankContext&) {
+    const auto result = run_job({.ranks = 1, .grace_after_interrupt = 50ms}, [&](RankContext&) {
       std::signal(SIGTERM, SIG_IGN);
       ids.tell();
       return sleep_for_ever();

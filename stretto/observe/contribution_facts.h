@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-/// What is known about a contribution beside its numbers.
+/// The facts of a contribution beside its numbers.
 struct ContributionFacts {
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
@@ -14,12 +14,12 @@ struct ContributionFacts {
   std::uint64_t sum_of_bases = 0;
   RankTimes times;
 
-  /// Of both together.
+  /// The facts of two deposits that have been added up.
   friend ContributionFacts operator+(const ContributionFacts& a, const ContributionFacts& b);
 };
 
-/// Enters what `rank` brings to `round` into an empty header or one of other ranks. `counts`: its batches and times,
-/// too, which a standing deposit brings once.
+/// Enters the contribution of `rank` to `round` into a header that has none of this rank. `counts`: its batches and
+/// times, too; of a standing deposit they count in one round only.
 void enter(RoundHeader& header, std::uint64_t round, int rank, const ContributionFacts& facts, bool counts = true);
 
 }  // namespace stretto

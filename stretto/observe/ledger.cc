@@ -25,6 +25,10 @@ void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& h
   samples_ += header.samples;
   seconds_ = seconds;
   book_staleness(round, header);
+  if (!header.names_ranks()) {
+    add_without_names(header);
+    return;
+  }
 
   for (const RankTimes& times : header.times) {
     RankAccount& account = accounts_[times.rank];
@@ -54,7 +58,14 @@ void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& h
   if (waiting.unknown > 0) waiting_.push_back(std::move(waiting));
 }
 
-/// What a rank reports with a contribution is its wait at the round it arrived at last.
+void Ledger::add_without_names(const RoundHeader& header) {
+  ++rounds_without_names_;
+  unnamed_.arrived += static_cast<std::uint64_t>(header.num_arrived());
+  unnamed_.fresh += static_cast<std::uint64_t>(header.num_fresh());
+  unnamed_.stale += static_cast<std::uint64_t>(header.num_stale());
+}
+
+/// The wait that a rank reports with a contribution is that at the round it arrived at last.
 void Ledger::book_wait(int rank, double seconds) {
   const auto index = static_cast<std::size_t>(rank);
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),
@@ -103,7 +114,7 @@ void Ledger::book_staleness(std::uint64_t round, const RoundHeader& header) {
     if (histogram_.size() <= bin) histogram_.resize(bin + 1);
     histogram_[bin] += batches;
   };
-  const std::uint64_t fresh = std::min(static_cast<std::uint64_t>(header.fresh.count()), header.batches);
+  const std::uint64_t fresh = std::min(static_cast<std::uint64_t>(header.num_fresh()), header.batches);
   count(0, largest == 0 ? header.batches : fresh);
   if (largest == 0 || fresh == header.batches) return;
   count(largest, 1);
@@ -125,7 +136,7 @@ std::int64_t Ledger::lost_deposits() const {
 }
 
 RankAccount Ledger::total() const {
-  RankAccount sum;
+  RankAccount sum = unnamed_;
   for (const RankAccount& account : accounts_) {
     sum.arrived += account.arrived;
     sum.fresh += account.fresh;

@@ -11,21 +11,21 @@
 
 namespace stretto {
 
-/// What the ledger knows about one rank, or about all together. A rank that has drained is in none of the counts of
-/// contributions unless it still brought something.
+/// The account of one rank, or of all together. A rank that has drained is in none of the counts of contributions
+/// unless it still brought something.
 struct RankAccount {
-  std::uint64_t arrived = 0;  ///< rounds at which it waited in time
+  std::uint64_t arrived = 0;  ///< rounds at which its application waited when they started
   std::uint64_t fresh = 0;    ///< contributions computed on the newest weights
   std::uint64_t stale = 0;    ///< contributions with a batch computed on older ones
   std::uint64_t null = 0;     ///< rounds it brought nothing to
   double computed = 0;        ///< seconds, by its own clock, as are the next two
   double waited = 0;
-  double late = 0;  ///< after rounds had been joined without it
+  double late = 0;  ///< between the start of rounds that went on without it and its next deposit
   double lost = 0;  ///< seconds the other ranks waited because of it
 };
 
-/// Who was late, what that cost, and what became of all contributions: the headers of a run, added up.
-/// Every rank can keep one and all are equal. One thread.
+/// The headers of a run, added up: which ranks were late, how long others waited for them, and what became of all
+/// contributions. Every rank can keep one and all are equal. One thread.
 ///
 /// Time lost: while ranks wait at a round, those that have not come share the blame for the others' waiting equally.
 /// A rank's wait at a round is known from the header of its next contribution, so it is booked then.
@@ -37,10 +37,10 @@ class Ledger {
   /// travels. Requires: rounds come in order, of a job of as many ranks.
   void add(std::uint64_t round, std::uint64_t policy, const RoundHeader& header, double seconds);
 
-  /// Books what is known of the waits at the last rounds. Call when no more rounds come.
+  /// Books the waits at the last rounds, as far as they are known. Call when no more rounds come.
   void close();
 
-  /// What all ranks say they deposited in all, in batches, and what no round had taken at the end.
+  /// Batches that all ranks together deposited, and those of them that no round had taken at the end.
   void set_deposits(std::uint64_t made, std::uint64_t pending);
 
   int ranks() const { return static_cast<int>(accounts_.size()); }
@@ -50,11 +50,15 @@ class Ledger {
   std::uint64_t samples() const { return samples_; }
   double seconds() const { return seconds_; }
   const RankAccount& of(int rank) const { return accounts_[static_cast<std::size_t>(rank)]; }
+  /// Of all ranks, including those that headers count without naming them.
   RankAccount total() const;
+  /// Rounds whose headers do not name every rank. They count in total() alone. Times, time lost, and how many ranks
+  /// brought nothing are not known of them.
+  std::uint64_t rounds_without_names() const { return rounds_without_names_; }
   std::vector<double> lost_seconds() const;
 
   /// Per batch. Mean and largest are exact; of batches that are neither fresh nor the oldest of their round the headers
-  /// tell the sum alone, which the histogram spreads evenly.
+  /// have only the sum, which the histogram spreads evenly.
   double staleness_mean() const;
   std::uint64_t staleness_max() const { return staleness_max_; }
   /// Smallest staleness that at least this share of the batches does not exceed.
@@ -65,7 +69,7 @@ class Ledger {
   /// Deposits that are neither applied nor pending: 0, or a defect (negative: something was applied twice).
   std::int64_t lost_deposits() const;
 
-  /// Names policy words in what is printed.
+  /// Turns a policy word into a name, for printing.
   using PolicyName = std::function<std::string(std::uint64_t)>;
   /// A table for people, several lines.
   std::string to_text(const PolicyName& name = {}) const;
@@ -73,7 +77,7 @@ class Ledger {
   std::string to_json(const PolicyName& name = {}) const;
 
  private:
-  /// A round at which ranks waited, until all of them have said for how long.
+  /// A round at which ranks waited, kept until the wait of each of them is known.
   struct Waiting {
     std::uint64_t round = 0;
     RankSet arrived, drained;
@@ -81,12 +85,15 @@ class Ledger {
     int unknown = 0;
   };
 
+  void add_without_names(const RoundHeader& header);
   void book_staleness(std::uint64_t round, const RoundHeader& header);
   void book_wait(int rank, double seconds);
   void blame(const Waiting& waiting);
   std::map<std::string, std::uint64_t> rounds_by_policy(const PolicyName& name) const;
 
   std::vector<RankAccount> accounts_;
+  RankAccount unnamed_;  // counts alone
+  std::uint64_t rounds_without_names_ = 0;
   std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0
   std::deque<Waiting> waiting_;
   std::map<std::uint64_t, std::uint64_t> rounds_of_policy_;

@@ -59,6 +59,11 @@ std::string Ledger::to_text(const PolicyName& name) const {
       << staleness_mean() << " on average, 99 % at most " << staleness_quantile(0.99) << ", all at most "
       << staleness_max_ << '\n';
 
+  if (rounds_without_names_ > 0) {
+    out << rounds_without_names_
+        << " rounds count ranks without naming them: they are in the line \"all\" alone, where "
+        << "their times and null are not known\n";
+  }
   const auto slowest = std::max_element(accounts_.begin(), accounts_.end(),
                                         [](const RankAccount& a, const RankAccount& b) { return a.lost < b.lost; });
   if (slowest->lost > 0) {
@@ -90,6 +95,7 @@ std::string Ledger::to_json(const PolicyName& name) const {
                            {"max", staleness_max_},
                            {"histogram", histogram_}}},
                          {"total", stretto::to_json(total())}};
+  if (rounds_without_names_ > 0) json["rounds_without_names"] = rounds_without_names_;
   json["ranks"] = nlohmann::json::array();
   for (const RankAccount& account : accounts_) json["ranks"].push_back(stretto::to_json(account));
   if (deposits_known_) {

@@ -124,7 +124,7 @@ Ledger synchronous(const std::vector<float>& times, int steps, float operation) 
 }
 
 TEST(Ledger, TimeIsLostToTheSlowestRank) {
-  // Nine waits, each of 2 s by three ranks, for rank 3; the 0.5 s of the operation is nobody's fault.
+  // Nine waits, each of 2 s by three ranks, for rank 3; no rank is to blame for the 0.5 s of the operation.
   const auto lost = synchronous({1, 1, 1, 3}, 10, 0.5f).lost_seconds();
   EXPECT_THAT(lost, ElementsAre(DoubleNear(0, kTolerance), DoubleNear(0, kTolerance), DoubleNear(0, kTolerance),
                                 DoubleNear(54, kTolerance)));
@@ -220,6 +220,36 @@ TEST(Ledger, WritesJson) {
   EXPECT_EQ(json["total"]["fresh"], 6);
   EXPECT_EQ(json["staleness"]["p99"], 0);
   EXPECT_EQ(json["deposits"]["lost"], 0);
+}
+
+/// Headers of large jobs count ranks and do not name them.
+TEST(Ledger, RoundsWithoutNamesCountInTheTotalAlone) {
+  RoundHeader header(3);
+  header.arrived.insert(0);
+  for (int rank : {0, 1}) header.fresh.insert(rank);
+  header.stale.insert(2);
+  header.batches = 4;
+  header.oldest_base = 5;
+  header.sum_of_bases = 3 * 6 + 5;
+  header.times = {{0, 1, 2, 0}, {1, 1, 0, 0}, {2, 1, 0, 0}};
+  Ledger named(3), ledger(3);
+  named.add(6, 0, header, 1);
+  header.forget_names();
+  ledger.add(6, 0, header, 1);
+  EXPECT_EQ(ledger.rounds_without_names(), 1u);
+  EXPECT_EQ(named.rounds_without_names(), 0u);
+  EXPECT_EQ(ledger.total().arrived, 1u);
+  EXPECT_EQ(ledger.total().fresh, 2u);
+  EXPECT_EQ(ledger.total().stale, 1u);
+  EXPECT_EQ(ledger.of(0).fresh + ledger.of(1).fresh + ledger.of(2).stale, 0u);
+  EXPECT_EQ(ledger.batches(), named.batches());
+  EXPECT_EQ(ledger.staleness_mean(), named.staleness_mean());
+  EXPECT_EQ(ledger.staleness_max(), named.staleness_max());
+  EXPECT_EQ(ledger.staleness_histogram(), named.staleness_histogram());
+  EXPECT_EQ(ledger.total().computed, 0);
+  EXPECT_THAT(ledger.to_text(), HasSubstr("1 rounds count ranks without naming them"));
+  EXPECT_THAT(named.to_text(), Not(HasSubstr("without naming them")));
+  EXPECT_EQ(nlohmann::json::parse(ledger.to_json())["rounds_without_names"], 1);
 }
 
 TEST(Ledger, NeedsARank) {

@@ -8,18 +8,19 @@
 
 namespace stretto {
 
-/// A file that grows by lines and must never stop a training: what cannot be written (disk full, quota, no such
-/// folder) is lost, counted, and its reason kept; the file holds whole lines always. Never throws. One thread.
+/// A file that grows by lines and must never stop a training. Lines that cannot be written (disk full, quota, no such
+/// folder) are lost and counted, and the reason is kept. The file always holds whole lines. Never throws. One thread.
 class LineFile {
  public:
   enum class Mode { replace, append };
 
   explicit LineFile(std::string path, Mode mode = Mode::replace);
-  ~LineFile();  ///< writes what is left
+  ~LineFile();  ///< flushes
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  /// Adds a line without line break. Kept in memory until about 64 KiB have come together, or flush().
+  /// Adds a line, given without line break. Lines are kept in memory until there are about 64 KiB of them, or until
+  /// flush().
   void append(std::string_view line) noexcept;
   void flush() noexcept;
 

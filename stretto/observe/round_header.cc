@@ -1,6 +1,7 @@
 #include "stretto/observe/round_header.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -9,10 +10,13 @@ namespace {
 
 static_assert(sizeof(RankTimes) == 16 && std::is_trivially_copyable_v<RankTimes>, "RankTimes travels as it lies");
 
-constexpr std::size_t kNumCounters = 4;
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+constexpr std::size_t kFixedWords = 5;  // what there is, and 4 counters
+constexpr std::size_t kUnnamedWords = 2;
+constexpr std::uint64_t kHasUnnamed = 1 << 4;  // bits 0 to 3: arrived, fresh, stale, drained
 
-std::size_t fixed_bytes(int num_words) {
-  return (4 * static_cast<std::size_t>(num_words) + kNumCounters) * sizeof(std::uint64_t);
+std::size_t num_words_of(int ranks) {
+  return static_cast<std::size_t>(RankSet(ranks).num_words());
 }
 
 std::byte* put(std::byte* out, std::uint64_t word) {
@@ -39,18 +43,62 @@ void resize(RankSet& set, int ranks) {
   }
 }
 
-/// No bits beyond the last rank, and nobody both fresh and stale.
-bool sets_are_sound(const std::byte* in, int ranks, std::size_t num_words) {
-  const int used = ranks % 64;
-  const std::uint64_t beyond = used == 0 && ranks > 0 ? 0 : ~std::uint64_t{0} << used;
-  for (std::size_t set = 0; set < 4; ++set) {
-    if ((word_at(in, (set + 1) * num_words - 1) & beyond) != 0) return false;
-  }
-  for (std::size_t i = 0; i < num_words; ++i) {
-    if ((word_at(in, num_words + i) & word_at(in, 2 * num_words + i)) != 0) return false;
-  }
-  return true;
+/// Words in front of the times of a header whose first word is `what`.
+std::size_t words_before_times(std::uint64_t what, std::size_t num_words) {
+  const auto sets = static_cast<std::size_t>(std::popcount(what & (kHasUnnamed - 1)));
+  return kFixedWords + ((what & kHasUnnamed) != 0 ? kUnnamedWords : 0) + sets * num_words;
 }
+
+/// A set as it lies in a header; null: it is empty.
+struct SetOnWire {
+  const std::byte* at = nullptr;
+  std::size_t num_words = 0;
+
+  std::uint64_t word(std::size_t i) const { return at == nullptr ? 0 : word_at(at, i); }
+  std::uint64_t count() const {
+    std::uint64_t n = 0;
+    for (std::size_t i = 0; i < num_words; ++i) n += static_cast<std::uint64_t>(std::popcount(word(i)));
+    return n;
+  }
+};
+
+struct SetsOnWire {
+  SetsOnWire(const std::byte* in, std::size_t num_words) {
+    const std::uint64_t what = word_at(in, 0);
+    std::size_t next = kFixedWords + ((what & kHasUnnamed) != 0 ? kUnnamedWords : 0);
+    for (std::size_t i = 0; i < 4; ++i) {
+      sets[i].num_words = num_words;
+      if ((what >> i & 1) == 0) continue;
+      sets[i].at = in + next * kWord;
+      next += num_words;
+    }
+    if ((what & kHasUnnamed) == 0) return;
+    arrived = word_at(in, kFixedWords) & 0xffffffffu;
+    fresh = word_at(in, kFixedWords) >> 32;
+    stale = word_at(in, kFixedWords + 1);
+  }
+
+  /// None that is said to be there is empty, no bits beyond the last rank, nobody both fresh and stale, and no more
+  /// ranks in all than there are.
+  bool sound(std::uint64_t what, int ranks) const {
+    const int used = ranks % 64;
+    const std::uint64_t beyond = used == 0 && ranks > 0 ? 0 : ~std::uint64_t{0} << used;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if ((what >> i & 1) != 0 && sets[i].count() == 0) return false;
+      if ((sets[i].word(sets[i].num_words - 1) & beyond) != 0) return false;
+    }
+    for (std::size_t i = 0; i < sets[1].num_words; ++i) {
+      if ((sets[1].word(i) & sets[2].word(i)) != 0) return false;
+    }
+    const auto most = static_cast<std::uint64_t>(ranks);
+    if ((what & kHasUnnamed) != 0 && arrived + fresh + stale == 0) return false;
+    if (arrived > most || fresh > most || stale > most) return false;
+    return sets[0].count() + arrived <= most && sets[1].count() + fresh + sets[2].count() + stale <= most;
+  }
+
+  SetOnWire sets[4];
+  std::uint64_t arrived = 0, fresh = 0, stale = 0;
+};
 
 bool times_are_sound(const std::byte* in, std::size_t count, int ranks) {
   std::int64_t last = -1;
@@ -72,6 +120,7 @@ void RoundHeader::reset(int ranks) {
   oldest_base = kNoBase;
   sum_of_bases = 0;
   times.clear();
+  unnamed = {};
 }
 
 void RoundHeader::merge(const RoundHeader& other) {
@@ -83,6 +132,9 @@ void RoundHeader::merge(const RoundHeader& other) {
   samples += other.samples;
   oldest_base = std::min(oldest_base, other.oldest_base);
   sum_of_bases += other.sum_of_bases;
+  unnamed.arrived += other.unnamed.arrived;
+  unnamed.fresh += other.unnamed.fresh;
+  unnamed.stale += other.unnamed.stale;
 
   // From behind, so that both lists merge in the memory of this one.
   std::size_t mine = times.size();
@@ -95,30 +147,65 @@ void RoundHeader::merge(const RoundHeader& other) {
   }
 }
 
+void RoundHeader::forget_names() {
+  unnamed.arrived += static_cast<std::uint32_t>(arrived.count());
+  unnamed.fresh += static_cast<std::uint32_t>(fresh.count());
+  unnamed.stale += static_cast<std::uint32_t>(stale.count());
+  for (RankSet* set : {&arrived, &fresh, &stale}) *set = RankSet(ranks());
+  times.clear();
+}
+
+std::uint64_t RoundHeader::what_there_is() const {
+  std::uint64_t what = names_ranks() ? 0 : kHasUnnamed;
+  int bit = 0;
+  for (const RankSet* set : {&arrived, &fresh, &stale, &drained}) what |= std::uint64_t{!set->empty()} << bit++;
+  return what;
+}
+
 std::size_t RoundHeader::wire_bytes() const {
-  return fixed_bytes(arrived.num_words()) + times.size() * sizeof(RankTimes);
+  return words_before_times(what_there_is(), num_words_of(ranks())) * kWord + times.size() * sizeof(RankTimes);
+}
+
+std::size_t RoundHeader::max_wire_bytes(int ranks, bool named) {
+  const std::size_t sets = (named ? 4 : 1) * num_words_of(ranks);
+  const std::size_t entries = named ? static_cast<std::size_t>(ranks) : 0;
+  return (kFixedWords + kUnnamedWords + sets) * kWord + entries * sizeof(RankTimes);
 }
 
 void RoundHeader::write(std::byte* out) const {
-  for (const RankSet* set : {&arrived, &fresh, &stale, &drained}) out = put(out, *set);
+  out = put(out, what_there_is());
   for (std::uint64_t counter : {batches, samples, oldest_base, sum_of_bases}) out = put(out, counter);
+  if (!names_ranks()) {
+    out = put(out, unnamed.arrived | static_cast<std::uint64_t>(unnamed.fresh) << 32);
+    out = put(out, unnamed.stale);
+  }
+  for (const RankSet* set : {&arrived, &fresh, &stale, &drained}) {
+    if (!set->empty()) out = put(out, *set);
+  }
   if (!times.empty()) std::memcpy(out, times.data(), times.size() * sizeof(RankTimes));
 }
 
 bool RoundHeader::read(std::span<const std::byte> in, int ranks) {
-  const std::size_t num_words = ranks <= 64 ? 1 : (static_cast<std::size_t>(ranks) + 63) / 64;
-  const std::size_t fixed = fixed_bytes(static_cast<int>(num_words));
-  if (in.size() < fixed || (in.size() - fixed) % sizeof(RankTimes) != 0) return false;
+  const std::size_t num_words = num_words_of(ranks);
+  if (in.size() < kFixedWords * kWord) return false;
+  const std::uint64_t what = word_at(in.data(), 0);
+  const std::size_t fixed = words_before_times(what, num_words) * kWord;
+  if (what >= 2 * kHasUnnamed || in.size() < fixed || (in.size() - fixed) % sizeof(RankTimes) != 0) return false;
+  const SetsOnWire wire(in.data(), num_words);
   const std::size_t count = (in.size() - fixed) / sizeof(RankTimes);
-  if (!sets_are_sound(in.data(), ranks, num_words) || !times_are_sound(in.data() + fixed, count, ranks)) return false;
+  if (!wire.sound(what, ranks) || !times_are_sound(in.data() + fixed, count, ranks)) return false;
 
-  std::size_t next = 0;
-  for (RankSet* set : {&arrived, &fresh, &stale, &drained}) {
-    if (set->size() != ranks) *set = RankSet(ranks);
-    for (std::size_t i = 0; i < num_words; ++i) set->word(static_cast<int>(i)) = word_at(in.data(), next++);
-  }
+  reset(ranks);
+  std::size_t next = 1;
   for (std::uint64_t* counter : {&batches, &samples, &oldest_base, &sum_of_bases})
     *counter = word_at(in.data(), next++);
+  unnamed = {static_cast<std::uint32_t>(wire.arrived), static_cast<std::uint32_t>(wire.fresh),
+             static_cast<std::uint32_t>(wire.stale)};
+  const SetOnWire* from = wire.sets;
+  for (RankSet* set : {&arrived, &fresh, &stale, &drained}) {
+    for (std::size_t i = 0; from->at != nullptr && i < num_words; ++i) set->word(static_cast<int>(i)) = from->word(i);
+    ++from;
+  }
   times.resize(count);
   if (count > 0) std::memcpy(times.data(), in.data() + fixed, count * sizeof(RankTimes));
   return true;

@@ -18,10 +18,22 @@ struct RankTimes {
   friend bool operator==(const RankTimes&, const RankTimes&) = default;
 };
 
-/// What a round says about itself: reduced with the data, equal on every rank once the round is complete.
-/// A rank appears in at most one of fresh and stale; in neither, its contribution was null.
+/// A round's account of itself: reduced with the data, equal on every rank once the round is complete. A rank is in at
+/// most one of fresh and stale; if it is in neither, its contribution was null (docs/glossary.md).
+///
+/// With many ranks messages carry the compact form: counts, sums, the oldest base and the ranks that have drained, on
+/// which the policies depend; but neither who brought something nor for how long each waited. Where forms meet the
+/// sets name some ranks and `unnamed` counts the others.
 struct RoundHeader {
   static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
+  /// Messages of larger jobs carry the compact form.
+  static constexpr int kMaxNamedRanks = 256;
+
+  /// How many ranks there are beyond those that a set names.
+  struct Unnamed {
+    std::uint32_t arrived = 0, fresh = 0, stale = 0;
+    friend bool operator==(const Unnamed&, const Unnamed&) = default;
+  };
 
   RankSet arrived;  ///< its application waited at the round when its engine joined
   RankSet fresh;    ///< all its batches were computed on the weights before this round
@@ -31,13 +43,19 @@ struct RoundHeader {
   std::uint64_t samples = 0;
   std::uint64_t oldest_base = kNoBase;  ///< smallest number of rounds in the weights a batch was computed on
   std::uint64_t sum_of_bases = 0;       ///< over the batches
-  std::vector<RankTimes> times;         ///< ascending by rank; of ranks that brought something
+  std::vector<RankTimes> times;         ///< ascending by rank; of named ranks that brought something
+  Unnamed unnamed;
 
   RoundHeader() = default;
   explicit RoundHeader(int ranks) : arrived(ranks), fresh(ranks), stale(ranks), drained(ranks) {}
 
   int ranks() const { return arrived.size(); }
-  int contributors() const { return fresh.count() + stale.count(); }
+  /// Whether the sets are complete, and `times` with them.
+  bool names_ranks() const { return unnamed == Unnamed{}; }
+  int num_arrived() const { return arrived.count() + static_cast<int>(unnamed.arrived); }
+  int num_fresh() const { return fresh.count() + static_cast<int>(unnamed.fresh); }
+  int num_stale() const { return stale.count() + static_cast<int>(unnamed.stale); }
+  int contributors() const { return num_fresh() + num_stale(); }
   bool empty() const { return contributors() == 0; }
   /// Staleness of the oldest batch, and the sum over all batches, in round `round`. 0 where there is none.
   std::uint64_t max_staleness(std::uint64_t round) const { return batches == 0 ? 0 : round - oldest_base; }
@@ -45,16 +63,24 @@ struct RoundHeader {
 
   /// Resets to "nothing from nobody" for a job of `ranks`, keeping memory.
   void reset(int ranks);
-  /// Adds what `other` knows. Requires: the same number of ranks, disjoint contributors.
+  /// Adds the entries of `other`. Requires: the same number of ranks, disjoint contributors.
   void merge(const RoundHeader& other);
+  /// Makes it the compact form of itself.
+  void forget_names();
   friend bool operator==(const RoundHeader&, const RoundHeader&) = default;
 
-  /// Bytes on the wire: 4 sets, 4 counters, then 16 bytes a rank that brought something.
+  /// Bytes on the wire: a word that says what there is, 4 counters, the ranks without a name in 2 words, the sets that
+  /// are not empty at a bit a rank, then 16 bytes for each of `times`.
   std::size_t wire_bytes() const;
+  /// At most, in a job of `ranks`; of the compact form where `named` is false.
+  static std::size_t max_wire_bytes(int ranks, bool named);
   /// Writes exactly wire_bytes() bytes to `out`.
   void write(std::byte* out) const;
   /// Reads what write() wrote, for a job of `ranks`; false, and nothing changed, if `in` is malformed.
   [[nodiscard]] bool read(std::span<const std::byte> in, int ranks);
+
+ private:
+  std::uint64_t what_there_is() const;  // the first word on the wire
 };
 
 }  // namespace stretto

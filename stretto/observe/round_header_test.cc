@@ -123,6 +123,81 @@ TEST(RoundHeader, NumbersMeanWhatTheySay) {
   EXPECT_EQ(header.total_staleness(7), 4u);
 }
 
+TEST(RoundHeader, TheCompactFormKeepsCountsSumsOldestBaseAndWhoHasDrained) {
+  Random random(7);
+  for (int ranks : kSizes) {
+    for (int i = 0; i < 50; ++i) {
+      const RoundHeader named = drawn(random, ranks);
+      RoundHeader header = named;
+      header.forget_names();
+      EXPECT_EQ(header.names_ranks(), named.arrived.empty() && named.empty());
+      EXPECT_EQ(header.num_arrived(), named.num_arrived());
+      EXPECT_EQ(header.num_fresh(), named.num_fresh());
+      EXPECT_EQ(header.num_stale(), named.num_stale());
+      EXPECT_EQ(header.contributors(), named.contributors());
+      EXPECT_EQ(header.empty(), named.empty());
+      EXPECT_EQ(header.drained, named.drained);
+      EXPECT_EQ(header.batches, named.batches);
+      EXPECT_EQ(header.samples, named.samples);
+      EXPECT_EQ(header.oldest_base, named.oldest_base);
+      EXPECT_EQ(header.sum_of_bases, named.sum_of_bases);
+      EXPECT_TRUE(header.arrived.empty() && header.fresh.empty() && header.stale.empty() && header.times.empty());
+      EXPECT_LE(header.wire_bytes(), RoundHeader::max_wire_bytes(ranks, false));
+      EXPECT_LE(named.wire_bytes(), RoundHeader::max_wire_bytes(ranks, true));
+      RoundHeader copy;
+      ASSERT_TRUE(copy.read(written(header), ranks));
+      EXPECT_EQ(copy, header);
+    }
+  }
+}
+
+TEST(RoundHeader, FormsMergeAndCountEveryRank) {
+  Random random(8);
+  for (int ranks : {2, 65, 130}) {
+    const RoundHeader a = drawn(random, ranks, [](int rank) { return rank % 2 == 0; });
+    const RoundHeader b = drawn(random, ranks, [](int rank) { return rank % 2 != 0; });
+    RoundHeader compact = b;
+    compact.forget_names();
+    const RoundHeader both = merged(a, compact);
+    EXPECT_EQ(both, merged(compact, a));
+    EXPECT_EQ(both.contributors(), a.contributors() + b.contributors());
+    EXPECT_EQ(both.num_arrived(), a.num_arrived() + b.num_arrived());
+    EXPECT_EQ(both.times, a.times);
+    RoundHeader copy;
+    ASSERT_TRUE(copy.read(written(both), ranks));
+    EXPECT_EQ(copy, both);
+  }
+}
+
+/// What transports carry beside a message is bounded.
+TEST(RoundHeader, TheCompactFormOf1024RanksIsShort) {
+  RoundHeader header(1024);
+  for (int rank = 0; rank < 1024; ++rank) {
+    header.arrived.insert(rank);
+    header.drained.insert(rank);
+    header.fresh.insert(rank);
+    header.times.push_back({static_cast<std::uint32_t>(rank), 1, 1, 1});
+  }
+  EXPECT_EQ(header.wire_bytes(), 40u + 3 * 128 + 1024 * 16);
+  header.forget_names();
+  EXPECT_EQ(header.wire_bytes(), 40u + 16 + 128);
+}
+
+TEST(RoundHeader, MoreUnnamedRanksThanThereAreAreRefused) {
+  RoundHeader copy;
+  const auto refused = [&](RoundHeader::Unnamed unnamed) {
+    RoundHeader header(4);
+    header.arrived.insert(0);
+    header.fresh.insert(1);
+    header.unnamed = unnamed;
+    return !copy.read(written(header), 4);
+  };
+  EXPECT_FALSE(refused({3, 1, 2}));
+  EXPECT_TRUE(refused({4, 0, 0}));
+  EXPECT_TRUE(refused({0, 2, 2}));
+  EXPECT_TRUE(refused({0, 0, 0xffffffff}));
+}
+
 TEST(RoundHeader, EveryWrongLengthIsRefused) {
   Random random(5);
   for (int ranks : {3, 65}) {
@@ -174,7 +249,9 @@ TEST(RoundHeader, AnyBytesAreReadOrRefusedAndARefusalChangesNothing) {
   int taken = 0;
   for (int i = 0; i < 20000; ++i) {
     const int ranks = kSizes[random.below(std::size(kSizes))];
-    auto bytes = written(drawn(random, ranks));
+    RoundHeader drawn_header = drawn(random, ranks);
+    if (random.chance(0.3)) drawn_header.forget_names();
+    auto bytes = written(drawn_header);
     for (auto flips = random.below(4); flips > 0; --flips) {
       bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1u << random.below(8));
     }

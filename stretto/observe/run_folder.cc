@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -11,38 +12,89 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 namespace stretto {
 namespace {
 
 namespace fs = std::filesystem;
 
-Error io_error(const std::string& path, int reason) {
-  return {Errc::io, text("cannot write '", path, "': ", std::strerror(reason))};
-}
-
-/// 0, or why not.
-int write_all(int file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file, content.data(), content.size());
-    if (written > 0) {
-      content.remove_prefix(static_cast<std::size_t>(written));
-    } else if (written < 0 && errno != EINTR) {
-      return errno;
-    }
-  }
-  return 0;
-}
-
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw UsageError(text("output folder '", path, "' is not writable: ", why,
                         "; expected a folder that can be made and written, such as runs/first"));
 }
 
-bool is_of_an_earlier_run(const std::string& name) {
-  const bool json = name.ends_with(".json") || name.ends_with(".jsonl");
-  return name == "config.json" || name == "summary.json" || name == "trace.json" ||
-         (json && (name.starts_with("records-") || name.starts_with("trace-")));
+constexpr std::string_view kNames[] = {"config.json", "summary.json",       "trace.json",      "checkpoint.json",
+                                       "curves.csv",  "curves-batches.svg", "curves-time.svg", "waiting.svg"};
+
+/// `name` is `before`, a number, `after`.
+bool is_numbered(std::string_view name, std::string_view before, std::string_view after) {
+  if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size()) return false;
+  const auto number = name.substr(before.size(), name.size() - before.size() - after.size());
+  return std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string_view without_part(std::string_view name) {
+  constexpr std::string_view kPart = ".part";
+  return name.ends_with(kPart) ? name.substr(0, name.size() - kPart.size()) : name;
+}
+
+bool is_state(std::string_view name) {
+  return is_numbered(without_part(name), "checkpoint-", ".pt");
+}
+
+bool is_of_a_run(std::string_view name) {
+  const std::string_view whole = without_part(name);
+  return std::find(std::begin(kNames), std::end(kNames), whole) != std::end(kNames) || is_state(name) ||
+         is_numbered(whole, "records-", ".jsonl") || is_numbered(whole, "trace-", ".jsonl");
+}
+
+/// Whether `content` is a config.json that a run has written.
+bool is_config(const Result<std::string>& content) {
+  if (!content) return false;
+  const auto json = nlohmann::json::parse(*content, nullptr, false);
+  if (!json.is_object()) return false;
+  const auto has = [&json](const char* key) { return json.contains(key); };
+  return has("workload") && has("algorithm") && has("ranks") && has("max_lag") && has("checkpoint_every");
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Removes the files of an earlier run, config.json last: it marks them as such, so it stays until they are gone.
+void remove_earlier_run(const RunFolder& folder) {
+  std::vector<std::string> names = names_in(folder.path());
+  std::erase_if(names, [](const std::string& name) { return !is_of_a_run(name); });
+  if (names.empty()) return;
+  if (!is_config(folder.read("config.json"))) {
+    throw UsageError(text("output folder '", folder.path(), "' holds ", names.front(),
+                          ", and no config.json of a run: expected a new folder, or one of an earlier run"));
+  }
+  const Disk disk;
+  for (const std::string& name : names) {
+    if (name != "config.json") disk.remove(folder.file(name));
+  }
+  disk.remove(folder.file("config.json"));
+}
+
+/// Cuts the file before its first line that is not whole or is of step `end` or a later one.
+void cut_records(const std::string& path, std::uint64_t end) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return;
+  std::uintmax_t keep = 0;
+  for (std::string line; std::getline(in, line) && !in.eof(); keep += line.size() + 1) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto step = json.is_object() ? json.find("step") : json.end();
+    if (step == json.end() || !step->is_number_unsigned() || step->get<std::uint64_t>() >= end) break;
+  }
+  std::error_code ignored;
+  fs::resize_file(path, keep, ignored);
 }
 
 void append_number(std::string& out, std::string_view key, std::uint64_t value) {
@@ -59,19 +111,6 @@ void append_seconds(std::string& out, std::string_view key, Duration value) {
 
 }  // namespace
 
-Result<void> write_whole_file(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".part";
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return io_error(path, errno);
-  int reason = write_all(file, content);
-  if (reason == 0 && ::fsync(file) != 0 && errno != EINVAL) reason = errno;
-  if (::close(file) != 0 && reason == 0) reason = errno;
-  if (reason == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) reason = errno;
-  if (reason == 0) return {};
-  ::unlink(temporary.c_str());
-  return io_error(path, reason);
-}
-
 RunFolder RunFolder::create(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -83,9 +122,7 @@ RunFolder RunFolder::create(const std::string& path) {
   if (file < 0 && errno != ENOSPC && errno != EDQUOT) refuse(path, std::strerror(errno));
   if (file >= 0) ::close(file);
   fs::remove(probe, error);
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (is_of_an_earlier_run(entry.path().filename())) fs::remove(entry.path(), error);
-  }
+  remove_earlier_run(folder);
   return folder;
 }
 
@@ -107,16 +144,29 @@ std::string RunFolder::trace_file(int rank) const {
   return file(text("trace-", rank, ".jsonl"));
 }
 
-Result<void> RunFolder::write(std::string_view name, std::string_view content) const {
-  return write_whole_file(file(name), content);
+Result<void> RunFolder::write(std::string_view name, std::string_view content, const Disk& disk) const {
+  return write_whole_file(file(name), content, disk);
 }
 
 Result<std::string> RunFolder::read(std::string_view name) const {
-  std::ifstream in(file(name), std::ios::binary);
-  if (!in) return Error{Errc::bad_input, text("cannot read '", file(name), "': ", std::strerror(errno))};
-  std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Error{Errc::io, text("cannot read '", file(name), "': ", std::strerror(errno))};
-  return content;
+  return read_whole_file(file(name));
+}
+
+void RunFolder::remove_states_but(std::string_view keep, const Disk& disk) const {
+  for (const std::string& name : names_in(path_)) {
+    if (is_state(name) && name != keep) disk.remove(file(name));
+  }
+}
+
+void RunFolder::go_back_to(std::span<const std::uint64_t> steps, std::string_view state) const {
+  const Disk disk;
+  for (const std::string& name : names_in(path_)) {
+    if (is_of_a_run(name) && name != without_part(name)) disk.remove(file(name));
+  }
+  remove_states_but(state, disk);
+  for (std::size_t rank = 0; rank < steps.size(); ++rank) {
+    cut_records(records_file(static_cast<int>(rank)), steps[rank]);
+  }
 }
 
 std::string to_json(const StepRecord& record) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,14 +9,17 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/line_file.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto {
 
-/// The folder that a run leaves behind: config.json, records-<rank>.jsonl, summary.json, trace.json.
+/// The folder of a run: config.json, records-<rank>.jsonl, summary.json, trace.json, curves.csv with
+/// two drawings of it, waiting.svg, checkpoint.json and the checkpoint-<batches>.pt that it names.
 class RunFolder {
  public:
-  /// Makes the folder and those above it, and removes what an earlier run left in it under the names above. Throws
-  /// UsageError, in one line, if it cannot be made or written.
+  /// Makes the folder and those above it. Where config.json is that of a run, removes the files of that run under the
+  /// names above, and nothing else. Throws UsageError, in one line, if the folder cannot be made or written, or holds
+  /// one of these names and no config.json of a run.
   static RunFolder create(const std::string& path);
   /// One that is there, with all that is in it. Errc::bad_input if there is none.
   static Result<RunFolder> open(const std::string& path);
@@ -25,12 +29,18 @@ class RunFolder {
   std::string records_file(int rank) const;
   std::string trace_file(int rank) const;  ///< part of trace.json while the run lasts
 
-  /// Writes a whole file or leaves the old one: to a temporary name, then renamed. Errc::io names file and reason.
-  Result<void> write(std::string_view name, std::string_view content) const;
+  /// As write_whole_file().
+  Result<void> write(std::string_view name, std::string_view content, const Disk& disk = Disk()) const;
   Result<void> write_config(std::string_view json) const { return write("config.json", json); }
   Result<void> write_summary(std::string_view json) const { return write("summary.json", json); }
   /// Errc::bad_input if it is not there.
   Result<std::string> read(std::string_view name) const;
+
+  /// Removes every checkpoint-<batches>.pt but `keep`.
+  void remove_states_but(std::string_view keep, const Disk& disk = Disk()) const;
+  /// For a run that goes on from a checkpoint, whose state file is `state` and at which rank r had done steps[r] steps
+  /// of its own: removes unfinished files, and the records of later steps.
+  void go_back_to(std::span<const std::uint64_t> steps, std::string_view state) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
@@ -38,7 +48,7 @@ class RunFolder {
   std::string path_;
 };
 
-/// What one rank did in one of its own steps.
+/// One step of one rank.
 struct StepRecord {
   std::uint64_t step = 0;  ///< its own
   int rank = 0;
@@ -74,8 +84,5 @@ class RecordWriter {
  private:
   LineFile file_;
 };
-
-/// Writes `content` to `path` as RunFolder::write does.
-Result<void> write_whole_file(const std::string& path, std::string_view content);
 
 }  // namespace stretto

@@ -53,18 +53,28 @@ TEST_F(RunFolderTest, WritesAndReadsWholeFiles) {
   EXPECT_EQ(folder.read("nothing.json").error().code, Errc::bad_input);
 }
 
+constexpr const char* kConfig =
+    R"({"workload":"digits","algorithm":"sync","ranks":2,"max_lag":4,"checkpoint_every":0})";
+
 TEST_F(RunFolderTest, AnEarlierRunIsReplacedAndOtherFilesStay) {
+  std::ofstream(root_ + "/config.json") << kConfig;
   for (const char* name :
-       {"config.json", "summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl"}) {
+       {"summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl", "checkpoint.json",
+        "checkpoint.json.part", "checkpoint-80.pt", "checkpoint-90.pt.part", "curves.csv", "curves-time.svg"}) {
     std::ofstream(root_ + "/" + name) << "old";
   }
-  for (const char* name : {"notes.txt", "data.json", "checkpoint"}) std::ofstream(root_ + "/" + name) << "mine";
+  const std::vector<std::string> mine{"notes.txt",         "data.json",       "checkpoint",
+                                      "records-2025.json", "trace-mine.json", "records-.jsonl",
+                                      "records-1a.jsonl",  "checkpoint-a.pt", "summary.json.part.x"};
+  for (const auto& name : mine) std::ofstream(root_ + "/" + name) << "mine";
+  fs::create_directory(root_ + "/trace-dir.json");
   (void)RunFolder::open(root_).or_throw();
   EXPECT_TRUE(fs::exists(root_ + "/records-17.jsonl"));
   (void)RunFolder::create(root_);
-  std::vector<std::string> left;
+  std::vector<std::string> left, expected = mine;
+  expected.emplace_back("trace-dir.json");
   for (const auto& entry : fs::directory_iterator(root_)) left.push_back(entry.path().filename());
-  EXPECT_THAT(left, ::testing::UnorderedElementsAre("notes.txt", "data.json", "checkpoint"));
+  EXPECT_THAT(left, ::testing::UnorderedElementsAreArray(expected));
 }
 
 std::string message(const std::string& path) {
@@ -74,6 +84,20 @@ std::string message(const std::string& path) {
     return error.what();
   }
   return "no error";
+}
+
+TEST_F(RunFolderTest, WithoutTheConfigOfARunNothingIsRemoved) {
+  for (const char* config : {"", "{}", R"(["workload"])", R"({"workload":"mine","ranks":3})"}) {
+    for (const char* name : {"config.json", "records-0.jsonl", "checkpoint-5.pt", "curves.csv"}) {
+      const std::string folder = root_ + "/foreign";
+      fs::create_directory(folder);
+      std::ofstream(folder + "/" + name) << "mine";
+      if (*config != '\0') std::ofstream(folder + "/config.json") << config;
+      EXPECT_THAT(message(folder), HasSubstr("and no config.json of a run: expected a new folder")) << name << config;
+      EXPECT_TRUE(fs::exists(folder + "/" + name));
+      fs::remove_all(folder);
+    }
+  }
 }
 
 TEST_F(RunFolderTest, WhatCannotBeWrittenIsToldInOneLine) {

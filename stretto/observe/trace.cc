@@ -28,6 +28,7 @@ const char* name_of(TraceWriter::Fate fate) {
     case TraceWriter::Fate::fresh: return "fresh";
     case TraceWriter::Fate::stale: return "stale";
     case TraceWriter::Fate::null: return "null";
+    case TraceWriter::Fate::unknown: return "unknown";
   }
   return "unknown";
 }

@@ -10,9 +10,9 @@
 
 namespace stretto {
 
-/// Writes what one rank does as events of a Chrome trace, to a file of its own, without locks. A full disk costs
-/// events, never the training. One thread. merge_traces() makes one file of all ranks' that Perfetto opens: for each
-/// rank a track of its steps and one of the rounds it was handed.
+/// Writes one rank's steps and rounds as events of a Chrome trace, to a file of its own, without locks. A full disk
+/// costs events, never the training. One thread. merge_traces() makes one file of all ranks' that Perfetto opens: for
+/// each rank a track of its steps and one of the rounds it was handed.
 class TraceWriter {
  public:
   enum class Kind {
@@ -21,7 +21,7 @@ class TraceWriter {
     delay,    ///< slept: injected
     wait,     ///< inside exchange
   };
-  enum class Fate { fresh, stale, null };  ///< of this rank's contribution to a round
+  enum class Fate { fresh, stale, null, unknown };  ///< of this rank's contribution to a round
 
   struct Round {
     std::uint64_t round = 0;
@@ -35,7 +35,8 @@ class TraceWriter {
   /// `start`: the run's first instant on the clock that all ranks share; time 0 of the trace.
   TraceWriter(std::string path, int rank, TimePoint start);
 
-  /// The rank was busy with `kind` for `duration` from `begin` on, in its own step `step`. Nothing if it took no time.
+  /// The rank was busy with `kind` for `duration` from `begin` on, in its own step `step`. A duration of 0 is not
+  /// written.
   void slice(Kind kind, TimePoint begin, Duration duration, std::uint64_t step) noexcept;
   /// A round was handed over at `when`; drawn from the one before it until then.
   void round(const Round& round, TimePoint when) noexcept;

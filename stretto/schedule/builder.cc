@@ -17,6 +17,10 @@ ScheduleBuilder::ScheduleBuilder(std::string name, int rank, int ranks) {
 }
 
 BufferId ScheduleBuilder::add_buffer(std::string name, DataType type, std::uint64_t count, BufferSpec::Role role) {
+  if (count > kMaxBufferBytes / size_of(type)) {
+    refuse(schedule_,
+           text("buffer \"", name, "\" of ", count, ' ', name_of(type), " is larger than ", kMaxBufferBytes, " bytes"));
+  }
   schedule_.buffers_.push_back({std::move(name), type, count, role});
   return static_cast<BufferId>(schedule_.buffers_.size() - 1);
 }
@@ -41,6 +45,7 @@ Slice ScheduleBuilder::whole(BufferId buffer) const {
 }
 
 OpId ScheduleBuilder::add(const Op& op, const After& after) {
+  check_number_of_ops(schedule_, schedule_.ops_.size() + 1);
   const auto id = static_cast<OpId>(schedule_.ops_.size());
   schedule_.ops_.push_back(op);
   schedule_.labels_.emplace_back();

@@ -8,6 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/schedule/well_formed.h"
 
 namespace stretto {
 namespace {
@@ -258,6 +259,25 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"WholeOfWhatIsNotThere", [](B& b, BufferId, BufferId) { return b.send(0, 0, b.whole(7), {}); },
                "there is no buffer 7; so far there are 2"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(ScheduleBuilder, ABufferWhoseBytesCannotBeCountedIsRefused) {
+  ScheduleBuilder b("large", 0, 1);
+  b.scratch("as large as can be", DataType::float64, kMaxBufferBytes / 8);
+  for (const std::uint64_t count : {kMaxBufferBytes / 8 + 1, ~std::uint64_t{0} / 8 + 2, ~std::uint64_t{0}}) {
+    EXPECT_THAT(message_of([&] { b.buffer("x", DataType::float64, count); }),
+                AllOf(HasSubstr("buffer \"x\" of " + std::to_string(count) + " float64"),
+                      HasSubstr(std::to_string(kMaxBufferBytes) + " bytes")));
+    EXPECT_THROW(b.scratch("x", DataType::float64, count), UsageError);
+  }
+}
+
+TEST(ScheduleBuilder, MoreOperationsThanCanBeToldApartAreRefusedWithTheirNumber) {
+  ScheduleBuilder b("long", 0, 1);
+  const Schedule schedule = b.build(b.nop({}));
+  check_number_of_ops(schedule, 4294967295);
+  EXPECT_THAT(message_of([&] { check_number_of_ops(schedule, 4294967296); }),
+              HasSubstr("4294967296 operations; at most 4294967295"));
+}
 
 TEST(ScheduleBuilder, RanksAreChecked) {
   EXPECT_THAT(message_of([] { ScheduleBuilder("s", 3, 3); }), HasSubstr("rank 3 of 3 ranks"));

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kBytesPerNanosecond = 8;
 constexpr Duration kUnit{1000};
 
-/// What became of an operation.
+/// The state of an operation in that run.
 struct Fate {
   std::uint32_t counted = 0;   // triggers and predecessors that finished before it fired
   std::vector<OpId> required;  // those predecessors

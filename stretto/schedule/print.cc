@@ -24,7 +24,7 @@ std::string slice_text(const Schedule& schedule, const Slice& slice) {
   return text(spec.name, '[', slice.offset, "..", slice.offset + slice.count, ')');
 }
 
-/// What an operation does, without its name.
+/// The action of an operation, without its name.
 std::string action_of(const Schedule& schedule, const Op& op) {
   const char* header = op.with_header ? " with header" : "";
   const std::string dst = slice_text(schedule, op.dst);

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// For a person: buffers, then one line an operation with what it does and what it waits for.
+/// For a person: the buffers, then one line an operation: its action and its predecessors.
 std::string to_text(const Schedule& schedule);
 
 /// For Graphviz: one rank or all of a job, each rank a cluster. Colours as in the eager-SGD paper, Fig. 6: blue sends,
@@ -18,10 +18,10 @@ std::string to_dot(std::span<const Schedule> schedules);
 /// For LogGOPSim, in GOAL: all ranks of a job, a tag of its own for every message, one nanosecond of `calc` for every
 /// 8 bytes that a reduce or copy writes, and at least one byte a message (a round header is not counted).
 ///
-/// GOAL knows only AND. So the schedules are run once, where the external operations of `initiator` are triggered at
-/// time 0 and those of nobody else, every operation takes a microsecond (a delay its own time) and a message none.
-/// What does not finish then is left out, except that the recv of a message that was sent is always there; what waits
-/// for some of its predecessors requires those that finished first.
+/// GOAL knows only AND. So the schedules are run once: only the external operations of `initiator` are triggered, at
+/// time 0; every operation takes a microsecond (a delay its own time) and a message none. Operations that do not finish
+/// in this run are left out, except that the recv of a message that was sent is always there. An operation that waits
+/// for some of its predecessors requires those that finished first in this run.
 /// Requires: schedules that pass validate(). Throws UsageError for an initiator outside the job.
 std::string to_goal(std::span<const Schedule> schedules, int initiator);
 

@@ -15,7 +15,11 @@ using BufferId = std::uint32_t;
 using OpId = std::uint32_t;
 inline constexpr BufferId kNoBuffer = std::numeric_limits<BufferId>::max();
 inline constexpr OpId kNoOp = std::numeric_limits<OpId>::max();
-/// Schedules use the channels 0 … kNumChannels−1; those beyond belong to whoever runs them.
+/// Operations of one schedule: as many as an OpId can tell apart.
+inline constexpr std::uint64_t kMaxOps = kNoOp;
+/// Of one buffer, so that its size in bytes and the end of a slice can be computed.
+inline constexpr std::uint64_t kMaxBufferBytes = std::uint64_t{1} << 62;
+/// Schedules use the channels 0 … kNumChannels−1; the engine that runs them uses those beyond.
 inline constexpr std::uint16_t kNumChannels = 0xff00;
 
 /// `count` elements of a buffer from `offset` on. A send or recv without a buffer moves nothing but itself.
@@ -26,7 +30,7 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-/// Memory a schedule names. Who binds it and when is the business of whoever runs the schedule.
+/// Memory that a schedule names. It is bound when a round runs: given buffers by the owner, scratch by the engine.
 struct BufferSpec {
   enum class Role : std::uint8_t {
     given,    ///< bound by the owner for each round (a contribution, a result)
@@ -52,12 +56,12 @@ const char* name_of(OpKind kind);
 /// One operation. It fires once in a round, when `need` of its predecessors have finished, however many more finish
 /// later (consumable). An operation with need = 0 fires when the round opens.
 ///
-/// A buffer may be empty in a round, as a whole; scratch is at its start, and what is given as a result ought to be.
-/// A send of an empty buffer has no body; recv and copy leave dst empty or not as src was (a slice of no elements
-/// leaves that as it is); a reduce with an empty source changes nothing, with an empty destination it is a copy.
-/// Metadata travels beside the data, whether there is any or not, where `with_header` says so: a send appends the
-/// header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it.
-/// A send has finished when its src may be overwritten; whether src is empty is decided when it fires.
+/// A buffer may be empty in a round, as a whole. Scratch is empty at its start; a buffer given for a result ought to
+/// be. A send of an empty buffer has no body; recv and copy make dst empty where src was, and not empty where it was
+/// not (a slice of no elements changes neither); a reduce with an empty source changes nothing, with an empty
+/// destination it is a copy. Metadata travels beside the data, whether there is any or not, where `with_header` says
+/// so: a send appends the header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it. A send has
+/// finished when its src may be overwritten; whether src is empty is decided when it fires.
 struct Op {
   OpKind kind = OpKind::nop;
   bool external = false;     ///< waits for a trigger from outside as if for one more predecessor
@@ -94,8 +98,8 @@ class Schedule {
   OpId completion() const { return completion_; }
   /// The operation with this label. Throws UsageError if there is none.
   OpId find(const std::string& label) const;
-  /// The same schedule run by `members` of a job of `ranks`: where this one says rank i, that one says members[i].
-  /// Throws UsageError unless there is a different rank of the job for each.
+  /// The same schedule run by some ranks of a job of `ranks`: rank i of this schedule is rank members[i] of the job.
+  /// Throws UsageError unless the members are different ranks of the job, one for each rank of the schedule.
   Schedule among(std::span<const int> members, int ranks) const;
   /// Largest channel used plus one.
   std::uint16_t num_channels() const { return num_channels_; }
@@ -117,7 +121,7 @@ class Schedule {
 
 /// An operation in words: `recv #3 "activate.from.0" (from rank 0, channel 0)`.
 std::string describe(const Schedule& schedule, OpId id);
-/// What each operation waits for, ascending.
+/// The predecessors of each operation, ascending.
 std::vector<std::vector<OpId>> predecessors_of(const Schedule& schedule);
 /// Bytes that a send or recv moves where its buffer is not empty; bytes that a reduce or copy writes; else 0.
 std::uint64_t bytes_of(const Schedule& schedule, const Op& op);

@@ -113,7 +113,7 @@ void check_labels(const Schedule& schedule) {
   }
 }
 
-/// Takes away what can fire, again and again; what is left lies on cycles or behind them.
+/// Takes away operations that can fire, again and again; those that are left lie on cycles or behind them.
 void check_cycles(const Schedule& schedule) {
   std::vector<std::uint32_t> missing;
   std::vector<OpId> ready;
@@ -147,6 +147,10 @@ void check_cycles(const Schedule& schedule) {
 
 void refuse(const Schedule& schedule, const std::string& what) {
   throw UsageError(text("schedule \"", schedule.name(), "\" of rank ", schedule.rank(), ": ", what));
+}
+
+void check_number_of_ops(const Schedule& schedule, std::uint64_t ops) {
+  if (ops > kMaxOps) refuse(schedule, text(ops, " operations; at most ", kMaxOps, " can be told apart"));
 }
 
 void check_well_formed(const Schedule& schedule) {

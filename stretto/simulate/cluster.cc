@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
+
+#include "stretto/transport/job_memory.h"
 
 namespace stretto {
 
@@ -13,16 +16,22 @@ struct SimulatedCluster::Message {
   Envelope envelope;
   std::vector<std::byte> head;
   const std::byte* body = nullptr;
+  std::vector<std::byte> copy;  // of an eager body
   SendToken token = kNoToken;
+  int pieces = 1;               // of the body
+  int come = 0;                 // pieces delivered
+  std::byte* target = nullptr;  // from the first piece on
+  bool last_piece() const { return come + 1 >= pieces; }
 };
 
-/// A message to deliver, or something to run on behalf of a rank.
+/// A piece of a message to deliver, something to run on behalf of a rank, or a reason to wake it. Small, since a heap
+/// moves it often.
 struct SimulatedCluster::Event {
   TimePoint time;
   std::uint64_t order;  // ties break by it
+  Message* message;     // null: none
   int rank;
-  Message* message;
-  std::function<void()> run;
+  std::int32_t run;  // index into runs_; -1: none
 };
 
 struct SimulatedCluster::Later {
@@ -44,6 +53,8 @@ class SimulatedCluster::Node final : public Transport {
 
   void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
             SendToken token) override {
+    STRETTO_CHECK(peer != rank_, "rank ", rank_, " sends to itself");
+    STRETTO_CHECK(head.size() <= kMaxHeadBytes, "head of ", head.size(), " bytes");
     if (crashed) return;
     envelope.head_bytes = static_cast<std::uint32_t>(head.size());
     envelope.body_bytes = body.size();
@@ -58,8 +69,11 @@ class SimulatedCluster::Node final : public Transport {
     message->head.assign(head.begin(), head.end());
     message->body = body.data();
     message->token = token;
+    if (static_cast<std::int64_t>(body.size()) <= cluster_.network_.eager_bytes) complete(*message, body);
     cluster_.post(message);
   }
+
+  TimePoint poll_by() const override { return sent.empty() ? TimePoint::never() : TimePoint{}; }
 
   bool poll(MessageSink& sink) override {
     bool any = false;
@@ -69,29 +83,27 @@ class SimulatedCluster::Node final : public Transport {
       sink.lost(peer, reason);
       any = true;
     }
-    // What completes may send and deliver more: take the lists as they are.
+    // The sink may send, and complete, more: work on the lists as they are now.
     std::swap(sent, completing_);
     for (SendToken token : completing_) sink.sent(token);
     any |= !completing_.empty();
     completing_.clear();
     std::swap(inbox, arriving_);
     for (Message* message : arriving_) {
-      std::byte* to = sink.begin(message->src, message->envelope, message->head);
-      const std::uint64_t bytes = message->envelope.body_bytes;
-      if (to != nullptr && message->body != nullptr && bytes > 0) std::memcpy(to, message->body, bytes);
-      sink.end(message->src);
       any = true;
-      if (message->token != kNoToken) {
-        Node& sender = *cluster_.nodes_[static_cast<std::size_t>(message->src)];
-        sender.sent.push_back(message->token);
-        if (!sender.crashed) to_wake_.push_back(message->src);
-      }
-      cluster_.free_messages_.push_back(message);
+      if (deliver(*message, sink)) cluster_.free_messages_.push_back(message);
     }
     arriving_.clear();
-    for (int src : to_wake_) cluster_.push(cluster_.now(), src, nullptr, nullptr);
+    for (int src : to_wake_) cluster_.push(cluster_.now(), src);
     to_wake_.clear();
     return any;
+  }
+
+  /// When the last message to `peer` arrives, so that the next one does not overtake it.
+  TimePoint& last_arrival(int peer) {
+    const auto at = std::ranges::lower_bound(arrivals_, peer, {}, &Arrival::peer);
+    if (at != arrivals_.end() && at->peer == peer) return at->time;
+    return arrivals_.insert(at, {peer, TimePoint()})->time;
   }
 
   std::vector<Message*> inbox;
@@ -104,8 +116,43 @@ class SimulatedCluster::Node final : public Transport {
   bool crashed = false;
 
  private:
+  /// Ends the send of an eager message: the sender's memory is the sender's again.
+  void complete(Message& message, std::span<const std::byte> body) {
+    if (message.body != nullptr) {
+      message.copy.assign(body.begin(), body.end());
+      message.body = message.copy.data();
+    }
+    if (message.token != kNoToken) sent.push_back(std::exchange(message.token, kNoToken));
+  }
+
+  /// The next piece of a message. Returns whether it was the last.
+  bool deliver(Message& message, MessageSink& sink) {
+    if (message.come == 0) message.target = sink.begin(message.src, message.envelope, message.head);
+    const std::uint64_t bytes = message.envelope.body_bytes;
+    const auto cut = [&](int piece) {
+      return bytes * static_cast<std::uint64_t>(piece) / static_cast<std::uint64_t>(message.pieces);
+    };
+    const std::uint64_t from = cut(message.come), until = cut(message.come + 1);
+    if (message.target != nullptr && message.body != nullptr && until > from) {
+      std::memcpy(message.target + from, message.body + from, until - from);
+    }
+    if (++message.come < message.pieces) return false;
+    sink.end(message.src);
+    if (message.token == kNoToken) return true;
+    Node& sender = *cluster_.nodes_[static_cast<std::size_t>(message.src)];
+    sender.sent.push_back(message.token);
+    if (!sender.crashed) to_wake_.push_back(message.src);
+    return true;
+  }
+
+  struct Arrival {
+    int peer;
+    TimePoint time;
+  };
+
   SimulatedCluster& cluster_;
   const int rank_;
+  std::vector<Arrival> arrivals_;  // of peers that have been sent something, sorted: most ranks talk to few
   DoorbellWords words_;
   Doorbell bell_;
   std::vector<Message*> arriving_;
@@ -116,7 +163,6 @@ class SimulatedCluster::Node final : public Transport {
 SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed)
     : network_(network), random_(seed, 0x636c7573746572) {
   for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
-  last_arrival_.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
 }
 
 SimulatedCluster::~SimulatedCluster() = default;
@@ -130,11 +176,14 @@ void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
 }
 
 void SimulatedCluster::share_memory(std::uint64_t bytes) {
-  // Pages nobody touches cost nothing.
+  if (size() > JobMemory::kMaxRanks) {
+    throw UsageError(text(size(), " ranks cannot share memory: at most ", JobMemory::kMaxRanks, " can meet there"));
+  }
+  // Pages that are never touched cost nothing.
   shared_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
   STRETTO_CHECK(shared_ != nullptr, "no ", bytes, " bytes");
   for (int rank = 0; rank < size(); ++rank) {
-    const auto ring = [this](int peer) { push(now() + network_.latency, peer, nullptr, nullptr); };
+    const auto ring = [this](int peer) { push(now() + network_.latency, peer); };
     nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(shared_.get(), bytes), rank, size(), ring, true);
   }
 }
@@ -143,14 +192,30 @@ void SimulatedCluster::on_wake(int rank, std::function<void()> wake) {
   nodes_[static_cast<std::size_t>(rank)]->wake = std::move(wake);
 }
 
-void SimulatedCluster::push(TimePoint time, int rank, std::function<void()> run, Message* message) {
-  if (!run) ++under_way_;
-  queue_.push_back({time, order_++, rank, message, std::move(run)});
+void SimulatedCluster::push(TimePoint time, int rank, Message* message) {
+  ++under_way_;
+  enqueue({time, order_++, message, rank, -1});
+}
+
+void SimulatedCluster::enqueue(const Event& event) {
+  queue_.push_back(event);
   std::push_heap(queue_.begin(), queue_.end(), Later{});
 }
 
 void SimulatedCluster::at(TimePoint time, int rank, std::function<void()> run) {
-  push(std::max(time, now()), rank, std::move(run), nullptr);
+  if (free_runs_.empty()) {
+    free_runs_.push_back(static_cast<std::int32_t>(runs_.size()));
+    runs_.emplace_back();
+  }
+  const std::int32_t index = free_runs_.back();
+  free_runs_.pop_back();
+  runs_[static_cast<std::size_t>(index)] = std::move(run);
+  enqueue({std::max(time, now()), order_++, nullptr, rank, index});
+}
+
+std::function<void()> SimulatedCluster::take_run(std::int32_t index) {
+  free_runs_.push_back(index);
+  return std::exchange(runs_[static_cast<std::size_t>(index)], nullptr);
 }
 
 SimulatedCluster::Message* SimulatedCluster::new_message() {
@@ -164,56 +229,71 @@ SimulatedCluster::Message* SimulatedCluster::new_message() {
   return message;
 }
 
+std::uint64_t SimulatedCluster::link(int src, int dst) const {
+  return static_cast<std::uint64_t>(src) * nodes_.size() + static_cast<std::uint64_t>(dst);
+}
+
+Duration SimulatedCluster::drawn_below(Duration limit) {
+  if (limit <= Duration::zero()) return Duration::zero();
+  return Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(limit.count()) + 1)));
+}
+
 void SimulatedCluster::post(Message* message) {
   Node& sender = *nodes_[static_cast<std::size_t>(message->src)];
-  const std::size_t link =
-      static_cast<std::size_t>(message->src) * nodes_.size() + static_cast<std::size_t>(message->dst);
-  const double factor = link_factor_.empty() ? 1.0 : link_factor_[link];
+  double factor = 1;
+  if (!link_factor_.empty()) {
+    const auto slowed = link_factor_.find(link(message->src, message->dst));
+    if (slowed != link_factor_.end()) factor = slowed->second;
+  }
   const double bytes = static_cast<double>(sizeof(Envelope) + message->head.size() + message->envelope.body_bytes);
-  const Duration jitter(
-      network_.jitter > Duration::zero()
-          ? static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(network_.jitter.count()) + 1))
-          : 0);
+  const Duration jitter = drawn_below(network_.jitter);
   sender.busy_until = std::max(sender.busy_until, now()) + network_.overhead;
   const Duration travel =
       from_seconds(factor * (seconds(network_.latency + jitter) + bytes / network_.bytes_per_second));
-  TimePoint arrival = sender.busy_until + travel;
-  arrival = std::max(arrival, last_arrival_[link] + Duration(1));
-  last_arrival_[link] = arrival;
-  push(arrival, message->dst, nullptr, message);
+  TimePoint& last = sender.last_arrival(message->dst);
+  last = std::max(sender.busy_until + travel, last + Duration(1));
+  message->come = 0;
+  message->pieces = 1;
+  if (network_.pieces > 1 && message->envelope.body_bytes > 1) {
+    message->pieces += static_cast<int>(random_.below(static_cast<std::uint64_t>(network_.pieces)));
+  }
+  push(last, message->dst, message);
+  for (int piece = 1; piece < message->pieces; ++piece) {
+    last = last + Duration(1) + from_seconds(factor * seconds(drawn_below(2 * (network_.latency + network_.jitter))));
+    push(last, message->dst, message);
+  }
 }
 
 bool SimulatedCluster::run_next() {
   if (queue_.empty()) return false;
   std::pop_heap(queue_.begin(), queue_.end(), Later{});
-  Event event = std::move(queue_.back());
+  Event event = queue_.back();
   queue_.pop_back();
   clock_.advance_to(std::max(event.time, now()));
   Node& node = *nodes_[static_cast<std::size_t>(event.rank)];
   if (node.crashed) {
-    if (!event.run) --under_way_;
-    if (event.message != nullptr && event.message->token != kNoToken) {
+    if (event.run < 0) --under_way_;
+    if (event.run >= 0) take_run(event.run);
+    if (event.message != nullptr && event.message->token != kNoToken && event.message->last_piece()) {
       nodes_[static_cast<std::size_t>(event.message->src)]->sent.push_back(event.message->token);
       wake(event.message->src);
     }
+    if (event.message != nullptr) ++event.message->come;
     return true;
   }
   if (node.stopped_until > now()) {
     event.time = node.stopped_until;
-    queue_.push_back(std::move(event));  // keeps its place among those that wait
-    std::push_heap(queue_.begin(), queue_.end(), Later{});
+    enqueue(event);  // keeps its place among those that wait
     return true;
   }
   ++happened_;
-  if (!event.run) --under_way_;
-  if (event.message != nullptr) {
-    node.inbox.push_back(event.message);
-    wake(event.rank);
-  } else if (event.run) {
-    event.run();
-  } else {
-    wake(event.rank);
+  if (event.run >= 0) {
+    take_run(event.run)();
+    return true;
   }
+  --under_way_;
+  if (event.message != nullptr) node.inbox.push_back(event.message);
+  wake(event.rank);
   return true;
 }
 
@@ -223,8 +303,7 @@ void SimulatedCluster::wake(int rank) {
 }
 
 void SimulatedCluster::slow_link(int src, int dst, double factor) {
-  if (link_factor_.empty()) link_factor_.assign(nodes_.size() * nodes_.size(), 1.0);
-  link_factor_[static_cast<std::size_t>(src) * nodes_.size() + static_cast<std::size_t>(dst)] = factor;
+  link_factor_[link(src, dst)] = factor;
 }
 
 void SimulatedCluster::stop(int rank, TimePoint until) {

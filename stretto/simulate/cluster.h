@@ -5,6 +5,7 @@
 #include <memory>
 #include <queue>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -31,12 +32,17 @@ struct NetworkOptions {
   double bytes_per_second = 10e9;  ///< of one directed link
   Duration jitter{0};              ///< added to the latency, uniform in [0, jitter]; lets pairs overtake one another
   bool payload = true;             ///< bodies have bytes
+  int pieces = 1;                  ///< a body comes in up to so many, drawn, with time between them
+  /// Bodies of at most so many bytes are copied when they are sent, and the send is complete at once, as by the eager
+  /// protocol of MPI; it saves an event a message. −1: none.
+  std::int64_t eager_bytes = -1;
 };
 
 /// The ranks of a job on a virtual clock: event queue, links and faults, all from one seed. Single-threaded.
 ///
-/// A body is read from the sender's memory when the message is delivered, not when it is sent, and only then is the
-/// send complete: whoever writes to a buffer too early is found out.
+/// But for eager messages, a body is read from the sender's memory when the message is delivered, piece by piece, not
+/// when it is sent, and only then is the send complete: so a write to the buffer before then changes the message and is
+/// found. So is a receiver that uses the memory for something else before the last piece has come.
 class SimulatedCluster {
  public:
   SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed);
@@ -47,7 +53,8 @@ class SimulatedCluster {
   TimePoint now() const { return clock_.now(); }
   Transport& transport(int rank);
 
-  /// From now on the ranks share so many bytes (Transport::arena()); what meets there takes its steps one at a time.
+  /// From now on the ranks share `bytes` bytes (Transport::arena()). Boards that lie there take one step at a time.
+  /// Throws UsageError with more than JobMemory::kMaxRanks ranks.
   void share_memory(std::uint64_t bytes);
 
   /// Called when something has come for `rank` or its doorbell has rung. Usually steps an engine.
@@ -68,7 +75,7 @@ class SimulatedCluster {
 
   /// Multiplies latency and transfer time from `src` to `dst`.
   void slow_link(int src, int dst, double factor);
-  /// Nothing happens at `rank` until `until`; what comes waits.
+  /// `rank` stands still until `until`; messages for it wait.
   void stop(int rank, TimePoint until);
   /// `rank` is gone: its messages in flight are lost, and the others hear of it after `notice`.
   void crash(int rank, Duration notice);
@@ -83,8 +90,13 @@ class SimulatedCluster {
     void operator()(std::byte* memory) const;
   };
 
+  std::uint64_t link(int src, int dst) const;
+  Duration drawn_below(Duration limit);
   void post(Message* message);
-  void push(TimePoint time, int rank, std::function<void()> run, Message* message);
+  /// A piece of a message for `rank`; null: something else that wakes it.
+  void enqueue(const Event& event);
+  void push(TimePoint time, int rank, Message* message = nullptr);
+  std::function<void()> take_run(std::int32_t index);
   void wake(int rank);
   Message* new_message();
 
@@ -96,9 +108,10 @@ class SimulatedCluster {
   std::int64_t under_way_ = 0;  // events that are no rank's own doing
   std::uint64_t order_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<double> link_factor_;      // per ordered pair; empty: all 1
-  std::vector<TimePoint> last_arrival_;  // per ordered pair: messages of one pair keep their order
-  std::vector<Event> queue_;             // a heap, earliest first
+  std::unordered_map<std::uint64_t, double> link_factor_;  // of ordered pairs; 1 where there is none
+  std::vector<Event> queue_;                               // a heap, earliest first
+  std::vector<std::function<void()>> runs_;                // of events in the queue
+  std::vector<std::int32_t> free_runs_;                    // indices into runs_ that no event has
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
   std::unique_ptr<std::byte, FreeMemory> shared_;

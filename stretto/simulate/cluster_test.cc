@@ -80,6 +80,21 @@ TEST(SimulatedCluster, ReadsTheBodyWhenItIsDelivered) {
   EXPECT_EQ(h.inboxes[1].body[0], std::byte{2}) << "whoever writes before sent() is found out";
 }
 
+TEST(SimulatedCluster, AnEagerBodyIsTheSendersAgainAtOnce) {
+  Harness h(2, {.eager_bytes = 2});
+  std::vector<std::byte> small(2, std::byte{1}), large(3, std::byte{1});
+  h.send(0, 1, 0, small, 5);
+  h.send(0, 1, 1, large, 6);
+  EXPECT_EQ(h.cluster.transport(0).poll_by(), TimePoint{});
+  EXPECT_TRUE(h.cluster.transport(0).poll(h.inboxes[0]));
+  EXPECT_EQ(h.inboxes[0].completed, std::vector<SendToken>{5});
+  small.assign(2, std::byte{2});
+  ASSERT_TRUE(h.cluster.run_next());
+  EXPECT_EQ(h.inboxes[1].body, std::vector<std::byte>(2, std::byte{1}));
+  h.run();
+  EXPECT_EQ(h.inboxes[0].completed, (std::vector<SendToken>{5, 6}));
+}
+
 TEST(SimulatedCluster, SlowsALinkInOneDirection) {
   Harness h(2, {.latency = 10us, .overhead = 0ns});
   h.cluster.slow_link(0, 1, 100);

@@ -2,31 +2,54 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
-#include "stretto/base/clock.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
-#include "stretto/train/options.h"
-#include "stretto/train/torch_replica.h"
+#include "stretto/train/loop/distributed_options.h"
+#include "stretto/train/replica/torch_replica.h"
+
+namespace torch::optim {
+class LRScheduler;
+}
 
 namespace stretto {
 
-/// How the ranks train together. The same on every rank.
-struct DistributedOptions {
-  std::string algorithm = "eager-quorum";  ///< a name from train/recipes.h, with ":6" for a quorum of 6
-  int quorum = 0;                          ///< 0: half of the ranks, rounded up
-  int max_lag = 4;                         ///< bound of staleness in rounds; memory grows with it
-  Normalize normalize = Normalize::ranks;  ///< what divides the sum of the gradients
-  bool fixed_order = false;                ///< the same bits in every run, if the ranks get the same batches
-  bool overlap = false;                    ///< sync: reduce during the backward pass; exactly one such pass a step
-  std::uint64_t sync_every = 0;            ///< `local`: steps of each rank between averages (0: 8)
-  std::string lr_schedule = "constant";    ///< by batches applied: train/lr_schedule.h
-  std::uint64_t seed = 0;                  ///< of the draws of eager-majority
-  std::uint64_t bucket_bytes = 4 << 20;
-  ProgressBy progress_by = ProgressBy::thread;
-  Duration finish_timeout = std::chrono::minutes(1);  ///< how long the destructor waits for the others
+class BatchPool;
+
+/// The batches of a pool as a range: for (const Batch& batch : optimizer.batches(60000, 32)) …
+class Batches {
+ public:
+  explicit Batches(std::shared_ptr<BatchPool> pool) : pool_(std::move(pool)) {}
+
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit Iterator(BatchPool& pool) : pool_(&pool) { ++*this; }
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    friend bool operator==(const Iterator& at, std::default_sentinel_t) { return !at.batch_; }
+
+   private:
+    BatchPool* pool_;
+    std::optional<Batch> batch_;
+  };
+
+  /// Draws a batch. A range that was left goes on here with the batch after the last one drawn.
+  Iterator begin() { return Iterator(*pool_); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  std::shared_ptr<BatchPool> pool_;
 };
 
 /// A torch::optim::Optimizer whose steps the ranks of a job take together, in a loop of the caller's own:
@@ -39,37 +62,86 @@ struct DistributedOptions {
 ///   }
 ///   optimizer.finish();
 ///
-/// All ranks begin with the weights of rank 0. At step() the weights move by zero, one or several rounds, and with an
-/// eager algorithm a rank waits for a quorum at most. Ranks may have different numbers of batches. Step schedulers by
-/// on_round() or `lr_schedule`, not by steps of the loop: replicas would part. Running statistics (BatchNorm) are local
-/// until finish() averages them. What goes wrong on some rank is thrown as Failure on all of them. One thread.
+/// All ranks begin with the weights of rank 0, and the state of its optimizer. A job may have several, at once and one
+/// after the other; every rank makes them in the same order. At step() the weights move by zero, one or several rounds,
+/// and with an eager algorithm a rank waits for a quorum at most. Ranks may have different numbers of batches;
+/// batches() hands them out. Hand schedulers to follow(), or use `lr_schedule`: a rate that follows the steps of a loop
+/// parts the replicas. What differs from DDP: clip_grad_norm_() before step() clips this rank's gradient, `clip_norm`
+/// the average; after step() each .grad is 0; running statistics (BatchNorm) are local until a full round or finish()
+/// averages them. Checkpoints and evaluations have their place in on_full_round(). As with DDP's find_unused_parameters
+/// no rank moves a parameter that no rank of the round had a gradient for. The model's parameters stay where they are:
+/// model->to() and torch::load() come before this. The loop does not call the step() of the wrapped optimizer, which
+/// moves the weights of one rank: finish() names the rank where replicas have parted so. A failure on some rank is
+/// thrown as Failure on all of them. One thread. STRETTO_ALGORITHM and STRETTO_SEED in the environment override the
+/// options, for `stretto compare --program`. The algorithms, with their papers: docs/algorithms.md. A loop with all of
+/// it: docs/own_training_loop.md.
 class DistributedOptimizer {
  public:
-  /// On every rank of the job. Throws UsageError for what does not fit, or differs from rank 0's; Failure.
+  /// On every rank of the job. Throws UsageError for a model, optimizer or option that does not fit or differs from
+  /// rank 0's; Failure.
   DistributedOptimizer(RankContext& rank, std::shared_ptr<torch::nn::Module> model,
                        std::shared_ptr<torch::optim::Optimizer> optimizer, DistributedOptions options = {});
-  /// Finishes where finish() was not called; stops the job if that takes too long, or in the course of an exception.
+  /// Finishes as finish() does where that was not called, and says on stderr what it would throw; stops the job if that
+  /// takes too long, or in the course of an exception.
   ~DistributedOptimizer();
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
   /// Sets the gradients to zero; not needed after step(). The wrapped optimizer's own does no harm either.
   void zero_grad();
+  /// With `overlap` and several backward passes a step: call accumulate(true) before the first, accumulate(false)
+  /// before the last, which hands over what all of them have added up. Elsewhere without effect.
+  void accumulate(bool more);
   /// Hands over the gradients of a batch of `samples`, applies the rounds that are complete. Returns how many.
   /// Throws Failure (Errc::aborted), on every rank, if a gradient is not finite.
   int step(std::uint64_t samples = 1);
-  /// This rank has no more batches: returns when no rank has, and all replicas are final. Once.
-  int finish();
+  /// This rank has no more batches: returns when no rank has, and all replicas are final. Once; of several optimizers
+  /// in the same order on every rank. Meanwhile the rounds of the others go on without this rank, and apply here: after
+  /// Others::end, which every rank means alike, they take no more step() here. Throws Failure (Errc::bad_input), which
+  /// names them, where replicas differ; UsageError for Others::go_on beside an eager algorithm. After a backward pass
+  /// without step() under `overlap` brings that gradient, of which others have a part.
+  int finish(Others others = Others::end);
+
+  /// The batches of this rank out of a data set of `samples`, `batch` samples each (one pass, the last may be smaller):
+  /// a range, which ends when the pool of all ranks is empty. After load() it goes on where the checkpoint was. Once,
+  /// on every rank alike, before the first step(); each batch drawn belongs to the next step(). Throws UsageError for
+  /// options that differ from rank 0's, for fewer samples than ranks, and for other batches than those of the
+  /// checkpoint.
+  Batches batches(std::uint64_t samples, int batch, BatchesOptions options = {});
+  /// Steps a scheduler of LibTorch once for every `every` batches applied (0: as many as there are ranks), on every
+  /// rank after the same round. Before the first step(). Throws UsageError beside an `lr_schedule`.
+  void follow(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every = 0);
 
   /// Called inside step() and finish() after each round that was applied, in order, on every rank alike.
   void on_round(std::function<void(const RoundHeader&)> applied);
-  /// Called when the averaged gradients are in place, before the optimizer moves the weights: clip them here.
+  /// Called when the averaged gradients are in place, and clipped, before the optimizer moves the weights.
   void on_step(std::function<void()> before);
+  /// Called inside step() or finish(), on every rank, after the first full round of every `full_every` batches applied:
+  /// all ranks have the same weights and running statistics then, and nothing is pending. The place to evaluate the
+  /// model, and to save(). All ranks wait there for the last. Throws UsageError without DistributedOptions::full_every.
+  void on_full_round(std::function<void()> held);
 
-  /// Batches applied so far: what schedules and stop conditions must be functions of.
+  /// Writes a checkpoint to `folder`: model, optimizer, schedulers, batches applied, the state of LibTorch's random
+  /// numbers on each rank, and where it is in batches(). Inside on_full_round(), or after finish(); on every rank
+  /// alike, of which rank 0 writes. The older one is kept until the new one is whole. Returns whether it was written,
+  /// the same on every rank; a line on stderr says why not.
+  bool save(const std::string& folder);
+  /// Goes on from the checkpoint in `folder`, or returns false where there is none. On every rank alike, before
+  /// batches() and the first step(). Every rank reads the folder. Throws UsageError, in one line, for a checkpoint that
+  /// is damaged or that of another program.
+  bool load(const std::string& folder);
+
+  /// Batches applied so far. Schedules and stop conditions must be functions of this number (docs/protocol.md, rule 5).
   std::uint64_t batches_applied() const;
-  /// Who was late and what became of all gradients.
+  /// Calls of step() on this rank, with those before load().
+  std::uint64_t steps() const;
+  /// Which ranks were late, and how many gradients were applied, are pending, or were lost; since load().
   const Ledger& ledger() const;
+  /// Prints the ledger, and how many batches were applied in a second, on rank 0's standard output.
+  void report() const;
+  /// A number for the table of `stretto compare --program`, such as "test accuracy" (a share) or "test loss"; of rank
+  /// 0, the last of a name counts. Without effect elsewhere. Throws UsageError for a number that is not finite.
+  void record(const std::string& name, double value);
   /// After finish(): whether the replicas of all ranks are equal to the bit.
   bool replicas_identical() const;
   TorchReplica& replica();

@@ -8,31 +8,38 @@
 
 namespace stretto {
 
-/// What divides the sum of the gradients of a round.
+/// The divisor of the sum of a round's gradients.
 enum class Normalize {
   ranks,         ///< number of ranks, as in the papers
   contributors,  ///< ranks that brought something
   samples,       ///< samples behind the sum: unequal batches are unbiased
 };
 
+/// What the end of one optimizer says of the rank's others.
+enum class Others {
+  end,    ///< the rank has no more batches for them, either
+  go_on,  ///< it has, and every rank ends this one after as many steps of them
+};
+
 /// Everything that defines a training run, as `stretto train` takes it. No Torch here.
 struct TrainOptions {
   std::string workload = "vowels";
-  std::string algorithm = "sync";  ///< a name from the table of recipes, with ":2" for its quorum: train/recipes.h
+  /// A name from the table of recipes (train/recipes/recipes.h), with ":2" for its quorum.
+  std::string algorithm = "sync";
   int ranks = 4;
   std::uint64_t steps = 0;               ///< steps × ranks batches in all; 0: `epochs` says
   std::uint64_t epochs = 0;              ///< passes over the training data in all; 0: the workload's default
   int batch = 0;                         ///< samples a batch and rank; 0: the workload's default
   double lr = 0;                         ///< 0: the workload's default
-  std::string lr_schedule = "constant";  ///< by batches applied: train/lr_schedule.h
+  std::string lr_schedule = "constant";  ///< by batches applied: train/recipes/lr_schedule.h
   double momentum = -1;                  ///< negative: the workload's default
   std::string imbalance = "none";        ///< imbalance/spec.h
   Duration pace{0};                      ///< a step takes at least this long per unit of work of its batch
   std::string data;                      ///< shared, partitioned, sampled; empty: the recipe's default
   std::uint64_t seed = 1;
   int max_lag = 4;
-  int seats = 0;                   ///< PartialOptions::seats: so many ranks meet in shared memory, 0 all, 1 none
-  int quorum = 0;                  ///< 0: ⌈ranks/2⌉
+  int seats = 0;   ///< PartialOptions::seats: ranks per board in shared memory; 0: all at one, 1: no board
+  int quorum = 0;  ///< 0: ⌈ranks/2⌉
   std::uint64_t sync_every = 0;    ///< batches between model synchronizations (delivery latest), H of `local` (0: 8)
   std::string delivery = "every";  ///< every, latest
   Normalize normalize = Normalize::ranks;

@@ -1,5 +1,6 @@
 #include "stretto/transport/job_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -129,13 +130,19 @@ Result<JobMemory> JobMemory::create(int ranks, std::uint64_t extra_bytes) {
   // Pages are taken when used: of the arena there may be as much as there is memory.
   layout.arena_bytes = std::min(budget.bytes - layout.bytes, kLargestArena) / kPage * kPage;
   if (layout.arena_bytes < SharedArena::overhead()) layout.arena_bytes = 0;
-  const int fd = memfd_create("stretto", MFD_CLOEXEC);
+  const int fd = memfd_create("stretto", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return Error{Errc::unavailable, text("no shared memory: memfd_create: ", std::strerror(errno))};
   if (ftruncate(fd, static_cast<off_t>(layout.bytes + layout.arena_bytes)) != 0) {
     const int reason = errno;
     close(fd);
     return Error{Errc::unavailable,
                  text("no ", format_bytes(layout.bytes), " of shared memory: ", std::strerror(reason))};
+  }
+  // A rank that makes the file shorter would take the memory from under all others, which ends them by SIGBUS.
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+    const int reason = errno;
+    close(fd);
+    return Error{Errc::unavailable, text("cannot keep shared memory from shrinking: ", std::strerror(reason))};
   }
   auto memory = map(fd, true, layout);
   if (!memory) return memory;
@@ -170,8 +177,8 @@ Result<JobMemory> JobMemory::map(int fd, bool own_fd, const Layout& layout) {
   if (base == MAP_FAILED) {
     const int reason = errno;
     if (own_fd) close(fd);
-    return Error{Errc::unavailable,
-                 text("cannot map ", format_bytes(bytes), " of shared memory: ", std::strerror(reason))};
+    return Error{Errc::unavailable, text("cannot map ", format_bytes(bytes), " of shared memory: ",
+                                         std::strerror(reason), "; STRETTO_SHM_LIMIT, in bytes, makes it less")};
   }
   return JobMemory(own_fd ? fd : -1, static_cast<std::byte*>(base), layout);
 }
@@ -248,7 +255,7 @@ RankFate JobMemory::fate(int rank) const {
 void JobMemory::publish_fate(int rank, const RankFate& fate) {
   std::uint64_t running = 0;
   words_of(rank).fate.compare_exchange_strong(running, pack(fate), std::memory_order_acq_rel);
-  // Even if the fate was there already: whoever stored it may have died before it could say so.
+  // Even if the fate was stored already: the process that stored it may have died before it could ring.
   header().changes_of_fate.fetch_add(1, std::memory_order_acq_rel);
   for (int peer = 0; peer < ranks_; ++peer) Doorbell(doorbell(peer), true).ring();
 }

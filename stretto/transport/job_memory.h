@@ -15,11 +15,11 @@
 
 namespace stretto {
 
-/// What has become of a rank.
+/// The state of a rank: running, left, or lost.
 struct RankFate {
   enum class Kind : std::uint8_t {
     running,
-    left,  ///< has said goodbye: nothing more is to come, nobody misses it
+    left,  ///< has said goodbye: nothing more comes from it, and that is no failure
     lost,  ///< has ended without a goodbye
   };
   Kind kind = Kind::running;
@@ -33,8 +33,8 @@ struct RankFate {
 /// The memory that all ranks of a job on one host share: doorbells, fates, counters, message rings, extra bytes.
 ///
 /// A memfd: it has no name, is inherited through fork or handed on as a descriptor, and is gone with the last process
-/// that maps it. Its pages are taken when first touched. Threads that act as ranks may share one object.
-/// Thread-safe, but for what the rings say themselves.
+/// that maps it. Its pages are taken when first touched. Threads that act as ranks may share one object. Thread-safe,
+/// except the rings: see RingWriter and RingReader.
 class JobMemory {
  public:
   static constexpr int kMaxRanks = 1024;
@@ -62,22 +62,25 @@ class JobMemory {
   DoorbellWords& doorbell(int rank);
   std::atomic<std::uint64_t>& counter(int index);
   std::span<std::byte> extra();
-  /// What is left of the memory there may be (memory_budget.h), for a SharedArena; 0 bytes where it cannot be mapped.
+  /// The rest of the memory that the job may use (memory_budget.h), for a SharedArena; 0 bytes where it cannot be
+  /// mapped.
   std::span<std::byte> arena();
+  /// All that this object has mapped.
+  std::span<std::byte> mapped() { return {base_, bytes_ + arena_bytes_}; }
 
   /// The process of a rank, 0 before it has entered.
   pid_t process(int rank) const;
   void enter(int rank, pid_t process);
 
   RankFate fate(int rank) const;
-  /// Says that a rank is done, unless it is lost, and rings all doorbells.
+  /// Marks a rank as left, unless it is lost, and rings all doorbells.
   void leave(int rank);
-  /// Says that a rank has died, unless it had left, and rings all doorbells. One caller at a time.
+  /// Marks a rank as lost, unless it has left, and rings all doorbells. One caller at a time.
   void mark_lost(int rank, int wait_status);
   /// Changes whenever a fate has. Pairs: a fate is stored before it grows.
   std::uint32_t changes_of_fate() const;
 
-  /// Somebody sees to mark_lost(), so the ranks need not. Before they start.
+  /// A launcher calls mark_lost(), so the ranks need not watch each other. Call before they start.
   void set_watched();
   bool watched() const;
   /// The job is being stopped by a signal.

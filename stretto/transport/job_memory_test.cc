@@ -116,5 +116,10 @@ TEST(JobMemory, AChangeOfFateRingsEveryDoorbell) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(memory.doorbell(rank).rings, 1u);
 }
 
+TEST(JobMemory, CannotBeMadeShorter) {
+  const auto memory = JobMemory::create(2).or_throw();
+  EXPECT_NE(ftruncate(memory.fd(), 0), 0) << "every access of every rank would be SIGBUS";
+}
+
 }  // namespace
 }  // namespace stretto

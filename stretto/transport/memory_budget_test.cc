@@ -1,6 +1,8 @@
 #include "stretto/transport/memory_budget.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -63,6 +65,22 @@ TEST_F(MemoryBudgetTest, ACapOfAGroupSeenFromInsideItsNamespaceIsAtTheMount) {
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n");
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
   EXPECT_EQ(memory_budget(root_).bytes, 4000u);
+}
+
+TEST_F(MemoryBudgetTest, IsBoundByTheAddressesLeft) {
+  write("/proc/meminfo", "MemAvailable: 400000000000 kB\n");
+  write("/proc/self/status", "Name:\ttest\nVmSize:\t  1000000 kB\n");
+  // More than a sanitizer takes. In a process of its own, which the limit is of.
+  const auto look = [this] {
+    const rlimit limit{std::uint64_t{1} << 47, RLIM_INFINITY};
+    const bool set = setrlimit(RLIMIT_AS, &limit) == 0;
+    const auto budget = memory_budget(root_);
+    const bool right = budget.bytes == ((std::uint64_t{1} << 47) - std::uint64_t{1'000'000} * 1024) / 2 &&
+                       budget.limit == "address space limit (ulimit -v)" &&
+                       available_memory(root_).bytes > budget.bytes;
+    _exit(set && right ? 0 : 1);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(MemoryBudgetTest, TheEnvironmentOverridesIt) {

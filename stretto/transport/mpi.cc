@@ -41,8 +41,13 @@ Result<internal::StartMpiJob*> load() {
     if (path == kModule || fs::exists(path)) tried = reason != nullptr ? reason : path;
     if (path != kModule && fs::exists(path)) break;
   }
-  return Error{Errc::unavailable,
-               text("no MPI: ", tried, "; install libopenmpi-dev and build again, or run all ranks on this host")};
+#ifdef STRETTO_MPI_MODULE
+  const char* advice =
+      "it is installed in the folder lib below the prefix: put that into LD_LIBRARY_PATH or the RPATH of the program";
+#else
+  const char* advice = "this Stretto was built without MPI: install libopenmpi-dev and build again";
+#endif
+  return Error{Errc::unavailable, text("no MPI: ", tried, "; ", advice, ", or run all ranks on this host")};
 }
 
 }  // namespace

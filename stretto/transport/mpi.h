@@ -36,7 +36,7 @@ class MpiJob {
   /// Number `index`, 0 … kNumCounters−1, of all ranks; lies on rank 0. Thread-safe. Waits for rank 0 to look after MPI
   /// where the ranks share no memory.
   virtual SharedCounter& counter(int index) = 0;
-  static constexpr int kNumCounters = 16;
+  static constexpr int kNumCounters = 17;
 
   /// The texts of all ranks on rank 0, empty ones elsewhere. Collective; the last thing before the job is left.
   virtual std::vector<std::string> gather(const std::string& text) = 0;
@@ -46,7 +46,8 @@ class MpiJob {
 };
 
 namespace internal {
-/// What the module exports under this name, with C linkage: joins the job, or says in `error` why not.
+/// The function that the module exports under this name, with C linkage: joins the job, or says in `error` why it
+/// cannot.
 using StartMpiJob = MpiJob*(Error* error);
 inline constexpr const char* kStartMpiJob = "stretto_start_mpi_job";
 }  // namespace internal

@@ -8,6 +8,7 @@
 
 #include "stretto/base/mutex.h"
 #include "stretto/transport/mpi.h"
+#include "stretto/transport/packet.h"
 
 namespace stretto {
 namespace {
@@ -17,13 +18,12 @@ using namespace std::chrono_literals;
 /// Of messages between two ranks: envelope, head and, if small, body; large bodies; texts at the end.
 enum Tag : int { kPacket = 1, kBody = 2, kText = 3 };
 
-constexpr std::uint64_t kMaxInlineBody = 4096;  // travels with its envelope: one message and a copy
-constexpr std::uint64_t kPiece = 1u << 30;      // MPI counts in int
-constexpr int kMaxPacketsAPoll = 64;            // so that poll() returns
+constexpr std::uint64_t kPiece = 1u << 30;  // MPI counts in int
+constexpr int kMaxPacketsAPoll = 64;        // so that poll() returns
 constexpr Duration kSoonest = 20us;
 constexpr Duration kLatest = 1ms;
 
-/// All calls of MPI, one at a time (MPI_THREAD_SERIALIZED): the driving thread, and whoever counts.
+/// Serializes all calls of MPI (MPI_THREAD_SERIALIZED): those of the driving thread and of threads that use a counter.
 class Serial {
  public:
   template <class Call>
@@ -47,7 +47,7 @@ class Requests {
     memos_.push_back(std::move(memo));
   }
 
-  /// Takes out those that are complete and returns what was remembered of them, in no order.
+  /// Takes out the requests that are complete and returns their entries, in no order.
   std::vector<Memo> take_complete(Serial& serial) {
     std::vector<Memo> out;
     if (requests_.empty()) return out;
@@ -108,7 +108,7 @@ class MpiTransport final : public Transport {
   bool poll(MessageSink& sink) override;
   TimePoint poll_by() const override;
 
-  /// Throws away what still comes until no rank has anything left to send. Collective; the last use of the transport.
+  /// Throws incoming messages away until no rank has anything left to send. Collective; the last use of the transport.
   void drain();
 
  private:
@@ -120,7 +120,7 @@ class MpiTransport final : public Transport {
   };
   struct Incoming {
     int open_pieces = 0;         // > 0: between begin() and end()
-    Packet nowhere;              // takes a large body that nobody wants
+    Packet nowhere;              // takes a large body that is thrown away
     std::deque<Packet> waiting;  // came while a body was on its way
   };
 
@@ -233,7 +233,10 @@ void MpiTransport::deliver_waiting(int peer, MessageSink& sink) {
 
 void MpiTransport::deliver(int peer, const Packet& packet, MessageSink& sink) {
   Envelope envelope;
-  std::memcpy(&envelope, packet.data(), sizeof(Envelope));
+  if (!read_packet(packet, envelope)) {
+    sink.lost(peer, {Errc::bad_input, text("rank ", peer, " is lost: it has sent what is no message"), peer});
+    return;
+  }
   const std::byte* head = packet.data() + sizeof(Envelope);
   std::byte* to = sink.begin(peer, envelope, {head, envelope.head_bytes});
   if (envelope.body_bytes <= kMaxInlineBody) {

@@ -24,7 +24,7 @@ class RingWriter {
   /// `size` is a power of two; the words and the `size` bytes at `data` must outlive the writer.
   RingWriter(RingWords& words, std::byte* data, std::uint64_t size);
 
-  /// Bytes that can be written now. Looks at what the reader did only if less than `wanted` was known.
+  /// Bytes that can be written now. Reads the reader's position only if the last one known leaves less than `wanted`.
   std::uint64_t room(std::uint64_t wanted);
 
   /// Appends bytes; the reader does not see them before publish(). Requires: bytes ≤ room.
@@ -39,10 +39,10 @@ class RingWriter {
   std::byte* data_;
   std::uint64_t size_;
   std::uint64_t written_;  // by us, published or not
-  std::uint64_t read_;     // what we know of the reader
+  std::uint64_t read_;     // the reader's position as last seen
 };
 
-/// Reads what a RingWriter writes. One thread.
+/// Reads the stream of a RingWriter. One thread.
 class RingReader {
  public:
   RingReader(RingWords& words, const std::byte* data, std::uint64_t size);

@@ -41,7 +41,7 @@ struct ShmTransport::Peer {
         my_room_bit(memory.peers_with_room(peer)[static_cast<std::size_t>(self) / 64]),
         my_bit(std::uint64_t{1} << (self % 64)) {}
 
-  /// Tells the peer to look at one of our rings. If the bit was still there, whoever set it (we) rings or has rung.
+  /// Tells the peer to look at one of our rings. If the bit was still set, this rank has rung for it or is about to.
   void tell(std::atomic<std::uint64_t>& bits) {
     // Released after the store to the ring; pairs with the exchange in poll().
     if ((bits.fetch_or(my_bit, std::memory_order_acq_rel) & my_bit) == 0) doorbell.ring();
@@ -60,13 +60,14 @@ struct ShmTransport::Peer {
   const std::uint64_t my_bit;
   std::deque<Outgoing> waiting;  // in order; the first may be half written
   bool gone = false;             // has left or is lost: sends go nowhere
+  bool broken = false;           // has published what is no message: nothing is read any more
 
   bool in_body = false;       // between begin() and end()
   std::byte* body = nullptr;  // where the rest of it goes, or null
   std::uint64_t body_left = 0;
 };
 
-/// Looks after the processes of the peers, where nobody else does.
+/// Watches the processes of the peers, where no launcher does.
 class ShmTransport::Watch {
  public:
   explicit Watch(int ranks) : processes_(static_cast<std::size_t>(ranks), pollfd{-1, POLLIN, 0}) {}
@@ -218,9 +219,9 @@ TimePoint ShmTransport::poll_by() const {
   return watch_ != nullptr ? watch_->due() : TimePoint::never();
 }
 
-/// Delivers what the peer has published up to now. Returns whether there was anything.
+/// Delivers the bytes that the peer has published up to now. Returns whether there were any.
 bool ShmTransport::drain(Peer& peer, MessageSink& sink) {
-  std::uint64_t there = peer.reader.available();
+  std::uint64_t there = peer.broken ? 0 : peer.reader.available();
   if (there == 0) return false;
   std::uint64_t unreleased = 0;
   const auto release = [&] {
@@ -230,8 +231,14 @@ bool ShmTransport::drain(Peer& peer, MessageSink& sink) {
   while (there > 0) {
     if (!peer.in_body) {
       Envelope envelope;
-      peer.reader.read(&envelope, sizeof(envelope));
-      STRETTO_CHECK(there >= sizeof(envelope) + envelope.head_bytes, "rank ", peer.rank, " sent half an envelope");
+      if (there >= sizeof(envelope)) peer.reader.read(&envelope, sizeof(envelope));
+      // It comes from the peer's memory: nothing here may go beyond its bounds, whatever stands in it.
+      if (there < sizeof(envelope) || envelope.head_bytes > kMaxHeadBytes ||
+          there < sizeof(envelope) + envelope.head_bytes) {
+        peer.broken = true;
+        lose(peer, "it has sent what is no message", sink);
+        return true;
+      }
       peer.reader.read(head_.data(), envelope.head_bytes);
       there -= sizeof(envelope) + envelope.head_bytes;
       unreleased += sizeof(envelope) + envelope.head_bytes;
@@ -255,50 +262,70 @@ bool ShmTransport::drain(Peer& peer, MessageSink& sink) {
   return true;
 }
 
-bool ShmTransport::look_at_fates(MessageSink& sink) {
-  bool any = false;
-  // Pairs with the increment after a fate is stored: whoever sees the count sees the fate.
-  if (const std::uint32_t changes = memory_.changes_of_fate(); changes != changes_seen_) {
-    changes_seen_ = changes;
-    std::vector<std::pair<RankFate, Peer*>> lost;
+/// Peers that are gone since the last look.
+struct ShmTransport::Departures {
+  std::vector<Peer*> left;
+  std::vector<std::pair<Peer*, std::string>> lost;  // with the reason, the first to be lost first
+};
+
+/// What the memory of the job says of the peers at one moment. A rank may leave because it has seen another one go: a
+/// rank that sees its fate must see the other fate, too.
+ShmTransport::Departures ShmTransport::fates() {
+  Departures gone;
+  std::vector<std::pair<RankFate, Peer*>> lost;
+  // Pairs with the increment after a fate is stored: a rank that sees the count sees the fate. If the count moves while
+  // the fates are read, they may be of several moments.
+  for (std::uint32_t changes; (changes = memory_.changes_of_fate()) != changes_seen_; changes_seen_ = changes) {
+    gone = {};
+    lost.clear();
     for (const auto& peer : peers_) {
       if (peer == nullptr || peer->gone) continue;
       const RankFate fate = memory_.fate(peer->rank);
-      if (fate.kind == RankFate::Kind::left) any |= give_up(*peer);
+      if (fate.kind == RankFate::Kind::left) gone.left.push_back(peer.get());
       if (fate.kind == RankFate::Kind::lost) lost.emplace_back(fate, peer.get());
     }
-    std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first.order < b.first.order; });
-    for (const auto& [fate, peer] : lost) lose(*peer, fate.to_string(), sink);
-    any |= !lost.empty();
   }
-  if (watch_ != nullptr && watch_->clock().now() >= watch_->due()) {
+  std::ranges::sort(lost, {}, [](const auto& one) { return one.first.order; });
+  for (const auto& [fate, peer] : lost) gone.lost.emplace_back(peer, fate.to_string());
+  return gone;
+}
+
+bool ShmTransport::look_at_fates(MessageSink& sink) {
+  Departures gone = fates();
+  if (watch_ != nullptr && (!gone.left.empty() || watch_->clock().now() >= watch_->due())) {
     for (const int rank : watch_->ended(memory_)) {
-      Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-      if (peer.gone) continue;
+      Peer* peer = peers_[static_cast<std::size_t>(rank)].get();
+      if (peer->gone || std::ranges::find(gone.left, peer) != gone.left.end()) continue;
       if (memory_.fate(rank).kind == RankFate::Kind::left) {
-        any |= give_up(peer);
+        gone.left.push_back(peer);
       } else {
-        any = true;
-        lose(peer, text("process ", memory_.process(rank), " has ended"), sink);
+        gone.lost.emplace_back(peer, text("process ", memory_.process(rank), " has ended"));
       }
     }
   }
-  return any;
+  for (Peer* peer : gone.left) drain(*peer, sink);
+  for (const auto& [peer, how] : gone.lost) lose(*peer, how, sink);  // first: the others may have left because of it
+  for (Peer* peer : gone.left) leave(*peer, sink);
+  return !gone.left.empty() || !gone.lost.empty();
 }
 
-/// What waits for the peer is complete, and so is all that is sent to it from now on. Returns whether anything waited.
-bool ShmTransport::give_up(Peer& peer) {
+/// Sends that wait for the peer complete now, and so will all later ones.
+void ShmTransport::give_up(Peer& peer) {
   peer.gone = true;
-  const bool any = !peer.waiting.empty();
   for (const Outgoing& message : peer.waiting) {
     if (message.token != kNoToken) sent_.push_back(message.token);
   }
   peer.waiting.clear();
-  return any;
+}
+
+void ShmTransport::leave(Peer& peer, MessageSink& sink) {
+  drain(peer, sink);
+  give_up(peer);
+  sink.left(peer.rank);
 }
 
 void ShmTransport::lose(Peer& peer, const std::string& how, MessageSink& sink) {
-  drain(peer, sink);  // what it has said counts; what it has half said does not
+  drain(peer, sink);  // whole messages of it count; the one it was in the middle of does not
   give_up(peer);
   sink.lost(peer.rank, {Errc::lost_peer, text("rank ", peer.rank, " is lost: ", how), peer.rank});
 }

@@ -20,10 +20,10 @@ namespace stretto {
 /// that its size is bound by nothing. Two copies a message, no system call unless the peer sleeps. poll() looks at two
 /// bits a peer, 64 peers at a time, and never waits.
 ///
-/// A peer is lost when its mark in the job's memory says so (the launcher's work), or, in a memory that nobody watches,
+/// A peer is lost when its mark in the job's memory says so (the launcher's work), or, in a memory without a launcher,
 /// when its process has ended: then poll() looks four times a second, and poll_by() says when. A rank that died without
-/// the memory being watched before it made its transport is not noticed.
-/// A send to a peer that has left or is lost completes and goes nowhere.
+/// the memory being watched before it made its transport is not noticed. A send to a peer that has left or is lost
+/// completes and goes nowhere.
 class ShmTransport final : public Transport {
  public:
   /// `memory` must outlive the transport. At most one transport for a rank of a job, ever.
@@ -49,8 +49,11 @@ class ShmTransport final : public Transport {
   void push_waiting(Peer& peer);
   bool report_sent(MessageSink& sink);
   bool drain(Peer& peer, MessageSink& sink);
+  struct Departures;
+  Departures fates();
   bool look_at_fates(MessageSink& sink);
-  bool give_up(Peer& peer);
+  void give_up(Peer& peer);
+  void leave(Peer& peer, MessageSink& sink);
   void lose(Peer& peer, const std::string& how, MessageSink& sink);
 
   JobMemory& memory_;
@@ -62,7 +65,7 @@ class ShmTransport final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;                     // null for this rank
   std::vector<SendToken> sent_, reporting_;                      // complete, to be reported by the next poll()
   std::uint32_t changes_seen_ = 0;                               // of fates
-  std::unique_ptr<Watch> watch_;                                 // null where somebody else watches
+  std::unique_ptr<Watch> watch_;                                 // null where a launcher watches
   alignas(16) std::array<std::byte, kMaxHeadBytes> head_;
 };
 

@@ -11,13 +11,12 @@
 
 namespace stretto {
 
-/// A membership epoch and a round; both start at 0 and never wrap.
-using Epoch = std::uint64_t;
+/// Starts at 0 and never wraps.
 using Round = std::uint64_t;
 
-/// What stands before every message. `channel` only routes within a round; it identifies nothing else.
+/// The fixed part of every message, in front of head and body. `channel` only routes within a round.
 struct Envelope {
-  Epoch epoch = 0;
+  std::uint64_t description = 0;  ///< hash of the description of the sender's collective (base/description.h)
   Round round = 0;
   std::uint64_t note = 0;        ///< a word of the collective's own, e.g. the policy of the round
   std::uint64_t body_bytes = 0;  ///< payload that follows
@@ -28,12 +27,13 @@ struct Envelope {
 
 inline constexpr std::size_t kMaxHeadBytes = 8192;
 
-/// A send that has been posted, in the words of whoever posted it.
+/// Names a posted send; chosen by the caller of send().
 using SendToken = std::uint64_t;
-/// A send nobody wants to hear of again.
+/// The token of a send whose completion is not reported.
 inline constexpr SendToken kNoToken = ~SendToken{0};
 
-/// Receives what a transport delivers. Called inside Transport::poll() only; may call Transport::send(), not poll().
+/// Receives the messages and reports of a transport. Called inside Transport::poll() only; may call Transport::send(),
+/// not poll().
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
@@ -46,23 +46,20 @@ class MessageSink {
   virtual void end(int peer) = 0;
   /// A send has left: its body may be reused. Exactly once for each token but kNoToken, also when the peer is lost.
   virtual void sent(SendToken token) = 0;
-  /// The peer is gone and nothing more will come from it: what it had sent whole has been delivered, and a message
-  /// of it that has begun and not ended never ends. At most once a peer. Not called for one that left in order.
+  /// The peer is gone and nothing more will come from it. Messages that it had sent whole have been delivered; one that
+  /// has begun and not ended never ends. At most once a peer. Not called for one that left in order.
   virtual void lost(int peer, const Error& reason) = 0;
-};
-
-/// What a waiting thread has to look at.
-class Pollable {
- public:
-  virtual ~Pollable() = default;
-  /// Latest time at which poll() must be called again although the doorbell has not rung.
-  virtual TimePoint poll_by() const { return TimePoint::never(); }
+  /// The peer has left in order: its rank's function has returned 0. Nothing more will come from it, as after lost().
+  /// At most once a peer, and not beside lost(). Only where the transport hears of it (shm).
+  virtual void left(int /*peer*/) {}
 };
 
 /// Moves messages between the ranks of a job. Messages of one pair of ranks keep their order; those of
 /// different pairs may overtake one another. Driven by one thread at a time.
-class Transport : public Pollable {
+class Transport {
  public:
+  virtual ~Transport() = default;
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
@@ -73,8 +70,12 @@ class Transport : public Pollable {
   virtual void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
                     SendToken token) = 0;
 
-  /// Moves what can be moved without waiting and reports it to `sink`. Returns whether anything moved.
+  /// Moves as many bytes as it can without waiting, and reports messages and sends to `sink`. Returns whether anything
+  /// moved.
   virtual bool poll(MessageSink& sink) = 0;
+
+  /// Latest time at which poll() must be called again although the doorbell has not rung.
+  virtual TimePoint poll_by() const { return TimePoint::never(); }
 
   /// False in simulations without payloads: bodies have a length but no bytes.
   virtual bool carries_payload() const { return true; }

@@ -99,7 +99,8 @@ class Comparisons(ProgramTest):
         rows = json.loads(result.stdout)["rows"]
         self.assertEqual([row["library"] for row in rows], 2 * ["stretto-messages"] + 2 * ["stretto-messages-plain"])
         for row in rows:
-            self.assertEqual(row["arrived"]["median"] == 3, row["activation"] == "full")
+            # On a loaded machine all may have come to the others, too.
+            self.assertIn(row["arrived"]["median"], {3} if row["activation"] == "full" else {1, 1.5, 2, 2.5, 3})
         result = stretto("bench", "skew", *TINY["skew"], "--seats", "2", "--repeats", "1", "--json")
         self.assert_succeeds(result)
         rows = json.loads(result.stdout)["rows"]
@@ -197,7 +198,7 @@ class Tuning(ProgramTest):
             return stretto("bench", "allreduce", *TINY["allreduce"], env=dict(os.environ, STRETTO_TUNING=str(name)))
 
         self.assert_rejected(with_file("/nonexistent/x.txt"), "/nonexistent/x.txt", "stretto bench tune --out")
-        for content, what in (("hello", "NAME = NUMBER"), ("turn = -1", "above 0"), ("trun = 1", "expected one of")):
+        for content, what in (("hello", "NAME = NUMBER"), ("turn = -1", "a number from 1e-09 to 1e+15"), ("trun = 1", "expected one of")):
             with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
                 file.write(f"# mine\n{content}\n")
                 file.flush()

@@ -61,6 +61,10 @@ class Train(ProgramTest):
             with open(pathlib.Path(folder) / "curves.csv", newline="", encoding="utf-8") as file:
                 self.assertEqual({row["algorithm"] for row in csv.DictReader(file)}, {"sync", "eager-deadline:1,5ms"})
             self.assertTrue((pathlib.Path(folder) / "eager-deadline-1-5ms-seed2" / "summary.json").exists())
+            self.assertIn("eager-deadline:1,5ms applies ", result.stdout.splitlines()[-1])
+            if "no SVG" not in result.stdout:
+                drawn = (pathlib.Path(folder) / "waiting.svg").read_text(encoding="utf-8")
+                self.assertTrue(drawn.startswith("<?xml"))
 
     def test_bad_input_that_shows_late(self):
         self.assert_rejected(stretto("train", "digits", "--ranks", "2", env={"STRETTO_DATA": "/nonexistent"}), "digits")

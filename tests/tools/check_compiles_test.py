@@ -90,6 +90,16 @@ class CheckHeaders(unittest.TestCase):
         with Tree({}) as tree:
             self.assertEqual(tree.run("check_headers"), (0, "2 checks: 0 known to pass, 2 passed now, 0 failed\n"))
 
+    def test_a_header_that_its_own_source_includes_first(self):
+        files = {"stretto/base/names.h": "#pragma once\n#include <string>\nstd::string name();\n",
+                 "stretto/base/names.cc": '#include "stretto/base/names.h"\n#include <vector>\n'}
+        with Tree(files) as tree:
+            self.assertEqual(tree.run("check_headers"), (0, "2 checks: 0 known to pass, 2 passed now, 0 failed\n"))
+        files["stretto/base/names.cc"] = '#include <string>\n#include "stretto/base/names.h"\n'
+        files["stretto/base/names.h"] = "#pragma once\nstd::string name();\n"
+        with Tree(files) as tree:
+            self.assertEqual(tree.run("check_headers")[0], 1)
+
     def test_a_header_that_needs_another_before_it(self):
         with Tree({"stretto/base/names.h": "#pragma once\nstd::string name();\n"}) as tree:
             status, output = tree.run("check_headers")

@@ -22,9 +22,9 @@ def run_on(files):
 
 BASE = {"stretto/base/clock.h": "#pragma once\n#include <chrono>\n",
         "stretto/engine/engine.h": '#pragma once\n#include "stretto/base/clock.h"\n',
-        "stretto/collective/front.h": '#pragma once\n#include "stretto/engine/engine.h"\n',
-        "stretto/train/replica.cc": '#include "stretto/collective/front.h"\n#include <torch/nn.h>\n',
-        "command/main.cc": '#include <fmt/format.h>\n#include "stretto/collective/front.h"\n'}
+        "stretto/collective/rounds/front.h": '#pragma once\n#include "stretto/engine/engine.h"\n',
+        "stretto/train/replica.cc": '#include "stretto/collective/rounds/front.h"\n#include <torch/nn.h>\n',
+        "command/main.cc": '#include <fmt/format.h>\n#include "stretto/collective/rounds/front.h"\n'}
 
 
 class CheckRooms(unittest.TestCase):
@@ -37,14 +37,14 @@ class CheckRooms(unittest.TestCase):
 
     def test_sources_that_keep_to_their_floors(self):
         status, output = run_on(BASE)
-        self.assertEqual((status, output), (0, "rooms: 5 files keep to their floors\n"))
+        self.assertEqual((status, output), (0, "rooms: 5 files keep to their floors; to come: ordering, predict\n"))
 
     def test_include_from_a_higher_floor(self):
-        self.expect_finding({"stretto/engine/late.cc": '// why\n#include "stretto/collective/front.h"\n'},
-                            "stretto/engine/late.cc:2:", "engine (floor 3)", "collective/front.h (floor 4)")
+        self.expect_finding({"stretto/engine/late.cc": '// why\n#include "stretto/collective/rounds/front.h"\n'},
+                            "stretto/engine/late.cc:2:", "engine (floor 3)", "collective/rounds/front.h (floor 4)")
 
     def test_include_from_the_same_floor(self):
-        self.expect_finding({"stretto/simulate/cluster.h": '#pragma once\n#include "stretto/collective/front.h"\n'},
+        self.expect_finding({"stretto/simulate/cluster.h": '#pragma once\n#include "stretto/collective/rounds/front.h"\n'},
                             "stretto/simulate/cluster.h:2:", "(floor 4)")
 
     def test_a_test_has_the_floor_of_its_room(self):
@@ -66,11 +66,37 @@ class CheckRooms(unittest.TestCase):
 
     def test_torch_and_fmt_together_in_the_command(self):
         self.expect_finding({"command/train.h": "#pragma once\n#include <torch/nn.h>\n",
-                             "command/train.cc": '#include <fmt/format.h>\n#include "command/train.h"\n'},
-                            "command/train.cc", "both Torch and fmt")
+                             "command/train/train.cc": '#include <fmt/format.h>\n#include "command/train.h"\n'},
+                            "command/train/train.cc", "both Torch and fmt")
 
     def test_foreign_header_in_a_header_of_the_library(self):
         self.expect_finding({"stretto/engine/json.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "nlohmann")
+
+    def test_circle_between_folders_of_a_room(self):
+        files = {"stretto/train/job/run.h": '#pragma once\n#include "stretto/train/recipes/recipe.h"\n',
+                 "stretto/train/recipes/recipe.h": '#pragma once\n#include "stretto/train/replica/flat.h"\n',
+                 "stretto/train/replica/flat.h": "#pragma once\n"}
+        self.assertEqual(run_on({**BASE, **files})[0], 0)
+        files["stretto/train/replica/flat.h"] += '#include "stretto/train/job/run.h"\n'
+        status, output = run_on({**BASE, **files})
+        self.assertEqual(status, 1, output)
+        self.assertIn("stretto/train/replica/flat.h:2: stretto/train/replica includes from stretto/train/job, which", output)
+
+    def test_helper_of_tests_outside_a_test(self):
+        files = {"stretto/engine/testing/count.h": "#pragma once\n",
+                 "stretto/engine/engine_test.cc": '#include "stretto/engine/testing/count.h"\n'}
+        self.assertEqual(run_on({**BASE, **files})[0], 0)
+        self.expect_finding({**files, "stretto/engine/engine.cc": '#include "stretto/engine/testing/count.h"\n'},
+                            "stretto/engine/engine.cc:1:", "outside a test")
+
+    def test_folder_that_nobody_can_look_over(self):
+        files = {f"stretto/base/f{i}.h": "#pragma once\n" for i in range(45)}
+        self.expect_finding(files, "stretto/base:1:", "46 files")
+
+    def test_floor_of_a_room_that_is_not_there(self):
+        status, output = run_on({**BASE, "ARCHITECTURE.md": ""})
+        self.assertEqual(status, 1, output)
+        self.assertIn("there is no room 'kernel'", output)
 
     def test_header_without_guard(self):
         self.expect_finding({"stretto/base/text.h": "\n"}, "#pragma once")

@@ -1,0 +1,111 @@
+#include "command/bench/peers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "command/cli/values.h"
+#include "command/machine/machine.h"
+#include "command/machine/process.h"
+
+namespace stretto::command {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+enum class Idle { yields_where_cores_are_few, spins };
+
+Error missing(const std::string& what, const std::string& package) {
+  return {Errc::unavailable, fmt::format("{} is missing (package {})", what, package)};
+}
+
+Result<std::string> run_program_of(Words words, const Words& environment, const PeerJob& job) {
+  words.push_back(job.benchmark);
+  words.insert(words.end(), job.arguments.begin(), job.arguments.end());
+  return run_program(words, environment, job.limit);
+}
+
+Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
+  // Where two MPIs are installed the plain name may be the other one's.
+  std::string mpirun = find_on_path("mpirun.openmpi");
+  if (mpirun.empty()) mpirun = find_on_path("mpirun");
+  if (mpirun.empty()) return missing("mpirun", "openmpi-bin");
+  const std::string program = find_companion("stretto-openmpi-peer");
+  if (program.empty()) return missing("stretto-openmpi-peer", "libopenmpi-dev, at build time");
+  // Its manual advises yielding where ranks outnumber cores.
+  const bool yields = idle == Idle::yields_where_cores_are_few && job.ranks > this_machine().cores;
+  return run_program_of({mpirun, "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle",
+                         yields ? "1" : "0", "-n", std::to_string(job.ranks), program},
+                        {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, job);
+}
+
+Result<std::string> run_mpich(const PeerJob& job) {
+  const std::string mpirun = find_on_path("mpirun.mpich");
+  if (mpirun.empty()) return missing("mpirun.mpich", "mpich");
+  const std::string program = find_companion("stretto-mpich-peer");
+  if (program.empty()) return missing("stretto-mpich-peer", "libmpich-dev, at build time");
+  return run_program_of({mpirun, "-n", std::to_string(job.ranks), program}, {}, job);
+}
+
+Result<std::string> run_gloo(const PeerJob& job) {
+  const std::string script = find_companion("gloo_peer.py");
+  const std::string python = find_python();
+  if (script.empty()) return missing("gloo_peer.py", "this one");
+  if (python.empty()) return missing("a Python with torch.distributed", "torch in .venv");
+  return run_program_of({python, "-B", script, std::to_string(job.ranks)}, {"GLOO_SOCKET_IFNAME=lo"}, job);
+}
+
+}  // namespace
+
+const std::vector<Peer>& known_peers() {
+  static const std::vector<Peer> peers = {
+      {"openmpi", [](const PeerJob& job) { return run_openmpi(job, Idle::yields_where_cores_are_few); }},
+      {"openmpi-spin", [](const PeerJob& job) { return run_openmpi(job, Idle::spins); }},
+      {"mpich", run_mpich},
+      {"gloo", run_gloo}};
+  return peers;
+}
+
+const Peer& openmpi() {
+  return known_peers().front();
+}
+
+std::vector<Peer> parse_peers(const std::string& list) {
+  std::vector<std::string> names;
+  for (const Peer& peer : known_peers()) names.push_back(peer.name);
+  std::vector<Peer> out;
+  for (const std::string& name : parse_names("--against", list, names)) {
+    out.push_back(*std::ranges::find(known_peers(), name, &Peer::name));
+  }
+  return out;
+}
+
+std::vector<Reading> parse_readings(const std::string& text, int ranks, std::size_t num_values) {
+  std::vector<Reading> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    Reading reading{ranks, 0, std::vector<double>(num_values)};
+    fields >> reading.bytes;
+    for (double& value : reading.values) fields >> value;
+    if (fields && (fields >> std::ws).eof()) out.push_back(std::move(reading));
+  }
+  return out;
+}
+
+Result<std::vector<Reading>> measure_peer(const Peer& peer, PeerJob job, std::span<const std::uint64_t> sizes,
+                                          std::size_t num_values) {
+  for (const std::uint64_t bytes : sizes) job.arguments.push_back(std::to_string(bytes));
+  const auto text = peer.run(job);
+  if (!text) return text.error();
+  auto readings = parse_readings(*text, job.ranks, num_values);
+  if (readings.size() != sizes.size()) {
+    return Error{Errc::aborted,
+                 fmt::format("{} printed results of {} sizes out of {}", peer.name, readings.size(), sizes.size())};
+  }
+  return readings;
+}
+
+}  // namespace stretto::command

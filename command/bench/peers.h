@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/statistics/comparison.h"
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+/// One run of a peer's program (microbench/README.md): BENCHMARK ARGUMENTS... in so many processes.
+struct PeerJob {
+  std::string benchmark;  ///< "allreduce", "skew", "spin", "overlap"
+  int ranks = 1;
+  std::vector<std::string> arguments;
+  Duration limit{0};  ///< after which it is ended
+};
+
+/// A library with which ours is compared.
+struct Peer {
+  std::string name;
+  /// Returns its output. Errc::unavailable names the missing part; otherwise as run_program().
+  std::function<Result<std::string>(const PeerJob&)> run;
+};
+
+/// openmpi, openmpi-spin, mpich, gloo (microbench/README.md says how to add one).
+const std::vector<Peer>& known_peers();
+const Peer& openmpi();
+
+/// Those in a list, as in --against. Throws UsageError for one that is unknown or named twice.
+std::vector<Peer> parse_peers(const std::string& list);
+
+/// Lines of "BYTES VALUE...", as our ranks and the peer programs print them; lines of another form are skipped.
+std::vector<Reading> parse_readings(const std::string& text, int ranks, std::size_t num_values);
+
+/// Runs the job with `sizes` behind its arguments. Errc::aborted also when it has not printed a line for each.
+Result<std::vector<Reading>> measure_peer(const Peer& peer, PeerJob job, std::span<const std::uint64_t> sizes,
+                                          std::size_t num_values);
+
+}  // namespace stretto::command

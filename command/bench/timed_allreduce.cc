@@ -1,0 +1,202 @@
+#include "command/bench/timed_allreduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <string>
+
+#include "command/bench/peers.h"
+#include "command/cli/own_ranks.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr double kMostCalls = 1e6;
+constexpr double kEnough = 0.7;            // of the time wanted
+constexpr int kMostTimes = 10;             // the time wanted
+constexpr int kCallsALook = 16;            // at the clock
+constexpr float kGoOn = 1, kStop = 2;      // the first value of rank 0's contribution
+constexpr std::uint64_t kLarge = 1 << 20;  // a call of so many bytes takes long
+
+// All of them before anybody drives the engine.
+std::deque<Allreduce> allreduces(Engine& engine, const AllreduceOptions& options,
+                                 std::span<const std::uint64_t> sizes) {
+  std::deque<Allreduce> out;
+  for (const std::uint64_t bytes : sizes) {
+    out.emplace_back(engine, DataType::float32, bytes / sizeof(float), ReduceOp::sum, options);
+  }
+  return out;
+}
+
+// One rank of the measurement; rank 0 reports the lines that a peer program would print.
+class AllreduceRank {
+ public:
+  AllreduceRank(RankContext& context, const AllreduceTiming& timing, std::span<const std::uint64_t> sizes)
+      : context_(context),
+        timing_(timing),
+        expected_(static_cast<float>(context.size()) * kGoOn),
+        engine_(context.transport(), clock_),
+        barrier_(engine_),
+        agree_(engine_, DataType::float64, 1),
+        sums_(allreduces(engine_, timing.options, sizes)),
+        driver_(engine_, waiting_of(context)) {}
+
+  void run(std::span<const std::uint64_t> sizes) {
+    std::string report;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      prepare(sums_[i], sizes[i] / sizeof(float));
+      const auto [calls, once] = measure(sums_[i], seconds(timing_.time), sizes[i] < kLarge ? 20 : 2);
+      report += fmt::format("{} {} {:.4f}", sizes[i], calls, 1e6 * once);
+      if (timing_.each_call) {
+        const std::vector<double> each = loop_one_by_one(sums_[i], calls);
+        report += fmt::format(" {:.4f} {:.4f}", median(each), quantile(each, 0.99));
+      }
+      report += "\n";
+      loop(sums_[i], 1);
+      const auto sums = sums_of(sums_[i]);
+      if (sums.front() != expected_ || sums.back() != expected_) {
+        throw Failure({Errc::aborted, "a sum came out wrong"});
+      }
+    }
+    if (context_.rank() == 0) context_.report(report);
+  }
+
+ private:
+  void prepare(Allreduce& allreduce, std::size_t count) {
+    if (!timing_.options.registered) {
+      mine_.resize(count);
+      sum_.resize(count);
+    }
+    std::ranges::fill(numbers_of(allreduce), kGoOn);
+  }
+
+  std::span<float> numbers_of(Allreduce& allreduce) {
+    return timing_.options.registered ? allreduce.input<float>() : mine_;
+  }
+  std::span<const float> sums_of(Allreduce& allreduce) {
+    return timing_.options.registered ? allreduce.result<float>() : sum_;
+  }
+
+  void call(Allreduce& allreduce, TimePoint deadline) {
+    const auto done =
+        timing_.options.registered ? allreduce.run(driver_, deadline) : allreduce.run(driver_, deadline, mine_, sum_);
+    done.or_throw();
+  }
+
+  TimePoint start_together() {
+    barrier_.run(driver_, driver_.deadline(kCallTimeout)).or_throw();
+    return clock_.now();
+  }
+
+  struct Loops {
+    int calls = 0;
+    double once = 0;  // seconds for one call
+  };
+  // Loops for `wanted` seconds. In several turns where the calls before promised longer ones: what is 20 calls long may
+  // be lengthened a hundred times by a rank that has lost its core.
+  Loops measure(Allreduce& allreduce, double wanted, int warm_up) {
+    double once = loop(allreduce, warm_up).once;
+    int calls = 0;
+    double taken = 0;
+    while (true) {
+      const double left = std::min((wanted - taken) / once, kMostCalls - calls);
+      std::array<double, 1> more = {calls == 0 ? std::max(1.0, left) : left};
+      if (calls > 0 && taken > kEnough * wanted) more = {0};
+      agree_.run(driver_, driver_.deadline(kCallTimeout), more).or_throw();
+      const int next = static_cast<int>(more[0]);
+      if (next == 0) return {calls, once};
+      const Loops more_calls = loop(allreduce, next);
+      taken += more_calls.calls * more_calls.once;
+      calls += more_calls.calls;
+      once = taken / calls;
+    }
+  }
+
+  // Calls until there were so many, or until they take far longer than those before have promised: by a factor of
+  // thousands where busy ranks share cores with others. Rank 0 says so with what it brings.
+  Loops loop(Allreduce& allreduce, int calls) {
+    float& vote = numbers_of(allreduce).front();
+    vote = kGoOn;
+    const TimePoint begin = start_together();
+    const TimePoint limit = begin + kMostTimes * timing_.time;
+    int done = 0;
+    while (done < calls) {
+      call(allreduce, begin + kCallTimeout);
+      ++done;
+      if (sums_of(allreduce).front() != expected_) break;
+      if (context_.rank() == 0 && done % kCallsALook == 0 && clock_.now() > limit) vote = kStop;
+    }
+    return {done, seconds(clock_.now() - begin) / done};
+  }
+
+  // Microseconds of each call.
+  std::vector<double> loop_one_by_one(Allreduce& allreduce, int calls) {
+    std::vector<double> out;
+    out.reserve(static_cast<std::size_t>(calls));
+    float& vote = numbers_of(allreduce).front();
+    vote = kGoOn;
+    const TimePoint begin = start_together();
+    TimePoint before = begin;
+    do {
+      call(allreduce, begin + kCallTimeout);
+      const TimePoint after = clock_.now();
+      out.push_back(1e6 * seconds(after - before));
+      before = after;
+      if (context_.rank() == 0 && after > begin + kMostTimes * timing_.time) vote = kStop;
+    } while (std::ssize(out) < calls && sums_of(allreduce).front() == expected_);
+    return out;
+  }
+
+  RankContext& context_;
+  const AllreduceTiming& timing_;
+  const float expected_;  // sum over all ranks
+  const SteadyClock clock_;
+  Engine engine_;
+  Barrier barrier_;
+  Broadcast agree_;
+  std::deque<Allreduce> sums_;
+  EngineDriver driver_;
+  std::vector<float> mine_;
+  std::vector<float> sum_;
+};
+
+}  // namespace
+
+Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
+                                               std::span<const std::uint64_t> sizes) {
+  const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
+    AllreduceRank(context, timing, sizes).run(sizes);
+    return 0;
+  });
+  if (!report) return report.error();
+  return parse_readings(*report, ranks, num_values(timing));
+}
+
+Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOptions& options,
+                                                   std::span<const std::uint64_t> sizes) {
+  const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
+    const SteadyClock clock;
+    Engine engine(context.transport(), clock);
+    std::string lines;
+    for (const Allreduce& allreduce : allreduces(engine, options, sizes)) lines += allreduce.explanation() + "\n";
+    if (context.rank() == 0) context.report(lines);
+    return 0;
+  });
+  if (!report) return report.error();
+  std::vector<std::string> out = split_list(*report, '\n');
+  out.pop_back();
+  return out;
+}
+
+std::size_t num_values(const AllreduceTiming& timing) {
+  return timing.each_call ? 4 : 2;
+}
+
+double bus_bandwidth(int ranks, std::uint64_t bytes, double microseconds) {
+  return 2.0 * (ranks - 1) / ranks * static_cast<double>(bytes) / microseconds / 1e3;
+}
+
+}  // namespace stretto::command

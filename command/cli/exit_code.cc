@@ -1,0 +1,62 @@
+#include "command/cli/exit_code.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "command/cli/print.h"
+#include "stretto/membership/job.h"
+#include "stretto/train/job/run.h"
+
+namespace stretto::command {
+
+ExitCode exit_code_of(const Error& error) {
+  switch (error.code) {
+    case Errc::lost_peer: return kLostRank;
+    case Errc::bad_input:
+    case Errc::unavailable:
+    case Errc::io: return kBadInput;
+    case Errc::timeout:
+    case Errc::aborted: return kFailedRun;
+  }
+  return kFailedRun;
+}
+
+namespace {
+
+// Runs `body`; what it throws becomes a line and an exit code.
+int code_of(const std::function<int()>& body, const std::function<void(const char*)>& complain) {
+  try {
+    return body();
+  } catch (const UsageError& error) {
+    // All ranks of a job have the same arguments: rank 0 speaks for all.
+    const auto launched = launched_rank();
+    if (!launched || launched->rank == 0) complain(error.what());
+    return kBadInput;
+  } catch (const Failure& failure) {
+    complain(failure.what());
+    return exit_code_of(failure.error());
+  } catch (const Interrupted& interrupted) {
+    complain(interrupted.what());
+    return kInterrupted;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return kFailedRun;
+  }
+}
+
+}  // namespace
+
+int guarded(const std::string& name, const std::function<int()>& body) {
+  const auto complain = [&name](const char* what) {
+    print_to(stderr, one_line(fmt::format("{}: {}", name, what)) + "\n");
+  };
+  const int code = code_of(body, complain);
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written) return code;
+  complain("standard output cannot be written: a part of the result is missing there");
+  std::clearerr(stdout);  // said: a command that has handed over to this one says it no more
+  return code == kSuccess ? kBadInput : code;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "command/cli/values.h"
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/engine/driver.h"
+#include "stretto/membership/job.h"
+
+namespace stretto::command {
+
+/// The time limit of one call of a measured collective, generous for slow machines.
+inline constexpr Duration kCallTimeout = std::chrono::seconds(60);
+
+/// The report of rank 0 of a job. Errc as run_job(); also Errc::lost_peer and Errc::aborted when a rank has failed.
+/// Throws Interrupted.
+Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main);
+
+/// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
+DriverOptions waiting_of(RankContext& context);
+
+/// Takes --seats N of a measurement into PartialOptions::seats.
+Setter seats_into(int& seats);
+/// Rejects more seats than there are ranks.
+void check_seats(int seats, int ranks);
+/// The text of --help about --seats.
+inline constexpr const char* kSeatsHelp =
+    "So many ranks meet in the memory they share, fewer at the last board, with messages between the boards. 1: "
+    "messages "
+    "alone, as between hosts. Default: all ranks of the host meet at one.";
+
+}  // namespace stretto::command

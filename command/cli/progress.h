@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stretto/base/clock.h"
+
+namespace stretto::command {
+
+/// Shows how far a run is, on standard error: a bar with rate and remaining time on a terminal, else a plain line
+/// every ten seconds. One thread.
+class Progress {
+ public:
+  /// `unit` names the things counted: "batches"; `total` 0: their number is not known.
+  Progress(std::string label, std::string unit, std::uint64_t total);
+  ~Progress();  ///< takes the bar away
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Costs next to nothing when it is too early to show anything new.
+  void update(std::uint64_t done);
+  /// Prints a line of its own, above the bar.
+  void line(const std::string& text);
+
+ private:
+  const SteadyClock clock_;
+  const std::string label_;
+  const std::string unit_;
+  const std::uint64_t total_;
+  const bool terminal_;
+  const TimePoint start_;
+  TimePoint shown_;
+  bool drawn_ = false;
+};
+
+/// "vowels sync  [=====>    ]  1200/2700 batches  450/s  0:03 left"; `width` of the bar 0: without one.
+std::string progress_line(const std::string& label, const std::string& unit, std::uint64_t done, std::uint64_t total,
+                          double seconds, int width);
+
+}  // namespace stretto::command

@@ -1,0 +1,56 @@
+#include "command/cli/values.h"
+
+#include <gtest/gtest.h>
+
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Values, DurationsHaveAUnit) {
+  EXPECT_EQ(parse_duration("--pace", "50us", ""), 50us);
+  EXPECT_EQ(parse_duration("--pace", "1.5ms", ""), 1500us);
+  EXPECT_EQ(parse_duration("--pace", "2s", ""), 2s);
+  EXPECT_EQ(parse_duration("--pace", "0", ""), 0s);
+  for (const char* bad : {"", "50", "-1ms", "1h", "ms", "nan s", "1e30s"}) {
+    EXPECT_THROW(parse_duration("--pace", bad, "50us"), UsageError) << bad;
+  }
+}
+
+TEST(Values, Sizes) {
+  EXPECT_EQ(parse_bytes("--sizes", "64", ""), 64u);
+  EXPECT_EQ(parse_bytes("--sizes", "64B", ""), 64u);
+  EXPECT_EQ(parse_bytes("--sizes", "4KiB", ""), 4096u);
+  EXPECT_EQ(parse_bytes("--sizes", "4 MiB", ""), 4u << 20);
+  EXPECT_EQ(parse_bytes("--sizes", "4M", ""), 4u << 20);
+  for (const char* bad : {"", "-4", "4X", "0.3", "1e99"}) {
+    EXPECT_THROW(parse_bytes("--sizes", bad, "64"), UsageError) << bad;
+  }
+  EXPECT_EQ(to_bytes(64), "64 B");
+  EXPECT_EQ(to_bytes(4u << 20), "4 MiB");
+  EXPECT_EQ(to_bytes(1000), "1000 B");
+}
+
+TEST(Values, Lists) {
+  EXPECT_EQ(split_list("a,b"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(split_list("a,"), (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(split_list("/bin:/usr/bin", ':'), (std::vector<std::string>{"/bin", "/usr/bin"}));
+  EXPECT_TRUE(split_list("").empty());
+}
+
+TEST(Values, PoliciesMayHaveACommaOfTheirOwn) {
+  EXPECT_EQ(split_policies("solo,deadline:4,20ms,full"), (std::vector<std::string>{"solo", "deadline:4,20ms", "full"}));
+  EXPECT_EQ(split_policies("sync,eager-deadline:4,adaptive"),
+            (std::vector<std::string>{"sync", "eager-deadline:4,adaptive"}));
+  EXPECT_EQ(split_policies("sync,snyc"), (std::vector<std::string>{"sync", "snyc"}));
+}
+
+TEST(ParseFloat32Sizes, TakesWholeElementsOnly) {
+  EXPECT_EQ(parse_float32_sizes("--sizes", "8,1KiB"), (std::vector<std::uint64_t>{8, 1024}));
+  for (const char* list : {"", "0", "7", "8,6", "x"}) EXPECT_THROW(parse_float32_sizes("--sizes", list), UsageError);
+}
+
+}  // namespace
+}  // namespace stretto::command

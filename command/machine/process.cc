@@ -1,0 +1,137 @@
+#include "command/machine/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "stretto/imbalance/duration.h"
+
+extern char** environ;
+
+namespace stretto::command {
+
+namespace {
+
+constexpr int kNotFound = 127;  // as shells say it
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// Reads from `fd` until its end or the deadline; false when the deadline came first.
+bool read_until(int fd, TimePoint deadline, std::string& out) {
+  const SteadyClock clock;
+  std::array<char, 4096> chunk;
+  while (true) {
+    const Duration left = deadline - clock.now();
+    if (left <= Duration(0)) return false;
+    pollfd waiting{fd, POLLIN, 0};
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
+    if (::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(ms, 1'000'000))) <= 0) continue;
+    const ssize_t n = ::read(fd, chunk.data(), chunk.size());
+    if (n == 0) return true;
+    if (n > 0) out.append(chunk.data(), static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+Result<std::string> run_program(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                                Duration limit) {
+  std::vector<std::string> variables = environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::io, fmt::format("no pipe: {}", std::strerror(errno))};
+  const std::vector<char*> argv = pointers(arguments);
+  const std::vector<char*> envp = pointers(variables);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // however this process ends
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
+    ::execvpe(argv[0], argv.data(), envp.data());
+    ::_exit(kNotFound);
+  }
+  ::close(ends[1]);
+  if (child < 0) {
+    ::close(ends[0]);
+    return Error{Errc::io, fmt::format("{} cannot be run: {}", arguments[0], std::strerror(errno))};
+  }
+  std::string out;
+  const bool ended = read_until(ends[0], SteadyClock().now() + limit, out);
+  ::close(ends[0]);
+  if (!ended) ::kill(child, SIGTERM);  // mpirun takes its ranks along
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!ended) return Error{Errc::timeout, fmt::format("{} took longer than {}", arguments[0], to_text(limit))};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound) {
+    return Error{Errc::unavailable, fmt::format("{} cannot be run", arguments[0])};
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return Error{Errc::aborted, fmt::format("{} failed with status {}", arguments[0],
+                                            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status))};
+  }
+  return out;
+}
+
+std::string program_folder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+std::string find_companion(const std::string& name) {
+  const std::filesystem::path folder = program_folder();
+  for (const auto& candidate : {folder / name, folder / ".." / "libexec" / "stretto" / name}) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(candidate, error)) return candidate.lexically_normal().string();
+  }
+  return {};
+}
+
+std::string find_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path candidate = std::filesystem::path(folder) / name;
+    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate.string();
+  }
+  return {};
+}
+
+std::string find_python() {
+  const auto python_of = [](const std::filesystem::path& environment) {
+    const std::filesystem::path python = environment / "bin" / "python3";
+    std::error_code error;
+    return std::filesystem::exists(python, error) ? python.string() : std::string();
+  };
+  if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr) {
+    if (std::string python = python_of(active); !python.empty()) return python;
+  }
+  std::error_code error;
+  for (std::filesystem::path start : {std::filesystem::current_path(error), std::filesystem::path(program_folder())}) {
+    for (; !start.empty(); start = start.parent_path()) {
+      if (std::string python = python_of(start / ".venv"); !python.empty()) return python;
+      if (start == start.parent_path()) break;
+    }
+  }
+  return find_on_path("python3");
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "stretto/base/clock.h"
+
+namespace stretto::command {
+
+/// A barrier of processes over memory they share, for measurements: a process that waits sleeps on a futex and uses no
+/// processor time; the last one to come sets the time at which all go on. All zero is a valid state.
+class SharedBarrier {
+ public:
+  /// Waits until `parties` have come. Returns a time a `lead` after the last of them, the same for all: if `lead` is
+  /// long enough, all are awake by then. Returns TimePoint::never() when no process has come for a minute.
+  TimePoint wait(std::uint32_t parties, Duration lead);
+
+ private:
+  std::atomic<std::uint32_t> arrived_{0};
+  std::atomic<std::uint32_t> generation_{0};  // all sleep on it; the store that ends a phase pairs with the loads
+  std::atomic<std::int64_t> start_ns_{0};     // written before the generation moves on
+};
+
+}  // namespace stretto::command

@@ -1,0 +1,190 @@
+#include "command/reproduce/reproductions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "command/cli/command_line.h"
+#include "command/train/training_options.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+TrainOptions base_options(const ReproduceCommand& command, const std::string& workload) {
+  TrainOptions options;
+  options.workload = workload;
+  options.ranks = command.ranks;
+  options.seed = command.seed;
+  options.steps = command.steps;
+  options.epochs = command.epochs;
+  options.pace = command.pace;
+  options.time_scale = command.scale;
+  options.out = command.out;
+  return options;
+}
+
+RunGroup group(const std::string& algorithm, TrainOptions options, const std::string& folder) {
+  options.algorithm = algorithm;
+  if (!options.out.empty()) options.out += "/" + folder;
+  return {algorithm, std::move(options), {}};
+}
+
+std::string half_quorum(int ranks) {
+  return fmt::format("eager-quorum:{}", (ranks + 1) / 2);
+}
+
+// eager-SGD section 7.2, Fig. 10: each step one random rank of 8 sleeps.
+std::vector<Experiment> hyperplane_experiments(const ReproduceCommand& command) {
+  struct Row {
+    int delay_ms;
+    double paper;  // eager-solo over sync
+  };
+  constexpr std::array<Row, 3> kRows = {{{200, 1.50}, {300, 1.75}, {400, 2.01}}};
+  constexpr int kRowsOfABatch = 256;  // 2,048 over 8 ranks
+  TrainOptions options = base_options(command, "hyperplane");
+  options.batch = kRowsOfABatch;
+  // The pace is that of a row; the option gives the time of a step.
+  options.pace = command.pace / kRowsOfABatch;
+  std::vector<Experiment> out;
+  for (const Row& row : kRows) {
+    options.imbalance = fmt::format("random:ranks=1,delay={}ms", row.delay_ms);
+    const std::string folder = fmt::format("delay{}ms", row.delay_ms);
+    const double step = seconds(command.pace);
+    const double delay = row.delay_ms / 1e3;
+    const double ideal = ideal_of_random_delay(step, delay, command.ranks);
+    const std::string quorum = half_quorum(command.ranks);
+    out.push_back(
+        {fmt::format("One random rank of {} is {} ms late each step", command.ranks, row.delay_ms),
+         {group("sync", options, folder), group("eager-solo", options, folder), group(quorum, options, folder)},
+         {"1",
+          fmt::format("ideal {:.2f}; paper {:.2f}, in rounds at the pace of undelayed ranks: (T + d)/T = {:.2f}", ideal,
+                      row.paper, (step + delay) / step),
+          "not in the paper"}});
+  }
+  return out;
+}
+
+std::vector<Experiment> vowels_experiments(const ReproduceCommand& command) {
+  const TrainOptions natural = base_options(command, "vowels");
+  TrainOptions slow = natural;
+  slow.imbalance = fmt::format("persistent:rank={},factor=3", std::min(3, command.ranks - 1));
+  const std::string quorum = half_quorum(command.ranks);
+  const auto groups = [&](const TrainOptions& options, const std::string& folder) {
+    return std::vector<RunGroup>{group("sync", options, folder), group(quorum, options, folder),
+                                 group("eager-solo", options, folder)};
+  };
+  return {{"Natural imbalance: utterances of different length",
+           groups(natural, "natural"),
+           {"1", "at least 1.2", "within 3 % of the ideal"}},
+          {"One rank three times slower throughout",
+           groups(slow, "slow-rank"),
+           {"1", "at least 2.3 (ideal 2.74)", "the ideal, where max_lag is at least 4"}}};
+}
+
+std::vector<Experiment> lag_experiments(const ReproduceCommand& command) {
+  struct Row {
+    int max_lag;
+    const char* expect;
+  };
+  constexpr std::array<Row, 5> kRows = {
+      {{1, "0.36 of the ideal"}, {2, "0.68"}, {3, "0.95 to 1"}, {4, "at least 0.98"}, {16, "at least 0.98"}}};
+  TrainOptions options = base_options(command, "digits");
+  options.algorithm = "eager-solo";
+  options.imbalance = fmt::format("persistent:rank={},factor=3", std::min(3, command.ranks - 1));
+  Experiment experiment{"One rank three times slower, equal batches, eager-solo: what max_lag costs", {}, {}};
+  for (const Row& row : kRows) {
+    options.max_lag = row.max_lag;
+    experiment.groups.push_back({fmt::format("max_lag {}", row.max_lag), options, {}});
+    experiment.expect.emplace_back(row.expect);
+  }
+  return {experiment};
+}
+
+const std::vector<Reproduction>& table() {
+  static const std::vector<Reproduction> reproductions = {
+      {"hyperplane",
+       "Training under delays of one random rank a step: eager-SGD, Fig. 10.",
+       "Linear regression in 8,192 dimensions on 8 ranks of which each step a random one is late (eager-SGD, section "
+       "7.2, "
+       "Fig. 10). Computation is paced, delays are injected; the paper's learning rate and noise are unpublished, ours "
+       "are "
+       "those of the workload.",
+       "hyperplane",
+       {.steps = 768, .pace = 400ms, .scale = 0.1},
+       hyperplane_experiments},
+      {"vowels",
+       "Training on naturally imbalanced sequences, and with one slow rank.",
+       "An LSTM on utterances of different length: what waiting costs under natural imbalance, and with one rank three "
+       "times slower than the rest; with the paired difference in test accuracy.",
+       "vowels",
+       {.repeats = 10, .epochs = 40, .pace = 400us},
+       vowels_experiments},
+      {"lag",
+       "How much max_lag a slow rank needs.",
+       "Equal batches, one rank three times slower, and a bound on staleness of 1, 2, 3, 4 and 16 rounds: a bound that "
+       "is "
+       "too small only slows.",
+       "digits",
+       {.epochs = 20, .pace = 4ms},
+       lag_experiments},
+  };
+  return reproductions;
+}
+
+}  // namespace
+
+std::span<const Reproduction> training_reproductions() {
+  return table();
+}
+
+std::optional<ReproduceCommand> parse_reproduction(const Reproduction& reproduction,
+                                                   const std::vector<std::string>& arguments) {
+  ReproduceCommand command = reproduction.defaults;
+  command.name = reproduction.name;
+  CommandLine line(fmt::format("stretto reproduce {}", reproduction.name), reproduction.introduction);
+  const bool whole_step = reproduction.workload == "hyperplane";
+  line.heading("The experiment");
+  line.option("--ranks", "N", "Worker processes. Default 8.", into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
+  line.option("--repeats", "N", fmt::format("Runs of each, with seeds from --seed on. Default {}.", command.repeats),
+              into(command.repeats, 1, 1000, "10"));
+  line.option("--seed", "N", "Default 1.", into(command.seed, 0, "1"));
+  if (command.steps > 0) {
+    line.option("--steps", "N", fmt::format("N × ranks batches in all. Default {}.", command.steps),
+                into(command.steps, 1, "100"));
+  } else {
+    line.option("--epochs", "N", fmt::format("Passes over the data in all. Default {}.", command.epochs),
+                into(command.epochs, 1, "10"));
+  }
+  line.option("--pace", "TIME",
+              fmt::format("What {} takes, before --scale. Default {}.",
+                          whole_step ? "a step" : "a unit of work of a batch", to_text(command.pace)),
+              into(command.pace, to_text(command.pace)));
+  line.option("--scale", "X",
+              fmt::format("Multiplies all times, paces and delays alike: ratios stay. Default {}.", command.scale),
+              into(command.scale, 1e-6, 1e3, "0.1"));
+  line.heading("Output");
+  line.option("--out", "DIR", "A run folder for each run.", into(command.out));
+  command.output.add_option(line);
+  line.example(fmt::format("stretto reproduce {}", reproduction.name), "All of it.");
+  line.example(whole_step ? "stretto reproduce hyperplane --steps 50"
+                          : fmt::format("stretto reproduce {} --repeats 1 --epochs 4", reproduction.name),
+               "A quick look.");
+  if (!line.parse(arguments)) return std::nullopt;
+  for (const Experiment& experiment : reproduction.experiments(command)) {
+    for (const RunGroup& group : experiment.groups) check_training(group.options);
+  }
+  return command;
+}
+
+double ideal_of_random_delay(double step, double delay, int ranks) {
+  return (step + delay) / (step + delay / ranks);
+}
+
+}  // namespace stretto::command

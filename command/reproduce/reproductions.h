@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/cli/output.h"
+#include "command/train/run_set.h"
+
+namespace stretto::command {
+
+/// The options of `stretto reproduce NAME`, for those that train.
+struct ReproduceCommand {
+  std::string name;
+  int ranks = 8;
+  int repeats = 1;
+  std::uint64_t seed = 1;
+  std::uint64_t steps = 0;
+  std::uint64_t epochs = 0;
+  Duration pace{0};
+  double scale = 1;
+  std::string out;
+  Output output;
+};
+
+/// Groups that are compared with each other under the same delays, and the results expected of them.
+struct Experiment {
+  std::string title;
+  std::vector<RunGroup> groups;     ///< the others are compared with the first one
+  std::vector<std::string> expect;  ///< a line for each group: the number of the paper or of the arithmetic
+};
+
+/// A measurement that trains, as data: its runs and their texts. Knows no Torch.
+struct Reproduction {
+  const char* name;
+  const char* summary;
+  const char* introduction;  ///< the first sentence of --help
+  std::string workload;
+  ReproduceCommand defaults;
+  std::vector<Experiment> (*experiments)(const ReproduceCommand& command);
+};
+
+std::span<const Reproduction> training_reproductions();
+
+/// Nothing if help was asked for and has been printed. Throws UsageError.
+std::optional<ReproduceCommand> parse_reproduction(const Reproduction& reproduction,
+                                                   const std::vector<std::string>& arguments);
+
+/// Speed-up over sync, in batches applied, when each step one of `ranks` ranks is `delay` late on top of `step`:
+/// (T + d) / (T + d/P).
+double ideal_of_random_delay(double step, double delay, int ranks);
+
+}  // namespace stretto::command

@@ -1,0 +1,56 @@
+#include "command/reproduce/reproductions.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+namespace {
+
+const Reproduction& named(const std::string& name) {
+  for (const Reproduction& reproduction : training_reproductions()) {
+    if (reproduction.name == name) return reproduction;
+  }
+  throw UsageError(name);
+}
+
+TEST(Reproductions, IdealOfARandomDelayIsThatOfBatchesApplied) {
+  EXPECT_NEAR(ideal_of_random_delay(0.4, 0.2, 8), 1.41, 0.005);
+  EXPECT_NEAR(ideal_of_random_delay(0.4, 0.3, 8), 1.60, 0.005);
+  EXPECT_NEAR(ideal_of_random_delay(0.4, 0.4, 8), 1.78, 0.005);
+}
+
+TEST(Reproductions, EveryGroupHasAnExpectation) {
+  for (const Reproduction& reproduction : training_reproductions()) {
+    for (const Experiment& experiment : reproduction.experiments(reproduction.defaults)) {
+      EXPECT_EQ(experiment.groups.size(), experiment.expect.size()) << reproduction.name;
+    }
+  }
+}
+
+TEST(Reproductions, HyperplaneIsThePapers) {
+  const auto command = parse_reproduction(named("hyperplane"), {});
+  ASSERT_TRUE(command.has_value());
+  const auto experiments = named("hyperplane").experiments(*command);
+  ASSERT_EQ(experiments.size(), 3u);
+  const TrainOptions& options = experiments[0].groups[1].options;
+  EXPECT_EQ(options.algorithm, "eager-solo");
+  EXPECT_EQ(options.ranks, 8);
+  EXPECT_EQ(options.steps, 768u);
+  EXPECT_EQ(options.batch * options.ranks, 2048);
+  EXPECT_EQ(options.pace * options.batch, std::chrono::milliseconds(400));
+  EXPECT_EQ(options.time_scale, 0.1);
+  EXPECT_EQ(options.imbalance, "random:ranks=1,delay=200ms");
+  EXPECT_EQ(experiments[0].groups[2].options.algorithm, "eager-quorum:4");
+}
+
+TEST(Reproductions, BadInput) {
+  EXPECT_THROW(parse_reproduction(named("lag"), {"--ranks", "1"}), UsageError);
+  EXPECT_THROW(parse_reproduction(named("lag"), {"--steps", "10"}), UsageError);
+  EXPECT_THROW(parse_reproduction(named("vowels"), {"--scale", "0"}), UsageError);
+}
+
+}  // namespace
+}  // namespace stretto::command

@@ -1,0 +1,357 @@
+#include "command/train/compare_program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "command/cli/exit_code.h"
+#include "command/cli/output.h"
+#include "command/cli/print.h"
+#include "command/cli/table.h"
+#include "command/cli/values.h"
+#include "command/machine/machine.h"
+#include "command/machine/process.h"
+#include "command/statistics/statistics.h"
+#include "command/train/pictures.h"
+#include "command/train/report.h"
+#include "stretto/base/error.h"
+#include "stretto/membership/job.h"
+#include "stretto/observe/whole_file.h"
+#include "stretto/train/loop/loop_report.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kShell = "/bin/sh";
+
+struct ProgramCommand {
+  std::string program;
+  std::vector<std::string> arguments;  // of the program
+  std::vector<std::string> algorithms;
+  int ranks = 0;  // 0: the program's own
+  int repeats = 3;
+  std::uint64_t seed = 1;
+  std::string out;
+  Output output;
+};
+
+/// The runs of one optimizer of the program by one algorithm, one a seed.
+struct OptimizerRuns {
+  std::string algorithm;
+  int optimizer = 0;
+  std::vector<LoopReport> runs;
+};
+
+std::optional<ProgramCommand> parse(const Arguments& arguments) {
+  ProgramCommand command;
+  const auto end = std::ranges::find(arguments, "--");
+  if (end != arguments.end()) command.arguments.assign(end + 1, arguments.end());
+  CommandLine line(
+      "stretto compare --program PROGRAM",
+      "Runs a program of your own, built on DistributedOptimizer, once for each algorithm and seed, and shows in "
+      "one table what each gains and costs. What follows -- goes to the program.");
+  line.heading("The comparison");
+  std::string list = "sync,eager-quorum,eager-solo";
+  line.option("--program", "PROGRAM", "What to run: a file, or a name on PATH. It starts its ranks by run_ranks().",
+              into(command.program));
+  line.option("--algorithms", "LIST",
+              fmt::format("Which ones; the first is what the others are compared with. Default {}.", list), into(list));
+  line.option("--ranks", "N", "How many ranks run_ranks() starts. Default: as many as the program says.",
+              into(command.ranks, 1, JobMemory::kMaxRanks, "4"));
+  line.option("--repeats", "N", "Runs by each algorithm, with seeds from --seed on, interleaved. Default 3.",
+              into(command.repeats, 1, 1000, "10"));
+  line.option("--seed", "N", "Of the first run: added to the seeds of batches() and of the options. Default 1.",
+              into(command.seed, 0, "7"));
+  line.heading("What it leaves behind");
+  line.option("--out", "DIR", "The reports and steps of every run, its output, and waiting.svg: who waits for whom.",
+              into(command.out));
+  command.output.add_option(line);
+  line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3", "Does not waiting pay for this program?");
+  line.note(
+      "A number that the program hands to DistributedOptimizer::record() is a column of the table: \"test accuracy\" "
+      "(a "
+      "share) or \"test loss\" is compared in the last line, too. A program with several optimizers has a row for "
+      "each; "
+      "the speed-up is that of the first. The environment variables STRETTO_ALGORITHM, STRETTO_RANKS, STRETTO_SEED and "
+      "STRETTO_OUT tell the program what to do.");
+  if (!line.parse(Arguments(arguments.begin(), end))) return std::nullopt;
+  if (launched_rank()) throw UsageError("compare starts the program, run after run: start it without mpirun");
+  command.algorithms = split_policies(list);
+  if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
+  return command;
+}
+
+/// The file that is run. Throws UsageError where it cannot be.
+std::string executable(const std::string& program) {
+  const std::string path = program.find('/') == std::string::npos ? find_on_path(program) : program;
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) {
+    const bool here = path.empty() && fs::exists(program, error);
+    throw UsageError(fmt::format("--program {}: there is no such program{}", program,
+                                 here ? fmt::format(" on PATH; did you mean ./{}?", program) : ""));
+  }
+  if (!fs::is_regular_file(path, error) || ::access(path.c_str(), X_OK) != 0) {
+    throw UsageError(fmt::format("--program {}: it cannot be run (no executable file)", program));
+  }
+  return fs::absolute(path).string();
+}
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return {};
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+}
+
+fs::path folder_of(const fs::path& run, std::size_t optimizer) {
+  return loop_report_folder(run.string(), static_cast<int>(optimizer));
+}
+
+/// Removes what an earlier run has left in its folder, and nothing else.
+void clear(const fs::path& run) {
+  std::error_code ignored;
+  for (std::size_t i = 0; fs::exists(folder_of(run, i), ignored); ++i) {
+    fs::remove(folder_of(run, i) / "report.json", ignored);
+    for (int rank = 0; fs::remove(folder_of(run, i) / fmt::format("records-{}.jsonl", rank), ignored); ++rank) {
+    }
+    if (!fs::remove(folder_of(run, i), ignored)) break;  // something else is in it
+  }
+}
+
+/// One run, whose reports come back by optimizer. Throws Failure.
+std::vector<LoopReport> run_once(const ProgramCommand& command, const std::string& algorithm, std::uint64_t seed,
+                                 const fs::path& folder) {
+  clear(folder);
+  fs::create_directories(folder);
+  // The shell keeps what the program prints beside its reports.
+  std::vector<std::string> arguments{std::string(kShell), "-c",
+                                     "exec \"$@\" >\"$STRETTO_OUT/stdout\" 2>\"$STRETTO_OUT/stderr\"", "sh",
+                                     command.program};
+  arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
+  std::vector<std::string> environment{"STRETTO_ALGORITHM=" + algorithm, fmt::format("STRETTO_SEED={}", seed),
+                                       "STRETTO_OUT=" + fs::absolute(folder).string()};
+  if (command.ranks != 0) environment.push_back(fmt::format("STRETTO_RANKS={}", command.ranks));
+  const auto ended = run_program(arguments, environment, std::chrono::hours(1000));
+  if (!ended) {
+    const auto said = read_whole_file((folder / "stderr").string());
+    std::string why = said ? last_line(*said) : std::string();
+    if (why.empty()) why = "it" + ended.error().message.substr(kShell.size());
+    throw Failure({Errc::aborted, fmt::format("{} failed under {}: {}", command.program, algorithm, why)});
+  }
+  std::vector<LoopReport> reports;
+  for (;;) {
+    const fs::path of_one = folder_of(folder, reports.size());
+    if (!fs::exists(of_one / "records-0.jsonl")) break;
+    auto report = read_loop_report(of_one.string());
+    if (!report) {
+      throw Failure({Errc::bad_input,
+                     fmt::format("{} ended under {} before its optimizer {} had finished: call finish() on every rank",
+                                 command.program, algorithm, reports.size())});
+    }
+    reports.push_back(*std::move(report));
+  }
+  if (reports.empty()) {
+    throw Failure({Errc::bad_input, fmt::format("{} has made no DistributedOptimizer under {}: nothing can be compared",
+                                                command.program, algorithm)});
+  }
+  return reports;
+}
+
+double throughput(const LoopReport& run) {
+  return run.seconds > 0 ? static_cast<double>(run.batches) / run.seconds : 0;
+}
+
+template <class Get>
+std::string spread_of(const OptimizerRuns& row, Get get) {
+  std::vector<double> values;
+  for (const LoopReport& run : row.runs) values.push_back(get(run));
+  return with_spread(mean(values), standard_deviation(values), 3);
+}
+
+double recorded(const LoopReport& run, const std::string& name) {
+  const auto found = run.recorded.find(name);
+  return found == run.recorded.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
+/// As the verdict and the picture want them: the first optimizer of each algorithm.
+std::vector<RunGroup> groups_of(const std::vector<OptimizerRuns>& rows, std::uint64_t seed) {
+  std::vector<RunGroup> groups;
+  for (const OptimizerRuns& row : rows) {
+    if (row.optimizer != 0) continue;
+    RunGroup group{row.algorithm, {}, {}};
+    for (const LoopReport& run : row.runs) {
+      RunSummary summary;
+      summary.seed = seed + group.runs.size();
+      summary.throughput = throughput(run);
+      if (run.recorded.contains("test accuracy")) summary.accuracy = run.recorded.at("test accuracy");
+      if (run.recorded.contains("test loss")) summary.loss = run.recorded.at("test loss");
+      group.runs.push_back(std::move(summary));
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::string table_of(const std::vector<OptimizerRuns>& rows, const std::vector<RunGroup>& groups) {
+  std::set<std::string> names;
+  bool several = false;
+  for (const OptimizerRuns& row : rows) {
+    several |= row.optimizer != 0;
+    for (const LoopReport& run : row.runs) {
+      for (const auto& [name, value] : run.recorded) names.insert(name);
+    }
+  }
+  std::vector<std::string> head{"algorithm"};
+  if (several) head.emplace_back("optimizer");
+  head.insert(head.end(), {"batches/s", "speed-up"});
+  head.insert(head.end(), names.begin(), names.end());
+  head.insert(head.end(), {"staleness", "waiting"});
+  Table table(head);
+  std::size_t group = 0;
+  for (const OptimizerRuns& row : rows) {
+    std::vector<std::string> cells{row.algorithm};
+    if (several) cells.push_back(fmt::format("{}", row.optimizer));
+    cells.push_back(spread_of(row, throughput));
+    cells.push_back(row.optimizer == 0 ? significant(mean(speedups(groups.front(), groups[group++]))) + "×" : "");
+    for (const std::string& name : names) {
+      cells.push_back(spread_of(row, [&name](const LoopReport& run) { return recorded(run, name); }));
+    }
+    std::uint64_t stalest = 0;
+    double stale = 0, waited = 0, all = 0;
+    for (const LoopReport& run : row.runs) {
+      stalest = std::max(stalest, run.staleness_max);
+      stale += run.staleness_mean / static_cast<double>(row.runs.size());
+      waited += run.waited;
+      all += run.waited + run.computed;
+    }
+    cells.push_back(fmt::format("{:.2f}, max {}", stale, stalest));
+    cells.push_back(percent(all > 0 ? waited / all : 0, 0));
+    table.add(cells);
+  }
+  return table.to_text();
+}
+
+Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& rows, const std::vector<RunGroup>& groups,
+             const Machine& machine) {
+  Json out = {{"program", command.program}, {"runs", Json::array()}};
+  std::size_t group = 0;
+  for (const OptimizerRuns& row : rows) {
+    const std::vector<double> gains =
+        row.optimizer == 0 ? speedups(groups.front(), groups[group++]) : std::vector<double>();
+    for (std::size_t i = 0; i < row.runs.size(); ++i) {
+      const LoopReport& run = row.runs[i];
+      out["runs"].push_back({{"algorithm", row.algorithm},
+                             {"optimizer", row.optimizer},
+                             {"seed", command.seed + i},
+                             {"ranks", run.ranks},
+                             {"batches", run.batches},
+                             {"throughput", throughput(run)},
+                             {"speedup", gains.empty() ? Json(nullptr) : Json(gains[i])},
+                             {"staleness_mean", run.staleness_mean},
+                             {"staleness_max", run.staleness_max},
+                             {"computed", run.computed},
+                             {"waited", run.waited},
+                             {"lost_deposits", run.lost_deposits},
+                             {"replicas_identical", run.replicas_identical},
+                             {"recorded", run.recorded}});
+    }
+  }
+  out["machine"] = machine.to_json();
+  return out;
+}
+
+/// A folder of its own below that for temporary files, which is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "stretto-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw Failure({Errc::io, "no folder for temporary files can be made"});
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+bool names_a_program(const Arguments& arguments) {
+  return std::any_of(arguments.begin(), std::ranges::find(arguments, "--"), [](const std::string& argument) {
+    return argument == "--program" || argument.starts_with("--program=");
+  });
+}
+
+int run_compare_program(const Arguments& arguments) {
+  auto command = parse(arguments);
+  if (!command) return kSuccess;
+  command->program = executable(command->program);
+  if (!command->out.empty()) require_writable_folder("--out", command->out);
+  const Machine machine = this_machine();
+  command->output.say(machine.to_text());
+  std::optional<TemporaryFolder> temporary;
+  const fs::path out = command->out.empty() ? temporary.emplace().path() : fs::path(command->out);
+
+  std::vector<std::vector<OptimizerRuns>> by_algorithm(command->algorithms.size());
+  for (int repeat = 0; repeat < command->repeats; ++repeat) {
+    for (std::size_t position = 0; position < by_algorithm.size(); ++position) {
+      const std::size_t at = rotated(position, repeat, by_algorithm.size());
+      const std::string& algorithm = command->algorithms[at];
+      const std::uint64_t seed = command->seed + static_cast<std::uint64_t>(repeat);
+      const fs::path folder = out / run_folder_name({algorithm, {}, {}}, seed);
+      const auto reports = run_once(*command, algorithm, seed, folder);
+      auto& rows = by_algorithm[at];
+      if (rows.empty()) rows.resize(reports.size());
+      if (rows.size() != reports.size()) {
+        throw Failure({Errc::bad_input, fmt::format("{} has made {} optimizers under {} where it made {} before",
+                                                    command->program, reports.size(), algorithm, rows.size())});
+      }
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        rows[i].algorithm = algorithm;
+        rows[i].optimizer = static_cast<int>(i);
+        rows[i].runs.push_back(reports[i]);
+      }
+    }
+  }
+  std::vector<OptimizerRuns> rows;
+  for (auto& of_one : by_algorithm) rows.insert(rows.end(), of_one.begin(), of_one.end());
+  const std::vector<RunGroup> groups = groups_of(rows, command->seed);
+  command->output.say(table_of(rows, groups));
+  if (command->out.empty()) {
+    command->output.say("--out DIR keeps reports and records of every step, and draws who waits for whom");
+  } else {
+    command->output.say(write_waiting(command->out, groups, folder_of(".", 0).string()));
+  }
+  if (const std::string gain = conclusion(groups); !gain.empty()) command->output.say("\n" + gain);
+  command->output.emit(json_of(*command, rows, groups, machine));
+  for (const OptimizerRuns& row : rows) {
+    for (const LoopReport& run : row.runs) {
+      if (run.replicas_identical && run.lost_deposits == 0) continue;
+      print_to(stderr, fmt::format("a promise is broken under {}: {}\n", row.algorithm,
+                                   run.replicas_identical ? "gradients were lost" : "the replicas differ"));
+      return kFailedRun;
+    }
+  }
+  return kSuccess;
+}
+
+}  // namespace stretto::command

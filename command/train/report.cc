@@ -1,0 +1,264 @@
+#include "command/train/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "command/cli/table.h"
+#include "stretto/base/error.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/train/job/summary_json.h"
+
+namespace stretto::command {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double or_nan(const std::optional<double>& value) {
+  return value.value_or(kNaN);
+}
+
+template <class Get>
+std::vector<double> each(const RunGroup& group, Get get) {
+  std::vector<double> out;
+  for (const RunSummary& run : group.runs) out.push_back(get(run));
+  return out;
+}
+
+std::string spread(const std::vector<double>& values, int digits = 3) {
+  return with_spread(mean(values), standard_deviation(values), digits);
+}
+
+std::string percent_spread(std::vector<double> values) {
+  for (double& value : values) value *= 100;
+  return spread(values) + (std::isfinite(mean(values)) ? " %" : "");
+}
+
+std::optional<Interval> paired(const RunGroup& first, const RunGroup& group, std::optional<double> RunSummary::*field) {
+  const auto get = [field](const RunSummary& run) { return or_nan(run.*field); };
+  const Interval interval = paired_interval(each(first, get), each(group, get));
+  if (std::isnan(interval.estimate)) return std::nullopt;
+  return interval;
+}
+
+std::string interval_text(const Interval& interval, double factor, const char* unit) {
+  const auto shown = [factor](double value) { return fmt::format("{:+.2f}", factor * value); };
+  return fmt::format("{}{} [{}, {}]", shown(interval.estimate), unit, shown(interval.low), shown(interval.high));
+}
+
+}  // namespace
+
+PairedDifferences paired_differences(const RunGroup& first, const RunGroup& group) {
+  std::vector<double> logs = speedups(first, group);
+  for (double& value : logs) value = std::log(value);
+  const Interval interval = mean_interval(logs);
+  return {{std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)},
+          paired(first, group, &RunSummary::loss),
+          paired(first, group, &RunSummary::accuracy)};
+}
+
+std::vector<double> speedups(const RunGroup& first, const RunGroup& group) {
+  STRETTO_CHECK(first.runs.size() == group.runs.size(), first.runs.size(), " and ", group.runs.size());
+  std::vector<double> out;
+  for (std::size_t i = 0; i < group.runs.size(); ++i) {
+    out.push_back(group.runs[i].throughput / first.runs[i].throughput);
+  }
+  return out;
+}
+
+double ideal_speedup(const RunSummary& run) {
+  return run.sync_ideal_seconds / run.ideal_seconds;
+}
+
+double share_of_ideal(const RunSummary& run) {
+  return run.throughput * run.ideal_seconds / static_cast<double>(run.deposits.applied);
+}
+
+std::string comparison_table(std::span<const RunGroup> groups) {
+  Table table({"algorithm", "batches/s", "speed-up", "ideal", "test loss", "test acc.", "staleness", "waiting"});
+  for (const RunGroup& group : groups) {
+    const auto each_of = [&group](auto get) { return each(group, get); };
+    std::uint64_t stalest = 0;
+    for (const RunSummary& run : group.runs) stalest = std::max(stalest, run.staleness_max);
+    table.add(
+        {group.label, spread(each_of([](const auto& run) { return run.throughput; })),
+         significant(mean(speedups(groups.front(), group))) + "×",
+         significant(mean(each_of([](const auto& run) { return ideal_speedup(run); }))) + "×",
+         spread(each_of([](const auto& run) { return or_nan(run.loss); })),
+         percent_spread(each_of([](const auto& run) { return or_nan(run.accuracy); })),
+         fmt::format("{:.2f}, max {}", mean(each_of([](const auto& run) { return run.staleness_mean; })), stalest),
+         percent(mean(each_of([](const auto& run) { return run.wait_share; })), 0)});
+  }
+  return table.to_text();
+}
+
+std::string paired_table(std::span<const RunGroup> groups) {
+  if (groups.size() < 2 || groups.front().runs.size() < 2) return {};
+  Table table({fmt::format("against {}, 95 %", groups.front().label), "speed-up", "test accuracy", "test loss"});
+  for (const RunGroup& group : groups.subspan(1)) {
+    const PairedDifferences paired = paired_differences(groups.front(), group);
+    table.add(
+        {group.label,
+         fmt::format("{:.3f}× [{:.3f}, {:.3f}]", paired.speedup.estimate, paired.speedup.low, paired.speedup.high),
+         paired.accuracy ? interval_text(*paired.accuracy, 100, " points") : "–",
+         paired.loss ? interval_text(*paired.loss, 1, "") : "–"});
+  }
+  return table.to_text();
+}
+
+std::string about_the_ideal(std::span<const RunGroup> groups) {
+  std::string out = "ideal: the speed-up if no rank ever waited, over a sync that costs nothing but its waiting";
+  const RunGroup& first = groups.front();
+  const auto above = [&](const RunGroup& group) {
+    const auto ideals = each(group, [](const RunSummary& run) { return ideal_speedup(run); });
+    return mean(speedups(first, group)) > mean(ideals);
+  };
+  const auto faster = std::ranges::find_if(groups.subspan(1), above);
+  if (faster == groups.end() || first.options.algorithm != "sync") return out;
+  const double own =
+      1 - mean(each(first, [](const RunSummary& run) { return share_of_ideal(run) * ideal_speedup(run); }));
+  if (own <= 0) return out;
+  return out + fmt::format("\n{} exceeds it: the sync measured here loses another {} to cores that its ranks share",
+                           faster->label, percent(own, 0));
+}
+
+// Of those that are not clearly less accurate the fastest; of all, where there is none.
+const RunGroup& best_of(std::span<const RunGroup> groups) {
+  const RunGroup& first = groups.front();
+  const RunGroup* best = &first;
+  double gain = 0;
+  for (const RunGroup& group : groups.subspan(1)) {
+    const PairedDifferences paired = paired_differences(first, group);
+    const bool worse = paired.accuracy && paired.accuracy->high < 0;
+    const double here = mean(speedups(first, group)) * (worse ? 1e-3 : 1);
+    if (here <= gain) continue;
+    best = &group;
+    gain = here;
+  }
+  return *best;
+}
+
+std::string conclusion(std::span<const RunGroup> groups) {
+  if (groups.size() < 2) return {};
+  const RunGroup& first = groups.front();
+  const RunGroup* best = &best_of(groups);
+  const PairedDifferences paired = paired_differences(first, *best);
+  std::string out = fmt::format(
+      "{} applies {:.2f}× as many batches/s as {}", best->label,
+      std::isnan(paired.speedup.estimate) ? mean(speedups(first, *best)) : paired.speedup.estimate, first.label);
+  if (first.runs.size() < 2) return out + "; one run of each says nothing of accuracy: --repeats 3";
+  const bool has_accuracy = paired.accuracy.has_value();
+  const auto& difference = has_accuracy ? paired.accuracy : paired.loss;
+  if (!difference) return out;
+  const char* measure = has_accuracy ? "accuracy" : "test loss";
+  const auto shown = [&](double value) {
+    return has_accuracy ? fmt::format("{:+.1f}", 100 * value) : fmt::format("{:+.3f}", value);
+  };
+  const std::string interval =
+      fmt::format("{} to {}{}", shown(difference->low), shown(difference->high), has_accuracy ? " points" : "");
+  if (difference->low <= 0 && difference->high >= 0) {
+    return out + fmt::format(" at equal {} (difference {})", measure, interval);
+  }
+  return out + fmt::format(", at {} {} by {}{} ({})", measure, difference->estimate < 0 ? "lower" : "higher",
+                           shown(std::abs(difference->estimate)).substr(1), has_accuracy ? " points" : "", interval);
+}
+
+std::string ledger_text(const RunGroup& group) {
+  if (group.runs.size() == 1 && !group.runs.front().ledger.empty()) {
+    return fmt::format("{}:\n{}", group.label, group.runs.front().ledger);
+  }
+  std::vector<double> lost(static_cast<std::size_t>(group.options.ranks));
+  RunSummary::Deposits deposits;
+  double fresh = 0;
+  for (const RunSummary& run : group.runs) {
+    for (std::size_t rank = 0; rank < std::min(lost.size(), run.lost_seconds.size()); ++rank) {
+      lost[rank] += run.lost_seconds[rank];
+    }
+    deposits.made += run.deposits.made;
+    deposits.applied += run.deposits.applied;
+    deposits.pending += run.deposits.pending;
+    deposits.lost += run.deposits.lost;
+    fresh += run.fresh_share / static_cast<double>(group.runs.size());
+  }
+  const auto worst = std::ranges::max_element(lost);
+  const double total = mean(lost) * static_cast<double>(lost.size());
+  const std::string most =
+      total > 0 ? fmt::format(", {} of it for rank {}", percent(*worst / total, 0), std::distance(lost.begin(), worst))
+                : std::string();
+  return fmt::format(
+      "{}: {} gradients made, {} applied, {} pending, {} lost; contributions {} fresh, {} stale; waited for others "
+      "{:.1f} "
+      "s in all{}",
+      group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
+      percent(1 - fresh, 0), total, most);
+}
+
+std::string conditions(const TrainOptions& options, const std::string& unit) {
+  const bool injected = options.imbalance != "none";
+  const std::string scale = options.time_scale == 1 ? "" : fmt::format(", all times × {}", options.time_scale);
+  const std::string imbalance = injected ? fmt::format("imbalance {} (injected)", options.imbalance)
+                                         : "imbalance natural: what the data brings, nothing injected";
+  const std::string pace = options.pace > Duration(0)
+                               ? fmt::format("pace {} per {} (emulated by sleeping)", to_text(options.pace), unit)
+                               : "real computing time, unpaced";
+  return imbalance + "; " + pace + scale;
+}
+
+Json to_json(const RunSummary& run, std::optional<double> speedup) {
+  Json out = Json::parse(stretto::to_json(run));
+  out.erase("curve");
+  out["speedup"] = speedup ? Json(*speedup) : Json(nullptr);
+  out["ideal_speedup"] = ideal_speedup(run);
+  out["share_of_ideal"] = share_of_ideal(run);
+  return out;
+}
+
+Json to_json(const Interval& interval) {
+  return {{"estimate", interval.estimate}, {"low", interval.low}, {"high", interval.high}};
+}
+
+Json to_json(std::span<const RunGroup> groups, const Machine& machine) {
+  Json out = {{"runs", Json::array()}, {"paired", Json::array()}};
+  for (const RunGroup& group : groups) {
+    const std::vector<double> over_first = speedups(groups.front(), group);
+    for (std::size_t i = 0; i < group.runs.size(); ++i) {
+      out["runs"].push_back(to_json(group.runs[i], over_first[i]));
+      out["runs"].back()["algorithm"] = group.label;
+    }
+    if (&group == &groups.front() || group.runs.size() < 2) continue;
+    const PairedDifferences paired = paired_differences(groups.front(), group);
+    out["paired"].push_back({{"algorithm", group.label},
+                             {"against", groups.front().label},
+                             {"confidence", 0.95},
+                             {"speedup", to_json(paired.speedup)},
+                             {"loss", paired.loss ? to_json(*paired.loss) : Json(nullptr)},
+                             {"accuracy", paired.accuracy ? to_json(*paired.accuracy) : Json(nullptr)}});
+  }
+  const TrainOptions& options = groups.front().options;
+  out["workload"] = options.workload;
+  out["imbalance"] = options.imbalance;
+  out["pace"] = options.pace > Duration(0) ? Json(to_text(options.pace)) : Json(nullptr);
+  out["time_scale"] = options.time_scale;
+  out["machine"] = machine.to_json();
+  return out;
+}
+
+std::string broken_promise(const RunGroup& group) {
+  for (const RunSummary& run : group.runs) {
+    if (run.deposits.lost > 0) {
+      return fmt::format("{}, seed {}: {} gradients were lost", group.label, run.seed, run.deposits.lost);
+    }
+    if (!run.replicas_identical && group.options.delivery == "every") {
+      return fmt::format("{}, seed {}: the replicas differ", group.label, run.seed);
+    }
+  }
+  return {};
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/machine/machine.h"
+#include "command/statistics/statistics.h"
+#include "command/train/run_set.h"
+
+namespace stretto::command {
+
+/// The differences of a group from the first one, seed by seed, with 95 % intervals. A measure that the workload does
+/// not have is absent.
+struct PairedDifferences {
+  Interval speedup;                  ///< ratio of throughputs: geometric mean
+  std::optional<Interval> loss;      ///< on test data, minus the first one's
+  std::optional<Interval> accuracy;  ///< on test data, minus the first one's
+};
+
+/// Requires: as many runs in both, of the same seeds.
+PairedDifferences paired_differences(const RunGroup& first, const RunGroup& group);
+
+/// Throughput over that of the first group's run with the same seed. 1 for the first group itself.
+std::vector<double> speedups(const RunGroup& first, const RunGroup& group);
+/// The throughput possible without any waiting, for the delays that were drawn, over that of an ideal sync.
+double ideal_speedup(const RunSummary& run);
+/// Throughput over the throughput possible without any waiting.
+double share_of_ideal(const RunSummary& run);
+
+/// One line a group: mean and spread over its runs.
+std::string comparison_table(std::span<const RunGroup> groups);
+/// One line for each group but the first; empty with fewer than two runs a group.
+std::string paired_table(std::span<const RunGroup> groups);
+/// What the column "ideal" means, and why a measured speed-up exceeds it where one does.
+std::string about_the_ideal(std::span<const RunGroup> groups);
+/// The fastest of those behind the first that are not clearly less accurate; the first where it is alone.
+const RunGroup& best_of(std::span<const RunGroup> groups);
+/// The result of a comparison in one sentence: what the best of the others gains over the first, and whether accuracy
+/// (or test loss, where the workload has none) is equal, which it is where the 95 % interval contains 0. Empty for one
+/// group.
+std::string conclusion(std::span<const RunGroup> groups);
+/// The ledgers: which ranks were late, how long others waited for them, and what became of all contributions.
+std::string ledger_text(const RunGroup& group);
+/// "imbalance persistent:rank=3,factor=3 (injected), pace 50us per image (emulated by sleeping)": which parts of this
+/// measurement are real and which are not.
+std::string conditions(const TrainOptions& options, const std::string& unit);
+
+/// The schema of `stretto train --json`.
+nlohmann::ordered_json to_json(const RunSummary& run, std::optional<double> speedup);
+nlohmann::ordered_json to_json(const Interval& interval);
+/// The schema of `stretto compare --json`: runs, in the order of groups and seeds, paired, imbalance, pace, machine.
+nlohmann::ordered_json to_json(std::span<const RunGroup> groups, const Machine& machine);
+
+/// The first broken promise in words: lost deposits, replicas that differ. Empty if there is none.
+std::string broken_promise(const RunGroup& group);
+
+}  // namespace stretto::command

@@ -1,0 +1,170 @@
+#include "command/train/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command/cli/table.h"
+
+namespace stretto::command {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+RunSummary run(std::uint64_t seed, double throughput, std::optional<double> accuracy) {
+  RunSummary run;
+  run.seed = seed;
+  run.ranks = 4;
+  run.throughput = throughput;
+  run.accuracy = accuracy;
+  run.loss = 0.5;
+  run.ideal_seconds = 2;
+  run.sync_ideal_seconds = 3;
+  run.deposits = {.made = 100, .applied = 100};
+  run.replicas_identical = true;
+  run.lost_seconds = {0, 0, 0, 1.5};
+  return run;
+}
+
+std::vector<RunGroup> groups() {
+  TrainOptions options;
+  options.ranks = 4;
+  options.imbalance = "persistent:rank=3,factor=3";
+  return {{"sync", options, {run(1, 100, 0.90), run(2, 120, 0.92)}},
+          {"eager-solo", options, {run(1, 200, 0.91), run(2, 180, 0.91)}}};
+}
+
+TEST(Report, SpeedupsArePairedBySeed) {
+  const auto all = groups();
+  EXPECT_THAT(speedups(all[0], all[0]), ElementsAre(1, 1));
+  EXPECT_THAT(speedups(all[0], all[1]), ElementsAre(2, 1.5));
+  EXPECT_DOUBLE_EQ(ideal_speedup(all[0].runs[0]), 1.5);
+  EXPECT_DOUBLE_EQ(share_of_ideal(all[0].runs[0]), 2);  // 100 a second where 100 in 2 seconds were possible
+}
+
+TEST(Report, PairedDifferencesHaveIntervals) {
+  const auto all = groups();
+  const PairedDifferences paired = paired_differences(all[0], all[1]);
+  EXPECT_NEAR(paired.speedup.estimate, std::sqrt(3.0), 1e-12);
+  EXPECT_LT(paired.speedup.low, paired.speedup.estimate);
+  ASSERT_TRUE(paired.accuracy.has_value());
+  EXPECT_NEAR(paired.accuracy->estimate, 0, 1e-12);  // + 1 point and − 1 point
+  EXPECT_NEAR(paired.accuracy->high, 12.706204736 * 0.01, 1e-9);
+}
+
+TEST(Report, WhatAWorkloadDoesNotHaveIsNull) {
+  auto all = groups();
+  for (RunGroup& group : all) {
+    for (RunSummary& run : group.runs) run.accuracy.reset();
+  }
+  EXPECT_FALSE(paired_differences(all[0], all[1]).accuracy.has_value());
+  const auto json = to_json(all, Machine{});
+  EXPECT_TRUE(json["runs"][0]["accuracy"].is_null());
+  EXPECT_TRUE(json["paired"][0]["accuracy"].is_null());
+  EXPECT_THAT(comparison_table(all), HasSubstr("–"));
+}
+
+TEST(Report, TheTableFitsIntoAHundredColumns) {
+  auto all = groups();
+  all[1].label = "eager-quorum:4";
+  std::istringstream lines(comparison_table(all) + paired_table(all));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 100u) << line;
+}
+
+TEST(Report, ConcludesInOneSentence) {
+  auto all = groups();
+  EXPECT_THAT(conclusion(all), StartsWith("eager-solo applies 1.73× as many batches/s as sync at equal accuracy "
+                                          "(difference -12.7 to +12.7 points)"));
+  for (auto& run : all[1].runs) run.accuracy = *run.accuracy - 0.5;
+  all[1].runs[0].accuracy = 0.40;
+  all[1].runs[1].accuracy = 0.42;
+  EXPECT_THAT(conclusion(all), HasSubstr("as sync, at accuracy lower by 50.0 points (-50.0 to -50.0 points)"));
+  auto exact = all[0];
+  exact.label = "exact";
+  all.push_back(exact);
+  EXPECT_THAT(conclusion(all), StartsWith("exact applies 1.00×")) << "not the one that learns less";
+  for (RunGroup& group : all) {
+    for (RunSummary& run : group.runs) run.accuracy.reset();
+  }
+  EXPECT_THAT(conclusion(all), HasSubstr("at equal test loss (difference"));
+  for (RunGroup& group : all) group.runs.resize(1);
+  EXPECT_THAT(conclusion(all), HasSubstr("one run of each says nothing of accuracy"));
+  all.resize(1);
+  EXPECT_EQ(conclusion(all), "");
+}
+
+TEST(Report, SaysWhyASpeedUpExceedsTheIdeal) {
+  auto all = groups();
+  for (RunGroup& group : all) group.options.algorithm = group.label;
+  EXPECT_THAT(about_the_ideal(all), Not(HasSubstr("exceeds"))) << "this sync is faster than its ideal";
+  for (RunSummary& run : all[0].runs) run.throughput /= 10;
+  EXPECT_THAT(about_the_ideal(all), HasSubstr("eager-solo exceeds it: the sync measured here loses another 67 %"));
+}
+
+TEST(Report, JsonHasTheFieldsThatProgramsRead) {
+  const auto json = to_json(groups(), Machine{});
+  ASSERT_EQ(json["runs"].size(), 4u);
+  const auto& run = json["runs"][3];
+  EXPECT_EQ(run["algorithm"], "eager-solo");
+  EXPECT_EQ(run["seed"], 2);
+  EXPECT_EQ(run["throughput"], 180);
+  EXPECT_EQ(run["speedup"], 1.5);
+  EXPECT_EQ(run["ideal_speedup"], 1.5);
+  EXPECT_EQ(run["deposits"]["lost"], 0);
+  EXPECT_TRUE(run["replicas_identical"]);
+  for (const char* field : {"loss", "accuracy", "rounds_per_batch", "staleness", "wait_share"}) {
+    EXPECT_TRUE(run.contains(field)) << field;
+  }
+  EXPECT_EQ(json["imbalance"], "persistent:rank=3,factor=3");
+  EXPECT_TRUE(json["pace"].is_null());
+  EXPECT_TRUE(json["machine"].is_object());
+}
+
+TEST(Report, OneRunHasNoIntervals) {
+  auto all = groups();
+  for (RunGroup& group : all) group.runs.resize(1);
+  EXPECT_EQ(paired_table(all), "");
+  EXPECT_TRUE(to_json(all, Machine{})["paired"].empty());
+}
+
+TEST(Report, SaysWhatIsRealAndWhatIsNot) {
+  TrainOptions options;
+  EXPECT_THAT(conditions(options, "image"), HasSubstr("natural"));
+  EXPECT_THAT(conditions(options, "image"), HasSubstr("unpaced"));
+  options.imbalance = "random:ranks=1,delay=200ms";
+  options.pace = std::chrono::microseconds(50);
+  EXPECT_EQ(conditions(options, "image"),
+            "imbalance random:ranks=1,delay=200ms (injected); pace 50us per image (emulated by sleeping)");
+}
+
+TEST(Report, LedgerNamesTheRankThatCostMost) {
+  const auto all = groups();
+  EXPECT_EQ(
+      ledger_text(all[1]),
+      "eager-solo: 200 gradients made, 200 applied, 0 pending, 0 lost; contributions 0 % fresh, 100 % stale; waited "
+      "for others 3.0 s in all, 100 % of it for rank 3");
+  auto one = all[1];
+  one.runs.resize(1);
+  one.runs[0].ledger = "a table\n";
+  EXPECT_EQ(ledger_text(one), "eager-solo:\na table\n");
+}
+
+TEST(Report, BrokenPromisesAreTold) {
+  auto all = groups();
+  EXPECT_EQ(broken_promise(all[0]), "");
+  all[0].runs[1].replicas_identical = false;
+  EXPECT_EQ(broken_promise(all[0]), "sync, seed 2: the replicas differ");
+  all[0].options.delivery = "latest";
+  EXPECT_EQ(broken_promise(all[0]), "");
+  all[0].runs[1].deposits.lost = 3;
+  EXPECT_EQ(broken_promise(all[0]), "sync, seed 2: 3 gradients were lost");
+}
+
+}  // namespace
+}  // namespace stretto::command

@@ -1,0 +1,309 @@
+#include "command/train/training_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "stretto/base/error.h"
+#include "stretto/base/words/suggest.h"
+#include "stretto/dispenser/dispenser.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/membership/job.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/train/job/run.h"
+#include "stretto/train/recipes/recipes.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr double kHuge = std::numeric_limits<double>::max();
+
+std::vector<std::string> workload_names() {
+  std::vector<std::string> out;
+  for (const WorkloadInfo& info : workload_catalogue()) out.emplace_back(info.name);
+  return out;
+}
+
+// Checks the name alone: the values possible behind its colon depend on the number of ranks.
+void check_algorithm(std::string_view option, const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
+  for (const std::string& known : algorithm_names()) {
+    if (known == name) return;
+  }
+  throw UsageError(fmt::format("{} {}: {}", option, text, suggestion(name, algorithm_names())));
+}
+
+void describe_job(CommandLine& line, TrainOptions& options) {
+  if (const auto launched = launched_rank()) options.ranks = launched->ranks;
+  line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
+                  one_of(options.workload, workload_names()));
+  line.heading("The job");
+  line.option(
+      "--ranks", "N",
+      "How many worker processes. Default 4; under mpirun and srun as many as they have started, if more than one.",
+      into(options.ranks, 1, JobMemory::kMaxRanks, "4"));
+  line.option("--steps", "N", "Stop after N × ranks batches in all, whoever computes them.",
+              into(options.steps, 1, "200"));
+  line.option("--epochs", "N", "Stop after N passes over the training data in all. Default: the workload's.",
+              into(options.epochs, 1, "10"));
+  line.option("--batch", "N", "Samples a batch and rank. Default: the workload's.",
+              into(options.batch, 1, 1 << 20, "4"));
+  line.option("--lr", "X", "Learning rate of the averaged gradient. Default: the workload's.",
+              into(options.lr, std::numeric_limits<double>::min(), kHuge, "0.1"));
+  line.option(
+      "--lr-schedule", "S",
+      "constant (default); warmup:100 rises over so many steps; decay:10@400@800 divides by 10 at each of these steps; "
+      "joined by +. A step is as many batches as there are ranks.",
+      into(options.lr_schedule));
+  line.option("--momentum", "X", "Of SGD. Default: the workload's.", into(options.momentum, 0, 0.9999, "0.9"));
+  line.option("--seed", "N", "Of the model, the order of the data and the injected delays. Default 1.",
+              into(options.seed, 0, "1"));
+  line.option("--data", "KIND",
+              "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
+              "others; partitioned: fixed, so that a run repeats to the bit; sampled: drawn with replacement. Default: "
+              "shared for the eager algorithms, partitioned for the others.",
+              one_of(options.data, {"shared", "partitioned", "sampled"}));
+}
+
+void describe_imbalance(CommandLine& line, TrainOptions& options) {
+  line.heading("Who is slow");
+  line.option(
+      "--imbalance", "SPEC",
+      "Delays injected on top of what the data brings: none (default), random:ranks=1,delay=200ms, "
+      "rotate:50ms..400ms, linear:1ms..32ms, persistent:rank=3,factor=3 (or delay=40ms), lognormal:mean=20ms,cv=1, "
+      "trace:FILE, measured ones (ucf101, wmt16, cloud, habitat, with scale=0.1), and sums of them with +.",
+      into(options.imbalance));
+  line.option(
+      "--pace", "TIME",
+      "Emulates an accelerator: a step takes this long for each unit of work (a padded time step of a sequence, "
+      "an image, a row), by sleeping the rest. So that many ranks on few cores show the algorithm and not the "
+      "scheduler.",
+      into(options.pace, "50us"));
+}
+
+/// `set`, which also notes that the option was given.
+Setter noted(bool& given, Setter set) {
+  return [&given, set = std::move(set)](std::string_view option, const std::string& text) {
+    set(option, text);
+    given = true;
+  };
+}
+
+void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& given) {
+  line.heading("How it averages");
+  line.option(
+      "--quorum", "N",
+      "eager-quorum: a round starts when so many ranks have come. The dial between waiting and staleness: P waits "
+      "for all, as sync does; 1 for nobody, as eager-solo. Default: half of the ranks.",
+      noted(given.quorum, into(options.quorum, 1, JobMemory::kMaxRanks, "2")));
+  line.option(
+      "--max-lag", "N",
+      "No gradient is staler than N rounds. A rank k times slower than the rest needs N ≥ k + 1 to slow nobody; "
+      "memory grows with N. Default 4.",
+      into(options.max_lag, 1, 1024, "4"));
+  line.option(
+      "--seats", "N",
+      "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last, "
+      "with messages between the boards. 1: messages alone, as between hosts.",
+      noted(given.seats, into(options.seats, 1, JobMemory::kMaxRanks, "1")));
+  line.option("--normalize", "BY",
+              "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
+              "brought something), samples (unequal batches are unbiased).",
+              [&options, &given](std::string_view option, const std::string& text) {
+                std::string name;
+                one_of(name, {"ranks", "contributors", "samples"})(option, text);
+                given.normalize_ranks = name == "ranks";
+                options.normalize = name == "ranks"          ? Normalize::ranks
+                                    : name == "contributors" ? Normalize::contributors
+                                                             : Normalize::samples;
+              });
+  line.option("--order", "ORDER",
+              "arrival (default): sums in the order in which contributions come. fixed: one order, so that runs repeat "
+              "to the bit; sync always has it.",
+              [&options, &given](std::string_view option, const std::string& text) {
+                std::string name;
+                one_of(name, {"arrival", "fixed"})(option, text);
+                given.order_arrival = name == "arrival";
+                options.fixed_order = name == "fixed";
+              });
+  line.option(
+      "--delivery", "WHAT",
+      "every (default): each rank applies every round, so replicas never diverge. latest: only the newest, as in "
+      "the paper; replicas drift until --sync-every brings them together.",
+      one_of(options.delivery, {"every", "latest"}));
+  line.option(
+      "--sync-every", "N",
+      "Batches between rounds that wait for all. local: batches of each rank between two averages (H, default 8).",
+      into(options.sync_every, 1, "1000"));
+  line.option(
+      "--progress-by", "WHO",
+      "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
+      "calls, so a rank that computes holds up the others.",
+      [&options](std::string_view option, const std::string& text) {
+        std::string name;
+        one_of(name, {"thread", "application"})(option, text);
+        options.progress_by = name == "thread" ? ProgressBy::thread : ProgressBy::application;
+      });
+}
+
+void add_epilogue(CommandLine& line) {
+  std::vector<std::pair<std::string, std::string>> algorithms;
+  for (const RecipeInfo& recipe : recipes()) {
+    algorithms.emplace_back(fmt::format("{}{}", recipe.name, recipe.argument), fmt::format("{}.", recipe.description));
+  }
+  line.topic("Algorithms", std::move(algorithms));
+  std::vector<std::pair<std::string, std::string>> workloads;
+  for (const WorkloadInfo& info : workload_catalogue()) {
+    workloads.emplace_back(info.name,
+                           fmt::format("{}. Needs {}. Unit of work: {}.", info.description, info.needs, info.unit));
+  }
+  line.topic("Workloads", std::move(workloads));
+  line.note(
+      "Exit codes: 0, 1 the run failed, 2 bad input, 3 a rank was lost, 130 interrupted. Throughput is always counted "
+      "in "
+      "batches whose gradients were applied.");
+}
+
+TaskFacts plentiful(const WorkloadInfo& info) {
+  TaskFacts facts;
+  facts.name = info.name;
+  facts.unit = info.unit;
+  facts.samples = std::uint64_t{1} << 24;  // whether the data suffices is known when it has been read
+  facts.classifies = info.classifies;
+  facts.batch = info.batch;
+  facts.lr = info.lr;
+  facts.momentum = info.momentum;
+  facts.epochs = info.epochs;
+  return facts;
+}
+
+}  // namespace
+
+void require_effect(const GivenOptions& given, const TrainOptions& options, std::span<const std::string> algorithms) {
+  const auto require = [&](bool was_given, const char* option, auto has_effect, const char* expected) {
+    if (!was_given || std::ranges::any_of(algorithms, has_effect)) return;
+    throw UsageError(fmt::format("{} has no effect with {}: {}", option, join(algorithms), expected));
+  };
+  require(
+      given.quorum, "--quorum", [](const std::string& name) { return name == "eager-quorum"; },
+      "expected with eager-quorum, without a number behind its colon");
+  require(
+      given.normalize_ranks, "--normalize ranks", [](const std::string& name) { return name != "local"; },
+      "models are averaged over those that contribute; expected contributors or samples");
+  require(
+      given.order_arrival, "--order arrival", [](const std::string& name) { return name != "local" && name != "sync"; },
+      "it sums in one order; leave it out, or say --order fixed");
+  if (given.seats && options.seats > 1 && (options.delivery == "latest" || launched_rank())) {
+    throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
+                                 options.seats, launched_rank() ? "under mpirun and srun" : "with --delivery latest"));
+  }
+}
+
+void check_training(const TrainOptions& options) {
+  resolved(options, plentiful(workload_info(options.workload)));
+  if (const auto launched = launched_rank(); launched && launched->ranks != options.ranks) {
+    throw UsageError(fmt::format("--ranks {}: this job was started with {} ranks; leave --ranks out", options.ranks,
+                                 launched->ranks));
+  }
+  if (!options.resume.empty()) {
+    if (const auto folder = RunFolder::open(options.resume); !folder) {
+      throw UsageError(fmt::format("--resume {}: {}", options.resume, folder.error().message));
+    }
+  }
+  if (!options.out.empty()) require_writable_folder("--out", options.out);
+}
+
+std::optional<TrainCommand> parse_train(const std::vector<std::string>& arguments) {
+  TrainCommand command;
+  CommandLine line("stretto train",
+                   "Trains a network on real data in several worker processes, and says what waiting for each other "
+                   "cost.");
+  describe_job(line, command.options);
+  line.heading("The algorithm");
+  line.option("--algorithm", "NAME", "One of those below. Default sync.",
+              [&command](std::string_view option, const std::string& text) {
+                check_algorithm(option, text);
+                command.options.algorithm = text;
+              });
+  describe_algorithm(line, command.options, command.given);
+  describe_imbalance(line, command.options);
+  line.heading("What it leaves behind");
+  line.option("--out", "DIR",
+              "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
+              "trace.json, which https://ui.perfetto.dev opens.",
+              into(command.options.out));
+  line.option("--checkpoint-every", "N",
+              "Batches between checkpoints, in the run folder. Each is a round that waits for all.",
+              into(command.options.checkpoint_every, 1, "1000"));
+  line.option("--resume", "DIR", "Continues the run of this folder from its last checkpoint.",
+              into(command.options.resume));
+  command.output.add_option(line);
+  line.example("stretto train vowels --algorithm eager-quorum", "Real, naturally imbalanced data on four ranks.");
+  line.example(
+      "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
+      "One rank three times slower than the rest; nobody waits for it.");
+  line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  add_epilogue(line);
+  if (!line.parse(arguments)) return std::nullopt;
+  check_training(command.options);
+  require_effect(command.given, command.options, std::span(&command.options.algorithm, 1));
+  return command;
+}
+
+std::optional<CompareCommand> parse_compare(const std::vector<std::string>& arguments) {
+  CompareCommand command;
+  CommandLine line(
+      "stretto compare",
+      "Trains the same job by several algorithms, with the same seeds and the same delays, and shows in one "
+      "table what each gains and costs.");
+  describe_job(line, command.options);
+  line.heading("The comparison");
+  std::string list = "sync,eager-quorum,eager-solo";
+  line.option(
+      "--algorithms", "LIST",
+      fmt::format("Which ones of those below; the first is what the others are compared with. Default {}.", list),
+      into(list));
+  line.option("--repeats", "N",
+              "Runs of each algorithm, with seeds from --seed on, interleaved. From two on the table has spreads, and "
+              "differences their 95 % intervals. Default 3.",
+              into(command.repeats, 1, 1000, "10"));
+  line.heading("The algorithms");
+  describe_algorithm(line, command.options, command.given);
+  describe_imbalance(line, command.options);
+  line.heading("What it leaves behind");
+  line.option(
+      "--out", "DIR",
+      "A run folder for each run, and curves of the training loss over batches and over time: as CSV, and as SVG "
+      "where matplotlib is in .venv.",
+      into(command.options.out));
+  command.output.add_option(line);
+  line.example("stretto compare vowels --pace 500us", "Does not waiting pay on this data?");
+  line.example(
+      "stretto compare vowels --ranks 8 --algorithms sync,eager-quorum:6,eager-quorum:4,eager-quorum:2,eager-solo "
+      "--repeats 10 --pace 500us",
+      "The dial from waiting to staleness.");
+  line.example("stretto compare digits --pace 1ms --imbalance random:ranks=1,delay=20ms --json=result.json",
+               "Injected delays, for a program to read.");
+  line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3",
+               "The same for a program of your own: `stretto compare --program ./mine --help`.");
+  add_epilogue(line);
+  if (!line.parse(arguments)) return std::nullopt;
+  if (launched_rank()) {
+    throw UsageError("compare starts its own ranks, run after run: start it without mpirun, with --ranks N");
+  }
+  for (const std::string& algorithm : split_policies(list)) {
+    check_algorithm("--algorithms", algorithm);
+    TrainOptions options = command.options;
+    options.algorithm = algorithm;
+    check_training(options);
+    command.algorithms.push_back(algorithm);
+  }
+  require_effect(command.given, command.options, command.algorithms);
+  return command;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/cli/command_line.h"
+#include "command/cli/output.h"
+#include "stretto/train/job/task.h"
+#include "stretto/train/options.h"
+#include "workloads/catalogue.h"
+
+namespace stretto::command {
+
+/// Options that have an effect under some algorithms only, where they were given explicitly.
+struct GivenOptions {
+  bool quorum = false, seats = false, normalize_ranks = false, order_arrival = false;
+};
+
+/// The options of `stretto train`.
+struct TrainCommand {
+  TrainOptions options;
+  GivenOptions given;
+  Output output;
+};
+
+/// The options of `stretto compare`: the same job by several algorithms, with several seeds.
+struct CompareCommand {
+  TrainOptions options;  ///< `algorithm` is left open
+  GivenOptions given;
+  std::vector<std::string> algorithms;
+  int repeats = 3;
+  Output output;
+};
+
+/// Parse the arguments, and check them as far as possible without Torch and without reading the data. Return nothing if
+/// help was asked for and has been printed. Throw UsageError.
+std::optional<TrainCommand> parse_train(const std::vector<std::string>& arguments);
+std::optional<CompareCommand> parse_compare(const std::vector<std::string>& arguments);
+
+/// Throws UsageError where something was given that has an effect under none of the algorithms.
+void require_effect(const GivenOptions& given, const TrainOptions& options, std::span<const std::string> algorithms);
+
+/// Throws UsageError where `options` do not fit each other, the machine's folders, or a workload that has data enough.
+void check_training(const TrainOptions& options);
+
+}  // namespace stretto::command

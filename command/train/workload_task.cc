@@ -1,0 +1,92 @@
+#include "command/train/workload_task.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <torch/optim/sgd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "stretto/train/replica/torch_replica.h"
+#include "workloads/workload.h"
+
+namespace stretto::command {
+
+namespace {
+
+class RankWorkload final : public RankTask {
+ public:
+  RankWorkload(std::shared_ptr<const Dataset> data, const RankTaskOptions& options)
+      : workload_(make_workload(std::move(data))), model_(workload_->make_model(options.seed)) {
+    const auto sgd = torch::optim::SGDOptions(options.lr).momentum(options.momentum);
+    warm_up(options.seed);
+    replica_ = std::make_unique<TorchReplica>(model_, std::make_shared<torch::optim::SGD>(model_->parameters(), sgd));
+  }
+
+  Replica& replica() override { return *replica_; }
+
+  // The models draw nothing while they train.
+  double forward_backward(std::span<const std::uint32_t> samples, std::uint64_t) override {
+    model_->train();
+    const at::Tensor loss = workload_->loss(*model_, samples);
+    loss.backward();
+    return loss.item<double>();
+  }
+
+  TaskScore score_test() override { return score(Split::test); }
+  TaskScore score_training() override { return score(Split::train); }
+
+ private:
+  // The first pass of a process loads and prepares more than it computes; on a model of its own, so that nothing of it
+  // is left.
+  void warm_up(std::uint64_t seed) {
+    const auto model = workload_->make_model(seed);
+    workload_->loss(*model, std::array<std::uint32_t, 1>{0}).backward();
+  }
+
+  TaskScore score(Split split) {
+    model_->eval();
+    const Evaluation evaluation = workload_->evaluate(*model_, split);
+    return {evaluation.loss, evaluation.accuracy};
+  }
+
+  const std::unique_ptr<Workload> workload_;
+  const std::shared_ptr<torch::nn::Module> model_;
+  std::unique_ptr<TorchReplica> replica_;
+};
+
+class WorkloadTask final : public TrainingTask {
+ public:
+  explicit WorkloadTask(std::shared_ptr<const Dataset> data) : data_(std::move(data)) {
+    const WorkloadInfo& info = data_->info();
+    facts_.name = info.name;
+    facts_.unit = info.unit;
+    facts_.samples = data_->num_train();
+    facts_.lengths.assign(data_->lengths().begin(), data_->lengths().end());
+    facts_.bucketed = info.bucketed;
+    facts_.classifies = info.classifies;
+    facts_.batch = info.batch;
+    facts_.lr = info.lr;
+    facts_.momentum = info.momentum;
+    facts_.epochs = info.epochs;
+  }
+
+  const TaskFacts& facts() const override { return facts_; }
+  std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
+    // As torchrun does: ranks share the cores, and threads of each that spin would take them from one another.
+    if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
+    return std::make_unique<RankWorkload>(data_, options);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> data_;
+  TaskFacts facts_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> workload_task(std::shared_ptr<const Dataset> data) {
+  return std::make_unique<WorkloadTask>(std::move(data));
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stretto {
+
+/// The folder of a control group that this process is in.
+struct ControlGroup {
+  std::string folder;  ///< ends with a slash
+  int version = 2;     ///< of control groups: 1 has other files than 2
+};
+
+/// The groups that bind this process in `controller` ("memory", "cpu"): its own, in each version that is mounted, and
+/// all around it. A folder may be missing: a process inside a container sees the path of its group from outside. `root`
+/// stands before /proc and /sys (tests).
+std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& root = "");
+
+/// The number that all of `text` is, in decimal digits.
+std::optional<std::uint64_t> whole_number(std::string_view text);
+/// The number a file consists of; none for "max" or where there is no such file.
+std::optional<std::uint64_t> number_in(const std::string& path);
+/// The number that stands after `key` in a file of lines "key number …".
+std::optional<std::uint64_t> number_after(const std::string& path, std::string_view key);
+
+}  // namespace stretto

@@ -1,0 +1,58 @@
+#include "stretto/base/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "stretto/base/control_groups.h"
+
+namespace stretto {
+namespace {
+
+/// The cores that a group's quota gives: microseconds a period, over the period.
+std::optional<std::uint64_t> quota_of(const ControlGroup& group) {
+  std::optional<std::uint64_t> quota, period;
+  if (group.version == 2) {
+    std::ifstream file(group.folder + "cpu.max");  // "200000 100000", or "max 100000"
+    std::string first, second;
+    if (!(file >> first >> second)) return std::nullopt;
+    quota = whole_number(first);
+    period = whole_number(second);
+  } else {
+    quota = number_in(group.folder + "cpu.cfs_quota_us");  // −1: none
+    period = number_in(group.folder + "cpu.cfs_period_us");
+  }
+  if (!quota || !period || *period == 0) return std::nullopt;
+  return *quota / *period + (*quota % *period != 0 ? 1 : 0);
+}
+
+}  // namespace
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  std::vector<int> out;
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) out.push_back(core);
+    }
+  }
+  if (out.empty()) out.push_back(0);
+  return out;
+}
+
+int count_cores(const std::string& root) {
+  std::uint64_t cores = usable_cores().size();
+  for (const ControlGroup& group : control_groups("cpu", root))
+    cores = std::min(cores, quota_of(group).value_or(cores));
+  return static_cast<int>(std::max<std::uint64_t>(cores, 1));
+}
+
+int num_cores() {
+  // A fact about the machine, the same for all ranks of a process; reading it takes some files.
+  static const int kCores = count_cores();
+  return kCores;
+}
+
+}  // namespace stretto

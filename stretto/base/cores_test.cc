@@ -1,0 +1,85 @@
+#include "stretto/base/cores.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that looks like the root of a machine.
+class CoresTest : public testing::Test {
+ protected:
+  CoresTest() {
+    std::string name = (fs::temp_directory_path() / "stretto-cores-XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~CoresTest() override { fs::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& content) {
+    fs::create_directories(fs::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << content;
+  }
+  int all() const { return static_cast<int>(usable_cores().size()); }
+
+  std::string root_;
+};
+
+TEST_F(CoresTest, AreThoseTheProcessMayRunOn) {
+  EXPECT_EQ(count_cores(root_), all());
+  int pinned = 0, number = -1;
+  // The affinity of a thread of its own, which ends with it.
+  std::thread([&] {
+    number = usable_cores().back();
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(number, &set);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+    pinned = count_cores(root_);
+    EXPECT_EQ(usable_cores(), std::vector<int>{number});
+  }).join();
+  EXPECT_EQ(pinned, 1);
+}
+
+TEST_F(CoresTest, AreBoundByTheQuotaOfAllGroupsAround) {
+  write("/proc/self/cgroup", "0::/outer/inner\n");
+  write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+  EXPECT_EQ(count_cores(root_), all());
+  write("/sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
+  EXPECT_EQ(count_cores(root_), 1) << "half a core keeps one busy for half of the time";
+  write("/sys/fs/cgroup/outer/cpu.max", "100001 100000\n");
+  EXPECT_EQ(count_cores(root_), std::min(2, all())) << "rounded up";
+}
+
+TEST_F(CoresTest, AreBoundByTheFirstVersionOfControlGroups) {
+  write("/proc/self/cgroup", "5:cpu,cpuacct:/job/step\n4:memory:/job\n");
+  write("/sys/fs/cgroup/cpu/job/step/cpu.cfs_quota_us", "-1\n");
+  write("/sys/fs/cgroup/cpu/job/step/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(count_cores(root_), all());
+  write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "20000\n");
+  write("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(count_cores(root_), 1);
+}
+
+TEST_F(CoresTest, AQuotaSeenFromInsideANamespaceIsAtTheMount) {
+  write("/proc/self/cgroup", "0::/../../docker/0123\n");
+  write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
+  EXPECT_EQ(count_cores(root_), 1);
+}
+
+TEST_F(CoresTest, NonsenseBindsNothing) {
+  write("/proc/self/cgroup", "0::/a\nx\n:\n1:cpu\n");
+  for (const char* content : {"", "max", "5", "0 0", "100000 0", "-1 -1", "99999999999999999999 1", "x y"}) {
+    write("/sys/fs/cgroup/a/cpu.max", content);
+    EXPECT_EQ(count_cores(root_), all()) << content;
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,202 @@
+#include "stretto/collective/allreduce/board_allreduce.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "stretto/base/cores.h"
+#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/kernel/combine.h"
+
+namespace stretto {
+namespace {
+
+/// Of this rank's board.
+FullBoard::Shape shape_of(const Seating& seating, const BucketSpec& bucket, ReduceOp op,
+                          const AllreduceChoice& choice) {
+  return {.type = bucket.type,
+          .count = bucket.count,
+          .op = op,
+          .piece_bytes = choice.piece_bytes,
+          .helpers = std::min(num_cores(), seating.here()) - 1,
+          .upward = seating.boards() > 1};
+}
+
+}  // namespace
+
+BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice)
+    : engine_(engine),
+      bucket_(bucket),
+      shape_(text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op))),
+      failure_(engine),
+      seating_{engine.rank(), engine.size(), choice.seats > 0 ? choice.seats : engine.size()},
+      backoff_(engine.size() <= num_cores(), engine.rank()),
+      left_(engine.size()) {
+  const Engine::Pause pause(engine);
+  // Ranks that have read different tuning files may differ in way and pieces.
+  std::string description = text(shape_, " through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
+  if (choice.seats > 0) description += text(" at boards of ", choice.seats);
+  make_board(op, choice, description);
+  id_ = engine.add(*this, description);
+  failure_.enroll(id_);
+}
+
+void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, const std::string& description) {
+  const bool exchange = choice.way == AllreduceChoice::Way::exchange;
+  const ExchangeBoard::Shape chunks{bucket_.type, bucket_.count, op, choice.piece_bytes};
+  const FullBoard::Shape pieces = shape_of(seating_, bucket_, op, choice);
+  const auto region = failure_.take_shared(exchange ? ExchangeBoard::bytes_needed(chunks, seating_.ranks)
+                                                    : BetweenFullBoards::bytes_needed(pieces, seating_),
+                                           description);
+  if (!region && region.error().code == Errc::unavailable) throw Failure(region.error());
+  if (!region) return failure_.fail(region.error(), false);
+  const auto ring = [&arena = *engine_.arena(), first = seating_.leader()](int seat) { arena.ring(first + seat); };
+  if (exchange) {
+    board_.emplace<ExchangeBoard>(*region, chunks, seating_.seat(), seating_.here(), ring);
+    return;
+  }
+  const auto memory = BetweenFullBoards::memory_of(seating_.board(), *region, pieces, seating_);
+  auto& board = board_.emplace<FullBoard>(memory, pieces, seating_.seat(), seating_.here(), ring);
+  input_ = board.input();
+  result_ = board.result();
+  if (seating_.boards() == 1) return;
+  between_ = std::make_unique<BetweenFullBoards>(engine_, seating_, pieces, algorithm_for(bucket_, SumOrder::fixed),
+                                                 *region, board);
+}
+
+BoardAllreduce::~BoardAllreduce() {
+  engine_.remove(id_);
+}
+
+void BoardAllreduce::lost(int peer, const Error& reason) {
+  failure_.fail({Errc::lost_peer, text(shape_, ": ", reason.message), peer}, true);
+}
+
+void BoardAllreduce::look_who_has_left() {
+  MutexLock lock(left_mutex_);
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (!left_.contains(peer) || has_come(peer)) continue;
+    return failure_.fail({Errc::lost_peer, text(shape_, ": rank ", peer, " has left"), peer}, false);
+  }
+}
+
+void BoardAllreduce::check(const Argument& argument, const char* which) const {
+  if (argument.type() == bucket_.type && argument.count() == bucket_.count) return;
+  throw UsageError(text(shape_, ": \"", which, "\" was given ", argument.count(), ' ', name_of(argument.type()),
+                        "; expected ", bucket_.count, ' ', name_of(bucket_.type)));
+}
+
+bool BoardAllreduce::begins(const std::optional<Argument>& mine, const std::optional<Argument>& sum) {
+  if (running_ && (mine != mine_ || sum != sum_)) {
+    throw UsageError(text(shape_, ": the round before has not finished; call again with the same arguments"));
+  }
+  mine_ = mine;
+  sum_ = sum;
+  return !running_;
+}
+
+std::byte* BoardAllreduce::input() {
+  if (input_ != nullptr) return input_;
+  const std::uint64_t bytes = std::max<std::uint64_t>(1, bucket_.count * size_of(bucket_.type));
+  own_input_ = Block(bytes);
+  own_result_ = Block(bytes);
+  result_ = own_result_.data();
+  return input_ = own_input_.data();
+}
+
+const std::byte* BoardAllreduce::result() {
+  (void)input();
+  return result_;
+}
+
+Result<void> BoardAllreduce::run(Driver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) {
+  check(mine, "mine");
+  check(sum, "sum");
+  if (failure_.failed()) return *failure();
+  return run(driver, deadline, begins(mine, sum), mine.memory().data, sum.memory().data);
+}
+
+Result<void> BoardAllreduce::run(Driver& driver, TimePoint deadline) {
+  if (failure_.failed()) return *failure();
+  (void)input();
+  return run(driver, deadline, begins(std::nullopt, std::nullopt), input_, own_result_.data());
+}
+
+Result<void> BoardAllreduce::run(Driver& driver, TimePoint deadline, bool begins, const std::byte* mine,
+                                 std::byte* sum) {
+  if (auto* exchange = std::get_if<ExchangeBoard>(&board_)) {
+    if (begins) exchange->arrive(mine, sum);
+    return wait(*exchange, driver, deadline);
+  }
+  auto& board = std::get<FullBoard>(board_);
+  const std::uint64_t bytes = bucket_.count * size_of(bucket_.type);
+  const Stores stores = stores_for(bytes * static_cast<std::uint64_t>(engine_.size()));
+  if (begins) {
+    if (mine != input_) copy_bytes(input_, mine, bytes, stores);
+    board.arrive();
+  }
+  auto waited = wait(board, driver, deadline);
+  if (waited.ok() && sum != nullptr) copy_bytes(sum, result_, bytes, stores);
+  return waited;
+}
+
+template <class B>
+Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) {
+  running_ = true;
+  backoff_.reset();
+  while (!board.complete()) {
+    if (step(board)) {
+      backoff_.reset();
+    } else if (!board.complete() && (wants_messages() || !backoff_.wait())) {
+      break;
+    }
+  }
+  if (!board.complete()) {
+    using Looking = Driver::Looking;
+    const TimePoint since = engine_.clock().now();
+    Looking looking = wants_messages() ? Looking::first : Looking::enough;
+    const auto over = [&] { return board.complete() || failure_.failed(); };
+    // The rank that rings takes this rank out of the sleepers: go in again before each look that may be the last before
+    // sleeping.
+    const auto look = [&] {
+      board.sleepers().go_in(seating_.seat());
+      while (!board.complete() && step(board)) {
+      }
+      // First: where a rank is missing at its board, the leader may have left because of it.
+      if (any_has_left_.load(std::memory_order_acquire) && !board.complete() && failure_.agreed()) look_who_has_left();
+      if (between_ != nullptr && between_->failure()) failure_.fail(*between_->failure(), false);
+      return over() || (looking == Looking::enough && wants_messages());
+    };
+    // Once more where the leader's messages have begun: no message may have come yet, and it is worth looking for the
+    // first.
+    while (driver.wait(look, deadline, looking, board.sleepers().signal()) && !over()) looking = Looking::first;
+    board.sleepers().leave(seating_.seat());
+    if (failure_.failed() && !board.complete()) return *failure();
+    if (!board.complete()) {
+      return Error{Errc::timeout,
+                   text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ", missing())};
+    }
+  }
+  running_ = false;
+  return {};
+}
+
+std::string BoardAllreduce::who_is_missing(Driver&, Duration) {
+  return text(shape_, ": ", missing());
+}
+
+std::string BoardAllreduce::missing() const {
+  std::string list;
+  for (int rank = 0; rank < engine_.size(); ++rank) {
+    if (!has_come(rank)) list += text(list.empty() ? "nothing has come from rank " : ", ", rank);
+  }
+  return list.empty() ? "all ranks have come" : list;
+}
+
+bool BoardAllreduce::has_come(int rank) const {
+  if (between_ != nullptr) return between_->has_come(rank);
+  if (const auto* exchange = std::get_if<ExchangeBoard>(&board_)) return exchange->has_come(rank);
+  const auto* board = std::get_if<FullBoard>(&board_);
+  return board != nullptr && board->has_come(rank);  // null: the ranks could not agree on a board
+}
+
+}  // namespace stretto

@@ -1,0 +1,101 @@
+#include "stretto/collective/collective_failure.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/engine/driver.h"
+
+namespace stretto {
+namespace {
+
+/// The last control channel but the engine's: note is code and rank, head the message.
+constexpr std::uint16_t kFailed = kDescriptionChannel - 1;
+
+constexpr auto kLastErrc = static_cast<std::uint64_t>(Errc::io);
+
+std::uint64_t note_of(const Error& error) {
+  return static_cast<std::uint64_t>(error.code) << 32 | static_cast<std::uint32_t>(error.rank);
+}
+
+}  // namespace
+
+Result<std::span<std::byte>> CollectiveFailure::take_shared(std::uint64_t bytes, const std::string& shape) {
+  auto region = engine_.arena()->take(bytes, shape);
+  regions_ = engine_.arena()->taken();
+  if (!region) return region.error();
+  region_ = std::move(*region);
+  return region_.bytes();
+}
+
+void CollectiveFailure::abort(Driver& driver, const std::string& reason) {
+  {
+    MutexLock lock(mutex_);
+    abort_reason_ = reason;
+  }
+  abort_wanted_.store(true, std::memory_order_release);
+  driver.notify();
+  driver.wait([&] { return failed(); }, driver.deadline(std::chrono::seconds(5)));
+}
+
+std::optional<Error> CollectiveFailure::error() const {
+  if (!failed()) return std::nullopt;
+  MutexLock lock(mutex_);
+  return error_;
+}
+
+bool CollectiveFailure::agreed() {
+  if (failed_.load(std::memory_order_relaxed)) return false;
+  if (engine_.arena() == nullptr) return true;
+  auto disagreement = engine_.arena()->disagreement(regions_);
+  if (disagreement) fail(std::move(*disagreement), false);
+  return !disagreement;
+}
+
+bool CollectiveFailure::poll() {
+  if (!agreed()) return false;
+  if (!abort_wanted_.load(std::memory_order_acquire)) return true;
+  std::string reason;
+  {
+    MutexLock lock(mutex_);
+    reason = abort_reason_;
+  }
+  fail({Errc::aborted, reason, engine_.rank()}, true);
+  return false;
+}
+
+bool CollectiveFailure::control(const Envelope& envelope, std::span<const std::byte> head) {
+  if (envelope.channel != kFailed) return false;
+  const auto code = static_cast<Errc>(std::min<std::uint64_t>(envelope.note >> 32, kLastErrc));
+  const auto rank = static_cast<int>(static_cast<std::uint32_t>(envelope.note));
+  std::string message(reinterpret_cast<const char*>(head.data()), head.size());
+  // Passed on, so that no rank sees this one leave because of it, and has not heard of it.
+  if (!failed()) tell(envelope.note, head);
+  if (code == Errc::aborted) message = text("rank ", rank, " stopped the job: ", message);
+  fail({code, std::move(message), rank}, false);
+  return true;
+}
+
+Error CollectiveFailure::unknown(int peer, const Envelope& envelope) {
+  return {Errc::bad_input,
+          text("rank ", peer, " has sent control message ", envelope.channel,
+               ", which this collective does not know; every rank must make the same collectives in the same order"),
+          peer};
+}
+
+void CollectiveFailure::tell(std::uint64_t note, std::span<const std::byte> words) {
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (peer != engine_.rank()) engine_.send_control(id_, peer, kFailed, 0, note, words);
+  }
+}
+
+void CollectiveFailure::fail(Error error, bool tell_others) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  const std::string words = error.message.substr(0, kMaxHeadBytes);
+  if (tell_others) tell(note_of(error), std::as_bytes(std::span(words)));
+  MutexLock lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  error_ = std::move(error);
+  failed_.store(true, std::memory_order_release);
+}
+
+}  // namespace stretto

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/base/mutex.h"
+#include "stretto/engine/engine.h"
+#include "stretto/transport/shared_arena.h"
+
+namespace stretto {
+
+class Driver;
+
+/// How a collective fails: once, for good, and on every rank. A part of each collective; the calls are the driving
+/// thread's, but where it says otherwise.
+class CollectiveFailure {
+ public:
+  explicit CollectiveFailure(Engine& engine) : engine_(engine) {}
+  /// Requires: before any call but take_shared(), fail() without telling, failed() and error().
+  void enroll(CollectiveId id) { id_ = id; }
+
+  /// Memory that all ranks share: every rank takes the same regions in the same order. It is given back when this
+  /// object ends. A rank whose `shape` differs makes the collective fail on all ranks (poll()). Once. Requires: the
+  /// engine has an arena; no other thread steps it.
+  Result<std::span<std::byte>> take_shared(std::uint64_t bytes, const std::string& shape);
+
+  /// Stops the collective on every rank. Returns when it has failed here, after five seconds at the latest. The
+  /// application's thread.
+  void abort(Driver& driver, const std::string& reason);
+
+  /// Thread-safe.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  std::optional<Error> error() const;
+
+  /// Fails where the ranks disagree on the memory they share. Returns whether the collective goes on. Thread-safe.
+  bool agreed();
+  /// Fails where the application wants an abort, or where the ranks disagree. Returns whether the collective goes on.
+  bool poll();
+  /// Takes another rank's failure over, and passes it on. Returns false for a message of another kind.
+  bool control(const Envelope& envelope, std::span<const std::byte> head);
+  /// The error for a control message of no known kind from `peer`.
+  static Error unknown(int peer, const Envelope& envelope);
+  /// Fails, unless it has failed already: the first error stays. Thread-safe where it tells no others.
+  void fail(Error error, bool tell_others);
+
+ private:
+  void tell(std::uint64_t note, std::span<const std::byte> words);
+
+  Engine& engine_;
+  CollectiveId id_ = 0;
+  SharedRegion region_;
+  std::uint64_t regions_ = 0;  // of the arena, up to this collective's
+
+  std::atomic<bool> abort_wanted_{false};  // application: abort_reason_ is there
+  std::atomic<bool> failed_{false};        // error_ is there
+  mutable Mutex mutex_;
+  std::string abort_reason_ GUARDED_BY(mutex_);
+  Error error_ GUARDED_BY(mutex_){Errc::aborted, "", -1};
+};
+
+}  // namespace stretto

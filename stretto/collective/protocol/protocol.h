@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/rank_set.h"
+#include "stretto/collective/protocol/learned_patience.h"
+#include "stretto/collective/protocol/policy.h"
+
+namespace stretto {
+
+/// The engine's side of the protocol of a partial allreduce (docs/protocol.md, rules 6–9): which rounds are activated,
+/// when this rank joins them, and which rank tells which other one. A pure state machine: no thread, no transport, no
+/// buffer, no clock of its own.
+///
+/// It speaks for one rank, or for the ranks of a board, numbered from its leader on: these join together, once all of
+/// them may, and are told of as one (activations), but counted one by one (arrivals, drains). A *seat* is a rank's
+/// number at its board.
+///
+/// At all times h ≤ c ≤ s ≤ act and s ≤ h + W, with c complete(), s joined(), h handed(), act activated().
+class RoundProtocol {
+ public:
+  struct Action {
+    enum class Kind {
+      activate,  ///< start `round` here and, unless it is full, tell everyone
+      arrive,    ///< tell the counter that `rank` waits at `round`
+      drain,     ///< tell the counter that `rank` has no further batches
+    };
+    Kind kind;
+    Round round = 0;
+    int rank = -1;
+  };
+
+  /// For the ranks rank … rank + seats − 1 of a job of `ranks`.
+  RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule, int seats = 1);
+
+  // Events, as the owner hears of them. Each may make new actions due and change may_join().
+  /// The application of a seat waits at round `round` (docs/protocol.md, rule 2).
+  void application_arrived(Round round, int seat = 0);
+  /// All applications here have been handed so many results.
+  void application_handed(Round handed);
+  void application_drained(int seat = 0);
+  /// A schedule message of `round` came. `full`: it says that the round's policy is full, so this rank joins only once
+  /// its own application has come.
+  /// Returns false if the round is over already: drop it.
+  bool message_of(Round round, bool full = false);
+  void peer_arrived(int peer, Round round, TimePoint now);
+  void peer_drained(int peer);
+  /// Requires: joined.
+  void round_completed(Round round, const RoundHeader& header);
+
+  /// The next thing to be done, if any.
+  std::optional<Action> next_action(TimePoint now);
+  /// Latest time of the next next_action().
+  TimePoint act_by() const { return act_by_; }
+
+  /// Whether round joined() may be joined now: s < act and s < h + W; a full one when all applications have come.
+  bool may_join() const { return may_join_but_for_lag() && within_lag(); }
+  /// The same without s < h + W: the caller tests that by itself.
+  bool may_join_but_for_lag() const;
+  /// Whether the bound on the lag keeps round joined() from being joined: it is held.
+  bool held() const { return joined_ < activated_ && !within_lag(); }
+  /// Whether the policy of `round` is known to be full. Requires: complete() ≤ round.
+  bool full(Round round) const;
+  /// Joins round joined().
+  void join() { ++joined_; }
+  /// Whether the application of seat 0 waits at round `round`.
+  bool has_arrived_at(Round round) const { return seats_[0].arrived_at == round; }
+  bool drained() const { return seats_[0].drained; }
+  /// Whether `peer` may have drained, as far as this rank knows: the counter has been told of each that has.
+  bool may_have_drained(int peer) const { return !is_counter() || drained_peers_.contains(peer); }
+
+  Round handed() const { return handed_; }
+  Round complete() const { return rule_.next_round(); }
+  Round joined() const { return joined_; }
+  Round activated() const { return activated_; }
+  /// The last round's header showed every rank drained: nothing follows.
+  bool stopped() const { return stopped_; }
+  /// The policy of round complete().
+  const Policy& policy() const { return rule_.current(); }
+  std::uint64_t batches_applied() const { return rule_.batches(); }
+
+  /// The rank whose engine counts arrivals.
+  static constexpr int counter() { return 0; }
+  /// The ranks that have not come to the open round, as the counter sees it. Requires: this rank is the counter.
+  RankSet missing() const;
+
+ private:
+  struct Seat {
+    bool drained = false;
+    bool drain_told = false;
+    std::optional<Round> arrived_at;
+    std::optional<Round> told_of;  // the round whose arrival has been acted on
+    bool has_come(Round round) const { return drained || arrived_at == round; }
+  };
+  struct Arrivals {
+    Round round = 0;
+    RankSet ranks;
+    std::vector<TimePoint> times;  // in order of arrival
+  };
+
+  bool is_counter() const { return rank_ == counter(); }
+  Arrivals& arrivals_at(Round round);
+  void note_arrival(int peer, Round round, TimePoint now);
+  TimePoint may_start_open() const;
+  Action activate_open();
+  std::optional<Action> tell_of_drains();
+  std::optional<Action> tell_of_arrivals(TimePoint now);
+  bool within_lag() const;
+  bool all_have_come() const;
+
+  const int rank_;
+  const int ranks_;
+  const Round max_lag_;
+  PolicyRule rule_;
+
+  Round handed_ = 0;
+  Round joined_ = 0;
+  Round activated_ = 0;
+  bool stopped_ = false;
+  std::vector<Seat> seats_;
+  std::optional<Round> full_ahead_;  // the newest round that a message has said to be full
+  TimePoint act_by_ = TimePoint::never();
+
+  // The counter's.
+  std::deque<Arrivals> arrivals_;  // of rounds not completed here
+  RankSet drained_peers_;
+  LearnedPatience learned_patience_;
+};
+
+}  // namespace stretto

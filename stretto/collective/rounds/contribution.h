@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/engine/blocks.h"
+#include "stretto/kernel/bucket.h"
+#include "stretto/observe/contribution_facts.h"
+
+namespace stretto {
+
+/// The facts of a deposit beside its buffers.
+struct DepositInfo {
+  std::uint64_t batches = 1;
+  std::uint64_t samples = 1;
+  Duration computed{0};
+  Duration waited{0};
+};
+
+/// One rank's share of a step, or several added up: memory for every bucket, and its facts. Obtained from
+/// PartialAllreduce::acquire(), filled, and given back with deposit().
+class Contribution {
+ public:
+  /// Allocates memory for `buckets`. `index` is its number among its siblings.
+  Contribution(std::span<const BucketSpec> buckets, int index);
+  /// Over memory that it does not own.
+  Contribution(std::vector<std::span<std::byte>> buckets, int index) : buckets_(std::move(buckets)), index_(index) {}
+
+  /// The bytes of bucket i; writable by the application from acquire() to deposit().
+  std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
+  std::span<const std::byte> bucket(int i) const { return buckets_[static_cast<std::size_t>(i)]; }
+  template <class T>
+  std::span<T> as(int i) {
+    auto bytes = bucket(i);
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  int num_buckets() const { return static_cast<int>(buckets_.size()); }
+  /// Stable number of this set of buffers, 0 … sets−1: for views prepared once.
+  int index() const { return index_; }
+
+  /// Its facts. Owned by the application until it is deposited, then immutable.
+  using Facts = ContributionFacts;
+  Facts facts;
+
+  /// Buckets handed over so far, in order. The application's release store pairs with the engine's acquire load.
+  std::atomic<int> ready{0};
+
+ private:
+  Block memory_;
+  std::vector<std::span<std::byte>> buckets_;
+  int index_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/rounds/activated_rounds.h"
+#include "stretto/collective/rounds/front.h"
+#include "stretto/collective/rounds/result_ring.h"
+#include "stretto/collective/rounds/rounds.h"
+#include "stretto/engine/engine.h"
+
+namespace stretto {
+
+/// The rounds of a PartialAllreduce by messages: tells RoundProtocol of the events at this rank's application and at
+/// its peers, and carries out its decisions. The driver thread shares with the application thread only the atomics
+/// below, the front and the results.
+class MessageRounds final : public Rounds, private RoundOwner {
+ public:
+  MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);
+
+  Contribution& acquire() override { return front_.acquire(); }
+  DepositSteps deposit(Contribution& contribution) override { return DepositSteps(front_.deposit(contribution)); }
+  bool deposit_pending() const override { return front_.pending(); }
+  void bucket_ready(Contribution&) override { engine_.doorbell().ring(); }
+  Round complete() const override { return complete_.load(std::memory_order_acquire); }
+  Policy open_policy(Round complete) override;
+  const ResultSlot& result(Round round) override { return latest_ ? latest_->read() : ring_.slot(round); }
+  std::span<const PassedRound> passed() override {
+    return latest_ ? latest_->passed() : std::span<const PassedRound>();
+  }
+  void set_arrived(Round round) override { arrived_.store(round + 1, std::memory_order_release); }
+  bool set_handed(Round handed) override;
+  void set_drained() override { drained_.store(true, std::memory_order_release); }
+  bool stopped() const override { return stopped_.load(std::memory_order_acquire); }
+  bool over() const override { return stopped() && in_flight_.load(std::memory_order_acquire) == 0; }
+  std::optional<TimePoint> take_passive_since() override;
+  ProtocolState state() const override;
+  int num_contribution_sets() const override { return front_.num_sets(); }
+  std::uint64_t memory_bytes() const override;
+
+ private:
+  bool admit(Round round, const Envelope& envelope) override;
+  bool call(Round round, OpId op, std::uint32_t hook) override;
+  void completed(Round round) override;
+  void retired(Round round) override;
+  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  void lost(int peer, const Error& reason) override { hear_of_loss(peer, reason); }
+  void left(int peer, const Error& reason) override {
+    hear_of_leaving(peer, reason, drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer));
+  }
+  void broken(const Error& reason) override { failure_.fail(reason, true); }
+  bool poll(TimePoint now) override;
+  TimePoint poll_by() const override { return failed() ? TimePoint::never() : protocol_.act_by(); }
+
+  BufferId sum_of(std::size_t bucket) const { return sum_buffer(bucket, buckets_.size()); }
+  void join_what_may_be();
+  void join();
+  Contribution* take_standing();
+  void let_go(Contribution* standing);
+  void fill_header(Round round, const Contribution* x, bool arrived, bool drained);
+  void finish_ready_buckets();
+
+  // The driver thread's.
+  ActivatedRounds activated_;
+  RoundProtocol& protocol_;
+  struct InFlight {
+    bool busy = false;
+    Contribution* x = nullptr;
+    int waiting_bucket = -1;  // the bucket the round waits for, or −1
+    OpId waiting_op = kNoOp;
+  };
+  std::vector<InFlight> flights_;  // by round mod W
+  struct Standing {
+    Contribution* newest = nullptr;
+    std::vector<int> uses;  // per set: rounds in flight with it
+    std::vector<bool> counted;
+  } standing_;
+  std::optional<Round> full_pending_;  // delivery latest: the newest full round that was joined
+
+  // Written by the application, read by the engine; releases pair with the acquires in poll().
+  std::atomic<Round> arrived_{0};  // round + 1, 0: none
+  std::atomic<Round> handed_{0};
+  std::atomic<bool> drained_{false};
+
+  // Written by the engine, read by the application.
+  std::atomic<Round> complete_{0};
+  std::vector<std::atomic<std::uint64_t>> open_policies_;  // by round mod (W + 2)
+  std::atomic<bool> held_{false};                          // the engine waits for handed_ to grow
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> in_flight_{0};               // rounds that were joined and have not retired
+  std::atomic<std::int64_t> passive_since_{0};  // nanoseconds on the engine's clock, 0: none
+
+  Front front_;
+  ResultRing ring_;
+  std::unique_ptr<LatestResult> latest_;
+};
+
+}  // namespace stretto

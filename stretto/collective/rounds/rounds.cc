@@ -1,0 +1,117 @@
+#include "stretto/collective/rounds/rounds.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "stretto/collective/rounds/activated_rounds.h"
+
+namespace stretto {
+namespace {
+
+std::string words_for(const std::vector<BucketSpec>& buckets, const PartialOptions& options, const std::string& how) {
+  std::uint64_t elements = 0;
+  for (const BucketSpec& bucket : buckets) elements += bucket.count;
+  std::string words =
+      text("partial allreduce of ", buckets.size(), buckets.size() == 1 ? " bucket of " : " buckets of ", elements, ' ',
+           name_of(buckets.front().type), " by ", name_of(options.op), ", ", options.policy.to_string(), ", max_lag ",
+           options.max_lag, ", ", how);
+  if (options.full_every != 0) words += text(", full every ", options.full_every);
+  if (options.order == SumOrder::arrival) words += ", in the order of arrival";
+  if (options.policy.kind == Policy::Kind::majority) words += text(", seed ", options.seed);
+  return words;
+}
+
+/// The options and buckets that words_for() leaves out, one item a line (base/description.h). Equal buckets in a row
+/// are one item.
+std::string items_of(const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
+  std::string items = text("\nbatches before round 0: ", options.batches_before,
+                           "\ndelivery: ", options.delivery == Delivery::every ? "every" : "latest",
+                           "\ndeposits: ", options.deposits == DepositKind::taken ? "taken" : "standing");
+  for (std::size_t first = 0; first < buckets.size();) {
+    std::size_t end = first + 1;
+    while (end < buckets.size() && buckets[end] == buckets[first]) ++end;
+    items += end == first + 1 ? text("\nbucket ", first) : text("\nbuckets ", first, " to ", end - 1);
+    items += text(": ", buckets[first].count, ' ', name_of(buckets[first].type));
+    first = end;
+  }
+  return items;
+}
+
+// Control messages, after those of ActivatedRounds.
+constexpr std::uint16_t kWho = ActivatedRounds::kControlEnd;
+constexpr std::uint16_t kWhoAnswer = kWho + 1;
+
+}  // namespace
+
+PolicyRule rule_of(const PartialOptions& options, int ranks) {
+  PolicyRule rule(options.policy, ranks, options.seed, options.full_every);
+  rule.resume_at(options.batches_before);
+  return rule;
+}
+
+Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options, const std::string& how)
+    : engine_(engine),
+      buckets_(std::move(buckets)),
+      options_(options),
+      description_(words_for(buckets_, options, how) + items_of(buckets_, options)),
+      failure_(engine) {}
+
+bool Rounds::poll_requests() {
+  if (!failure_.poll()) return false;
+  if (const std::uint32_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_) {
+    asked_ = wanted;
+    for (int peer = 0; peer < engine_.size(); ++peer) {
+      if (peer != engine_.rank()) engine_.send_control(id_, peer, kWho, 0, wanted, {});
+    }
+  }
+  return true;
+}
+
+void Rounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  if (failure_.control(envelope, head)) return;
+  switch (envelope.channel) {
+    case kWho: {
+      const ProtocolState mine = state();
+      std::array<std::byte, sizeof mine> bytes;
+      std::memcpy(bytes.data(), &mine, sizeof mine);
+      return engine_.send_control(id_, peer, kWhoAnswer, 0, envelope.note, bytes);
+    }
+    case kWhoAnswer: {
+      MutexLock lock(mutex_);
+      if (envelope.note != asked_ || answers_.empty() || head.size() != sizeof(ProtocolState)) return;
+      Answer& answer = answers_[static_cast<std::size_t>(peer)];
+      answer.here = true;
+      std::memcpy(&answer.state, head.data(), sizeof answer.state);
+      return;
+    }
+    default: return failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
+  }
+}
+
+void Rounds::hear_of_loss(int peer, const Error& reason) {
+  if (stopped()) return;
+  failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+}
+
+// ---- which ranks are missing ----
+
+void Rounds::ask_who() {
+  MutexLock lock(mutex_);
+  answers_.assign(static_cast<std::size_t>(engine_.size()), {});
+  who_wanted_.fetch_add(1, std::memory_order_release);
+}
+
+Rounds::Answer Rounds::answer(int rank) const {
+  MutexLock lock(mutex_);
+  return answers_.empty() ? Answer{} : answers_[static_cast<std::size_t>(rank)];
+}
+
+bool Rounds::all_answered() const {
+  MutexLock lock(mutex_);
+  int here = 0;
+  for (const auto& answer : answers_) here += answer.here ? 1 : 0;
+  return here + 1 >= engine_.size();
+}
+
+}  // namespace stretto

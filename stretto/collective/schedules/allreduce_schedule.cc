@@ -1,0 +1,229 @@
+#include "stretto/collective/schedules/allreduce_schedule.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+/// Elements of the whole vector.
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t count() const { return end - begin; }
+};
+
+/// The i-th of n almost equal parts.
+Range part(std::uint64_t count, int i, int n) {
+  const auto parts = static_cast<std::uint64_t>(n);
+  const auto index = static_cast<std::uint64_t>(i);
+  const auto begin_of = [&](std::uint64_t k) { return count / parts * k + std::min(k, count % parts); };
+  return {begin_of(index), begin_of(index + 1)};
+}
+
+/// A buffer that holds the elements from `first` on, and the operation after which they are there.
+struct Held {
+  BufferId buffer = kNoBuffer;
+  std::uint64_t first = 0;
+  OpId ready = kNoOp;
+  Slice slice(Range range) const { return {buffer, range.begin - first, range.count()}; }
+};
+
+/// The ranks that take part once their number has been folded to a power of two.
+struct Folding {
+  Folding(int rank, int ranks) : num_positions(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))) {
+    num_pairs = ranks - num_positions;
+    in_pair = rank < 2 * num_pairs;
+    gives_way = in_pair && rank % 2 == 1;
+    position = in_pair ? rank / 2 : rank - num_pairs;
+  }
+  int rank_at(int other) const { return other < num_pairs ? 2 * other : other + num_pairs; }
+
+  int num_positions;
+  int num_pairs;
+  bool in_pair;
+  bool gives_way;
+  int position;
+};
+
+/// Shared by the algorithms. No buffer is changed while it may still be sent: a peer's data lands in memory of its own,
+/// and this rank's data is added to it there. That also keeps "empty" right, which a buffer is as a whole.
+class Appender {
+ public:
+  Appender(ScheduleBuilder& builder, const AllreduceSpec& spec, OpId after)
+      : b_(builder), spec_(spec), after_(after), rank_(builder.rank()), ranks_(builder.ranks()) {
+    count_ = b_.spec(spec.contribution).count;
+  }
+
+  /// kNoOp where there is nothing to do and nothing to wait for.
+  OpId append() {
+    if (ranks_ == 1) return copy({spec_.result, 0, count_}, {spec_.contribution, 0, count_}, {after_});
+    return spec_.algorithm == AllreduceAlgorithm::direct ? append_direct() : append_tree();
+  }
+
+ private:
+  bool moves(Range range, bool header) const { return range.count() > 0 || header; }
+
+  OpId marked(OpId op, bool header) {
+    if (header) b_.with_header(op);
+    return op;
+  }
+
+  OpId copy(Slice dst, Slice src, After after) { return marked(b_.copy(dst, src, after), spec_.headers); }
+
+  /// kNoOp where there is nothing to move.
+  OpId send(int peer, int channel, const Held& from, Range range, bool header) {
+    if (!moves(range, header)) return kNoOp;
+    return marked(b_.send(peer, spec_.first_channel + channel, from.slice(range), {from.ready}), header);
+  }
+
+  OpId recv(int peer, int channel, const Held& to, Range range, bool header) {
+    if (!moves(range, header)) return kNoOp;
+    return marked(b_.recv(peer, spec_.first_channel + channel, to.slice(range), {to.ready}), header);
+  }
+
+  Held scratch(const std::string& suffix, Range range) {
+    const BufferSpec like = b_.spec(spec_.result);
+    return {b_.scratch(like.name + suffix, like.type, range.count()), range.begin, kNoOp};
+  }
+  Held scratch_for(int peer, Range range) { return scratch(text(".from.", peer), range); }
+
+  Held contribution() const { return {spec_.contribution, 0, after_}; }
+  Held result() const { return {spec_.result, 0, after_}; }
+
+  /// Takes the peer's `range` into `into` and adds `mine` to it there.
+  Held take(int peer, Held into, Range range, const Held& mine) {
+    const OpId got = recv(peer, 0, into, range, spec_.headers);
+    if (got == kNoOp) return {into.buffer, into.first, mine.ready};
+    into.ready = marked(b_.reduce(into.slice(range), mine.slice(range), spec_.op, {got, mine.ready}), spec_.headers);
+    if (rank_ < peer) b_.src_first(into.ready);
+    return into;
+  }
+
+  OpId after_all(const std::vector<OpId>& ops) { return ops.size() == 1 ? ops.front() : b_.nop(ops); }
+
+  OpId append_tree();
+  OpId gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine);
+  OpId append_direct();
+
+  ScheduleBuilder& b_;
+  const AllreduceSpec& spec_;
+  const OpId after_;
+  const int rank_;
+  const int ranks_;
+  std::uint64_t count_;
+};
+
+/// Recursive doubling, or recursive halving and doubling: they differ in how much of the range is kept at a distance.
+OpId Appender::append_tree() {
+  const Folding folding(rank_, ranks_);
+  const Range all{0, count_};
+  if (folding.gives_way) {
+    send(rank_ - 1, 0, contribution(), all, spec_.headers);
+    const OpId got = recv(rank_ - 1, 0, result(), all, spec_.headers);
+    return got == kNoOp ? after_ : got;
+  }
+  Held mine = contribution();
+  if (folding.in_pair) {
+    const Held both = take(rank_ + 1, scratch_for(rank_ + 1, all), all, mine);
+    if (!defect(Defect::skip_folded_rank)) mine = both;
+  }
+
+  const bool halving = spec_.algorithm == AllreduceAlgorithm::halving_doubling;
+  std::vector<Range> ranges{all};  // the range this position is left with after each distance
+  for (int distance = 1; distance < folding.num_positions; distance *= 2) {
+    const int peer = folding.rank_at(folding.position ^ distance);
+    const Range range = ranges.back();
+    const std::uint64_t middle = range.begin + (range.count() + 1) / 2;
+    const bool lower = (folding.position & distance) == 0;
+    const Range low{range.begin, middle}, high{middle, range.end};
+    const Range keep = !halving ? range : lower ? low : high;
+    const Range give = !halving ? range : lower ? high : low;
+    send(peer, 0, mine, give, spec_.headers);
+    const bool last = 2 * distance == folding.num_positions;
+    mine = take(peer, last ? result() : scratch_for(peer, keep), keep, mine);
+    ranges.push_back(keep);
+  }
+  const OpId done = halving ? gather(folding, ranges, mine) : mine.ready;
+  if (folding.in_pair) send(rank_ + 1, 0, {spec_.result, 0, done}, all, spec_.headers);
+  return done;
+}
+
+/// The doubling half of halving and doubling: the ranges come back in the opposite order, into the result.
+OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine) {
+  std::vector<OpId> here{mine.ready};
+  std::size_t level = ranges.size() - 1;
+  for (int distance = folding.num_positions / 2; distance > 0; distance /= 2, --level) {
+    const int peer = folding.rank_at(folding.position ^ distance);
+    const Range have = ranges[level];
+    const Range both = ranges[level - 1];
+    const Range theirs = have.begin == both.begin ? Range{have.end, both.end} : Range{both.begin, have.begin};
+    if (have.count() > 0) b_.send(peer, spec_.first_channel + 1, {spec_.result, have.begin, have.count()}, here);
+    // Not before the own range is there: until then the result is empty or not by that alone.
+    const OpId got = recv(peer, 1, {spec_.result, 0, mine.ready}, theirs, false);
+    if (got != kNoOp) here.push_back(got);
+  }
+  return after_all(here);
+}
+
+OpId Appender::append_direct() {
+  const auto range_of = [&](int rank) { return part(count_, rank, ranks_); };
+  const Range own = range_of(rank_);
+  Held sum = scratch(".own", own);
+  std::vector<OpId> summed;
+  const auto add = [&](const Held& from, OpId ready) {
+    summed.push_back(marked(b_.reduce(sum.slice(own), from.slice(own), spec_.op, {ready}), spec_.headers));
+  };
+  if (moves(own, spec_.headers)) add(contribution(), after_);
+  // Each starts with its successor, so that not all of them send to the same rank at once.
+  for (int step = 1; step < ranks_; ++step) {
+    const int to = (rank_ + step) % ranks_;
+    send(to, 0, contribution(), range_of(to), spec_.headers);
+    const int from = (rank_ + ranks_ - step) % ranks_;
+    if (!moves(own, spec_.headers)) continue;
+    const Held theirs = scratch_for(from, own);
+    add(theirs, recv(from, 0, theirs, own, spec_.headers));
+  }
+
+  std::vector<OpId> here;
+  if (moves(own, spec_.headers)) {
+    sum.ready = b_.nop(summed);
+    here.push_back(copy({spec_.result, own.begin, own.count()}, sum.slice(own), {sum.ready, after_}));
+  }
+  for (int step = 1; step < ranks_; ++step) {
+    send((rank_ + step) % ranks_, 1, sum, own, false);
+    const int from = (rank_ + ranks_ - step) % ranks_;
+    const OpId got = recv(from, 1, result(), range_of(from), false);
+    if (got != kNoOp) here.push_back(got);
+  }
+  return here.empty() ? after_ : after_all(here);
+}
+
+}  // namespace
+
+const char* name_of(AllreduceAlgorithm algorithm) {
+  switch (algorithm) {
+    case AllreduceAlgorithm::recursive_doubling: return "recursive_doubling";
+    case AllreduceAlgorithm::halving_doubling: return "halving_doubling";
+    case AllreduceAlgorithm::direct: return "direct";
+  }
+  return "unknown algorithm";
+}
+
+AllreducePlan append_allreduce(ScheduleBuilder& builder, const AllreduceSpec& spec, OpId after) {
+  const BufferSpec& from = builder.spec(spec.contribution);
+  const BufferSpec& to = builder.spec(spec.result);
+  if (spec.contribution == spec.result || from.type != to.type || from.count != to.count) {
+    throw UsageError(text("allreduce of \"", from.name, "\" (", from.count, ' ', name_of(from.type), ") into \"",
+                          to.name, "\" (", to.count, ' ', name_of(to.type),
+                          "): they must be two buffers of the same type and count"));
+  }
+  const OpId done = Appender(builder, spec, after).append();
+  return {done == kNoOp ? builder.nop({}) : done, spec.algorithm == AllreduceAlgorithm::recursive_doubling ? 1 : 2};
+}
+
+}  // namespace stretto

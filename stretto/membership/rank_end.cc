@@ -1,0 +1,32 @@
+#include "stretto/membership/rank_end.h"
+
+namespace stretto {
+
+int process_status(int status) {
+  return status == 0 || (status & 0xff) != 0 ? status & 0xff : 1;
+}
+
+RankMessage message_of(const Error& error, int rank) {
+  const bool of_another = error.rank >= 0 && error.rank != rank;
+  const bool follows = of_another && (error.code == Errc::lost_peer || error.code == Errc::aborted);
+  return {follows ? RankMessage::Kind::consequence : RankMessage::Kind::cause, error.message};
+}
+
+RankMessage message_of_exception(int rank) {
+  const auto said = [rank](const char* what) { return text("rank ", rank, ": ", what); };
+  try {
+    throw;
+  } catch (const Failure& failure) {
+    return {message_of(failure.error(), rank).kind, said(failure.what())};
+  } catch (const std::exception& error) {
+    return {RankMessage::Kind::cause, said(error.what())};
+  } catch (...) {
+    return {RankMessage::Kind::cause, said("threw what is no std::exception")};
+  }
+}
+
+std::string second_report(int rank) {
+  return text("rank ", rank, " reports a second time: RankContext::report() takes one text");
+}
+
+}  // namespace stretto

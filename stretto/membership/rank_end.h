@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/rank_pipe.h"
+
+namespace stretto {
+
+/// The exit status of a process whose rank has returned `status`: the same in its lowest eight bits, which are all that
+/// a parent sees, but never 0 for a status that is not 0.
+int process_status(int status);
+
+/// A rank's message about what it fails with. It is a consequence if it is about another rank, lost or stopping the
+/// job: that rank sends the cause itself.
+RankMessage message_of(const Error& error, int rank);
+/// The same about the exception that the rank's function has thrown. Requires: inside a catch clause.
+RankMessage message_of_exception(int rank);
+
+/// The text of the UsageError for a second RankContext::report().
+std::string second_report(int rank);
+
+}  // namespace stretto

@@ -1,0 +1,30 @@
+#include "stretto/membership/rank_engine.h"
+
+#include "stretto/base/cores.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+RankEngine::RankEngine(Transport& transport, const Clock& clock, Driver* driver)
+    : transport_(transport), clock_(clock), given_driver_(driver) {}
+
+Engine& RankEngine::engine() {
+  if (!engine_) engine_.emplace(transport_, clock_);
+  return *engine_;
+}
+
+Driver& RankEngine::driver(ProgressBy progress_by) {
+  if (given_driver_ != nullptr) return *given_driver_;
+  if (!driver_) {
+    DriverOptions options{.progress_by = progress_by};
+    if (transport_.size() >= num_cores()) options.share_cores();
+    driver_.emplace(engine(), options);
+    progress_by_ = progress_by;
+  }
+  if (progress_by != progress_by_) {
+    throw UsageError("one engine serves all that a rank does: progress by a thread or by the application, as at first");
+  }
+  return *driver_;
+}
+
+}  // namespace stretto

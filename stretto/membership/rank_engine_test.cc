@@ -1,0 +1,102 @@
+#include "stretto/membership/rank_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/transport/shm.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Sends one control message to every peer and counts what comes.
+class Greeter final : public RoundOwner {
+ public:
+  explicit Greeter(Engine& engine) : engine_(engine) {
+    const Engine::Pause pause(engine);
+    id_ = engine.add(*this);
+  }
+  ~Greeter() override { engine_.remove(id_); }
+
+  bool admit(Round, const Envelope&) override { return false; }
+  bool call(Round, OpId, std::uint32_t) override { return true; }
+  void completed(Round) override {}
+  void retired(Round) override {}
+  void control(int, const Envelope& envelope, std::span<const std::byte>) override {
+    if (envelope.note == id_) greeted_.fetch_add(1);
+  }
+  void lost(int, const Error&) override {}
+  void broken(const Error& reason) override { FAIL() << reason.message; }
+  bool poll(TimePoint) override {
+    if (said_) return false;
+    said_ = true;
+    for (int peer = 0; peer < engine_.size(); ++peer) {
+      if (peer != engine_.rank()) engine_.send_control(id_, peer, kControlChannel, 0, id_, {});
+    }
+    return true;
+  }
+
+  bool done() const { return greeted_.load() == engine_.size() - 1; }
+
+ private:
+  Engine& engine_;
+  CollectiveId id_ = 0;
+  bool said_ = false;  // the driving thread's
+  std::atomic<int> greeted_{0};
+};
+
+// Ranks in threads of this process, so that the thread sanitizer sees them all.
+void run_ranks(int ranks, const std::function<void(RankEngine&)>& main) {
+  auto memory = JobMemory::create(ranks).or_throw();
+  memory.set_watched();
+  const SteadyClock clock;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ShmTransport transport(memory, rank);
+      {
+        RankEngine engine(transport, clock);
+        main(engine);
+      }
+      memory.leave(rank);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(RankEngine, CollectivesAreMadeAndDroppedWhileAThreadDrives) {
+  run_ranks(3, [](RankEngine& rank) {
+    Driver& driver = rank.driver();
+    Greeter first(rank.engine());
+    for (int i = 0; i < 200; ++i) {
+      Greeter second(rank.engine());
+      ASSERT_TRUE(driver.wait([&] { return second.done(); }, driver.deadline(60s))) << "collective " << i;
+    }
+    ASSERT_TRUE(driver.wait([&] { return first.done(); }, driver.deadline(60s)));
+  });
+}
+
+TEST(RankEngine, ACollectiveMadeOutsideAPauseIsRefused) {
+  run_ranks(1, [](RankEngine& rank) {
+    Greeter owner(rank.engine());
+    rank.driver();
+    EXPECT_THROW(rank.engine().add(owner), UsageError);
+  });
+}
+
+TEST(RankEngine, IsDrivenInOneWay) {
+  run_ranks(1, [](RankEngine& rank) {
+    EXPECT_EQ(&rank.driver(ProgressBy::application), &rank.driver(ProgressBy::application));
+    EXPECT_THROW(rank.driver(ProgressBy::thread), UsageError);
+  });
+}
+
+}  // namespace
+}  // namespace stretto

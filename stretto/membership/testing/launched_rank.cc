@@ -1,0 +1,135 @@
+// A rank of an MPI job, for environment_test.cc: runs the test that is named on the command line.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+
+#include "stretto/membership/job.h"
+#include "stretto/transport/testing/conformance.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+/// All ranks count together, while no rank polls its transport.
+int count(RankContext& context) {
+  std::uint64_t last = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t now = context.counter(3).fetch_add(2);
+    require(i == 0 || now > last, "the counter went back");
+    last = now;
+  }
+  TestRank self(context.transport());
+  for (int peer = 0; peer < context.size(); ++peer) {
+    if (peer != context.rank()) self.send(peer, 0, 0);
+  }
+  self.wait([&] { return self.received() == static_cast<std::uint64_t>(context.size() - 1); });
+  require(context.counter(3).fetch_add(0) == 400u * static_cast<std::uint64_t>(context.size()), "wrong sum");
+  require(context.counter(15).fetch_add(1) < static_cast<std::uint64_t>(context.size()), "counters are not apart");
+  require(context.extra().empty(), "ranks of MPI share memory");
+  return 0;
+}
+
+/// Ranks that leave while messages of all sizes are on their way to them end all the same.
+int leave_early(RankContext& context) {
+  TestRank self(context.transport());
+  for (int peer = 0; peer < context.size(); ++peer) {
+    for (const std::size_t bytes : {0, 100, 100'000, 3'000'000}) {
+      if (peer != context.rank()) self.send(peer, 8, bytes);
+    }
+  }
+  if (context.rank() == 0) self.wait([&] { return self.received(1) == 4; });
+  if (context.rank() == 0) self.wait_for_sends();
+  static TestRank kept = std::move(self);  // the bodies stay until the job is left
+  return 0;
+}
+
+/// Polls are asked for ever more rarely.
+int idle(RankContext& context) {
+  TestRank self(context.transport());
+  const SteadyClock clock;
+  Duration wait{0};
+  while (wait <= 500us) {  // or the watchdog ends the test
+    self.poll();
+    wait = context.transport().poll_by() - clock.now();
+    require(wait <= 1ms, "polls are asked for too rarely");
+    context.transport().doorbell().sleep(context.transport().doorbell().rings(), Doorbell::Sleeper::application, wait);
+  }
+  return 0;
+}
+
+int fail(RankContext& context) {
+  if (context.rank() == 1) return 7;
+  TestRank self(context.transport());
+  self.wait([] { return false; });
+  return 0;
+}
+
+int crash(RankContext& context) {
+  if (context.rank() == 1) throw std::runtime_error("as this test wants it");
+  return fail(context);
+}
+
+int misuse(RankContext&) {
+  throw UsageError("as this test wants it");
+}
+
+/// Rank 1 fails after the others, which fail because of it.
+int follow(RankContext& context) {
+  const bool cause = context.rank() == 1;
+  while (cause && context.counter(0).fetch_add(0) + 1 < static_cast<std::uint64_t>(context.size())) {
+  }
+  if (!cause) context.counter(0).fetch_add(1);
+  const Error error{Errc::aborted, text(cause ? "" : "rank 1 stopped the job: ", "as this test wants it"), 1};
+  if (context.rank() == 0) throw Failure(error);
+  context.complain(error);
+  return cause ? 3 : 1;
+}
+
+/// Rank 1 says nothing.
+int follow_silence(RankContext& context) {
+  TestRank self(context.transport());
+  self.wait([&] { return context.rank() != 1; });
+  throw Failure({Errc::aborted, "rank 1 stopped the job", 1});
+}
+
+int run(const char* name) {
+  RankMain main;
+  for (const auto& test : conformance_cases()) {
+    if (name == test.name) main = [&test](RankContext& context) { return test.run(context.transport()), 0; };
+  }
+  const std::map<std::string, int (*)(RankContext&)> tests{
+      {"count", count}, {"leave_early", leave_early}, {"idle", idle},     {"fail", fail},
+      {"crash", crash}, {"misuse", misuse},           {"follow", follow}, {"follow_silence", follow_silence}};
+  if (const auto found = tests.find(name); found != tests.end()) main = found->second;
+  int rank = -1;
+  bool prepared = false;
+  const auto result = launch({.prepare = [&](RankContext&) { prepared = true; }}, [&](RankContext& context) {
+    rank = context.rank();
+    require(prepared, "the rank was not prepared");
+    const int status = main(context);
+    context.report(std::string(static_cast<std::size_t>(rank) * 100'000 + 1, 'r'));
+    return status;
+  });
+  if (!result) {
+    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    return 4;
+  }
+  bool right = result->ok() && result->first_lost == -1;
+  for (std::size_t i = 0; i < result->reports.size(); ++i) {
+    right &= result->reports[i].size() == (rank == 0 ? i * 100'000 + 1 : 0);
+  }
+  return right ? 0 : 5;
+}
+
+}  // namespace
+}  // namespace stretto
+
+int main(int, char** argv) {
+  return stretto::run(argv[1]);
+}

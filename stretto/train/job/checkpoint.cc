@@ -1,0 +1,158 @@
+#include "stretto/train/job/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+std::uint64_t hash_of(std::string_view text) {
+  Hash64 hash;
+  hash.add(text);
+  return hash.value();
+}
+
+ordered_json to_json(const Checkpoint& c) {
+  return {{"version", Checkpoint::kVersion},
+          {"stretto", c.stretto},
+          {"library", c.library},
+          {"task", c.task},
+          {"model", c.model},
+          {"optimizer", c.optimizer},
+          {"ranks", c.ranks},
+          {"batch", c.batch},
+          {"data", c.data},
+          {"seed", c.seed},
+          {"momentum", c.momentum},
+          {"batches", c.batches},
+          {"seconds", c.seconds},
+          {"position", ordered_json::parse(to_json(c.position))},
+          {"parameters_checksum", c.checksum.parameters},
+          {"optimizer_checksum", c.checksum.optimizer}};
+}
+
+/// All but the version, and the state file's name. Throws nlohmann's exceptions, and Failure for a position that is
+/// none.
+Checkpoint from_json(const ordered_json& json) {
+  Checkpoint c;
+  json.at("stretto").get_to(c.stretto);
+  json.at("library").get_to(c.library);
+  json.at("task").get_to(c.task);
+  json.at("model").get_to(c.model);
+  json.at("optimizer").get_to(c.optimizer);
+  json.at("ranks").get_to(c.ranks);
+  json.at("batch").get_to(c.batch);
+  json.at("data").get_to(c.data);
+  json.at("seed").get_to(c.seed);
+  json.at("momentum").get_to(c.momentum);
+  json.at("batches").get_to(c.batches);
+  json.at("seconds").get_to(c.seconds);
+  c.position = position_from_json(json.at("position").dump()).or_throw();
+  json.at("parameters_checksum").get_to(c.checksum.parameters);
+  json.at("optimizer_checksum").get_to(c.checksum.optimizer);
+  return c;
+}
+
+/// Why `c` cannot be the checkpoint of any job; empty if it can.
+std::string contradiction(const Checkpoint& c) {
+  const std::uint64_t used = c.position.next - c.position.returned.size();
+  if (used != c.batches) return text(c.batches, " batches, and ", used, " by its position in the data");
+  const auto& steps = c.position.steps;
+  if (std::cmp_not_equal(steps.size(), c.ranks)) return text(c.ranks, " ranks, and the steps of ", steps.size());
+  const std::uint64_t made = std::accumulate(steps.begin(), steps.end(), std::uint64_t{0});
+  if (made != c.batches) return text(c.batches, " batches, and ", made, " steps of all ranks");
+  return {};
+}
+
+template <class T>
+void require_equal(const char* what, const T& there, const T& here) {
+  if (there == here) return;
+  throw UsageError(
+      text("checkpoint with ", what, " ", there, ", this run with ", what, " ", here, ": continue with the same"));
+}
+
+}  // namespace
+
+const char* stretto_version() {
+  return STRETTO_VERSION;
+}
+
+Checkpoint checkpoint_identity(const RunPlan& plan) {
+  const TrainOptions& o = plan.options;
+  return {.stretto = stretto_version(),
+          .task = o.workload,
+          .ranks = o.ranks,
+          .batch = o.batch,
+          .data = o.data,
+          .seed = o.seed,
+          .momentum = o.momentum};
+}
+
+void add_identity(Checkpoint& checkpoint, const Replica& replica) {
+  checkpoint.library = replica.library();
+  checkpoint.model = hash_of(replica.model_description());
+  checkpoint.optimizer = first_line(replica.optimizer_description());
+}
+
+Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& replica, const Disk& disk) {
+  std::string state;
+  try {
+    state = replica.save();
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+  c.checksum = replica.checksum();
+  return write_checkpoint_files(folder, c.batches, to_json(c).dump(), state, disk);
+}
+
+Checkpoint read_checkpoint(const std::string& folder) {
+  std::string state_path;
+  const std::string json = read_checkpoint_files(folder, Checkpoint::kVersion, state_path);
+  try {
+    Checkpoint c = from_json(ordered_json::parse(json));
+    if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
+    c.state_path = state_path;
+    return c;
+  } catch (const nlohmann::json::exception& error) {
+    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+  } catch (const Failure& failure) {
+    refuse_checkpoint(folder, failure.error().message);
+  }
+}
+
+void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan) {
+  const Checkpoint here = checkpoint_identity(plan);
+  require_equal("stretto version", checkpoint.stretto, here.stretto);
+  require_equal("workload", checkpoint.task, here.task);
+  require_equal("ranks", checkpoint.ranks, here.ranks);
+  require_equal("batch", checkpoint.batch, here.batch);
+  require_equal("data", checkpoint.data, here.data);
+  require_equal("seed", checkpoint.seed, here.seed);
+  require_equal("momentum", checkpoint.momentum, here.momentum);
+  if (checkpoint.batches > plan.total_batches) {
+    throw UsageError(text("checkpoint after ", checkpoint.batches, " batches, this run has ", plan.total_batches,
+                          " in all: continue with at least as many steps or epochs"));
+  }
+}
+
+void require_same_model(const Checkpoint& checkpoint, const Replica& replica) {
+  Checkpoint here;
+  add_identity(here, replica);
+  require_equal("library", checkpoint.library, here.library);
+  if (checkpoint.model != here.model) {
+    throw UsageError("checkpoint of another model: names, shapes or types of its parameters differ");
+  }
+  require_equal("optimizer", checkpoint.optimizer, here.optimizer);
+}
+
+}  // namespace stretto

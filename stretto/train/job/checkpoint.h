@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/dispenser/position.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/train/job/run_plan.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// The position of a job after a full round: nothing is pending then, and one copy of weights and optimizer is that of
+/// all ranks. Two files of the run folder: checkpoint.json, which this is, and the state of the replica, which it
+/// names (checkpoint_files.h).
+///
+/// Where models are averaged, and under delivery latest, the optimizer's state is that of rank 0.
+struct Checkpoint {
+  static constexpr int kVersion = 2;
+
+  // The job it belongs to; all of it must be the same where it is continued.
+  std::string stretto;  ///< version of this library
+  std::string library;  ///< of the one that computes
+  std::string task;
+  std::uint64_t model = 0;  ///< hash of the model's description
+  std::string optimizer;    ///< its type, without options: the learning rate may be another one
+  int ranks = 0;
+  int batch = 0;
+  std::string data;
+  std::uint64_t seed = 0;
+  double momentum = 0;  ///< the optimizer's state brings it along, so another one would have no effect
+
+  // Where it stands.
+  std::uint64_t batches = 0;  ///< applied
+  double seconds = 0;         ///< since the first step of the job, without the time between its parts
+  DispenserPosition position;
+  ReplicaChecksum checksum;
+  std::string state_path;  ///< where read_checkpoint() has found the state
+};
+
+/// The identity of the job that `plan` describes; the rest is empty.
+Checkpoint checkpoint_identity(const RunPlan& plan);
+/// Adds the part that only the rank's replica knows.
+void add_identity(Checkpoint& checkpoint, const Replica& replica);
+
+/// Writes the replica's state and then the checkpoint, and removes older states. An error: the old checkpoint is
+/// untouched, and nothing of the new one is left.
+Result<void> write_checkpoint(const RunFolder& folder, Checkpoint checkpoint, Replica& replica,
+                              const Disk& disk = Disk());
+
+/// The checkpoint of a run folder; that it and its state file are whole is verified by their checksums. Throws
+/// UsageError, in one line, when there is none, or it is truncated, damaged, or of another version.
+Checkpoint read_checkpoint(const std::string& folder);
+
+/// Throws UsageError, which names the first thing that differs, unless `checkpoint` is of the job that `plan`
+/// describes.
+void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan);
+/// The same for the part that only the replica knows.
+void require_same_model(const Checkpoint& checkpoint, const Replica& replica);
+
+/// "0.1.0".
+const char* stretto_version();
+
+}  // namespace stretto

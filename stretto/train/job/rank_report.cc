@@ -1,0 +1,112 @@
+#include "stretto/train/job/rank_report.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+json score_to_json(const std::optional<TaskScore>& score) {
+  if (!score) return nullptr;
+  return {{"loss", score->loss}, {"accuracy", score->accuracy ? json(*score->accuracy) : json()}};
+}
+
+// Numbers that are not finite travel as null.
+double number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+std::optional<TaskScore> score_from_json(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  TaskScore score{.loss = number(value.at("loss"))};
+  if (!value.at("accuracy").is_null()) score.accuracy = value.at("accuracy").get<double>();
+  return score;
+}
+
+json totals_to_json(const std::optional<RoundTotals>& totals) {
+  if (!totals) return nullptr;
+  return {{"rounds", totals->rounds},
+          {"batches", totals->batches},
+          {"staleness_mean", totals->staleness_mean},
+          {"staleness_max", totals->staleness_max},
+          {"fresh", totals->fresh},
+          {"stale", totals->stale},
+          {"null", totals->null},
+          {"lost_seconds", totals->lost_seconds},
+          {"lost_deposits", totals->lost_deposits},
+          {"ledger", totals->ledger}};
+}
+
+std::optional<RoundTotals> totals_from_json(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  return RoundTotals{.rounds = value.at("rounds"),
+                     .batches = value.at("batches"),
+                     .staleness_mean = value.at("staleness_mean"),
+                     .staleness_max = value.at("staleness_max"),
+                     .fresh = value.at("fresh"),
+                     .stale = value.at("stale"),
+                     .null = value.at("null"),
+                     .lost_seconds = value.at("lost_seconds"),
+                     .lost_deposits = value.at("lost_deposits"),
+                     .ledger = value.at("ledger")};
+}
+
+}  // namespace
+
+std::string to_json(const RankReport& report) {
+  json losses = json::array();
+  for (const LossBin& bin : report.losses) losses.push_back({bin.seconds, bin.batches, bin.sum, bin.count});
+  json error;
+  if (report.error) {
+    error = {{"code", static_cast<int>(report.error->code)},
+             {"message", report.error->message},
+             {"rank", report.error->rank}};
+  }
+  return json{{"rank", report.rank},
+              {"usage_error", report.usage_error},
+              {"error", error},
+              {"seconds", report.seconds},
+              {"waited", report.waited},
+              {"computed", report.computed},
+              {"compute_share", report.compute_share},
+              {"units", report.units},
+              {"made", report.made},
+              {"lost_records", report.lost_records},
+              {"identical", report.identical},
+              {"losses", losses},
+              {"totals", totals_to_json(report.totals)},
+              {"test", score_to_json(report.test)},
+              {"training", score_to_json(report.training)}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<RankReport> rank_report_from_json(const std::string& text) {
+  try {
+    const json value = json::parse(text);
+    RankReport report{.rank = value.at("rank"), .usage_error = value.at("usage_error")};
+    if (const json& error = value.at("error"); !error.is_null()) {
+      report.error = Error{static_cast<Errc>(error.at("code").get<int>()), error.at("message"), error.at("rank")};
+    }
+    report.seconds = value.at("seconds");
+    report.waited = value.at("waited");
+    report.computed = value.at("computed");
+    report.compute_share = value.at("compute_share");
+    report.units = value.at("units");
+    report.made = value.at("made");
+    report.lost_records = value.at("lost_records");
+    report.identical = value.at("identical");
+    for (const json& bin : value.at("losses")) {
+      report.losses.push_back({number(bin.at(0)), bin.at(1), number(bin.at(2)), bin.at(3)});
+    }
+    report.totals = totals_from_json(value.at("totals"));
+    report.test = score_from_json(value.at("test"));
+    report.training = score_from_json(value.at("training"));
+    return report;
+  } catch (const json::exception& error) {
+    return Error{Errc::bad_input, stretto::text("a rank's report cannot be read: ", error.what())};
+  }
+}
+
+}  // namespace stretto

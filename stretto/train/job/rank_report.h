@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/train/job/task.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// One rank's totals of the rounds of a run. All ranks know the same, unless rounds were skipped (delivery latest).
+struct RoundTotals {
+  std::uint64_t rounds = 0;
+  std::uint64_t batches = 0;  ///< applied
+  double staleness_mean = 0;
+  std::uint64_t staleness_max = 0;
+  std::uint64_t fresh = 0, stale = 0, null = 0;
+  std::vector<double> lost_seconds;
+  std::int64_t lost_deposits = 0;
+  std::string ledger;  ///< as a table for people
+};
+
+/// Training losses, put together where about the same number of batches had been applied.
+struct LossBin {
+  double seconds = 0;         ///< of the first one
+  std::uint64_t batches = 0;  ///< applied before it
+  double sum = 0;
+  std::uint64_t count = 0;
+};
+
+/// A rank's report of its part of a run: its results, or the error that ended it.
+struct RankReport {
+  int rank = 0;
+  bool usage_error = false;  ///< the error is the caller's mistake
+  std::optional<Error> error;
+
+  double seconds = 0;              ///< from its first step to its last applied round
+  double waited = 0;               ///< seconds inside exchange
+  double computed = 0;             ///< seconds, really
+  double compute_share = 0;        ///< of the pace; 0 without one
+  std::uint64_t units = 0;         ///< of work
+  std::uint64_t made = 0;          ///< deposits, in batches
+  std::uint64_t lost_records = 0;  ///< lines that could not be written
+  bool identical = true;           ///< every comparison of replicas found them equal
+  std::vector<LossBin> losses;
+  std::optional<RoundTotals> totals;        ///< on rank 0
+  std::optional<TaskScore> test, training;  ///< on rank 0
+};
+
+std::string to_json(const RankReport& report);
+/// Errc::bad_input for text that to_json() has not written whole (a rank that died while writing).
+Result<RankReport> rank_report_from_json(const std::string& json);
+
+}  // namespace stretto

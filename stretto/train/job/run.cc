@@ -1,0 +1,249 @@
+#include "stretto/train/job/run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "stretto/membership/job.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/observe/trace.h"
+#include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/progress_page.h"
+#include "stretto/train/job/rank_report.h"
+#include "stretto/train/job/run_plan.h"
+#include "stretto/train/job/summarize.h"
+#include "stretto/train/job/summary_json.h"
+#include "stretto/train/job/trainer.h"
+
+namespace stretto {
+namespace {
+
+/// One call of run_training().
+class Run {
+ public:
+  Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks);
+  std::optional<RunSummary> run();
+
+ private:
+  void prepare_folder();
+  int run_rank(RankContext& context);
+  RankReport train(RankContext& context);
+  JobResult run_ranks();
+  void show_progress();
+  void tell(const std::string& line);
+  std::vector<RankReport> reports_of(const JobResult& job) const;
+  void merge_traces_of_ranks();
+  void finish_folder(const RunSummary& summary);
+
+  const TrainingTask& task_;
+  const RunHooks& hooks_;
+  const bool launched_;  // by mpirun or srun, as one rank of several
+  std::optional<Checkpoint> resume_;
+  RunPlan plan_;
+  std::optional<RunFolder> folder_;
+  SharedProgressPage page_;
+};
+
+bool same_folder(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored);
+}
+
+int exit_status(const RankReport& report) {
+  if (!report.error) return 0;
+  if (report.usage_error) return 2;
+  return report.error->code == Errc::lost_peer ? 3 : 1;
+}
+
+Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks)
+    : task_(task), hooks_(hooks), launched_(launched_from_outside()) {
+  plan_ = plan_run(options, task.facts());
+  if (!options.resume.empty()) resume_ = read_checkpoint(options.resume);
+  if (resume_) require_same_job(*resume_, plan_);
+}
+
+void Run::prepare_folder() {
+  const std::string& path = plan_.options.out;
+  if (path.empty()) return;
+  if (resume_ && same_folder(path, plan_.options.resume)) {
+    folder_ = RunFolder::open(path).or_throw();
+    folder_->go_back_to(resume_->position.steps, std::filesystem::path(resume_->state_path).filename().string());
+  } else {
+    folder_ = RunFolder::create(path);
+  }
+  if (const auto written = folder_->write_config(to_json(plan_.options)); !written) tell(written.error().message);
+}
+
+RankReport Run::train(RankContext& context) {
+  if (context.size() != plan_.options.ranks) {
+    throw UsageError(text("ranks ", plan_.options.ranks, ": this job was started with ", context.size()));
+  }
+  const SteadyClock clock;
+  const auto rank_task =
+      task_.start_rank({.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum});
+  RankReport report;
+  {
+    Trainer trainer({.plan = plan_,
+                     .task = *rank_task,
+                     .transport = context.transport(),
+                     .clock = clock,
+                     .counter = context.counter(0),
+                     .page = *page_,
+                     .folder = plan_.options.out,
+                     .resume = resume_ ? &*resume_ : nullptr});
+    report = trainer.run();
+  }
+  if (context.rank() == 0) {
+    report.test = rank_task->score_test();
+    report.training = rank_task->score_training();
+  }
+  return report;
+}
+
+int Run::run_rank(RankContext& context) {
+  RankReport report{.rank = context.rank()};
+  try {
+    if (launched_ && context.rank() == 0) prepare_folder();
+    report = train(context);
+  } catch (const UsageError& error) {
+    report.usage_error = true;
+    report.error = Error{Errc::bad_input, error.what(), context.rank()};
+  } catch (const Failure& failure) {
+    report.error = failure.error();
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // of LibTorch with a stack below its first line
+    report.error =
+        Error{Errc::aborted, text("rank ", context.rank(), ": ", what.substr(0, what.find('\n'))), context.rank()};
+  }
+  if (report.error) page_->stop();
+  if (launched_ && report.error) context.complain(*report.error);  // mpirun and srun get no report of a failed rank
+  context.report(to_json(report));
+  return exit_status(report);
+}
+
+void Run::tell(const std::string& line) {
+  if (!hooks_.progress) {
+    std::fprintf(stderr, "stretto: %s\n", line.c_str());
+    return;
+  }
+  hooks_.progress(
+      {.batches = page_->batches(), .total = plan_.total_batches, .rounds = page_->rounds(), .notice = line});
+}
+
+void Run::show_progress() {
+  while (const auto line = page_->take_line()) tell(*line);
+  if (!hooks_.progress) return;
+  const SteadyClock clock;
+  const auto start = page_->start();
+  hooks_.progress({.batches = page_->batches(),
+                   .total = plan_.total_batches,
+                   .rounds = page_->rounds(),
+                   .seconds = start ? seconds(clock.now() - *start) : 0});
+}
+
+JobResult Run::run_ranks() {
+  const auto main = [this](RankContext& context) { return run_rank(context); };
+  if (launched_) {
+    page_->print_lines();
+    return run_as_launched(main).or_throw();
+  }
+  prepare_folder();
+  JobResult result = run_job({.ranks = plan_.options.ranks,
+                              .while_running = [this] { show_progress(); },
+                              .tell =
+                                  [this](const std::string& line) {
+                                    page_->stop();
+                                    tell(line);
+                                  }},
+                             main)
+                         .or_throw();
+  show_progress();
+  return result;
+}
+
+// The first failure by the ranks' reports: that of the rank it happened on, rather than those of the ranks that were
+// told.
+std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
+  const auto weight = [](const RankReport& report) {
+    if (!report.error) return 0;
+    if (report.usage_error) return 4;
+    if (report.error->code == Errc::lost_peer) return 1;
+    return report.error->rank == report.rank ? 3 : 2;
+  };
+  const auto worst = std::max_element(reports.begin(), reports.end(),
+                                      [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
+  if (worst == reports.end() || !worst->error) return std::nullopt;
+  return *worst;
+}
+
+std::vector<RankReport> Run::reports_of(const JobResult& job) const {
+  const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
+  if (job.interrupted) throw Interrupted("interrupted " + so_far);
+  if (job.first_lost >= 0) {
+    const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
+    throw Failure({Errc::lost_peer,
+                   text("rank ", job.first_lost, " was lost ", so_far, ": ended by signal ", signal, " (",
+                        strsignal(signal), ")"),
+                   job.first_lost});
+  }
+  std::vector<RankReport> reports;
+  std::optional<Error> silent;
+  for (std::size_t rank = 0; rank < job.reports.size(); ++rank) {
+    auto report = rank_report_from_json(job.reports[rank]);
+    if (report) {
+      reports.push_back(*std::move(report));
+    } else if (!silent) {
+      silent = Error{
+          Errc::aborted,
+          text("rank ", rank, " ended with status ", job.exit_status[rank], " ", so_far, ": ", report.error().message),
+          static_cast<int>(rank)};
+    }
+  }
+  const auto worst = worst_of(reports);
+  if (worst && worst->usage_error) throw UsageError(worst->error->message);
+  if (worst && !(silent && worst->error->code == Errc::lost_peer)) throw Failure(*worst->error);
+  if (silent) throw Failure(*silent);
+  return reports;
+}
+
+// Of a run that failed, too: where it did can be seen there.
+void Run::merge_traces_of_ranks() {
+  if (!folder_) return;
+  std::vector<std::string> traces;
+  for (int rank = 0; rank < plan_.options.ranks; ++rank) traces.push_back(folder_->trace_file(rank));
+  if (const auto merged = merge_traces(traces, folder_->file("trace.json")); !merged) tell(merged.error().message);
+}
+
+void Run::finish_folder(const RunSummary& summary) {
+  if (!folder_) return;
+  if (const auto written = folder_->write_summary(to_json(summary)); !written) tell(written.error().message);
+  if (summary.lost_records > 0) {
+    tell(text(summary.lost_records, " lines of records and trace could not be written to ", folder_->path(),
+              "; the training is whole"));
+  }
+}
+
+std::optional<RunSummary> Run::run() {
+  const JobResult job = run_ranks();
+  if (const auto place = launched_rank(); place && place->rank != 0) return std::nullopt;  // rank 0 has all reports
+  merge_traces_of_ranks();
+  const std::vector<RankReport> reports = reports_of(job);
+  if (reports.empty()) return std::nullopt;
+  const RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);
+  finish_folder(summary);
+  return summary;
+}
+
+}  // namespace
+
+std::optional<RunSummary> run_training(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks) {
+  return Run(options, task, hooks).run();
+}
+
+TrainOptions resolved(const TrainOptions& options, const TaskFacts& facts) {
+  return plan_run(options, facts).options;
+}
+
+}  // namespace stretto

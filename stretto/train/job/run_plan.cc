@@ -1,0 +1,100 @@
+#include "stretto/train/job/run_plan.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "stretto/base/error.h"
+#include "stretto/imbalance/pace.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kDefaultLocalSteps = 8;
+
+template <class T>
+void require(bool condition, const char* name, const T& value, const char* expected) {
+  if (!condition) throw UsageError(text(name, " ", value, ": expected ", expected));
+}
+
+void check(const TrainOptions& o) {
+  require(o.ranks >= 1, "ranks", o.ranks, "at least 1");
+  require(o.steps == 0 || o.epochs == 0, "steps", o.steps, "either steps or epochs, not both");
+  require(o.batch >= 0, "batch", o.batch, "at least 1 sample a batch");
+  require(std::isfinite(static_cast<float>(o.lr)) && o.lr >= 0, "learning rate", o.lr,
+          "a number above 0 that a float32 holds, such as 0.1");
+  require(std::isfinite(o.momentum) && o.momentum < 1, "momentum", o.momentum, "a number from 0 to below 1");
+  require(o.pace >= Duration(0), "pace", text(o.pace.count(), " ns"), "a time such as 50us");
+  require(o.max_lag >= 1 && o.max_lag <= 1024, "max-lag", o.max_lag, "a number from 1 to 1024, such as 4");
+  require(o.seats >= 0 && o.seats <= o.ranks, "seats", o.seats,
+          text("a number from 1, for messages alone, to ", o.ranks, ", the number of ranks").c_str());
+  require(o.quorum >= 0 && o.quorum <= o.ranks, "quorum", o.quorum,
+          text("a number from 1 to ", o.ranks, ", the number of ranks").c_str());
+  require(o.delivery == "every" || o.delivery == "latest", "delivery", o.delivery, "every or latest");
+  require(std::isfinite(o.time_scale) && o.time_scale > 0, "time scale", o.time_scale, "a number above 0, such as 0.1");
+  require(o.checkpoint_every == 0 || !o.out.empty() || !o.resume.empty(), "checkpoints every",
+          text(o.checkpoint_every, " batches"), "a run folder to write them to, such as --out runs/first");
+}
+
+// Each option that asks for full rounds gets them at its multiples.
+std::uint64_t full_every(const RunPlan& plan) {
+  if (plan.algorithm.policy.kind == Policy::Kind::full) return 0;
+  return std::gcd(plan.options.sync_every, plan.options.checkpoint_every);
+}
+
+}  // namespace
+
+RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
+  check(options);
+  RunPlan plan{.options = options, .algorithm = parse_algorithm(options.algorithm, options.ranks, options.quorum)};
+  TrainOptions& o = plan.options;
+  const RecipeInfo& recipe = *plan.algorithm.recipe;
+  o.workload = facts.name;
+  if (o.out.empty()) o.out = o.resume;
+  if (o.batch == 0) o.batch = facts.batch;
+  if (o.lr == 0) o.lr = facts.lr;
+  if (o.momentum < 0) o.momentum = facts.momentum;
+  if (o.steps == 0 && o.epochs == 0) o.epochs = facts.epochs;
+  if (o.data.empty()) o.data = recipe.data;
+  if (recipe.name == "local" && o.sync_every == 0) o.sync_every = kDefaultLocalSteps;
+  if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
+  const bool latest = o.delivery == "latest";
+  if (latest && plan.algorithm.policy.kind == Policy::Kind::full) {
+    throw UsageError(text("delivery latest with algorithm '", o.algorithm,
+                          "': expected an eager one, which alone has rounds that a rank misses"));
+  }
+
+  plan.sharing = parse_sharing(o.data);
+  plan.batches = {.samples = facts.samples,
+                  .batch = o.batch,
+                  .ranks = o.ranks,
+                  .steps = o.steps,
+                  .epochs = o.epochs,
+                  .seed = o.seed,
+                  .lengths = facts.lengths,
+                  .bucketed = facts.bucketed};
+  plan.total_batches = BatchPlan(plan.batches).num_batches();
+  plan.imbalance = Imbalance::parse(o.imbalance, o.ranks).scaled(o.time_scale);
+  plan.pace = from_seconds(seconds(o.pace) * o.time_scale);
+  plan.lr = LrSchedule::parse(o.lr_schedule);
+  plan.recipe = {.policy = plan.algorithm.policy,
+                 .normalize = o.normalize,
+                 .delivery = latest ? Delivery::latest : Delivery::every,
+                 .order = o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
+                 .max_lag = o.max_lag,
+                 .seats = o.seats,
+                 .seed = o.seed,
+                 .full_every = full_every(plan),
+                 .local_steps = o.sync_every,
+                 // Where a step is stretched by sleeping, its backward pass is over long before its end.
+                 .overlap = plan.pace == Duration(0) && !plan.imbalance.injected()};
+  return plan;
+}
+
+Duration drawn_step_time(const RunPlan& plan, int rank, std::uint64_t step, std::uint64_t units,
+                         double seconds_per_unit) {
+  const auto draw = plan.imbalance.draw(plan.options.seed, rank, step);
+  const Duration a_unit = plan.pace > Duration(0) ? plan.pace : from_seconds(seconds_per_unit);
+  return paced_step_time(a_unit, units, draw);
+}
+
+}  // namespace stretto

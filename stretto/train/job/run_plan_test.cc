@@ -1,0 +1,135 @@
+#include "stretto/train/job/run_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+TaskFacts facts() {
+  return {.name = "tiny", .unit = "row", .samples = 100, .batch = 5, .lr = 0.25, .momentum = 0.5, .epochs = 3};
+}
+
+std::string complaint(const TrainOptions& options, const TaskFacts& task = facts()) {
+  try {
+    plan_run(options, task);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunPlan, TakesDefaultsFromTaskAndAlgorithm) {
+  const RunPlan plan = plan_run({.algorithm = "eager-quorum", .ranks = 3}, facts());
+  EXPECT_EQ(plan.options.batch, 5);
+  EXPECT_EQ(plan.options.lr, 0.25);
+  EXPECT_EQ(plan.options.momentum, 0.5);
+  EXPECT_EQ(plan.options.epochs, 3u);
+  EXPECT_EQ(plan.options.quorum, 2);
+  EXPECT_EQ(plan.algorithm.policy, Policy::at_least(2));
+  EXPECT_EQ(plan.sharing, Sharing::shared);
+  EXPECT_EQ(plan.total_batches, 60u);
+  EXPECT_EQ(plan_run({.algorithm = "sync"}, facts()).sharing, Sharing::partitioned);
+  EXPECT_EQ(plan_run({.algorithm = "local"}, facts()).recipe.local_steps, 8u);
+}
+
+TEST(RunPlan, KeepsWhatWasSaid) {
+  const RunPlan plan = plan_run(
+      {.algorithm = "eager-quorum:4", .ranks = 4, .steps = 7, .batch = 2, .lr = 1, .momentum = 0, .data = "sampled"},
+      facts());
+  EXPECT_EQ(plan.algorithm.policy, Policy::at_least(4));
+  EXPECT_EQ(plan.total_batches, 28u) << "steps × ranks";
+  EXPECT_EQ(plan.options.momentum, 0);
+  EXPECT_EQ(plan.sharing, Sharing::sampled);
+}
+
+TEST(RunPlan, SeatsAreAtMostTheRanks) {
+  for (int seats = 0; seats <= 4; ++seats) {
+    EXPECT_EQ(plan_run({.ranks = 4, .seats = seats}, facts()).recipe.seats, seats);
+  }
+  EXPECT_THAT(complaint({.ranks = 4, .seats = 5}),
+              HasSubstr("seats 5: expected a number from 1, for messages alone, to 4, the number of ranks"));
+  EXPECT_THAT(complaint({.ranks = 4, .seats = -1}), HasSubstr("seats -1"));
+}
+
+TEST(RunPlan, HandsOverDuringTheBackwardPassOnlyWhereNoSleepFollowsIt) {
+  EXPECT_TRUE(plan_run({}, facts()).recipe.overlap);
+  EXPECT_FALSE(plan_run({.pace = std::chrono::microseconds(50)}, facts()).recipe.overlap);
+  EXPECT_FALSE(plan_run({.imbalance = "linear:1ms..4ms"}, facts()).recipe.overlap);
+}
+
+TEST(RunPlan, HasFullRoundsWhereCheckpointsAndSynchronizationsFall) {
+  TrainOptions options{.algorithm = "eager-solo", .sync_every = 60, .checkpoint_every = 40, .out = "somewhere"};
+  EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 20u);
+  options.sync_every = 0;
+  EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 40u);
+  options.algorithm = "sync";
+  EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 0u) << "all of its rounds are full";
+}
+
+TEST(RunPlan, ScalesPaceAndDelays) {
+  const RunPlan plan = plan_run(
+      {.imbalance = "persistent:rank=1,delay=40ms", .pace = std::chrono::milliseconds(2), .time_scale = 0.5}, facts());
+  EXPECT_EQ(drawn_step_time(plan, 1, 0, 10, 0), std::chrono::milliseconds(10 + 20));
+  EXPECT_EQ(drawn_step_time(plan, 0, 0, 10, 0), std::chrono::milliseconds(10));
+}
+
+TEST(RunPlan, WithoutPaceAStepTakesWhatComputingTakes) {
+  const RunPlan plan = plan_run({.imbalance = "persistent:rank=1,factor=3"}, facts());
+  EXPECT_EQ(drawn_step_time(plan, 1, 0, 10, 0.001), std::chrono::milliseconds(30));
+}
+
+TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
+  EXPECT_THAT(complaint({.ranks = 0}), HasSubstr("ranks 0: expected at least 1"));
+  EXPECT_THAT(complaint({.ranks = -2}), HasSubstr("ranks -2"));
+  EXPECT_THAT(complaint({.algorithm = "eager-magic"}), HasSubstr("unknown algorithm 'eager-magic': "));
+  EXPECT_THAT(complaint({.algorithm = "sync:3"}), HasSubstr("algorithm 'sync:3': expected sync"));
+  EXPECT_THAT(complaint({.algorithm = "eager-quorum:"}), HasSubstr("expected eager-quorum[:Q]"));
+  EXPECT_THAT(complaint({.algorithm = "eager-quorum:5"}), HasSubstr("a number from 1 to 4"));
+  EXPECT_THAT(complaint({.algorithm = "eager-deadline"}), HasSubstr("eager-deadline:2,20ms"));
+  EXPECT_THAT(complaint({.algorithm = "eager-quorum", .quorum = 9}),
+              HasSubstr("quorum 9: expected a number from 1 to 4"));
+  EXPECT_THAT(complaint({.imbalance = "sometimes"}), HasSubstr("imbalance 'sometimes'"));
+  EXPECT_THAT(complaint({.steps = 3, .epochs = 2}), HasSubstr("either steps or epochs"));
+  EXPECT_THAT(complaint({.lr = -1}), HasSubstr("learning rate -1"));
+  EXPECT_THAT(complaint({.lr = 1e308}), HasSubstr("learning rate 1e+308: expected a number above 0 that a float32"));
+  EXPECT_THAT(complaint({.momentum = 1}), HasSubstr("momentum 1"));
+  EXPECT_THAT(complaint({.data = "stolen"}), HasSubstr("data 'stolen': expected shared, partitioned or sampled"));
+  EXPECT_THAT(complaint({.max_lag = 0}), HasSubstr("max-lag 0"));
+  EXPECT_THAT(complaint({.delivery = "sometimes"}), HasSubstr("delivery sometimes: expected every or latest"));
+  EXPECT_THAT(complaint({.algorithm = "sync", .delivery = "latest"}), HasSubstr("expected an eager one"));
+  EXPECT_THAT(complaint({.checkpoint_every = 10}), HasSubstr("a run folder"));
+  EXPECT_THAT(complaint({.time_scale = 0}), HasSubstr("time scale 0"));
+  EXPECT_THAT(complaint({.ranks = 200}), HasSubstr("100 samples for 200 ranks"));
+}
+
+TEST(RunPlan, WhatGoesOnWritesWhereItCameFrom) {
+  const RunPlan plan = plan_run({.checkpoint_every = 10, .resume = "runs/first"}, facts());
+  EXPECT_EQ(plan.options.out, "runs/first");
+  EXPECT_EQ(plan_run({.resume = "runs/first", .out = "runs/second"}, facts()).options.out, "runs/second");
+}
+
+TEST(Recipes, AreListedWithADescriptionEach) {
+  ASSERT_GE(recipes().size(), 5u);
+  for (const RecipeInfo& recipe : recipes()) {
+    EXPECT_FALSE(recipe.description.empty()) << recipe.name;
+    EXPECT_NO_THROW(parse_sharing(std::string(recipe.data))) << recipe.name;
+  }
+}
+
+TEST(Recipes, ReadTheirArguments) {
+  EXPECT_EQ(parse_algorithm("sync", 8).policy, Policy::full());
+  EXPECT_EQ(parse_algorithm("eager-solo", 8).policy, Policy::solo());
+  EXPECT_EQ(parse_algorithm("eager-majority", 8).policy, Policy::majority());
+  EXPECT_EQ(parse_algorithm("eager-quorum", 7).policy, Policy::at_least(4));
+  EXPECT_EQ(parse_algorithm("eager-quorum", 7, 6).policy, Policy::at_least(6));
+  EXPECT_EQ(parse_algorithm("eager-quorum:2", 7, 6).policy, Policy::at_least(2));
+  EXPECT_EQ(parse_algorithm("eager-deadline:6,20ms", 8).policy, Policy::deadline(6, std::chrono::milliseconds(20)));
+}
+
+}  // namespace
+}  // namespace stretto

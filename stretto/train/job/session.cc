@@ -1,0 +1,162 @@
+#include "stretto/train/job/session.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
+constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
+
+std::uint64_t hash_of(const std::string& text) {
+  Hash64 hash;
+  hash.add(text);
+  return hash.value();
+}
+
+MeetingOptions meeting_options(const SessionOptions& options) {
+  MeetingOptions meeting{.silence = options.silence};
+  if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
+  return meeting;
+}
+
+}  // namespace
+
+Session::Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options)
+    : options_(std::move(options)),
+      rank_engine_(engine),
+      engine_(engine.engine()),
+      driver_(engine.driver(options_.progress_by)),
+      meeting_(std::make_shared<Meeting>(engine_, replica, meeting_options(options_))),
+      recipe_(options_.recipe->make({replica, engine_, *meeting_, listener, options_.recipe_options})) {}
+
+Session::~Session() {
+  if (!rounds_over_) {
+    for (auto& collective : recipe_->collectives()) rank_engine_.keep(std::move(collective));
+    rank_engine_.remove(*this);
+  }
+  if (meeting_->interrupted()) rank_engine_.keep(meeting_);
+}
+
+void Session::begin(std::span<const Fingerprint> fingerprints) {
+  STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
+  Meeting::Numbers mine{};
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = hash_of(fingerprints[i].text);
+  const auto all = meeting_->gather(driver_, mine);
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank][i] == all[0][i]) continue;
+      std::string here = fingerprints[i].text;
+      std::replace(here.begin(), here.end(), '\n', ' ');
+      throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints[i].what, "; on rank ",
+                            engine_.rank(), " it is: ", here));
+    }
+  }
+  meeting_->broadcast_weights(driver_);
+  meeting_->broadcast_optimizer(driver_);
+  rounds_over_ = false;
+  rank_engine_.add(*this);
+}
+
+void Session::end_backward(const std::string& where) {
+  const auto non_finite = recipe_->end_backward();
+  if (!non_finite) return;
+  const std::string reason = text("the gradient of ", *non_finite, " is not finite on rank ", engine_.rank(), ", ",
+                                  where, "; a smaller learning rate may help");
+  abort(reason);
+  throw Failure({Errc::aborted, reason, engine_.rank()});
+}
+
+int Session::exchange() {
+  return insist([this](TimePoint deadline) { return recipe_->exchange(driver_, deadline); });
+}
+
+int Session::finish(Others others) {
+  const Round before = recipe_->rounds();
+  if (others == Others::go_on) require_in_step();
+  if (others == Others::end) insist([this](TimePoint deadline) { return drain_all(deadline); });
+  insist([this](TimePoint deadline) { return recipe_->finish(driver_, deadline); });
+  rounds_are_over();
+  return static_cast<int>(recipe_->rounds() - before);
+}
+
+void Session::require_in_step() const {
+  for (const BatchSource* other : rank_engine_.batch_sources()) {
+    const std::string algorithm = other->parts_ranks();
+    if (other == this || algorithm.empty()) continue;
+    throw UsageError(text("Others::go_on beside an optimizer with algorithm '", algorithm,
+                          "': a rank that is behind there could wait for one that waits here; expected sync or local"));
+  }
+}
+
+bool Session::finish_within(Duration limit) {
+  const TimePoint deadline = driver_.deadline(limit);
+  Result<int> rounds = drain_all(deadline);
+  if (rounds) rounds = recipe_->finish(driver_, deadline);
+  if (!rounds && rounds.error().code != Errc::timeout) throw Failure(rounds.error());
+  if (rounds) rounds_are_over();
+  return rounds_over_;
+}
+
+Result<int> Session::drain_all(TimePoint deadline) {
+  const auto& sources = rank_engine_.batch_sources();
+  while (sources.size() > 1) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {  // a round that is applied may end one
+      if (sources[i] != this) sources[i]->drain();
+    }
+    const Result<bool> over = recipe_->drain(driver_);
+    if (!over) return over.error();
+    if (*over) break;
+    if (driver_.clock().now() >= deadline) return Error{Errc::timeout, who_is_missing(), -1};
+    driver_.wait([] { return false; }, std::min(deadline, driver_.deadline(kLookEvery)));
+  }
+  return 0;
+}
+
+void Session::rounds_are_over() {
+  rounds_over_ = true;
+  rank_engine_.remove(*this);
+}
+
+void Session::drain() {
+  drained_ = true;
+  if (!failure()) (void)recipe_->drain(driver_);  // a failure is this session's, and comes with its next call
+}
+
+std::string Session::parts_ranks() const {
+  return options_.recipe_options.policy.kind == Policy::Kind::full ? "" : std::string(options_.recipe->name);
+}
+
+std::string Session::who_is_missing() {
+  std::string all;
+  for (const auto& collective : recipe_->collectives()) {
+    all += (all.empty() ? "" : "; ") + collective->who_is_missing(driver_, kAnswersWithin);
+  }
+  return all;
+}
+
+std::optional<Error> Session::failure() const {
+  for (const auto& collective : recipe_->collectives()) {
+    if (auto failure = collective->failure()) return failure;
+  }
+  return std::nullopt;
+}
+
+void Session::abort(const std::string& reason) {
+  for (const auto& collective : recipe_->collectives()) collective->abort(driver_, reason);
+}
+
+int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
+  for (;;) {
+    const Result<int> rounds = call(driver_.deadline(options_.silence));
+    if (rounds) return *rounds;
+    if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
+    if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to
+    if (options_.tell) options_.tell(recipe_->rounds(), rounds.error().message);
+  }
+}
+
+}  // namespace stretto

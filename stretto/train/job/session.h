@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "stretto/base/function_ref.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/membership/rank_engine.h"
+#include "stretto/train/recipes/recipes.h"
+#include "stretto/train/replica/meeting.h"
+
+namespace stretto {
+
+struct SessionOptions {
+  const RecipeInfo* recipe = nullptr;
+  RecipeOptions recipe_options;
+  ProgressBy progress_by = ProgressBy::thread;
+  Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is waited for, again and again
+  /// Called with a sentence such as "round 412 (full) waits for rank 3 (silent, last seen 11 s ago)".
+  std::function<void(Round open, const std::string& line)> tell;
+};
+
+/// One rank's end of an algorithm: the recipe, and what it shares with the other ranks, over the rank's one engine,
+/// real or simulated. Any number of sessions may live at once; they are made, and finished, in the same order on every
+/// rank. One application thread. What goes wrong comes as Failure (Errc::lost_peer, Errc::aborted), and ends this
+/// session alone.
+class Session final : private BatchSource {
+ public:
+  /// Makes the collectives and sees to it that the engine is driven. All but the options outlive the session.
+  Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options);
+  /// Drops the collectives; after a failure, or before the last round is over, they stay with the engine.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Something that must be the same on every rank, and its name.
+  struct Fingerprint {
+    const char* what;
+    std::string text;
+  };
+  /// Once, first. Throws UsageError, on every rank, where a fingerprint differs; then gives all ranks rank 0's weights
+  /// and the state of its optimizer.
+  void begin(std::span<const Fingerprint> fingerprints);
+
+  void begin_step(std::uint64_t samples, Duration waited) { recipe_->begin_step(samples, waited); }
+  void set_samples(std::uint64_t samples) { recipe_->set_samples(samples); }
+  /// After the backward pass. A gradient that is not finite stops the job; `where` says where in it.
+  void end_backward(const std::string& where);
+  void deposit(Duration computed) { recipe_->deposit(computed); }
+  /// Returns how many rounds were applied.
+  int exchange();
+  /// No more batches here. Returns after the last round. With Others::end the rank's other sessions, too, keep no other
+  /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
+  /// in which a rank may be ahead of another, and wait for it.
+  int finish(Others others = Others::end);
+  /// The same for at most `limit`. Returns whether the last round is over.
+  bool finish_within(Duration limit);
+  /// Whether the end of another session has said that this rank has no more batches.
+  bool drained() const { return drained_; }
+  /// Stops the job: `reason` reaches every rank.
+  void abort(const std::string& reason);
+
+  int rank() const { return engine_.rank(); }
+  int ranks() const { return engine_.size(); }
+  Driver& driver() { return driver_; }
+  Meeting& meeting() { return *meeting_; }
+  const Recipe& recipe() const { return *recipe_; }
+
+ private:
+  /// Calls until it does not time out, and says who is missing when it does.
+  int insist(FunctionRef<Result<int>(TimePoint)> call);
+  /// Drains all sessions of the rank until the rounds of this one are over, if there are several; Errc::timeout.
+  Result<int> drain_all(TimePoint deadline);
+  void require_in_step() const;
+  void rounds_are_over();
+  std::string who_is_missing();
+  /// Of one of the collectives.
+  std::optional<Error> failure() const;
+
+  void drain() override;
+  std::string parts_ranks() const override;
+
+  const SessionOptions options_;
+  RankEngine& rank_engine_;
+  Engine& engine_;
+  Driver& driver_;
+  std::shared_ptr<Meeting> meeting_;
+  std::unique_ptr<Recipe> recipe_;
+  bool rounds_over_ = true;  // no round of the recipe's runs or will
+  bool drained_ = false;     // by another session's end
+};
+
+}  // namespace stretto

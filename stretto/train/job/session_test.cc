@@ -1,0 +1,282 @@
+// Sessions on a virtual clock: a thread for each rank, of which one runs at a time.
+
+#include "stretto/train/job/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/collective/plain.h"
+#include "stretto/simulate/testing/virtual_ranks.h"
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::HasSubstr;
+
+thread_local std::function<void()> between;  // the two collectives of TwoKinds, on this rank
+
+/// A recipe of a user's own: each step meets the others twice, in collectives of different kinds.
+class TwoKinds final : public Recipe {
+ public:
+  explicit TwoKinds(const RecipeContext& context)
+      : context_(context),
+        partial_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets())),
+        barrier_(std::make_shared<Barrier>(context.engine)) {}
+
+  void begin_step(std::uint64_t samples, Duration) override {
+    current_ = &partial_->acquire();
+    samples_ = samples;
+    context_.replica.attach(current_->index(), std::vector{current_->bucket(0), current_->bucket(1)});
+  }
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override {
+    context_.replica.end_backward();
+    return std::nullopt;
+  }
+  void deposit(Duration) override { partial_->deposit(*current_, {.samples = samples_}); }
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    if (!summed_) {
+      const auto rounds = partial_->exchange(driver, deadline, [](const RoundResult&) {});
+      if (!rounds) return rounds;
+      summed_ = true;
+      if (between) between();
+    }
+    const auto met = barrier_->run(driver, deadline);
+    if (!met) return met.error();
+    summed_ = false;
+    return 1;
+  }
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    return partial_->finish(driver, deadline, [](const RoundResult&) {});
+  }
+  Result<bool> drain(Driver&) override {
+    const auto progress = partial_->try_finish([](const RoundResult&) {});
+    if (!progress) return progress.error();
+    return *progress == PartialAllreduce::Progress::done;
+  }
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {partial_, barrier_}; }
+  Round rounds() const override { return partial_->handed(); }
+  RecipeMemory memory() const override { return memory_of(*partial_); }
+  bool averages_gradients() const override { return true; }
+
+ private:
+  const RecipeContext context_;
+  const std::shared_ptr<PartialAllreduce> partial_;
+  const std::shared_ptr<Barrier> barrier_;
+  Contribution* current_ = nullptr;
+  std::uint64_t samples_ = 0;
+  bool summed_ = false;  // the barrier comes next
+};
+
+constexpr RecipeInfo kTwoKinds = {
+    "two-kinds",
+    "",
+    "",
+    "shared",
+    [](const std::string&, int, int) { return Policy::full(); },
+    [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<TwoKinds>(context); }};
+
+/// Hears of rounds and does nothing.
+struct Deaf final : RoundListener {
+  void before(const RoundResult&) override {}
+  void after(const RoundResult&) override {}
+};
+
+/// One rank of a test, with its engine on the virtual clock.
+struct RankOfTest {
+  explicit RankOfTest(VirtualRank& rank) : place(rank), engine(rank.transport(), rank.clock(), &rank) {
+    rank.drive_engine(engine.engine());
+  }
+  int rank() const { return place.rank(); }
+  Session session(Replica& replica, const Algorithm& algorithm) {
+    return Session(engine, replica, deaf,
+                   {.recipe = algorithm.recipe,
+                    .recipe_options = {.policy = algorithm.policy},
+                    .tell = [this](Round, const std::string& line) { told.push_back(line); }});
+  }
+
+  VirtualRank& place;
+  RankEngine engine;
+  Deaf deaf;
+  std::vector<std::string> told;
+};
+
+std::unique_ptr<RankTask> start(std::uint64_t seed) {
+  static const auto task = linear_task();
+  return task->start_rank({.seed = seed, .lr = 0.05, .momentum = 0.9});
+}
+
+void step(Session& session, RankTask& task, const std::vector<std::uint32_t>& samples) {
+  session.begin_step(samples.size(), Duration(0));
+  task.forward_backward(samples, 1);
+  session.end_backward("here");
+  session.deposit(Duration(0));
+  session.exchange();
+}
+
+void run(int ranks, const std::function<void(RankOfTest&)>& application) {
+  SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
+  run_virtually(cluster, [&](VirtualRank& place) {
+    RankOfTest rank(place);
+    application(rank);
+  });
+}
+
+/// Three steps of TwoKinds on three ranks; rank 1 does `odd` in the second step, before the first collective or between
+/// the two. Calls `after` on each rank, with what was thrown there (empty: nothing).
+void run_two_kinds(bool in_second, const std::function<void(RankOfTest&, Session&)>& odd,
+                   const std::function<void(RankOfTest&, Session&, const std::string& thrown)>& after) {
+  run(3, [&](RankOfTest& rank) {
+    const auto task = start(1);
+    Session session = rank.session(task->replica(), {&kTwoKinds, Policy::full()});
+    std::string thrown;
+    try {
+      session.begin({});
+      for (int number = 0; number < 3; ++number) {
+        const bool now = rank.rank() == 1 && number == 1;
+        between = [&, now] {
+          if (now && in_second) odd(rank, session);
+        };
+        if (now && !in_second) odd(rank, session);
+        step(session, *task, {0, 1});
+      }
+      session.finish();
+    } catch (const Failure& failure) {
+      thrown = failure.what();
+    }
+    between = nullptr;
+    after(rank, session, thrown);
+  });
+}
+
+TEST(SessionTest, NamesALateRankInACollectiveOfAnyKind) {
+  for (const bool in_second : {false, true}) {
+    std::vector<std::string> told;
+    run_two_kinds(
+        in_second, [](RankOfTest& rank, Session&) { rank.place.compute(25s); },
+        [&](RankOfTest& rank, Session&, const std::string& thrown) {
+          EXPECT_EQ(thrown, "");
+          told.insert(told.end(), rank.told.begin(), rank.told.end());
+        });
+    ASSERT_FALSE(told.empty()) << in_second;
+    EXPECT_THAT(told, Each(HasSubstr(in_second ? "barrier" : "(full) waits for rank 1 (computing)")));
+    EXPECT_THAT(told, testing::Contains(HasSubstr("rank 1")));
+  }
+}
+
+TEST(SessionTest, NamesALostRankInACollectiveOfAnyKind) {
+  for (const bool in_second : {false, true}) {
+    int failed = 0;
+    run_two_kinds(
+        in_second,
+        [](RankOfTest& rank, Session&) {
+          rank.place.cluster().crash(1, 1ms);
+          throw Failure({Errc::lost_peer, "this is the end of rank 1", 1});
+        },
+        [&](RankOfTest& rank, Session&, const std::string& thrown) {
+          if (rank.rank() == 1) return;
+          EXPECT_THAT(thrown, HasSubstr("rank 1")) << rank.rank();
+          ++failed;
+        });
+    EXPECT_EQ(failed, 2);
+  }
+}
+
+TEST(SessionTest, StopsEveryCollectiveOnEveryRank) {
+  for (const bool in_second : {false, true}) {
+    run_two_kinds(
+        in_second,
+        [](RankOfTest&, Session& session) {
+          session.abort("enough");
+          throw Failure({Errc::aborted, "enough", 1});
+        },
+        [&](RankOfTest& rank, Session& session, const std::string& thrown) {
+          rank.place.compute(1ms);  // until the news of both has come
+          EXPECT_THAT(thrown, HasSubstr(rank.rank() == 1 ? "enough" : "rank 1 stopped the job: enough"));
+          const auto collectives = session.recipe().collectives();
+          ASSERT_EQ(collectives.size(), 2u);
+          for (const auto& collective : collectives) {
+            ASSERT_TRUE(collective->failure()) << "rank " << rank.rank();
+            EXPECT_EQ(collective->failure()->code, Errc::aborted);
+            EXPECT_THAT(collective->failure()->message, HasSubstr("enough"));
+          }
+        });
+  }
+}
+
+/// Two equal gradients have the one as their average: two ranks train as one alone, to the bit.
+TEST(SessionTest, TrainsOnAVirtualClock) {
+  for (const char* algorithm : {"sync", "local"}) {
+    const auto train = [&](int ranks) {
+      std::vector<ReplicaChecksum> ends(static_cast<std::size_t>(ranks));
+      run(ranks, [&](RankOfTest& rank) {
+        const auto task = start(static_cast<std::uint64_t>(rank.rank()) + 1);
+        Session session = rank.session(task->replica(), parse_algorithm(algorithm, ranks));
+        session.begin({});
+        for (std::uint32_t number = 0; number < 4; ++number) {
+          rank.place.compute(1ms * (rank.rank() + 1));
+          step(session, *task, {2 * number, 2 * number + 1});
+        }
+        session.finish();
+        ends[static_cast<std::size_t>(rank.rank())] = task->replica().checksum();
+        EXPECT_GE(rank.place.clock().now().since_start, 4ms * ranks);
+      });
+      return ends;
+    };
+    const auto alone = train(1);
+    EXPECT_THAT(train(2), Each(alone[0])) << algorithm;
+    EXPECT_NE(alone[0], start(1)->replica().checksum());
+  }
+}
+
+/// The last rank has five times as many batches, and is slow: it needs the others to let it go on in both.
+TEST(SessionTest, ARankThatEndsOneKeepsNobodyWaitingInItsOthers) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-majority", "eager-quorum", "eager-quorum:3", "local"}) {
+    std::vector<ReplicaChecksum> ends;
+    run(3, [&](RankOfTest& rank) {
+      const auto task_a = start(1), task_b = start(2);
+      Session a = rank.session(task_a->replica(), parse_algorithm(algorithm, 3));
+      Session b = rank.session(task_b->replica(), parse_algorithm(algorithm, 3));
+      a.begin({});
+      b.begin({});
+      for (std::uint32_t number = 0; number < (rank.rank() == 2 ? 15 : 3); ++number) {
+        rank.place.compute(rank.rank() == 2 ? 2ms : 100us);
+        step(a, *task_a, {number, number + 1});
+        step(b, *task_b, {number + 2});
+      }
+      b.finish();
+      EXPECT_EQ(a.drained(), true);
+      a.finish();
+      EXPECT_THAT(rank.told, testing::IsEmpty()) << algorithm;
+      EXPECT_LT(rank.place.clock().now().since_start, 1s) << algorithm;
+      ends.push_back(task_a->replica().checksum());
+    });
+    ASSERT_EQ(ends.size(), 3u);
+    for (const ReplicaChecksum& end : ends) EXPECT_EQ(end.parameters, ends[0].parameters) << algorithm;
+  }
+}
+
+TEST(SessionTest, OthersGoOnOnlyWhereNoRankCanBeAhead) {
+  run(1, [](RankOfTest& rank) {
+    const auto task = start(1);
+    Session a = rank.session(task->replica(), parse_algorithm("eager-solo", 1));
+    Session b = rank.session(task->replica(), parse_algorithm("sync", 1));
+    a.begin({});
+    b.begin({});
+    EXPECT_THROW(b.finish(Others::go_on), UsageError);
+    a.finish();
+    EXPECT_TRUE(b.drained());
+    b.finish(Others::go_on);
+  });
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,111 @@
+#include "stretto/train/job/summarize.h"
+
+#include <algorithm>
+#include <map>
+
+#include "stretto/imbalance/ideal.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kCurvePoints = 200;
+
+// The batches that were left to do, in the order in which they are handed out when shared.
+class StepTimes {
+ public:
+  StepTimes(const RunPlan& plan, const Checkpoint* resume, double seconds_per_unit)
+      : plan_(plan), batches_(plan.batches), seconds_per_unit_(seconds_per_unit) {
+    if (resume != nullptr) start_ = resume->position;
+    start_.steps.resize(static_cast<std::size_t>(plan.options.ranks));
+  }
+
+  Duration operator()(int rank, std::uint64_t step, std::uint64_t batch) {
+    const std::uint64_t returned = start_.returned.size();
+    const std::uint64_t sequence =
+        batch < returned ? start_.returned[static_cast<std::size_t>(batch)] : start_.next + batch - returned;
+    const std::uint64_t own_step = start_.steps[static_cast<std::size_t>(rank)] + step;
+    const BatchRef ref =
+        plan_.sharing == Sharing::sampled ? batches_.sampled(sequence, rank, own_step) : batches_.batch(sequence);
+    return drawn_step_time(plan_, rank, own_step, ref.units, seconds_per_unit_);
+  }
+
+ private:
+  const RunPlan& plan_;
+  BatchPlan batches_;
+  DispenserPosition start_;
+  const double seconds_per_unit_;
+};
+
+std::vector<RunSummary::CurvePoint> curve_of(const RunPlan& plan, std::span<const RankReport> reports) {
+  const std::uint64_t width = std::max<std::uint64_t>(1, plan.total_batches / kCurvePoints);
+  std::map<std::uint64_t, LossBin> bins;
+  for (const RankReport& report : reports) {
+    for (const LossBin& part : report.losses) {
+      const auto [place, first] = bins.try_emplace(part.batches / width, part);
+      if (first) continue;
+      LossBin& bin = place->second;
+      bin.seconds = std::min(bin.seconds, part.seconds);
+      bin.batches = std::max(bin.batches, part.batches);
+      bin.sum += part.sum;
+      bin.count += part.count;
+    }
+  }
+  std::vector<RunSummary::CurvePoint> curve;
+  for (const auto& [position, bin] : bins) {
+    curve.push_back({bin.seconds, bin.batches, bin.sum / static_cast<double>(bin.count)});
+  }
+  // So many batches had been applied at the latest when a rank began with more of them.
+  for (std::size_t i = curve.size(); i-- > 1;) curve[i - 1].seconds = std::min(curve[i - 1].seconds, curve[i].seconds);
+  return curve;
+}
+
+double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+}  // namespace
+
+RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, const Checkpoint* resume) {
+  const RoundTotals& rounds = *reports[0].totals;
+  RunSummary s{.algorithm = plan.options.algorithm, .seed = plan.options.seed, .ranks = plan.options.ranks};
+  double waited = 0, computed = 0, compute_share = 0, units = 0;
+  s.replicas_identical = true;
+  for (const RankReport& report : reports) {
+    s.wall_seconds = std::max(s.wall_seconds, report.seconds);
+    s.replicas_identical = s.replicas_identical && report.identical;
+    s.deposits.made += report.made;
+    s.lost_records += report.lost_records;
+    waited += report.waited;
+    computed += report.computed;
+    compute_share += report.compute_share;
+    units += static_cast<double>(report.units);
+  }
+  const double ranks = s.ranks;
+  const auto applied = static_cast<double>(rounds.batches);
+  s.throughput = ratio(applied, s.wall_seconds);
+  s.real_compute_share = compute_share / ranks;
+  s.wait_share = ratio(waited, ranks * s.wall_seconds);
+  s.rounds = rounds.rounds;
+  s.rounds_per_batch = ratio(static_cast<double>(rounds.rounds) * ranks, applied);
+  s.staleness_mean = rounds.staleness_mean;
+  s.staleness_max = rounds.staleness_max;
+  s.fresh_share = ratio(static_cast<double>(rounds.fresh), static_cast<double>(rounds.fresh + rounds.stale));
+  s.deposits.applied = rounds.batches;
+  s.deposits.lost = static_cast<std::uint64_t>(std::max<std::int64_t>(0, rounds.lost_deposits));
+  s.lost_seconds = rounds.lost_seconds;
+  s.ledger = rounds.ledger;
+  s.curve = curve_of(plan, reports);
+  if (const auto& score = reports[0].test) {
+    s.loss = score->loss;
+    s.accuracy = score->accuracy;
+  }
+  if (const auto& score = reports[0].training) s.train_accuracy = score->accuracy;
+
+  StepTimes times(plan, resume, ratio(computed, units));
+  const std::uint64_t left = plan.total_batches - (resume != nullptr ? resume->batches : 0);
+  s.ideal_seconds = seconds(ideal_makespan(s.ranks, left, times));
+  s.sync_ideal_seconds = seconds(synchronous_makespan(s.ranks, left, times));
+  return s;
+}
+
+}  // namespace stretto

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+
+#include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/rank_report.h"
+#include "stretto/train/job/run_plan.h"
+#include "stretto/train/job/summary.h"
+
+namespace stretto {
+
+/// Puts the reports of all ranks of a run together, beside the throughput that was possible with the step times drawn.
+/// `resume`: where the run began; null: at the start. Requires: reports by rank, none with an error.
+RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, const Checkpoint* resume);
+
+}  // namespace stretto

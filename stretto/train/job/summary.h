@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+/// The results of a training run: one row of the table, one object of the JSON.
+struct RunSummary {
+  std::string algorithm;
+  std::uint64_t seed = 0;
+  int ranks = 0;
+  double wall_seconds = 0;         ///< from the first step to the last applied round; evaluation is not in it
+  double throughput = 0;           ///< batches applied a second, over all ranks
+  double ideal_seconds = 0;        ///< the drawn step times list-scheduled without any waiting
+  double sync_ideal_seconds = 0;   ///< the drawn step times with a barrier after each
+  double real_compute_share = 0;   ///< real computing time / paced time; 0 without a pace
+  std::optional<double> loss;      ///< on test data
+  std::optional<double> accuracy;  ///< on test data; none for regression
+  std::optional<double> train_accuracy;
+  double rounds_per_batch = 0;  ///< rounds × ranks / batches applied
+  std::uint64_t rounds = 0;
+  double staleness_mean = 0;  ///< per batch
+  std::uint64_t staleness_max = 0;
+  double fresh_share = 0;  ///< contributions that were fresh, of those that were not null
+  double wait_share = 0;   ///< time inside exchange / (ranks × wall time)
+  struct Deposits {
+    std::uint64_t made = 0, applied = 0, pending = 0, lost = 0;
+  } deposits;
+  bool replicas_identical = false;
+  std::vector<double> lost_seconds;  ///< per rank: time the others waited because of it (ledger)
+  struct CurvePoint {
+    double seconds = 0;         ///< when so many batches had been applied; never less than at the point before
+    std::uint64_t batches = 0;  ///< applied
+    double loss = 0;            ///< mean training loss since the last point
+  };
+  std::vector<CurvePoint> curve;
+  std::string ledger;              ///< as a table for people
+  std::uint64_t lost_records = 0;  ///< lines of records and trace that could not be written (a full disk)
+};
+
+}  // namespace stretto

@@ -1,0 +1,343 @@
+#include "stretto/train/job/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/random.h"
+#include "stretto/imbalance/pace.h"
+#include "stretto/observe/ledger.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/observe/trace.h"
+#include "stretto/train/job/session.h"
+#include "stretto/train/job/summary_json.h"
+#include "stretto/train/job/sync_points.h"
+#include "stretto/transport/memory_budget.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kBatchStream = 0x6261746368;  // of the draws inside a batch
+constexpr std::uint64_t kLossBins = 200;
+
+std::uint64_t batches_before(const TrainerContext& context) {
+  return context.resume != nullptr ? context.resume->batches : 0;
+}
+
+SessionOptions session_options(const TrainerContext& context) {
+  SessionOptions options{.recipe = context.plan.algorithm.recipe,
+                         .recipe_options = context.plan.recipe,
+                         .progress_by = context.plan.options.progress_by,
+                         .silence = context.silence,
+                         .tell = [&page = context.page](Round open, const std::string& line) {
+                           if (page.claim(open)) page.tell(line);  // one of the ranks that wait says it
+                         }};
+  options.recipe_options.batches_before = batches_before(context);
+  return options;
+}
+
+Replica& loaded(const TrainerContext& context) {
+  Replica& replica = context.task.replica();
+  if (context.resume != nullptr) {
+    require_same_model(*context.resume, replica);
+    replica.load(context.resume->state_path);
+    if (replica.checksum() != context.resume->checksum) {
+      throw Failure(
+          {Errc::bad_input, text(context.resume->state_path, ": the weights it holds are not those that were saved")});
+    }
+  }
+  return replica;
+}
+
+}  // namespace
+
+class Trainer::Impl final : public RoundListener {
+ public:
+  explicit Impl(const TrainerContext& context);
+  RankReport run();
+
+ private:
+  void before(const RoundResult& result) override;
+  void after(const RoundResult& result) override;
+
+  void begin();
+  /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
+  void check_memory();
+  void step(const BatchRef& batch);
+  /// Takes a round into account, whose numbers this rank may not have been handed.
+  void note_round(Round round, const Policy& policy, const RoundHeader& header);
+  /// The same of the rounds that delivery latest has passed over, once.
+  void note_passed(const RoundResult& result);
+  /// Throws Failure if the job has been stopped: there is no sense in computing on.
+  void require_going_on() const;
+  /// Writes the record of the step under way, if it has none yet: with what is known of it by now.
+  void record();
+  /// For a checkpoint: every step up to it has its record in the file. Returns the seconds since the start of the job.
+  double write_records();
+  Duration since_start(TimePoint when) const { return before_ + (when - start_); }
+  void trace(const PacedStep& step, std::uint64_t number);
+  void note_loss(double loss);
+  RoundTotals totals(std::uint64_t made_by_all);
+  void end();
+
+  const TrainerContext context_;
+  const int rank_;
+
+  Replica& replica_;
+  RankEngine engine_;
+  Session session_;
+
+  BatchPlan batches_;
+  Dispenser dispenser_;
+  SyncPoints sync_points_;
+  Pacer pacer_;
+  std::optional<RunFolder> folder_;
+  std::optional<RecordWriter> records_;
+  std::optional<TraceWriter> trace_;
+  Ledger ledger_;  // rank 0 alone
+
+  std::uint64_t applied_;  // batches, since the start of the job
+  Round next_round_ = 0;
+  TimePoint start_;  // of the first step
+  TimePoint last_applied_;
+  const Duration before_;   // from the start of the job to the checkpoint it goes on from
+  TimePoint arrived_;       // at the last exchange
+  Duration waited_{0};      // inside it
+  StepRecord step_;         // under way
+  bool recorded_ = true;    // it has been written
+  int rounds_applied_ = 0;  // since the last record
+  RankReport report_;
+};
+
+Trainer::Impl::Impl(const TrainerContext& context)
+    : context_(context),
+      rank_(context.transport.rank()),
+      replica_(loaded(context)),
+      engine_(context.transport, context.clock),
+      session_(engine_, replica_, *this, session_options(context)),
+      batches_(context.plan.batches),
+      dispenser_(batches_, context.plan.sharing, rank_, context.counter,
+                 context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
+      sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
+                    context.page}),
+      pacer_(context.plan.pace, context.clock, [&page = context.page](TimePoint when) { page.sleep_until(when); }),
+      ledger_(context.plan.options.ranks),
+      applied_(batches_before(context)),
+      before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
+  report_.rank = rank_;
+}
+
+RankReport Trainer::Impl::run() {
+  try {
+    begin();
+    while (const auto batch = dispenser_.next()) step(*batch);
+    session_.finish();
+    end();
+  } catch (const Failure&) {
+    throw;  // the others know, or will see that this rank ends
+  } catch (const std::exception& error) {
+    session_.abort(error.what());
+    throw;
+  }
+  return report_;
+}
+
+void Trainer::Impl::begin() {
+  const Session::Fingerprint fingerprints[] = {
+      {"version", text("stretto ", stretto_version(), ", ", replica_.library())},
+      {"set of options", to_json(context_.plan.options)},
+      {"model", replica_.model_description()},
+      {"optimizer", replica_.optimizer_description()},
+      {"checkpoint", text("after ", applied_, " batches")}};
+  session_.begin(fingerprints);
+  replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
+  if (rank_ == 0) check_memory();
+  session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
+  start_ = last_applied_ = context_.clock.now();
+  context_.page.started(start_);
+  if (!context_.folder.empty()) {
+    auto there = RunFolder::open(context_.folder);
+    folder_ = there ? *there : RunFolder::create(context_.folder);  // ranks on another host have a folder of their own
+    sync_points_.save_to(*folder_, [this] { return write_records(); });
+    const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
+    records_.emplace(*folder_, rank_, mode);
+    trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
+  }
+}
+
+void Trainer::Impl::check_memory() {
+  const auto [bytes, parts] = session_.recipe().memory();
+  const std::string needed = text("gradients take ", format_bytes(bytes), " a rank: ", parts);
+  if (std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
+  const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
+  const MemoryBudget budget = memory_budget();
+  context_.page.tell(text(needed, ", ", format_bytes(total), " in all"));
+  if (total > budget.bytes) {
+    throw Failure({Errc::unavailable,
+                   text(needed, ", ", format_bytes(total), " in all ", session_.ranks(), " ranks; ", budget.limit, ": ",
+                        format_bytes(budget.bytes), ". A smaller max-lag or fewer ranks take less"),
+                   rank_});
+  }
+}
+
+void Trainer::Impl::step(const BatchRef& batch) {
+  const auto draw = context_.plan.imbalance.draw(context_.plan.options.seed, rank_, batch.step);
+  const Round base = next_round_;
+  require_going_on();
+  pacer_.begin();
+  session_.begin_step(batch.samples.size(), waited_);
+  const std::uint64_t seed = random_bits(context_.plan.options.seed, kBatchStream, batch.sequence);
+  const double loss = context_.task.forward_backward(batch.samples, seed);
+  session_.end_backward(text("step ", batch.step, " (batch ", batch.sequence, ")"));
+  const PacedStep paced = pacer_.end(batch.units, draw);
+  require_going_on();
+  session_.deposit(paced.computed + paced.paced + paced.delayed);
+  dispenser_.deposited();
+  note_loss(loss);
+  report_.made += 1;
+  report_.units += batch.units;
+  report_.computed += seconds(paced.computed);
+
+  step_ = {.step = batch.step,
+           .rank = rank_,
+           .round = base,
+           .base = base,
+           .batch = batch.sequence,
+           .epoch = batch.epoch,
+           .samples = batch.samples.size(),
+           .units = batch.units,
+           .loss = loss,
+           .begin = since_start(paced.begin),
+           .computed = paced.computed,
+           .paced = paced.paced,
+           .delayed = paced.delayed};
+  recorded_ = false;
+  arrived_ = context_.clock.now();
+  session_.exchange();
+  waited_ = context_.clock.now() - arrived_;
+  report_.waited += seconds(waited_);
+  record();
+  trace(paced, batch.step);
+}
+
+void Trainer::Impl::require_going_on() const {
+  if (context_.page.stopped()) throw Failure({Errc::lost_peer, "another rank has ended the job"});
+}
+
+void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHeader& header) {
+  next_round_ = round + 1;
+  applied_ += header.batches;
+  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(context_.clock.now() - start_));
+}
+
+void Trainer::Impl::note_passed(const RoundResult& result) {
+  for (const PassedRound& passed : result.passed) {
+    if (passed.round >= next_round_) note_round(passed.round, passed.policy, passed.header);
+  }
+}
+
+void Trainer::Impl::before(const RoundResult& result) {
+  note_passed(result);
+  replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
+}
+
+void Trainer::Impl::after(const RoundResult& result) {
+  const RoundHeader& header = *result.header;
+  const TimePoint now = context_.clock.now();
+  note_passed(result);
+  note_round(result.round, result.policy, header);
+  ++rounds_applied_;
+  if (!result.empty()) last_applied_ = now;
+  if (trace_) {
+    const auto fate = !header.names_ranks()          ? TraceWriter::Fate::unknown
+                      : header.fresh.contains(rank_) ? TraceWriter::Fate::fresh
+                      : header.stale.contains(rank_) ? TraceWriter::Fate::stale
+                                                     : TraceWriter::Fate::null;
+    trace_->round({.round = result.round,
+                   .fate = fate,
+                   .arrived = header.num_arrived(),
+                   .contributors = header.contributors(),
+                   .batches = header.batches,
+                   .staleness = header.max_staleness(result.round)},
+                  now);
+  }
+  context_.page.applied(applied_, next_round_);
+  sync_points_.after_round(session_.driver(), result, applied_);
+}
+
+void Trainer::Impl::record() {
+  if (!records_ || recorded_) return;
+  step_.waited = context_.clock.now() - arrived_;
+  step_.rounds_applied = std::exchange(rounds_applied_, 0);
+  records_->add(step_);
+  recorded_ = true;
+}
+
+double Trainer::Impl::write_records() {
+  record();
+  if (records_) records_->flush();
+  return seconds(since_start(context_.clock.now()));
+}
+
+void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
+  if (!trace_) return;
+  TimePoint at = step.begin;
+  const std::pair<TraceWriter::Kind, Duration> slices[] = {{TraceWriter::Kind::compute, step.computed},
+                                                           {TraceWriter::Kind::paced, step.paced},
+                                                           {TraceWriter::Kind::delay, step.delayed},
+                                                           {TraceWriter::Kind::wait, waited_}};
+  for (const auto& [kind, duration] : slices) {
+    trace_->slice(kind, at, duration, number);
+    at = at + duration;
+  }
+}
+
+void Trainer::Impl::note_loss(double loss) {
+  const std::uint64_t width = std::max<std::uint64_t>(1, context_.plan.total_batches / kLossBins);
+  if (report_.losses.empty() || applied_ / width > report_.losses.back().batches / width) {
+    report_.losses.push_back({.seconds = seconds(context_.clock.now() - start_), .batches = applied_});
+  }
+  LossBin& bin = report_.losses.back();
+  bin.sum += loss;
+  ++bin.count;
+}
+
+RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all) {
+  ledger_.close();
+  ledger_.set_deposits(made_by_all, 0);  // the last round takes everything
+  const RankAccount all = ledger_.total();
+  return {.rounds = next_round_,
+          .batches = ledger_.batches(),
+          .staleness_mean = ledger_.staleness_mean(),
+          .staleness_max = ledger_.staleness_max(),
+          .fresh = all.fresh,
+          .stale = all.stale,
+          .null = all.null,
+          .lost_seconds = ledger_.lost_seconds(),
+          .lost_deposits = ledger_.lost_deposits(),
+          .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
+}
+
+void Trainer::Impl::end() {
+  report_.seconds = seconds(last_applied_ - start_);
+  report_.compute_share = pacer_.real_compute_share();
+  sync_points_.finish(session_.driver());
+  report_.identical = sync_points_.identical();
+  std::uint64_t made = 0;
+  for (const auto& numbers : session_.meeting().gather(session_.driver(), {report_.made})) made += numbers[0];
+  if (rank_ == 0) report_.totals = totals(made);
+  if (records_) {
+    records_->flush();
+    trace_->flush();
+    report_.lost_records = records_->lost() + trace_->lost();
+  }
+}
+
+Trainer::Trainer(const TrainerContext& context) : impl_(std::make_unique<Impl>(context)) {}
+
+Trainer::~Trainer() = default;
+
+RankReport Trainer::run() {
+  return impl_->run();
+}
+
+}  // namespace stretto

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stretto/base/shared_counter.h"
+#include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/progress_page.h"
+#include "stretto/train/job/rank_report.h"
+#include "stretto/train/job/run_plan.h"
+#include "stretto/train/job/task.h"
+#include "stretto/transport/transport.h"
+
+namespace stretto {
+
+/// The objects that one rank's trainer works with. All outlive the trainer.
+struct TrainerContext {
+  const RunPlan& plan;
+  RankTask& task;
+  Transport& transport;
+  const Clock& clock;      ///< the same for all ranks of a host
+  SharedCounter& counter;  ///< of the dispenser; 0 at the start
+  ProgressPage& page;
+  std::string folder;  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
+  Duration silence = std::chrono::seconds(10);  ///< after such a time without news the ranks waited for are told
+  const Checkpoint* resume = nullptr;           ///< where the job continues; null: at its start
+};
+
+/// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
+/// the algorithm's exchange with the other ranks; until no rank has batches left. One thread; every rank runs one.
+class Trainer {
+ public:
+  /// Registers its collectives. Loads the checkpoint's state. Throws UsageError for one of another model, Failure.
+  explicit Trainer(const TrainerContext& context);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Once. Throws Failure: Errc::aborted when some rank has stopped the job, Errc::lost_peer.
+  RankReport run();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

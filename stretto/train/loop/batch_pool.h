@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "stretto/dispenser/dispenser.h"
+#include "stretto/train/loop/distributed_options.h"
+
+namespace stretto {
+
+/// The batches of a job, as one rank draws them, and the log of those it has drawn. One thread.
+class BatchPool {
+ public:
+  /// `counter` has the value `base` before any rank draws, and is nobody else's meanwhile. `start` as Dispenser's.
+  /// Throws UsageError for options that do not fit.
+  BatchPool(PlanOptions plan, Sharing sharing, int rank, SharedCounter& counter, std::uint64_t base,
+            DispenserPosition start);
+
+  /// The next batch of this rank, or nothing from the end on.
+  std::optional<Batch> next();
+  /// All batches drawn so far have been handed over.
+  void deposited();
+  /// Of this pool, without what was before `start`.
+  const RankLog& log() const { return dispenser_.log(); }
+
+ private:
+  /// A counter that begins at 0 where another one stands.
+  class CounterFrom final : public SharedCounter {
+   public:
+    CounterFrom(SharedCounter& counter, std::uint64_t base) : counter_(counter), base_(base) {}
+    std::uint64_t fetch_add(std::uint64_t amount) override { return counter_.fetch_add(amount) - base_; }
+
+   private:
+    SharedCounter& counter_;
+    const std::uint64_t base_;
+  };
+
+  BatchPlan plan_;
+  CounterFrom counter_;
+  Dispenser dispenser_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/engine/driver.h"
+#include "stretto/train/options.h"
+
+namespace stretto {
+
+struct RecipeInfo;
+
+/// How the ranks train together. The same on every rank.
+struct DistributedOptions {
+  std::string algorithm = "eager-quorum";  ///< a name from train/recipes/recipes.h, with ":6" for a quorum of 6
+  const RecipeInfo* recipe = nullptr;  ///< an algorithm of your own, which `algorithm` names; outlives the optimizer
+  int quorum = 0;                      ///< 0: half of the ranks, rounded up
+  int max_lag = 4;                     ///< bound of staleness, in rounds, from 1; memory grows with it
+  /// The divisor of the sum of the gradients: the ranks by default. With `local` that of the models, where ranks
+  /// that brought none never count: each model once by default, or by its samples.
+  std::optional<Normalize> normalize;
+  bool fixed_order = false;  ///< the same bits in every run, if the ranks get the same batches
+  bool overlap = false;      ///< sync: reduce during the backward pass, the last one where accumulate() adds up several
+  double clip_norm = 0;      ///< largest 2-norm of the averaged gradient (`local`: of each rank's own); 0: any
+  std::uint64_t full_every = 0;          ///< batches between full rounds, at which on_full_round() is called; 0: none
+  std::uint64_t sync_every = 0;          ///< `local`: steps of each rank between averages (0: 8)
+  std::string lr_schedule = "constant";  ///< by batches applied: train/recipes/lr_schedule.h
+  std::uint64_t seed = 0;                ///< of the draws of eager-majority
+  std::uint64_t bucket_bytes = 4 << 20;  ///< of gradients that are averaged together; a larger parameter has its own
+  ProgressBy progress_by = ProgressBy::thread;        ///< which thread helps rounds along while the model computes
+  Duration finish_timeout = std::chrono::minutes(1);  ///< how long the destructor waits for the others
+  bool allow_different = false;                       ///< finish() returns where replicas differ, instead of throwing
+};
+
+/// Which batches there are, and which rank gets which. The same on every rank.
+struct BatchesOptions {
+  std::uint64_t epochs = 1;  ///< passes over the data, all in one pool: no rank waits where one ends
+  std::uint64_t steps = 0;   ///< steps × ranks batches in all, in place of `epochs`; 0: `epochs` says
+  /// shared: the rank that is ready first takes the next batch; partitioned: batch i is rank i mod ranks'; sampled.
+  /// Empty: what suits the algorithm, shared for the eager ones.
+  std::string data = "";
+  std::uint64_t seed = 0;                   ///< of the order, another one in each epoch
+  std::vector<std::uint32_t> lengths = {};  ///< of each sample, with `bucketed`
+  bool bucketed = false;                    ///< batches of samples of similar length, in shuffled order
+};
+
+/// One batch of a pool.
+struct Batch {
+  std::uint64_t sequence = 0;         ///< its number in the whole job, from 0
+  std::uint64_t epoch = 0;            ///< pass over the data, of its first sample
+  std::vector<std::int64_t> samples;  ///< their numbers in the data set: data.index_select(0, torch::tensor(samples))
+};
+
+}  // namespace stretto

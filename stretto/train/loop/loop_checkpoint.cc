@@ -1,0 +1,118 @@
+#include "stretto/train/loop/loop_checkpoint.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+ordered_json to_json(const LoopCheckpoint& c) {
+  return {{"version", LoopCheckpoint::kVersion},
+          {"loop", true},
+          {"library", c.library},
+          {"model", c.model},
+          {"optimizer", c.optimizer},
+          {"ranks", c.ranks},
+          {"batches", c.batches},
+          {"steps", c.steps},
+          {"scheduler_steps", c.scheduler_steps},
+          {"random", c.random},
+          {"pool", c.pool},
+          {"position", ordered_json::parse(to_json(c.position))},
+          {"parameters_checksum", c.checksum.parameters},
+          {"optimizer_checksum", c.checksum.optimizer}};
+}
+
+/// Throws nlohmann's exceptions, and Failure for a position that is none.
+LoopCheckpoint from_json(const ordered_json& json) {
+  LoopCheckpoint c;
+  json.at("library").get_to(c.library);
+  json.at("model").get_to(c.model);
+  json.at("optimizer").get_to(c.optimizer);
+  json.at("ranks").get_to(c.ranks);
+  json.at("batches").get_to(c.batches);
+  json.at("steps").get_to(c.steps);
+  json.at("scheduler_steps").get_to(c.scheduler_steps);
+  json.at("random").get_to(c.random);
+  json.at("pool").get_to(c.pool);
+  c.position = position_from_json(json.at("position").dump()).or_throw();
+  json.at("parameters_checksum").get_to(c.checksum.parameters);
+  json.at("optimizer_checksum").get_to(c.checksum.optimizer);
+  return c;
+}
+
+/// Why `c` cannot be the checkpoint of any loop; empty if it can.
+std::string contradiction(const LoopCheckpoint& c) {
+  if (c.steps.size() != c.ranks) return text(c.ranks, " ranks, and the steps of ", c.steps.size());
+  if (c.random.size() != c.ranks) return text(c.ranks, " ranks, and the random numbers of ", c.random.size());
+  if (!c.pool.empty() && c.position.steps.size() != c.ranks) {
+    return text(c.ranks, " ranks, and the batches of ", c.position.steps.size());
+  }
+  const std::uint64_t made = std::accumulate(c.steps.begin(), c.steps.end(), std::uint64_t{0});
+  if (made != c.batches) return text(c.batches, " batches, and ", made, " steps of all ranks");
+  return {};
+}
+
+template <class T>
+void require_equal(const std::string& folder, const char* what, const T& there, const T& here) {
+  if (there == here) return;
+  refuse_checkpoint(folder, text("it is of another program, with ", what, " ", there, " where this one has ", here));
+}
+
+}  // namespace
+
+LoopCheckpoint loop_identity(const Replica& replica, int ranks) {
+  Hash64 model;
+  model.add(replica.model_description());
+  LoopCheckpoint c;
+  c.library = replica.library();
+  c.model = model.value();
+  c.optimizer = first_line(replica.optimizer_description());
+  c.ranks = static_cast<std::uint64_t>(ranks);
+  return c;
+}
+
+Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
+                                   const Disk& disk) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{Errc::io, text("folder '", folder, "' cannot be made: ", error.message())};
+  const auto opened = RunFolder::open(folder);
+  if (!opened) return opened.error();
+  try {
+    return write_checkpoint_files(*opened, checkpoint.batches, to_json(checkpoint).dump(), replica.save(), disk);
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+}
+
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const LoopCheckpoint& here, std::string& state_path) {
+  const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, state_path);
+  try {
+    LoopCheckpoint c = from_json(ordered_json::parse(json));
+    if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
+    require_equal(folder, "library", c.library, here.library);
+    require_equal(folder, "optimizer", c.optimizer, here.optimizer);
+    require_equal(folder, "ranks", c.ranks, here.ranks);
+    if (c.model != here.model) {
+      refuse_checkpoint(folder, "it is of another program: names, shapes or types of its model's parameters differ");
+    }
+    return c;
+  } catch (const nlohmann::json::exception& error) {
+    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+  } catch (const Failure& failure) {
+    refuse_checkpoint(folder, failure.error().message);
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/dispenser/position.h"
+#include "stretto/observe/whole_file.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// Where a loop of the user's own stands after a full round, when nothing is pending and one copy of weights, buffers
+/// and optimizer is that of all ranks. Two files of a folder (checkpoint_files.h).
+///
+/// Where models are averaged the optimizer's state is that of rank 0.
+struct LoopCheckpoint {
+  static constexpr int kVersion = 1;
+
+  // What must be the same where it is continued.
+  std::string library;      ///< that computes, with its version
+  std::uint64_t model = 0;  ///< hash of the model's description
+  std::string optimizer;    ///< its type
+  std::uint64_t ranks = 0;
+
+  // Where it stands.
+  std::uint64_t batches = 0;                       ///< applied
+  std::vector<std::uint64_t> steps;                ///< of each rank
+  std::vector<std::uint64_t> scheduler_steps;      ///< of each learning-rate scheduler, in order
+  std::vector<std::vector<std::uint64_t>> random;  ///< of each rank: the state of the library's random numbers
+  std::string pool;                                ///< which batches, in words, where they are ours
+  DispenserPosition position;                      ///< in them
+  ReplicaChecksum checksum;
+};
+
+/// The part of a checkpoint that says whose it is.
+LoopCheckpoint loop_identity(const Replica& replica, int ranks);
+
+/// Errc::io names what could not be written; the checkpoint that was there before is untouched then. Makes the folder.
+Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
+                                   const Disk& disk = Disk());
+
+/// The checkpoint of a folder, and in `state_path` the file for Replica::load(). Throws UsageError, in one line, where
+/// it is truncated, damaged, contradicts itself, or is not of `here`, naming the first thing that differs.
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const LoopCheckpoint& here, std::string& state_path);
+
+}  // namespace stretto

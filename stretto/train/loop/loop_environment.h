@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stretto/train/loop/distributed_options.h"
+
+namespace stretto {
+
+/// What the environment says about a loop of the user's own, in place of its options: `stretto compare --program` runs
+/// the same program by several algorithms so.
+struct LoopEnvironment {
+  std::optional<std::string> algorithm;  ///< STRETTO_ALGORITHM
+  std::optional<int> ranks;              ///< STRETTO_RANKS: of run_ranks(), where the program stands alone
+  std::uint64_t seed = 0;                ///< STRETTO_SEED: added to the seeds of the options
+  std::string out;                       ///< STRETTO_OUT: folder for reports (loop_report.h); empty: none
+};
+
+/// Throws UsageError for a value that is no number where one is expected.
+LoopEnvironment loop_environment();
+
+/// `options` with the algorithm and the seed of the environment, and without what only the algorithm of the program has
+/// a use for.
+DistributedOptions overridden(DistributedOptions options, const LoopEnvironment& environment);
+
+}  // namespace stretto

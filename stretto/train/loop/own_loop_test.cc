@@ -1,0 +1,443 @@
+// A training loop of one's own with all that it needs: batches, clipping, schedulers, evaluation, checkpoints.
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/schedulers/step_lr.h>
+
+#include <csignal>
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "stretto/train/recipes/gradient_averaging.h"
+#include "stretto/train/recipes/recipes.h"
+#include "stretto/train/testing/torch_ranks.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+using torch::nn::Linear;
+using torch::nn::Sequential;
+
+constexpr std::uint64_t kSamples = 90;
+constexpr int kBatch = 4;
+
+class OwnLoopTest : public TorchRanksTest {
+ protected:
+  OwnLoopTest() { std::filesystem::remove_all(folder_); }
+  ~OwnLoopTest() override { std::filesystem::remove_all(folder_); }
+
+  const std::string folder_ =
+      testing::TempDir() + "own_loop_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+/// Something to learn, with everything that has a state of its own.
+struct Loop {
+  explicit Loop(RankContext& rank, DistributedOptions options) {
+    at::manual_seed(1);
+    net = Sequential(Linear(3, 8), torch::nn::BatchNorm1d(8), torch::nn::Dropout(0.2), Linear(8, 1));
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(net[0]->parameters());
+    std::vector<at::Tensor> rest = net[1]->parameters();
+    for (const at::Tensor& p : net[3]->parameters()) rest.push_back(p);
+    groups.emplace_back(rest, std::make_unique<torch::optim::AdamOptions>(0.005));
+    adam = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
+    optimizer = std::make_unique<DistributedOptimizer>(rank, net.ptr(), adam, std::move(options));
+    at::manual_seed(static_cast<std::uint64_t>(50 + rank.rank()));
+  }
+
+  void backward(const Batch& batch) {
+    std::vector<at::Tensor> x;
+    for (const std::int64_t sample : batch.samples) {
+      const auto t = static_cast<float>(sample);
+      x.push_back(torch::tensor({std::sin(0.1f * t), std::cos(0.3f * t), 0.01f * t}));
+    }
+    const at::Tensor rows = torch::stack(x);
+    (net->forward(rows) - rows.sum(1, true)).pow(2).mean().backward();
+  }
+
+  /// Weights, running statistics and moments.
+  std::string bits() {
+    std::string all = bits_of(*net);
+    for (const auto& buffer : net->buffers()) {
+      const at::Tensor flat = buffer.detach().contiguous();
+      all.append(static_cast<const char*>(flat.data_ptr()), flat.nbytes());
+    }
+    return all + text(optimizer->replica().checksum().optimizer);
+  }
+
+  Sequential net{nullptr};
+  std::shared_ptr<torch::optim::Adam> adam;
+  std::unique_ptr<DistributedOptimizer> optimizer;
+};
+
+TEST_F(OwnLoopTest, EveryBatchIsHandedOutOnce) {
+  for (const char* data : {"", "shared", "partitioned"}) {
+    for (const char* algorithm : {"sync", "eager-solo", "local"}) {
+      const auto reports = run(3, [&](RankContext& rank) {
+        Loop loop(rank, {.algorithm = algorithm});
+        std::string drawn;
+        for (const Batch& batch : loop.optimizer->batches(kSamples, kBatch, {.epochs = 2, .data = data, .seed = 3})) {
+          for (const std::int64_t sample : batch.samples) EXPECT_LT(sample, static_cast<std::int64_t>(kSamples));
+          loop.backward(batch);
+          loop.optimizer->step(batch.samples.size());
+          drawn += text(batch.sequence, " ");
+        }
+        loop.optimizer->finish();
+        EXPECT_EQ(loop.optimizer->batches_applied(), 45u);
+        return drawn;
+      });
+      std::multiset<int> all;
+      for (const std::string& report : reports) {
+        std::istringstream in(report);
+        for (int batch; in >> batch;) all.insert(batch);
+      }
+      EXPECT_EQ(all.size(), 45u) << algorithm << data;
+      EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), 45u) << algorithm << data;
+    }
+  }
+}
+
+TEST_F(OwnLoopTest, ARangeThatWasLeftGoesOn) {
+  run(2, [&](RankContext& rank) {
+    Loop loop(rank, {.algorithm = "sync"});
+    auto batches = loop.optimizer->batches(kSamples, kBatch);
+    const auto step = [&](const Batch& batch) {
+      loop.backward(batch);
+      loop.optimizer->step();
+    };
+    for (const Batch& batch : batches) {
+      step(batch);
+      if (loop.optimizer->steps() == 3) break;
+    }
+    for (const Batch& batch : batches) step(batch);
+    loop.optimizer->finish();
+    EXPECT_EQ(loop.optimizer->batches_applied(), 23u);
+    return std::string();
+  });
+}
+
+TEST_F(OwnLoopTest, SeveralOptimizersHaveAPoolEach) {
+  run(2, [&](RankContext& rank) {
+    for (int trial = 0; trial < 12; ++trial) {
+      Loop one(rank, {.algorithm = "sync"}), other(rank, {.algorithm = "sync"});
+      auto batches_of_one = one.optimizer->batches(kSamples, kBatch, {.data = "partitioned"});
+      auto batches_of_other = other.optimizer->batches(kSamples, kBatch, {.data = "partitioned"});
+      auto second = batches_of_other.begin();
+      std::uint64_t steps = 0;
+      for (const Batch& batch : batches_of_one) {
+        one.backward(batch);
+        one.optimizer->step();
+        if (second == batches_of_other.end()) continue;
+        other.backward(*second);
+        other.optimizer->step();
+        ++second;
+        ++steps;
+      }
+      EXPECT_EQ(second, batches_of_other.end());
+      one.optimizer->finish();
+      other.optimizer->finish();
+      EXPECT_EQ(one.optimizer->batches_applied(), 23u);
+      EXPECT_EQ(other.optimizer->batches_applied(), 23u);
+    }
+    return std::string();
+  });
+}
+
+TEST_F(OwnLoopTest, ClipsTheAverageAsTorchDoes) {
+  const auto reports = run(1, [&](RankContext& rank) {
+    Sequential net = make_net(4), plain = make_net(4);
+    const auto plain_optimizer = sgd(*plain);
+    DistributedOptimizer optimizer(rank, net.ptr(), sgd(*net), {.algorithm = "sync", .clip_norm = 0.05});
+    double longest = 0;
+    optimizer.on_step([&] {
+      double squares = 0;
+      for (const at::Tensor& p : net->parameters()) squares += p.grad().pow(2).sum().item<double>();
+      longest = std::max(longest, std::sqrt(squares));
+    });
+    for (int batch = 0; batch < 6; ++batch) {
+      loss_of(net, batch).backward();
+      optimizer.step();
+      plain_optimizer->zero_grad();
+      loss_of(plain, batch).backward();
+      torch::nn::utils::clip_grad_norm_(plain->parameters(), 0.05);
+      plain_optimizer->step();
+    }
+    optimizer.finish();
+    EXPECT_NEAR(longest, 0.05, 1e-5);
+    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+      EXPECT_TRUE(at::allclose(net->parameters()[i], plain->parameters()[i], 1e-5, 1e-7)) << i;
+    }
+    return std::string();
+  });
+}
+
+TEST_F(OwnLoopTest, ASchedulerFollowsTheBatchesApplied) {
+  for (const char* algorithm : {"sync", "eager-quorum"}) {
+    const auto reports = run(3, [&](RankContext& rank) {
+      Sequential net = make_net(1);
+      const auto wrapped = sgd(*net);
+      DistributedOptimizer optimizer(rank, net.ptr(), wrapped, {.algorithm = algorithm});
+      optimizer.follow(std::make_shared<torch::optim::StepLR>(*wrapped, 2, 0.5));
+      for (int batch = 0; batch < 7 + rank.rank(); ++batch) {
+        loss_of(net, batch).backward();
+        optimizer.step();
+      }
+      optimizer.finish();
+      return text(wrapped->param_groups()[0].options().get_lr());
+    });
+    // 24 batches are 8 steps of 3; LibTorch's scheduler halves in its steps 3, 5 and 7.
+    for (const std::string& rate : reports) EXPECT_EQ(rate, "0.0125") << algorithm;
+  }
+}
+
+TEST_F(OwnLoopTest, AccumulatedGradientsHaveTheSameBitsWithOverlap) {
+  const auto train = [](bool overlap) {
+    return run(2, [&](RankContext& rank) {
+      Sequential net = make_net(1);
+      DistributedOptimizer optimizer(rank, net.ptr(), sgd(*net),
+                                     {.algorithm = "sync", .overlap = overlap, .bucket_bytes = 1});
+      for (int batch = 0; batch < 9; ++batch) {
+        for (int part = 0; part < 3; ++part) {
+          optimizer.accumulate(part < 2);
+          loss_of(net, 100 * rank.rank() + 3 * batch + part).backward();
+        }
+        optimizer.step();
+      }
+      optimizer.finish();
+      return bits_of(*net);
+    });
+  };
+  const auto overlapped = train(true);
+  EXPECT_EQ(overlapped, train(false));
+  EXPECT_EQ(overlapped[0], overlapped[1]);
+}
+
+/// Trains with a checkpoint every 8 batches. `dies`: rank 1 is killed in its own step of that number, or −1. Returns
+/// what each rank ends with, and the batches it has deposited, as "number:" each, which the log has beside.
+std::vector<std::string> train(const std::string& folder, const std::string& algorithm, int dies,
+                               std::vector<int>* status = nullptr) {
+  const auto job = run_job({.ranks = 3, .tell = [](const std::string&) {}}, [&](RankContext& rank) {
+                     at::set_num_threads(1);
+                     Loop loop(rank, {.algorithm = algorithm, .fixed_order = true, .clip_norm = 1, .full_every = 8});
+                     DistributedOptimizer& optimizer = *loop.optimizer;
+                     optimizer.follow(std::make_shared<torch::optim::StepLR>(*loop.adam, 3, 0.9));
+                     optimizer.on_full_round([&] { EXPECT_TRUE(optimizer.save(folder)); });
+                     optimizer.load(folder);
+                     const std::uint64_t before = optimizer.batches_applied();
+                     auto batches = optimizer.batches(kSamples, kBatch, {.epochs = 3, .seed = 9});
+                     for (const Batch& batch : batches) {
+                       loop.net->train();
+                       loop.backward(batch);
+                       if (rank.rank() == 1 && static_cast<int>(optimizer.steps()) == dies) raise(SIGKILL);
+                       optimizer.step(batch.samples.size());
+                     }
+                     optimizer.finish();
+                     EXPECT_EQ(optimizer.ledger().batches(), 68u - before);
+                     EXPECT_EQ(optimizer.ledger().lost_deposits(), 0);
+                     EXPECT_TRUE(optimizer.replicas_identical());
+                     EXPECT_EQ(optimizer.batches_applied(), 68u);
+                     rank.report(testing::Test::HasFailure() ? "an expectation failed" : loop.bits());
+                     return 0;
+                   }).or_throw();
+  if (status != nullptr) *status = job.exit_status;
+  return job.reports;
+}
+
+TEST_F(OwnLoopTest, AKilledSyncLoopContinuesToTheBit) {
+  std::vector<int> status;
+  const auto whole = train(folder_ + "/whole", "sync", -1, &status);
+  EXPECT_THAT(status, testing::Each(0));
+  for (const std::string& report : whole) EXPECT_EQ(report, whole[0]);
+  EXPECT_GT(whole[0].size(), 100u) << whole[0];
+  for (const int dies : {0, 3, 11, 20}) {
+    const std::string folder = folder_ + text("/killed-", dies);
+    train(folder, "sync", dies, &status);
+    EXPECT_EQ(status[1], 128 + SIGKILL);
+    EXPECT_TRUE(train(folder, "sync", -1, &status) == whole) << dies;
+    EXPECT_THAT(status, testing::Each(0));
+  }
+}
+
+TEST_F(OwnLoopTest, AKilledEagerLoopLosesAndRepeatsNoBatch) {
+  for (const char* algorithm : {"eager-quorum", "eager-solo", "local"}) {
+    for (const int dies : {5, 17}) {
+      std::vector<int> status;
+      const std::string folder = folder_ + text('/', algorithm, dies);
+      train(folder, algorithm, dies, &status);
+      const auto reports = train(folder, algorithm, -1, &status);
+      EXPECT_THAT(status, testing::Each(0)) << algorithm;
+      for (const std::string& report : reports) {
+        EXPECT_GT(report.size(), 100u) << report;
+        EXPECT_TRUE(report == reports[0] || algorithm == std::string("local")) << algorithm;
+      }
+    }
+  }
+}
+
+TEST_F(OwnLoopTest, RanksAreAlikeAtAFullRound) {
+  for (const char* algorithm : {"sync", "eager-solo"}) {
+    const auto reports = run(3, [&](RankContext& rank) {
+      Loop loop(rank, {.algorithm = algorithm, .full_every = 10});
+      std::string seen;
+      loop.optimizer->on_full_round([&] { seen += loop.bits(); });
+      for (const Batch& batch : loop.optimizer->batches(kSamples, kBatch, {.epochs = 2})) {
+        loop.backward(batch);
+        loop.optimizer->step();
+      }
+      loop.optimizer->finish();
+      EXPECT_GT(seen.size(), 300u);
+      return seen;
+    });
+    EXPECT_EQ(reports[0], reports[1]) << algorithm;
+    EXPECT_EQ(reports[0], reports[2]) << algorithm;
+  }
+}
+
+/// What rank 0 writes to stderr in a loop with something wrong in it.
+std::string told(const std::string& algorithm,
+                 const std::function<void(Sequential&, torch::optim::Optimizer&)>& wrong) {
+  testing::internal::CaptureStderr();
+  const auto job = run_job({.ranks = 2, .tell = [](const std::string&) {}}, [&](RankContext& rank) {
+    at::set_num_threads(1);
+    Sequential net = make_net(1);
+    const auto wrapped = sgd(*net);
+    DistributedOptimizer optimizer(rank, net.ptr(), wrapped, {.algorithm = algorithm});
+    for (int batch = 0; batch < 5; ++batch) {
+      loss_of(net, batch).backward();
+      wrong(net, *wrapped);
+      optimizer.step();
+    }
+    optimizer.finish();
+    return 0;
+  });
+  EXPECT_TRUE(job.ok());
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST_F(OwnLoopTest, SaysOnceThatALocalGradientWasChanged) {
+  const std::string said = told("sync", [](Sequential& net, torch::optim::Optimizer&) {
+    torch::nn::utils::clip_grad_norm_(net->parameters(), 0.1);
+  });
+  EXPECT_THAT(said, HasSubstr("a gradient was changed between backward() and step()"));
+  EXPECT_EQ(said.find("stretto:"), said.rfind("stretto:")) << said;
+  EXPECT_EQ(told("sync", [](Sequential&, torch::optim::Optimizer&) {}), "");
+}
+
+TEST_F(OwnLoopTest, ExplainsASchedulerSteppedByTheLoop) {
+  const auto slower = [](Sequential&, torch::optim::Optimizer& wrapped) {
+    auto& options = wrapped.param_groups()[0].options();
+    options.set_lr(options.get_lr() * 0.9);
+  };
+  EXPECT_THAT(told("eager-solo", slower), HasSubstr("hand the scheduler to follow()"));
+  EXPECT_EQ(told("sync", slower), "") << "as many steps on every rank";
+}
+
+/// An algorithm that the library does not know.
+class Own final : public GradientAveraging {
+ public:
+  explicit Own(const RecipeContext& context) : GradientAveraging(context, context.options.policy, Delivery::every) {}
+};
+
+constexpr RecipeInfo kOwn{
+    "own-quorum",
+    ":Q",
+    "for a test",
+    "shared",
+    [](const std::string& argument, int ranks, int) { return Policy::parse("quorum:" + argument, ranks); },
+    [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<Own>(context); }};
+
+TEST_F(OwnLoopTest, AnAlgorithmOfOnesOwnIsNamed) {
+  const auto train_by = [](const std::string& algorithm) {
+    return outcome(3, [&](RankContext& rank) {
+      Sequential net = make_net(1);
+      DistributedOptimizer optimizer(rank, net.ptr(), sgd(*net), {.algorithm = algorithm, .recipe = &kOwn});
+      for (int batch = 0; batch < 6; ++batch) {
+        loss_of(net, batch).backward();
+        optimizer.step();
+      }
+      optimizer.finish();
+      return text(optimizer.batches_applied(), optimizer.replicas_identical());
+    });
+  };
+  EXPECT_THAT(train_by("own-quorum:2"), testing::Each("181"));
+  EXPECT_THAT(train_by("sync")[0], HasSubstr("recipe 'own-quorum' with algorithm 'sync'"));
+  EXPECT_THAT(train_by("own-qorum:2")[0], HasSubstr("did you mean own-quorum?"));
+}
+
+TEST_F(OwnLoopTest, RefusesWhatDoesNotFit) {
+  const auto complaint = [&](const DistributedOptions& options, const std::function<void(Loop&)>& wrong) {
+    return outcome(2, [&](RankContext& rank) {
+      Loop loop(rank, options);
+      wrong(loop);
+      loop.optimizer->finish();
+      return std::string("accepted");
+    })[0];
+  };
+  const DistributedOptions sync{.algorithm = "sync", .full_every = 4};
+  const auto nothing = [](Loop&) {};
+  EXPECT_EQ(complaint(sync, nothing), "accepted");
+  EXPECT_THAT(complaint({.clip_norm = -1}, nothing), HasSubstr("clip-norm -1: expected the largest 2-norm"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(1, kBatch); }), HasSubstr("fewer"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(0, kBatch); }), HasSubstr("samples"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(9, 0); }), HasSubstr("batch"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(9, 1, {.data = "mine"}); }), HasSubstr("data 'mine'"));
+  EXPECT_THAT(complaint(sync,
+                        [](Loop& l) {
+                          l.optimizer->batches(9, 1);
+                          l.optimizer->batches(9, 1);
+                        }),
+              HasSubstr("batches() a second time"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->follow(nullptr); }), HasSubstr("the scheduler is null"));
+  EXPECT_THAT(complaint({.algorithm = "sync"}, [](Loop& l) { l.optimizer->on_full_round([] {}); }),
+              HasSubstr("without DistributedOptions::full_every"));
+  EXPECT_THAT(complaint(sync,
+                        [&](Loop& l) {
+                          l.backward({.samples = {1, 2, 3}});
+                          l.optimizer->step();
+                          l.optimizer->save(folder_);
+                        }),
+              HasSubstr("save(): gradients are pending"));
+}
+
+TEST_F(OwnLoopTest, ACheckpointOfAnotherProgramIsRefused) {
+  std::vector<int> status;
+  train(folder_, "sync", -1, &status);
+  const auto load_with = [&](const std::function<void(RankContext&)>& other) {
+    return outcome(3, [&](RankContext& rank) {
+      other(rank);
+      return std::string("accepted");
+    })[0];
+  };
+  EXPECT_THAT(
+      load_with([&](RankContext& rank) {
+        Sequential net = make_net(1);
+        DistributedOptimizer(rank, net.ptr(), sgd(*net)).load(folder_);
+      }),
+      HasSubstr("it is of another program, with optimizer torch::optim::Adam where this one has torch::optim::SGD"));
+  EXPECT_THAT(load_with([&](RankContext& rank) {
+                Sequential net = make_net(1);
+                auto adam = std::make_shared<torch::optim::Adam>(net->parameters());
+                DistributedOptimizer(rank, net.ptr(), adam).load(folder_);
+              }),
+              HasSubstr("names, shapes or types of its model's parameters differ"));
+  EXPECT_THAT(load_with([&](RankContext& rank) {
+                Loop loop(rank, {.algorithm = "sync"});
+                loop.optimizer->load(folder_);
+                loop.optimizer->batches(kSamples + 1, kBatch);
+              }),
+              HasSubstr("checkpoint of a loop over other batches"));
+  EXPECT_THAT(load_with([&](RankContext& rank) {
+                Loop loop(rank, {.algorithm = "sync"});
+                EXPECT_FALSE(loop.optimizer->load(folder_ + "/nothing"));
+                loop.optimizer->finish();
+              }),
+              HasSubstr("accepted"));
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "stretto/train/job/session.h"
+#include "stretto/train/loop/distributed_options.h"
+
+namespace stretto {
+
+/// What a session needs of them. Throws UsageError for an option that does not fit, or that the algorithm has no use
+/// for.
+SessionOptions session_options(const DistributedOptions& options, int ranks);
+
+/// All that must be the same on every rank.
+std::string describe(const DistributedOptions& options);
+
+}  // namespace stretto

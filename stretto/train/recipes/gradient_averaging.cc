@@ -1,0 +1,129 @@
+#include "stretto/train/recipes/gradient_averaging.h"
+
+#include "stretto/base/error.h"
+#include "stretto/train/recipes/round_notes.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+PartialOptions partial_options(const RecipeOptions& options, Policy policy, Delivery delivery) {
+  return {.policy = policy,
+          .full_every = options.full_every,
+          .max_lag = options.max_lag,
+          .delivery = delivery,
+          .deposits = DepositKind::taken,
+          .order = policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,  // sync repeats to the bit
+          .seed = options.seed,
+          .batches_before = options.batches_before,
+          .seats = options.seats};
+}
+
+double divisor(const RoundHeader& header, Normalize normalize) {
+  switch (normalize) {
+    case Normalize::ranks: return header.ranks();
+    case Normalize::contributors: return header.contributors();
+    case Normalize::samples: return static_cast<double>(header.samples);
+  }
+  return 1;
+}
+
+std::unique_ptr<RoundNotes> make_notes(const RecipeContext& context) {
+  if (!context.options.notes) return nullptr;
+  return std::make_unique<RoundNotes>(context.engine.rank(), context.engine.size(), context.replica.num_trained(),
+                                      context.options.max_lag);
+}
+
+std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNotes* notes) {
+  std::vector<BucketSpec> buckets = context.replica.buckets();
+  if (notes) buckets.push_back(notes->bucket());
+  return buckets;
+}
+
+}  // namespace
+
+GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery)
+    : context_(context),
+      num_buckets_(static_cast<int>(context.replica.buckets().size())),
+      notes_(make_notes(context)),
+      collective_(std::make_shared<PartialAllreduce>(context.engine, buckets_of(context, notes_.get()),
+                                                     partial_options(context.options, policy, delivery))) {}
+
+GradientAveraging::~GradientAveraging() = default;
+
+void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
+  samples_ = samples;
+  waited_ = waited;
+  non_finite_.reset();
+  current_ = &collective_->acquire();
+  std::vector<std::span<std::byte>> memory;
+  for (int b = 0; b < num_buckets_; ++b) memory.push_back(current_->bucket(b));
+  context_.replica.attach(current_->index(), memory);
+}
+
+bool GradientAveraging::check_bucket(int bucket) {
+  if (!non_finite_) non_finite_ = context_.replica.find_non_finite(bucket);
+  if (non_finite_) return false;
+  if (context_.options.normalize == Normalize::samples) {
+    const auto memory = current_->bucket(bucket);
+    scale(context_.replica.buckets()[static_cast<std::size_t>(bucket)].type, memory, memory,
+          static_cast<double>(samples_));
+  }
+  return true;
+}
+
+std::optional<std::string> GradientAveraging::end_backward() {
+  context_.replica.end_backward();
+  for (int b = 0; b < num_buckets_; ++b) {
+    if (!check_bucket(b)) break;
+  }
+  write_notes();
+  return non_finite_;
+}
+
+void GradientAveraging::write_notes() {
+  if (notes_) notes_->write(current_->as<std::int64_t>(num_buckets_), context_.replica, collective_->handed());
+}
+
+void GradientAveraging::deposit(Duration computed) {
+  collective_->deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
+}
+
+Result<int> GradientAveraging::exchange(Driver& driver, TimePoint deadline) {
+  return collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
+}
+
+Result<int> GradientAveraging::finish(Driver& driver, TimePoint deadline) {
+  return collective_->finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
+}
+
+Result<bool> GradientAveraging::drain(Driver& driver) {
+  const auto progress = collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
+  if (!progress) return progress.error();
+  return *progress == PartialAllreduce::Progress::done;
+}
+
+void GradientAveraging::apply(Driver& driver, const RoundResult& result) {
+  if (!result.empty()) {
+    move(result);
+  } else if (notes_) {
+    notes_->applies(result.round, std::nullopt);
+  }
+  moved(driver, result);
+  context_.listener.after(result);
+}
+
+void GradientAveraging::move(const RoundResult& result) {
+  context_.listener.before(result);
+  std::span<const std::int64_t> uses;
+  if (notes_) {
+    const auto sum = result.as<std::int64_t>(num_buckets_);
+    if (const auto difference = notes_->difference(sum)) throw UsageError(*difference);
+    notes_->applies(result.round, context_.replica.optimizer_options());
+    uses = notes_->uses(sum);
+  }
+  const auto gradients = result.buckets.first(static_cast<std::size_t>(num_buckets_));
+  context_.replica.step(gradients, divisor(*result.header, context_.options.normalize), uses);
+}
+
+}  // namespace stretto

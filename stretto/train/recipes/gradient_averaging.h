@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+class RoundNotes;
+
+/// What the algorithms that average gradients have in common: gradients are computed into the memory of a deposit,
+/// handed over as a whole, and each round that comes back moves the weights once, by the average.
+class GradientAveraging : public Recipe {
+ public:
+  GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
+  ~GradientAveraging() override;
+
+  void begin_step(std::uint64_t samples, Duration waited) override;
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override;
+  void deposit(Duration computed) override;
+  Result<int> exchange(Driver& driver, TimePoint deadline) override;
+  Result<int> finish(Driver& driver, TimePoint deadline) override;
+  Result<bool> drain(Driver& driver) override;
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }
+  Round rounds() const override { return collective_->handed(); }
+  RecipeMemory memory() const override { return memory_of(*collective_); }
+  bool averages_gradients() const override { return true; }
+
+ protected:
+  /// Applies a round, in order.
+  void apply(Driver& driver, const RoundResult& result);
+  /// Called in it when the weights have been moved, before the listener hears of the round; also of an empty one.
+  virtual void moved(Driver&, const RoundResult&) {}
+  /// Whether the bucket may be handed over; weighs it by its samples where the average is over samples.
+  /// Requires: in order. After the first that is not finite nothing is.
+  bool check_bucket(int bucket);
+
+  /// Fills the bucket of the notes, which comes after those of the replica. After the backward pass.
+  void write_notes();
+
+  RecipeContext context_;
+  const int num_buckets_;  // of the replica
+  const std::unique_ptr<RoundNotes> notes_;
+  const std::shared_ptr<PartialAllreduce> collective_;
+  Contribution* current_ = nullptr;        // being filled
+  std::uint64_t samples_ = 0;              // of the step under way
+  Duration waited_{0};                     // before it
+  std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
+
+ private:
+  /// Moves the weights by the average of what a round has brought. Requires: it is not empty.
+  void move(const RoundResult& result);
+};
+
+}  // namespace stretto

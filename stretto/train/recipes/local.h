@@ -1,0 +1,16 @@
+#pragma once
+
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+/// Local SGD: each rank takes RecipeOptions::local_steps steps of its own, then the models of all ranks are averaged,
+/// full × world. The parameters are averaged; the optimizer's state (momentum) stays local.
+///
+/// A rank hands its model over as a deposit that one round takes. Every rank replaces its own by the average over the
+/// ranks that brought one, so ranks that have run out of batches neither hold the others up nor weigh on the average.
+/// The average counts each model once, or, with Normalize::samples, as often as it has seen samples since the last.
+/// With one local step and plain SGD it equals sync up to rounding.
+std::unique_ptr<Recipe> make_local(const RecipeContext& context);
+
+}  // namespace stretto

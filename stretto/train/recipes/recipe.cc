@@ -1,0 +1,13 @@
+#include "stretto/train/recipes/recipe.h"
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+RecipeMemory memory_of(const PartialAllreduce& collective) {
+  const int lag = collective.options().max_lag;
+  return {collective.memory_bytes(),
+          text(collective.num_contribution_sets(), " sets, and the results of ", lag, lag == 1 ? " round" : " rounds")};
+}
+
+}  // namespace stretto

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/collective/collective.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/train/options.h"
+#include "stretto/train/replica/meeting.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// Hears of rounds while they are applied, on the application's thread, the same on every rank.
+class RoundListener {
+ public:
+  virtual ~RoundListener() = default;
+  /// A round that is not empty is about to move the weights: the place to set the learning rate.
+  virtual void before(const RoundResult& result) = 0;
+  /// The weights are what they are after this round. Also for a round in which nobody brought anything.
+  virtual void after(const RoundResult& result) = 0;
+};
+
+struct RecipeOptions {
+  Policy policy;  ///< who may start a round, where the algorithm leaves it open
+  Normalize normalize = Normalize::ranks;
+  Delivery delivery = Delivery::every;
+  SumOrder order = SumOrder::arrival;  ///< of partial rounds; where all ranks take part it is fixed
+  int max_lag = 4;
+  int seats = 0;  ///< PartialOptions::seats
+  std::uint64_t seed = 0;
+  std::uint64_t full_every = 0;      ///< batches between full rounds
+  std::uint64_t local_steps = 1;     ///< H: a rank's own steps between two averages of models
+  std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
+  bool overlap = false;              ///< hand gradients over during the backward pass where the algorithm can
+  /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
+  /// optimizers differ are named. Costs a small bucket more.
+  bool notes = false;
+};
+
+/// What one rank's recipe works with. All of it outlives the recipe.
+struct RecipeContext {
+  Replica& replica;
+  Engine& engine;
+  Meeting& meeting;
+  RoundListener& listener;
+  RecipeOptions options;
+};
+
+/// What the collectives of a recipe hold on one rank.
+struct RecipeMemory {
+  std::uint64_t bytes = 0;
+  std::string parts;  ///< in words: "6 sets, and the results of 4 rounds"
+};
+RecipeMemory memory_of(const PartialAllreduce& collective);
+
+/// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
+/// options on every rank, in the same order with regard to other collectives of the engine and before anybody drives
+/// it. One application thread.
+///
+/// A recipe owns any number of collectives, of any kinds. Its callers know them as `Collective`s alone; what a round
+/// has brought they hear from the RoundListener.
+///
+/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish().
+class Recipe {
+ public:
+  virtual ~Recipe() = default;
+
+  /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
+  /// the last step, for the round's header.
+  virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
+  /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
+  virtual void set_samples(std::uint64_t samples) = 0;
+  /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
+  /// those behind has reached another rank then, and the caller stops the job.
+  [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
+  /// Hands the step over, which took so long to compute.
+  virtual void deposit(Duration computed) = 0;
+  /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
+  /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
+  /// a timeout call it again.
+  virtual Result<int> exchange(Driver& driver, TimePoint deadline) = 0;
+  /// No more batches here: hands over what is left, and returns after the last round. After a timeout call it again.
+  virtual Result<int> finish(Driver& driver, TimePoint deadline) = 0;
+  /// The same without waiting: applies the rounds that are complete. Returns whether the last one is. May be called
+  /// again; finish() comes after it.
+  [[nodiscard]] virtual Result<bool> drain(Driver& driver) = 0;
+
+  /// All collectives whose rounds this recipe runs: to stop the job, and to say for which ranks it waits. Shared: after
+  /// a failure the engine goes on to use what they hold.
+  virtual std::vector<std::shared_ptr<Collective>> collectives() const = 0;
+  /// Rounds applied so far.
+  virtual Round rounds() const = 0;
+  virtual RecipeMemory memory() const = 0;
+  /// Whether optimizer states, too, are equal on all replicas once a round is applied.
+  virtual bool averages_gradients() const = 0;
+};
+
+}  // namespace stretto

@@ -1,0 +1,58 @@
+#include "stretto/train/recipes/recipes.h"
+
+#include "stretto/base/error.h"
+#include "stretto/base/words/suggest.h"
+#include "stretto/train/recipes/eager.h"
+#include "stretto/train/recipes/local.h"
+#include "stretto/train/recipes/sync.h"
+
+namespace stretto {
+namespace {
+
+constexpr RecipeInfo kRecipes[] = {
+    {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
+     sync_policy, make_sync},
+    {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
+     make_eager},
+    {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",
+     "shared", majority_policy, make_eager},
+    {"eager-quorum", "[:Q]", "gradients of whoever has come when Q ranks have; Q = half of them by default", "shared",
+     quorum_policy, make_eager},
+    {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
+     deadline_policy, make_eager},
+    {"local", "", "models, averaged over all ranks every --sync-every steps of their own (local SGD)", "partitioned",
+     sync_policy, make_local},
+};
+
+}  // namespace
+
+std::span<const RecipeInfo> recipes() {
+  return kRecipes;
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const RecipeInfo& recipe : kRecipes) names.emplace_back(recipe.name);
+  return names;
+}
+
+Algorithm parse_algorithm(const std::string& text, int ranks, int quorum, const RecipeInfo* own) {
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  const std::string argument = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const auto parsed = [&](const RecipeInfo& recipe) -> Algorithm {
+    if (colon != std::string::npos && (recipe.argument.empty() || argument.empty())) {
+      throw UsageError(stretto::text("algorithm '", text, "': expected ", recipe.name, recipe.argument));
+    }
+    return {&recipe, recipe.policy(argument, ranks, quorum)};
+  };
+  for (const RecipeInfo& recipe : kRecipes) {
+    if (recipe.name == name) return parsed(recipe);
+  }
+  if (own != nullptr && own->name == name) return parsed(*own);
+  std::vector<std::string> names = algorithm_names();
+  if (own != nullptr) names.emplace_back(own->name);
+  throw UsageError(stretto::text("unknown algorithm '", text, "': ", suggestion(name, names)));
+}
+
+}  // namespace stretto

@@ -1,0 +1,69 @@
+#include "stretto/train/recipes/round_notes.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "stretto/base/text.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+// The numbers of a rank; all are 0 where it brought nothing.
+enum Number : std::size_t { kDeposits, kBase, kHash, kRate, kNumbers };
+
+}  // namespace
+
+RoundNotes::RoundNotes(int rank, int ranks, int num_parameters, int max_lag)
+    : rank_(rank),
+      ranks_(static_cast<std::size_t>(ranks)),
+      num_parameters_(static_cast<std::size_t>(num_parameters)),
+      history_(static_cast<std::size_t>(max_lag) + 2) {}
+
+BucketSpec RoundNotes::bucket() const {
+  return {DataType::int64, kNumbers * ranks_ + num_parameters_};
+}
+
+void RoundNotes::write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base) const {
+  std::fill(numbers.begin(), numbers.end(), 0);
+  const auto mine = numbers.subspan(kNumbers * static_cast<std::size_t>(rank_), kNumbers);
+  mine[kDeposits] = 1;
+  mine[kBase] = static_cast<std::int64_t>(base);
+  mine[kHash] = static_cast<std::int64_t>(after(base).hash);
+  mine[kRate] = std::bit_cast<std::int64_t>(after(base).lr);
+  const auto uses = numbers.subspan(kNumbers * ranks_);
+  for (std::size_t i = 0; i < num_parameters_; ++i) uses[i] = replica.used(static_cast<int>(i)) ? 1 : 0;
+}
+
+std::span<const std::int64_t> RoundNotes::uses(std::span<const std::int64_t> sum) const {
+  return sum.subspan(kNumbers * ranks_);
+}
+
+std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> sum) const {
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    const auto theirs = sum.subspan(kNumbers * rank, kNumbers);
+    if (theirs[kDeposits] != 1) continue;  // none, or several that were added up: a later round tells
+    const auto base = static_cast<std::uint64_t>(theirs[kBase]);
+    const History& mine = after(base);
+    if (static_cast<std::uint64_t>(theirs[kHash]) == mine.hash) continue;
+    const double lr = std::bit_cast<double>(theirs[kRate]);
+    const std::string what = lr != mine.lr ? text("has lr ", lr, " where rank ", rank_, " has ", mine.lr)
+                                           : text("has had other options of the optimizer than rank ", rank_);
+    return text("rank ", rank, " ", what, " at round ", base == 0 ? 0 : base - 1,
+                ": step schedulers by on_round() or lr_schedule, which follow the rounds applied");
+  }
+  return std::nullopt;
+}
+
+void RoundNotes::applies(std::uint64_t round, const std::optional<OptimizerOptions>& options) {
+  History next = after(round);
+  if (options) {
+    Hash64 hash;
+    hash.add(next.hash);
+    hash.add(options->hash);
+    next = {hash.value(), options->lr};
+  }
+  after(round + 1) = next;
+}
+
+}  // namespace stretto

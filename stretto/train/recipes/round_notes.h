@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/kernel/bucket.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// What the rounds of a loop of the user's own carry beside the gradients: for which parameters some rank had a
+/// gradient, and whether all ranks move their weights by the same options. A bucket more, of integers, of which the sum
+/// over the ranks says both exactly: four numbers a rank, then one a parameter.
+///
+/// A rank's options are compared by a hash of all it has applied rounds with so far; those of a rank that is some
+/// rounds behind with what this rank had then. So a rate that follows from the rounds applied is no difference, and
+/// one that follows from a rank's own steps is.
+class RoundNotes {
+ public:
+  RoundNotes(int rank, int ranks, int num_parameters, int max_lag);
+
+  BucketSpec bucket() const;
+  /// Writes what goes with a deposit that is computed on the weights after `base` rounds.
+  void write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base) const;
+
+  /// Of each parameter how many deposits of a round's sum had a gradient for it.
+  std::span<const std::int64_t> uses(std::span<const std::int64_t> sum) const;
+  /// "rank 2 has lr 0.025 where rank 0 has 0.05 at round 40", where a rank that brought something differs.
+  std::optional<std::string> difference(std::span<const std::int64_t> sum) const;
+  /// The weights are about to be moved in `round` by these options; nothing: the round is empty. In order.
+  void applies(std::uint64_t round, const std::optional<OptimizerOptions>& options);
+
+ private:
+  struct History {
+    std::uint64_t hash = 0;  // of all options so far
+    double lr = 0;           // of the last
+  };
+  History& after(std::uint64_t rounds) { return history_[rounds % history_.size()]; }
+  const History& after(std::uint64_t rounds) const { return history_[rounds % history_.size()]; }
+
+  const int rank_;
+  const std::size_t ranks_;
+  const std::size_t num_parameters_;
+  std::vector<History> history_;  // by rounds applied, modulo as many as a deposit can be behind
+};
+
+}  // namespace stretto

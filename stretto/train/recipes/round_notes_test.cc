@@ -1,0 +1,76 @@
+#include "stretto/train/recipes/round_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+struct Rank {
+  Rank(int rank, int ranks) : notes(rank, ranks, 2, 4) {}
+
+  void apply(std::uint64_t round, double lr) { notes.applies(round, OptimizerOptions{lr, std::hash<double>()(lr)}); }
+  std::vector<std::int64_t> written(std::uint64_t base) const {
+    const auto task = linear_task()->start_rank({});
+    std::vector<std::int64_t> numbers(notes.bucket().count, 77);
+    notes.write(numbers, task->replica(), base);
+    return numbers;
+  }
+  RoundNotes notes;
+};
+
+std::vector<std::int64_t> operator+(std::vector<std::int64_t> a, const std::vector<std::int64_t>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+TEST(RoundNotes, CountsTheUsesOfEachParameter) {
+  const Rank a(0, 3), b(2, 3);
+  const auto sum = a.written(0) + b.written(0);
+  EXPECT_EQ(std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end()),
+            (std::vector<std::int64_t>{2, 2}));
+}
+
+TEST(RoundNotes, NamesTheRankWhoseRateDiffers) {
+  Rank a(0, 3), b(2, 3);
+  for (std::uint64_t round = 0; round < 41; ++round) {
+    a.apply(round, 0.05);
+    b.apply(round, round == 40 ? 0.025 : 0.05);
+  }
+  EXPECT_EQ(a.notes.difference(a.written(40) + b.written(40)), std::nullopt);
+  const auto said = a.notes.difference(a.written(41) + b.written(41));
+  ASSERT_TRUE(said);
+  EXPECT_THAT(*said, HasSubstr("rank 2 has lr 0.025 where rank 0 has 0.05 at round 40"));
+}
+
+TEST(RoundNotes, ARateThatFollowsFromTheRoundsIsNoDifferenceForARankThatIsBehind) {
+  Rank ahead(0, 2), behind(1, 2);
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    ahead.apply(round, 1.0 / static_cast<double>(round + 1));
+    if (round < 26) behind.apply(round, 1.0 / static_cast<double>(round + 1));
+  }
+  EXPECT_EQ(ahead.notes.difference(behind.written(26) + ahead.written(30)), std::nullopt);
+}
+
+TEST(RoundNotes, DepositsThatWereAddedUpTellNothing) {
+  Rank a(0, 2), b(1, 2);
+  a.apply(0, 0.1);
+  b.apply(0, 0.2);
+  EXPECT_EQ(a.notes.difference(b.written(0) + b.written(1)), std::nullopt);
+  EXPECT_TRUE(a.notes.difference(b.written(1)));
+}
+
+TEST(RoundNotes, OtherOptionsThanTheRateAreNamedAsSuch) {
+  Rank a(0, 2), b(1, 2);
+  a.notes.applies(0, OptimizerOptions{0.1, 5});
+  b.notes.applies(0, OptimizerOptions{0.1, 6});
+  EXPECT_THAT(*a.notes.difference(b.written(1)),
+              HasSubstr("rank 1 has had other options of the optimizer than rank 0"));
+}
+
+}  // namespace
+}  // namespace stretto

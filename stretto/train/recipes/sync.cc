@@ -1,0 +1,102 @@
+#include "stretto/train/recipes/sync.h"
+
+#include "stretto/train/recipes/gradient_averaging.h"
+
+namespace stretto {
+namespace {
+
+class Sync final : public GradientAveraging {
+ public:
+  explicit Sync(const RecipeContext& context) : GradientAveraging(context, Policy::full(), Delivery::every) {
+    if (context.options.overlap) context.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
+  }
+  ~Sync() override { context_.replica.on_bucket_ready(nullptr); }
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    GradientAveraging::begin_step(samples, waited);
+    began_ = context_.engine.clock().now();
+  }
+
+  std::optional<std::string> end_backward() override {
+    if (!context_.options.overlap) return GradientAveraging::end_backward();
+    context_.replica.end_backward();  // hands over what is left
+    hand_over_notes();
+    return non_finite_;
+  }
+
+  void deposit(Duration computed) override {
+    if (!context_.options.overlap) GradientAveraging::deposit(computed);
+  }
+
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    auto rounds = GradientAveraging::exchange(driver, deadline);
+    if (rounds) begun_ = false;
+    return rounds;
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    if (const auto failed = complete_deposit()) return *failed;
+    if (!begun_) return GradientAveraging::finish(driver, deadline);
+    auto rounds = exchange(driver, deadline);
+    if (!rounds) return rounds;
+    const auto last = GradientAveraging::finish(driver, deadline);
+    return last ? Result<int>(*rounds + *last) : last;
+  }
+
+  Result<bool> drain(Driver& driver) override {
+    drained_ = true;
+    if (const auto failed = complete_deposit()) return *failed;
+    if (begun_) {
+      const auto progress = collective_->try_exchange([&](const RoundResult& result) { apply(driver, result); });
+      if (!progress) return progress.error();
+      if (*progress == PartialAllreduce::Progress::waiting) return false;
+      begun_ = false;
+    }
+    return GradientAveraging::drain(driver);
+  }
+
+ private:
+  /// A loop that was left between backward pass and step has handed over some buckets, and all ranks wait for the rest.
+  std::optional<Error> complete_deposit() {
+    if (!begun_ || complete_) return std::nullopt;
+    const auto non_finite = end_backward();
+    if (!non_finite) return std::nullopt;
+    return Error{Errc::aborted, *non_finite + " is not finite"};
+  }
+
+  void hand_over_notes() {
+    if (!begun_ || non_finite_) return;
+    write_notes();
+    if (notes_) collective_->bucket_ready(*current_, num_buckets_);
+    complete_ = true;
+  }
+
+  void hand_over(int bucket) {
+    if (drained_ && !begun_) return;
+    if (!check_bucket(bucket)) return;
+    if (bucket == 0) {
+      const Duration computed = context_.engine.clock().now() - began_;
+      begun_ = true;
+      complete_ = false;
+      collective_->begin_deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
+    }
+    collective_->bucket_ready(*current_, bucket);
+  }
+
+  TimePoint began_;
+  bool begun_ = false;     // a deposit, and its round has not been applied
+  bool complete_ = false;  // all its buckets have been handed over
+  bool drained_ = false;   // no deposit begins any more
+};
+
+}  // namespace
+
+Policy sync_policy(const std::string&, int, int) {
+  return Policy::full();
+}
+
+std::unique_ptr<Recipe> make_sync(const RecipeContext& context) {
+  return std::make_unique<Sync>(context);
+}
+
+}  // namespace stretto

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+Policy sync_policy(const std::string& argument, int ranks, int quorum);
+
+/// Synchronous SGD (Allreduce-SGD): full × world, every step. With RecipeOptions::overlap each bucket of gradients is
+/// handed over during the backward pass as soon as it and those before it are there.
+std::unique_ptr<Recipe> make_sync(const RecipeContext& context);
+
+}  // namespace stretto

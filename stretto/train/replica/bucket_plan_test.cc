@@ -1,0 +1,58 @@
+#include "stretto/train/replica/bucket_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace stretto {
+namespace {
+
+ParameterSpec floats(std::uint64_t count) {
+  return {.name = "p", .type = DataType::float32, .count = count};
+}
+
+TEST(BucketPlan, LaysParametersOutFromTheLastToTheFirst) {
+  const std::vector<ParameterSpec> parameters{floats(10), floats(20), floats(30)};
+  const BucketPlan plan = plan_buckets(parameters, 1 << 20);
+  ASSERT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 60}}));
+  EXPECT_EQ(plan.placements[2].offset, 0u);
+  EXPECT_EQ(plan.placements[1].offset, 30u);
+  EXPECT_EQ(plan.placements[0].offset, 50u);
+}
+
+TEST(BucketPlan, OpensABucketWhereTheCapWouldBePassed) {
+  const std::vector<ParameterSpec> parameters{floats(10), floats(20), floats(30)};
+  const BucketPlan plan = plan_buckets(parameters, 50 * sizeof(float));
+  ASSERT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 50}, {DataType::float32, 10}}));
+  EXPECT_EQ(plan.placements[0].bucket, 1);
+  EXPECT_EQ(plan.placements[1].bucket, 0);
+}
+
+TEST(BucketPlan, GivesAParameterLargerThanTheCapABucketOfItsOwn) {
+  const std::vector<ParameterSpec> parameters{floats(1), floats(1000), floats(2)};
+  const BucketPlan plan = plan_buckets(parameters, 8);
+  ASSERT_EQ(plan.buckets.size(), 3u);
+  EXPECT_EQ(plan.buckets[1].count, 1000u);
+}
+
+TEST(BucketPlan, KeepsTypesApart) {
+  const std::vector<ParameterSpec> parameters{
+      floats(4), {.name = "d", .type = DataType::float64, .count = 3}, floats(5)};
+  const BucketPlan plan = plan_buckets(parameters, 1 << 20);
+  EXPECT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 9}, {DataType::float64, 3}}));
+}
+
+TEST(BucketPlan, LeavesOutWhatIsNotTrainedAndTakesEmptyParameters) {
+  std::vector<ParameterSpec> parameters{floats(4), floats(0), floats(5)};
+  parameters[0].trained = false;
+  const BucketPlan plan = plan_buckets(parameters, 1 << 20);
+  ASSERT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 5}}));
+  EXPECT_EQ(plan.placements[0].bucket, -1);
+  EXPECT_EQ(plan.placements[1].bucket, 0);
+  EXPECT_EQ(plan.placements[1].offset, 5u);
+}
+
+TEST(BucketPlan, OfNothingIsEmpty) {
+  EXPECT_TRUE(plan_buckets({}, 1024).buckets.empty());
+}
+
+}  // namespace
+}  // namespace stretto

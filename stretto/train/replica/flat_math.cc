@@ -1,0 +1,113 @@
+#include "stretto/train/replica/flat_math.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+template <class T>
+std::span<const T> as(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Infinite and NaN are the numbers whose exponent is all ones. The loop has no branch, so that it is vectorised.
+template <class Bits>
+bool any_with_exponent(const std::byte* data, std::size_t count, Bits exponent) {
+  Bits found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, data + i * sizeof(Bits), sizeof(Bits));
+    found |= static_cast<Bits>((bits & exponent) == exponent);
+  }
+  return found != 0;
+}
+
+template <class Bits>
+std::int64_t first_with_exponent(std::span<const std::byte> numbers, Bits exponent) {
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t count = numbers.size() / sizeof(Bits);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t length = std::min(kBlock, count - start);
+    if (!any_with_exponent(numbers.data() + start * sizeof(Bits), length, exponent)) continue;
+    for (std::size_t i = start; i < start + length; ++i) {
+      if (any_with_exponent(numbers.data() + i * sizeof(Bits), 1, exponent)) return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+template <class T>
+void divide_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src);
+  const T by = static_cast<T>(divisor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / by;
+}
+
+template <class T>
+void scale_as(std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src);
+  const T by = static_cast<T>(factor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] * by;
+}
+
+// Several sums side by side, so that the loop is vectorised.
+template <class T>
+double squares_as(std::span<const T> in) {
+  std::array<double, 8> sums{};
+  std::size_t i = 0;
+  for (; i + sums.size() <= in.size(); i += sums.size()) {
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += static_cast<double>(in[i + k]) * in[i + k];
+  }
+  for (; i < in.size(); ++i) sums[0] += static_cast<double>(in[i]) * in[i];
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+void check_same_length(std::size_t dst, std::size_t src) {
+  STRETTO_CHECK(dst == src, "source of ", src, " bytes for a destination of ", dst);
+}
+
+}  // namespace
+
+std::int64_t first_non_finite(DataType type, std::span<const std::byte> numbers) {
+  return type == DataType::float32 ? first_with_exponent<std::uint32_t>(numbers, 0x7f800000u)
+                                   : first_with_exponent<std::uint64_t>(numbers, 0x7ff0000000000000ull);
+}
+
+bool all_finite(DataType type, std::span<const std::byte> numbers) {
+  return first_non_finite(type, numbers) < 0;
+}
+
+void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
+  check_same_length(dst.size(), src.size());
+  type == DataType::float32 ? divide_as<float>(dst, src, divisor) : divide_as<double>(dst, src, divisor);
+}
+
+void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
+  check_same_length(dst.size(), src.size());
+  type == DataType::float32 ? scale_as<float>(dst, src, factor) : scale_as<double>(dst, src, factor);
+}
+
+double sum_of_squares(DataType type, std::span<const std::byte> numbers) {
+  return type == DataType::float32 ? squares_as(as<float>(numbers)) : squares_as(as<double>(numbers));
+}
+
+void Hash64::add(std::uint64_t number) {
+  add(std::as_bytes(std::span(&number, 1)));
+}
+
+void Hash64::add(std::span<const std::byte> piece) {
+  // The hash before is the seed of the next, so that it matters where a piece ends.
+  state_ = XXH3_64bits_withSeed(piece.data(), piece.size(), state_);
+}
+
+}  // namespace stretto

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "stretto/base/data_type.h"
+
+namespace stretto {
+
+/// Whether none of the float32 or float64 numbers is infinite or NaN. Looks at the bits, one pass over the memory.
+bool all_finite(DataType type, std::span<const std::byte> numbers);
+
+/// The first number that is infinite or NaN, or −1.
+std::int64_t first_non_finite(DataType type, std::span<const std::byte> numbers);
+
+/// dst = src / divisor, number by number. Requires: the same length; float32 or float64.
+void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
+
+/// dst = src × factor, number by number. Requires: the same length; float32 or float64.
+void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
+
+/// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
+/// threads compute there. Requires: float32 or float64.
+double sum_of_squares(DataType type, std::span<const std::byte> numbers);
+
+/// A 64-bit hash (XXH3 of xxHash) of a sequence of pieces, for comparing memory that should be equal: fast, not
+/// cryptographic, the same on all machines of one byte order. Where one piece ends and the next begins matters.
+class Hash64 {
+ public:
+  void add(std::span<const std::byte> piece);
+  void add(std::string_view piece) { add(std::as_bytes(std::span(piece))); }
+  void add(std::uint64_t number);
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace stretto

@@ -1,0 +1,100 @@
+#include "stretto/train/replica/flat_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace stretto {
+namespace {
+
+template <class T>
+std::span<std::byte> bytes(std::vector<T>& numbers) {
+  return std::as_writable_bytes(std::span(numbers));
+}
+
+template <class T>
+class Finite : public testing::Test {
+ public:
+  static constexpr DataType kType = sizeof(T) == 4 ? DataType::float32 : DataType::float64;
+};
+using Floats = testing::Types<float, double>;
+TYPED_TEST_SUITE(Finite, Floats);
+
+TYPED_TEST(Finite, TakesEveryFiniteNumber) {
+  using Limits = std::numeric_limits<TypeParam>;
+  std::vector<TypeParam> numbers{
+      0, -TypeParam{0}, 1, -1, Limits::max(), Limits::lowest(), Limits::min(), Limits::denorm_min()};
+  EXPECT_TRUE(all_finite(this->kType, bytes(numbers)));
+  EXPECT_TRUE(all_finite(this->kType, {}));
+}
+
+TYPED_TEST(Finite, FindsTheFirstThatIsNot) {
+  using Limits = std::numeric_limits<TypeParam>;
+  for (const TypeParam bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), -Limits::quiet_NaN()}) {
+    for (const std::size_t at : {0u, 1u, 4095u, 4096u, 9999u}) {
+      std::vector<TypeParam> numbers(10000, TypeParam{3});
+      numbers[at] = bad;
+      numbers.back() = bad;
+      EXPECT_EQ(first_non_finite(this->kType, bytes(numbers)), static_cast<std::int64_t>(at));
+      EXPECT_FALSE(all_finite(this->kType, bytes(numbers)));
+    }
+  }
+}
+
+TEST(Scaling, DividesAndMultipliesNumberByNumber) {
+  std::vector<float> numbers{3, 5, 7};
+  std::vector<float> out(3);
+  divide(DataType::float32, bytes(out), bytes(numbers), 3);
+  EXPECT_EQ(out, (std::vector<float>{1, 5.0f / 3.0f, 7.0f / 3.0f}));
+  std::vector<double> wide{3, 5};
+  scale(DataType::float64, bytes(wide), bytes(wide), 0.5);
+  EXPECT_EQ(wide, (std::vector<double>{1.5, 2.5}));
+}
+
+TEST(Squares, AreAddedUpWhateverTheirNumber) {
+  for (const std::size_t count : {0u, 1u, 7u, 8u, 9u, 1000u}) {
+    std::vector<float> numbers(count);
+    double expected = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers[i] = static_cast<float>(i) - 3;
+      expected += (static_cast<double>(i) - 3) * (static_cast<double>(i) - 3);
+    }
+    EXPECT_EQ(sum_of_squares(DataType::float32, bytes(numbers)), expected) << count;
+    std::vector<double> wide(numbers.begin(), numbers.end());
+    EXPECT_EQ(sum_of_squares(DataType::float64, bytes(wide)), expected) << count;
+  }
+}
+
+TEST(Hash, DependsOnEveryByteAndOnWherePiecesEnd) {
+  std::set<std::uint64_t> values;
+  const std::string base(100, 'x');
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    std::string changed = base;
+    changed[i] = 'y';
+    Hash64 hash;
+    hash.add(changed);
+    values.insert(hash.value());
+  }
+  for (std::size_t cut = 0; cut <= base.size(); ++cut) {
+    Hash64 hash;
+    hash.add(base.substr(0, cut));
+    hash.add(base.substr(cut));
+    values.insert(hash.value());
+  }
+  EXPECT_EQ(values.size(), 100u + 101u);
+}
+
+TEST(Hash, IsAFunctionOfTheBytes) {
+  Hash64 a, b;
+  a.add("same");
+  b.add(std::string("same"));
+  EXPECT_EQ(a.value(), b.value());
+  EXPECT_EQ(a.value(), 0x877f0f22d94aaf10u) << "of XXH3, on every machine";
+}
+
+}  // namespace
+}  // namespace stretto

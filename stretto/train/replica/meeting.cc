@@ -1,0 +1,230 @@
+#include "stretto/train/replica/meeting.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stretto/base/error.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+std::uint64_t bytes_of(const std::vector<std::span<std::byte>>& pieces) {
+  std::uint64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.size();
+  return bytes;
+}
+
+std::uint64_t words_of(std::uint64_t bytes) {
+  return (bytes + sizeof(std::int32_t) - 1) / sizeof(std::int32_t);
+}
+
+}  // namespace
+
+class Meeting::Call {
+ public:
+  explicit Call(Meeting& meeting) : meeting_(meeting) { meeting_.interrupted_ = true; }
+  void returns() { meeting_.interrupted_ = false; }
+
+ private:
+  Meeting& meeting_;
+};
+
+Meeting::Average::Average(Engine& engine, DataType type, std::uint64_t count)
+    : type(type), count(count), sum(engine, type, count, ReduceOp::sum) {}
+
+void Meeting::insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run) {
+  const TimePoint give_up = driver.deadline(options_.timeout);
+  for (;;) {
+    const Result<void> done = run(std::min(give_up, driver.deadline(options_.silence)));
+    if (done) return;
+    if (done.error().code != Errc::timeout || driver.deadline(Duration(0)) >= give_up) throw Failure(done.error());
+    if (options_.tell) options_.tell(collective.who_is_missing(driver, std::chrono::milliseconds(200)));
+  }
+}
+
+void Meeting::run(Driver& driver, Average& average) {
+  const auto as = [&]<class T>(T) {
+    const std::span mine(reinterpret_cast<const T*>(average.mine.data()), average.count);
+    const std::span total(reinterpret_cast<T*>(average.total.data()), average.count);
+    insist(driver, average.sum, [&](TimePoint deadline) { return average.sum.run(driver, deadline, mine, total); });
+  };
+  average.type == DataType::float32 ? as(float{}) : as(double{});
+}
+
+Meeting::Meeting(Engine& engine, Replica& replica, MeetingOptions options)
+    : engine_(engine),
+      replica_(replica),
+      options_(std::move(options)),
+      ranks_(engine.size()),
+      num_words_(words_of(bytes_of(replica.weights()))),
+      mine_(kNumbers),
+      all_(kNumbers * static_cast<std::size_t>(ranks_)),
+      numbers_(engine, DataType::int64, kNumbers),
+      weights_(engine, DataType::int32, num_words_),
+      parameters_(make_averages(engine, parameters())),
+      buffers_(make_averages(engine, replica.floating_buffers())),
+      spread_(make_averages(engine, means())) {}
+
+std::vector<std::unique_ptr<Meeting::Average>> Meeting::make_averages(Engine& engine,
+                                                                      const std::vector<Replica::Buffer>& arrays) {
+  std::vector<std::unique_ptr<Average>> averages;
+  for (const DataType type : {DataType::float32, DataType::float64}) {
+    std::uint64_t count = 0;
+    for (const auto& array : arrays) count += array.type == type ? array.memory.size() / size_of(type) : 0;
+    if (count > 0) averages.push_back(std::make_unique<Average>(engine, type, count));
+  }
+  return averages;
+}
+
+std::vector<Replica::Buffer> Meeting::parameters() {
+  std::vector<Replica::Buffer> arrays;
+  for (std::size_t b = 0; b < replica_.buckets().size(); ++b) {
+    arrays.push_back({replica_.buckets()[b].type, replica_.parameters(static_cast<int>(b))});
+  }
+  return arrays;
+}
+
+void Meeting::broadcast_weights(Driver& driver) {
+  Call call(*this);
+  words_.resize(num_words_);
+  const auto pieces = replica_.weights();
+  auto* at = reinterpret_cast<std::byte*>(words_.data());
+  for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
+  broadcast_words(driver, weights_);
+  const auto* from = reinterpret_cast<const std::byte*>(words_.data());
+  for (const auto& piece : pieces) {
+    std::copy(from, from + piece.size(), piece.begin());
+    from += piece.size();
+  }
+  words_ = {};
+  call.returns();
+}
+
+void Meeting::broadcast_words(Driver& driver, Broadcast& broadcast) {
+  insist(driver, broadcast, [&](TimePoint deadline) { return broadcast.run(driver, deadline, words_); });
+}
+
+void Meeting::broadcast_optimizer(Driver& driver) {
+  std::string state = engine_.rank() == 0 ? replica_.optimizer_state() : std::string();
+  const std::uint64_t bytes = gather(driver, {state.size()})[0][0];
+  state.resize(bytes);
+  if (bytes > 0) {
+    Call call(*this);
+    words_.resize(words_of(bytes));
+    std::copy(state.begin(), state.end(), reinterpret_cast<char*>(words_.data()));
+    state_ = std::make_unique<Broadcast>(engine_, DataType::int32, words_.size());
+    broadcast_words(driver, *state_);
+    std::copy_n(reinterpret_cast<const char*>(words_.data()), bytes, state.begin());
+    state_ = nullptr;
+    words_ = {};
+    call.returns();
+  }
+  if (engine_.rank() != 0) replica_.set_optimizer_state(state);
+}
+
+void Meeting::average_parameters(Driver& driver) {
+  average(driver, parameters_, parameters());
+}
+
+void Meeting::average_buffers(Driver& driver) {
+  std::vector<std::vector<std::byte>> before;
+  for (const auto& mean : means()) before.emplace_back(mean.memory.begin(), mean.memory.end());
+  average(driver, buffers_, replica_.floating_buffers());
+  if (!before.empty()) add_spread(driver, std::move(before));
+  if (!replica_.counts().empty()) take_largest_counts(driver);
+}
+
+std::vector<Replica::Buffer> Meeting::means() const {
+  std::vector<Replica::Buffer> means;
+  for (const auto& [mean, variance] : replica_.moments()) means.push_back(replica_.floating_buffers()[mean]);
+  return means;
+}
+
+void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> before) {
+  const auto all = means();
+  const auto for_each_number = [&](auto visit) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::span<std::byte> variance = replica_.floating_buffers()[replica_.moments()[i].second].memory;
+      const auto as = [&]<class T>(T) {
+        for (std::size_t k = 0; k < before[i].size() / sizeof(T); ++k) {
+          visit(reinterpret_cast<T*>(before[i].data())[k], reinterpret_cast<T*>(all[i].memory.data())[k],
+                reinterpret_cast<T*>(variance.data())[k]);
+        }
+      };
+      all[i].type == DataType::float32 ? as(float{}) : as(double{});
+    }
+  };
+  for_each_number([](auto& mine, auto& mean, auto&) { mine = (mine - mean) * (mine - mean); });
+  std::vector<Replica::Buffer> squares;
+  for (std::size_t i = 0; i < all.size(); ++i) squares.push_back({all[i].type, before[i]});
+  average(driver, spread_, squares);
+  for_each_number([](auto& square, auto&, auto& variance) { variance += square; });
+}
+
+void Meeting::take_largest_counts(Driver& driver) {
+  std::vector<std::uint64_t> mine;
+  for (const auto& counts : replica_.counts()) mine.insert(mine.end(), counts.begin(), counts.end());
+  const auto all = gather_lists(driver, mine);
+  std::size_t next = 0;
+  for (const auto& counts : replica_.counts()) {
+    for (std::int64_t& count : counts) {
+      for (const auto& theirs : all) count = std::max(count, static_cast<std::int64_t>(theirs[next]));
+      ++next;
+    }
+  }
+}
+
+void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& averages,
+                      const std::vector<Replica::Buffer>& arrays) {
+  Call call(*this);
+  for (auto& average : averages) {
+    average->mine.resize(average->count * size_of(average->type));
+    average->total.resize(average->mine.size());
+    std::byte* at = average->mine.data();
+    for (const auto& array : arrays) {
+      if (array.type == average->type) at = std::copy(array.memory.begin(), array.memory.end(), at);
+    }
+    run(driver, *average);
+    const std::byte* from = average->total.data();
+    for (const auto& array : arrays) {
+      if (array.type != average->type) continue;
+      divide(average->type, array.memory, {from, array.memory.size()}, ranks_);
+      from += array.memory.size();
+    }
+    average->mine = average->total = {};
+  }
+  call.returns();
+}
+
+std::vector<Meeting::Numbers> Meeting::gather(Driver& driver, const Numbers& mine) {
+  Call call(*this);
+  std::copy(mine.begin(), mine.end(), mine_.begin());
+  insist(driver, numbers_, [&](TimePoint deadline) { return numbers_.run(driver, deadline, mine_, all_); });
+  std::vector<Numbers> all(static_cast<std::size_t>(ranks_));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    for (std::size_t i = 0; i < kNumbers; ++i) all[r][i] = static_cast<std::uint64_t>(all_[r * kNumbers + i]);
+  }
+  call.returns();
+  return all;
+}
+
+std::vector<std::vector<std::uint64_t>> Meeting::gather_lists(Driver& driver, std::span<const std::uint64_t> mine) {
+  std::vector<std::vector<std::uint64_t>> lists(static_cast<std::size_t>(ranks_));
+  std::uint64_t longest = 0;
+  const auto lengths = gather(driver, {mine.size()});
+  for (const Numbers& length : lengths) longest = std::max(longest, length[0]);
+  for (std::uint64_t done = 0; done < longest; done += kNumbers) {
+    Numbers piece{};
+    const std::uint64_t end = std::min<std::uint64_t>(mine.size(), done + kNumbers);
+    for (std::uint64_t i = done; i < end; ++i) piece[i - done] = mine[i];
+    const auto pieces = gather(driver, piece);
+    for (std::size_t r = 0; r < lists.size(); ++r) {
+      const std::uint64_t count = lengths[r][0] > done ? std::min<std::uint64_t>(kNumbers, lengths[r][0] - done) : 0;
+      lists[r].insert(lists[r].end(), pieces[r].begin(), pieces[r].begin() + static_cast<std::ptrdiff_t>(count));
+    }
+  }
+  return lists;
+}
+
+}  // namespace stretto

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "stretto/collective/plain.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// How a Meeting waits for the other ranks.
+struct MeetingOptions {
+  Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is missing, again and again
+  Duration timeout = std::chrono::minutes(5);   ///< then it is a Failure; a rank may still be starting
+  std::function<void(const std::string& line)> tell = {};
+};
+
+/// Exchanges among ranks that are all at the same place: before round 0, and inside the function that applies a round
+/// whose policy is full (every rank applies it, after the same rounds). Every rank calls the same, in the same order;
+/// each call waits for all. Throws Failure when a rank is lost meanwhile. One application thread.
+class Meeting {
+ public:
+  /// Makes its collectives; in the same order on every rank. Both must outlive it.
+  Meeting(Engine& engine, Replica& replica, MeetingOptions options = {});
+  void set_timeout(Duration timeout) { options_.timeout = timeout; }
+
+  /// A call has not returned: its collective failed, and the engine may still use the memory of this.
+  bool interrupted() const { return interrupted_; }
+
+  /// Gives all ranks the weights of rank 0.
+  void broadcast_weights(Driver& driver);
+  /// Gives all ranks the optimizer's state of rank 0.
+  void broadcast_optimizer(Driver& driver);
+  /// Sets the parameters to their mean over all ranks: the same bits everywhere.
+  void average_parameters(Driver& driver);
+  /// The same with buffers of floating point numbers. A variance becomes that over all ranks: the mean of theirs, and
+  /// the spread of their means. A count becomes the largest.
+  void average_buffers(Driver& driver);
+
+  /// A few numbers of each rank, by rank.
+  static constexpr std::size_t kNumbers = 32;
+  using Numbers = std::array<std::uint64_t, kNumbers>;
+  std::vector<Numbers> gather(Driver& driver, const Numbers& mine);
+  /// Any number of numbers of each rank, by rank.
+  std::vector<std::vector<std::uint64_t>> gather_lists(Driver& driver, std::span<const std::uint64_t> mine);
+
+ private:
+  /// Arrays of one type, averaged as one.
+  struct Average {
+    Average(Engine& engine, DataType type, std::uint64_t count);
+    const DataType type;
+    const std::uint64_t count;
+    std::vector<std::byte> mine, total;  // of the call under way; after a failure the engine may still use them
+    Allreduce sum;
+  };
+  /// Runs one round of a collective, and says who is missing where it takes long.
+  void insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run);
+  void run(Driver& driver, Average& average);
+  void broadcast_words(Driver& driver, Broadcast& broadcast);
+  std::vector<Replica::Buffer> means() const;
+  /// `before`: the means of this rank, where all ranks have the common ones by now.
+  void add_spread(Driver& driver, std::vector<std::vector<std::byte>> before);
+  void take_largest_counts(Driver& driver);
+  /// Sets interrupted() while a call runs, and for good where it throws.
+  class Call;
+
+  void average(Driver& driver, std::vector<std::unique_ptr<Average>>& averages,
+               const std::vector<Replica::Buffer>& arrays);
+  std::vector<Replica::Buffer> parameters();
+  std::vector<std::unique_ptr<Average>> make_averages(Engine& engine, const std::vector<Replica::Buffer>& arrays);
+
+  Engine& engine_;
+  Replica& replica_;
+  MeetingOptions options_;
+  const int ranks_;
+  bool interrupted_ = false;
+  const std::uint64_t num_words_;
+  std::vector<std::int32_t> words_;       // of broadcast_weights(), while it runs
+  std::vector<std::int64_t> mine_, all_;  // of gather()
+  Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so
+  Broadcast weights_;
+  std::vector<std::unique_ptr<Average>> parameters_, buffers_, spread_;  // a type each
+  std::unique_ptr<Broadcast> state_;                                     // while it runs
+};
+
+}  // namespace stretto

@@ -1,0 +1,100 @@
+#include "stretto/train/replica/meeting.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "stretto/collective/testing/thread_job.h"
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+std::vector<float> floats(std::span<const std::byte> bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+void fill(std::span<std::byte> bytes, float value) {
+  std::vector<float> numbers(bytes.size() / sizeof(float), value);
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+}
+
+// Runs `main` on every rank of a job, each with a model of its own.
+void meet(int ranks, const std::function<void(int rank, Replica&, Meeting&, Driver&)>& main) {
+  const auto task = linear_task();
+  run_thread_job(ranks, [&](Engine& engine) {
+    const auto rank_task = task->start_rank({.seed = static_cast<std::uint64_t>(engine.rank())});
+    Meeting meeting(engine, rank_task->replica());
+    EngineDriver driver(engine);
+    main(engine.rank(), rank_task->replica(), meeting, driver);
+    return true;
+  });
+}
+
+class MeetingTest : public testing::TestWithParam<int> {};
+
+TEST_P(MeetingTest, BroadcastsAllWeights) {
+  std::vector<std::vector<float>> seen(static_cast<std::size_t>(GetParam()));
+  meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
+    fill(replica.floating_buffers()[0].memory, static_cast<float>(rank + 7));
+    meeting.broadcast_weights(driver);
+    for (const auto& piece : replica.weights()) {
+      for (const float number : floats(piece)) seen[static_cast<std::size_t>(rank)].push_back(number);
+    }
+  });
+  for (const auto& weights : seen) EXPECT_EQ(weights, seen[0]);
+  EXPECT_EQ(seen[0].back(), 7.0f) << "the buffer, too";
+}
+
+TEST_P(MeetingTest, AveragesParametersAndBuffers) {
+  const auto ranks = static_cast<float>(GetParam());
+  meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
+    for (const int bucket : {0, 1}) fill(replica.parameters(bucket), static_cast<float>(rank + bucket));
+    fill(replica.floating_buffers()[0].memory, static_cast<float>(10 * rank));
+    meeting.average_parameters(driver);
+    const float mean = (ranks - 1) / 2;
+    EXPECT_EQ(floats(replica.parameters(0)), std::vector<float>(1, mean));
+    EXPECT_EQ(floats(replica.parameters(1)), std::vector<float>(5, mean + 1));
+    EXPECT_EQ(floats(replica.floating_buffers()[0].memory)[0], static_cast<float>(10 * rank)) << "not yet";
+    meeting.average_buffers(driver);
+    EXPECT_EQ(floats(replica.floating_buffers()[0].memory)[0], 10 * mean);
+  });
+}
+
+TEST_P(MeetingTest, GathersNumbersAndLists) {
+  meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
+    const auto numbers = meeting.gather(driver, {static_cast<std::uint64_t>(rank), ~std::uint64_t{0}});
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(GetParam()));
+    std::vector<std::uint64_t> mine(static_cast<std::size_t>(rank) * 50);
+    std::iota(mine.begin(), mine.end(), 1000 * rank);
+    const auto lists = meeting.gather_lists(driver, mine);
+    for (std::size_t r = 0; r < numbers.size(); ++r) {
+      EXPECT_EQ(numbers[r][0], r);
+      EXPECT_EQ(numbers[r][1], ~std::uint64_t{0});
+      ASSERT_EQ(lists[r].size(), 50 * r) << "rank 0 has none";
+      for (std::size_t i = 0; i < lists[r].size(); ++i) EXPECT_EQ(lists[r][i], 1000 * r + i);
+    }
+  });
+}
+
+TEST_P(MeetingTest, NamesARankThatHasLeft) {
+  if (GetParam() == 1) return;
+  meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
+    if (rank == 1) return;
+    try {
+      meeting.gather(driver, {});
+      ADD_FAILURE() << "rank 1 is not there";
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("rank 1 has left"), std::string::npos) << failure.what();
+      EXPECT_EQ(failure.error().rank, 1);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, MeetingTest, testing::Values(1, 2, 3, 5));
+
+}  // namespace
+}  // namespace stretto

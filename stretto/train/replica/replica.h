@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stretto/kernel/bucket.h"
+
+namespace stretto {
+
+/// Hashes that are equal on all replicas of an algorithm that averages gradients. Buffers are not in them: they are
+/// local.
+struct ReplicaChecksum {
+  std::uint64_t parameters = 0;
+  std::uint64_t optimizer = 0;  ///< its state: momentum and the like; differs between ranks where models are averaged
+  friend bool operator==(const ReplicaChecksum&, const ReplicaChecksum&) = default;
+};
+
+/// What an optimizer moves the weights by, beside gradients.
+struct OptimizerOptions {
+  double lr = 0;           ///< of the first group of parameters
+  std::uint64_t hash = 0;  ///< of all options of all groups
+};
+
+/// One rank's copy of a model, with the optimizer that moves it, as algorithms see it: flat, contiguous buckets of
+/// parameters, and gradients in memory that the caller owns and that changes from step to step. Knows no Torch;
+/// TorchReplica is the one over LibTorch. Not thread-safe; one thread computes.
+///
+/// A step is: attach() some memory, forward and backward pass, end_backward(); the gradients then lie in that memory.
+/// The sum of many such comes back with step().
+class Replica {
+ public:
+  using Memory = std::span<const std::span<std::byte>>;             ///< one span a bucket
+  using ConstMemory = std::span<const std::span<const std::byte>>;  ///< one span a bucket
+
+  virtual ~Replica() = default;
+
+  /// Fixed. Float32 or float64.
+  virtual const std::vector<BucketSpec>& buckets() const = 0;
+
+  // Gradients.
+
+  /// Points all gradients at `memory`, set to zero. `set` is a stable small number of this memory.
+  virtual void attach(int set, Memory memory) = 0;
+  /// The same with memory of the replica's own.
+  virtual void attach_own() = 0;
+  /// Called in the backward pass with 0, 1, 2, … as soon as all gradients of a bucket and of those before it lie in
+  /// the attached memory; end_backward() calls it for the rest. Null: never called. Must not throw.
+  virtual void on_bucket_ready(std::function<void(int)> ready) = 0;
+  /// After the backward pass: makes sure that all gradients lie in the attached memory, zero where there is none.
+  /// Throws UsageError, which names the parameter, where the model or what the optimizer trains has changed since
+  /// construction.
+  virtual void end_backward() = 0;
+  /// Trained parameters, which have numbers from 0 on.
+  virtual int num_trained() const = 0;
+  /// Whether the backward pass that has ended gave a parameter a gradient.
+  virtual bool used(int parameter) const = 0;
+  /// The first gradient of `bucket` that is infinite or NaN, as "lstm.weight_ih_l0 (element 12 is nan)".
+  virtual std::optional<std::string> find_non_finite(int bucket) const = 0;
+
+  // Weights.
+
+  /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only. `uses`: of each trained
+  /// parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by weight
+  /// decay. Empty: all have some.
+  virtual void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) = 0;
+  /// Moves the weights by the attached gradients, but not those that have got none.
+  virtual void step() = 0;
+  /// As they are now.
+  virtual OptimizerOptions optimizer_options() const = 0;
+  /// Multiplies the learning rate there was at construction.
+  virtual void set_lr_factor(double factor) = 0;
+
+  /// The parameters of a bucket.
+  virtual std::span<std::byte> parameters(int bucket) = 0;
+  /// Everything to broadcast: parameters, trained or not, and buffers.
+  virtual std::vector<std::span<std::byte>> weights() = 0;
+  /// Buffers of floating point numbers, e.g. the running statistics of BatchNorm: local to each rank until a caller
+  /// averages them here.
+  struct Buffer {
+    DataType type;
+    std::span<std::byte> memory;
+  };
+  virtual std::vector<Buffer> floating_buffers() = 0;
+  /// Which of them are a mean and the variance about it (BatchNorm): indices into floating_buffers().
+  virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const = 0;
+  /// Buffers that count what the moments were taken over.
+  virtual std::vector<std::span<std::int64_t>> counts() = 0;
+
+  // Identity and state.
+
+  /// Names, shapes and types of everything in weights(), a line each. Equal on ranks that train the same model.
+  virtual std::string model_description() const = 0;
+  /// Type and options of the optimizer. Equal on ranks that train alike.
+  virtual std::string optimizer_description() const = 0;
+  /// The state of the optimizer (momentum and the like), for another rank to take over; empty before the first step.
+  virtual std::string optimizer_state() = 0;
+  /// Takes over what optimizer_state() of a replica of the same model and optimizer gave.
+  virtual void set_optimizer_state(const std::string& state) = 0;
+  /// The library that computes, with its version: "torch 2.13.0".
+  virtual std::string library() const = 0;
+  virtual ReplicaChecksum checksum() = 0;
+  /// Weights, buffers and the optimizer's state, as the content of a file. Throws Failure.
+  virtual std::string save() = 0;
+  /// Reads a file that holds what save() of a replica of the same model returned. Throws Failure (Errc::bad_input).
+  virtual void load(const std::string& path) = 0;
+};
+
+}  // namespace stretto

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+
+#include "stretto/train/replica/replica.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace stretto {
+
+struct TorchReplicaOptions {
+  std::uint64_t bucket_bytes = 4 << 20;  ///< larger: fewer, better filled messages; smaller: more overlap with backward
+  /// The gradient that moves the weights is scaled down to this 2-norm, over all trained parameters, where it is
+  /// longer; 0: never. As torch::nn::utils::clip_grad_norm_(), with the same bits on every rank.
+  double clip_norm = 0;
+};
+
+/// A LibTorch module and any torch::optim::Optimizer that needs no closure. The model's tensors become views of the
+/// flat buckets and stay the objects they were. Gradients end up in the attached memory, also where zero_grad() or
+/// autograd has replaced the tensors' .grad.
+class TorchReplica final : public Replica {
+ public:
+  /// Moves the parameters into flat memory; their values stay. Parameters that the optimizer holds are reduced; the
+  /// rest of the model is only broadcast and compared. Throws UsageError for a model that cannot be averaged:
+  /// parameters that are not float32 or float64 on the CPU, or nothing to train; and for an optimizer that needs a
+  /// closure (LBFGS).
+  ///
+  /// From now on parameters stay where they are: neither model.to() nor torch::load() into the model, no parameter
+  /// unfrozen, no group added. The next end_backward() names the parameter for which that was done.
+  TorchReplica(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
+               TorchReplicaOptions options = {});
+  ~TorchReplica() override;
+  TorchReplica(const TorchReplica&) = delete;
+  TorchReplica& operator=(const TorchReplica&) = delete;
+
+  torch::nn::Module& model();
+  torch::optim::Optimizer& optimizer() const;
+  /// Called inside step() when the averaged gradients are in place, and clipped, before the optimizer moves anything.
+  void on_step(std::function<void()> before);
+  /// Until the next attach(), or accumulate(false): backward passes only add up, and no bucket is ready.
+  void accumulate(bool more);
+  /// After end_backward(): whether somebody wrote to a gradient after the backward pass that computed it.
+  bool gradients_changed() const;
+
+  const std::vector<BucketSpec>& buckets() const override;
+  /// Views of `memory` are made once a set and kept.
+  void attach(int set, Memory memory) override;
+  void attach_own() override;
+  void on_bucket_ready(std::function<void(int)> ready) override;
+  /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
+  /// already handed over: accumulate() keeps them back.
+  void end_backward() override;
+  std::optional<std::string> find_non_finite(int bucket) const override;
+  int num_trained() const override;
+  bool used(int parameter) const override;
+  void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) override;
+  void step() override;
+  OptimizerOptions optimizer_options() const override;
+  void set_lr_factor(double factor) override;
+  std::span<std::byte> parameters(int bucket) override;
+  std::vector<std::span<std::byte>> weights() override;
+  std::vector<Buffer> floating_buffers() override;
+  std::vector<std::pair<std::size_t, std::size_t>> moments() const override;
+  std::vector<std::span<std::int64_t>> counts() override;
+  std::string model_description() const override;
+  std::string optimizer_description() const override;
+  std::string optimizer_state() override;
+  void set_optimizer_state(const std::string& state) override;
+  std::string library() const override;
+  ReplicaChecksum checksum() override;
+  std::string save() override;
+  void load(const std::string& path) override;
+
+  class Impl;
+
+ private:
+  /// All trained parameters, as the model holds them.
+  std::uint64_t hash_of_parameters() const;
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,443 @@
+#include "stretto/train/replica/torch_replica.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using torch::nn::Linear;
+using torch::nn::Sequential;
+
+// Memory that changes from step to step, as a partial allreduce hands it out.
+struct Sets {
+  Sets(const Replica& replica, int num_sets) {
+    for (int s = 0; s < num_sets; ++s) {
+      auto& set = bytes.emplace_back();
+      for (const BucketSpec& bucket : replica.buckets()) {
+        set.emplace_back(bucket.count * size_of(bucket.type), std::byte{0xab});
+      }
+    }
+  }
+  std::vector<std::span<std::byte>> operator[](int s) {
+    return {bytes[static_cast<std::size_t>(s)].begin(), bytes[static_cast<std::size_t>(s)].end()};
+  }
+  std::vector<std::span<const std::byte>> sum(int s) {
+    return {bytes[static_cast<std::size_t>(s)].begin(), bytes[static_cast<std::size_t>(s)].end()};
+  }
+  std::vector<std::vector<std::vector<std::byte>>> bytes;
+};
+
+Sequential make_net() {
+  at::manual_seed(7);
+  return Sequential(Linear(3, 4), Linear(4, 2));
+}
+std::shared_ptr<torch::optim::Optimizer> sgd(torch::nn::Module& model, double momentum = 0.9) {
+  return std::make_shared<torch::optim::SGD>(model.parameters(), torch::optim::SGDOptions(0.1).momentum(momentum));
+}
+at::Tensor input(int step) {
+  return torch::arange(6, torch::kFloat).view({2, 3}).mul(0.1).add(step);
+}
+at::Tensor loss_of(Sequential& net, int step) {
+  return net->forward(input(step)).pow(2).mean();
+}
+
+std::vector<float> flat_parameters(torch::nn::Module& model) {
+  std::vector<float> all;
+  for (const auto& p : model.parameters()) {
+    const at::Tensor flat = p.detach().contiguous().view({-1});
+    all.insert(all.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+  }
+  return all;
+}
+
+class TorchReplicaTest : public testing::Test {
+ protected:
+  TorchReplicaTest() { at::set_num_threads(1); }
+};
+
+TEST_F(TorchReplicaTest, KeepsTheParametersAndMakesThemViews) {
+  Sequential net = make_net();
+  const auto before = flat_parameters(*net);
+  TorchReplica replica(net.ptr(), sgd(*net));
+  EXPECT_EQ(flat_parameters(*net), before);
+  EXPECT_EQ(replica.parameters(0).size(), before.size() * sizeof(float));
+  std::memset(replica.parameters(0).data(), 0, replica.parameters(0).size());
+  EXPECT_EQ(flat_parameters(*net), std::vector<float>(before.size(), 0.0f));
+}
+
+TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradientsLieIn) {
+  for (const std::uint64_t bucket_bytes : {1u, 40u, 1u << 20}) {
+    Sequential plain = make_net();
+    const auto plain_optimizer = sgd(*plain);
+    Sequential net = make_net();
+    TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = bucket_bytes});
+    Sets sets(replica, 3);
+    for (int step = 0; step < 7; ++step) {
+      plain_optimizer->zero_grad();
+      loss_of(plain, step).backward();
+      plain_optimizer->step();
+
+      replica.attach(step % 3, sets[step % 3]);
+      if (step % 2 == 1) replica.optimizer().zero_grad();  // drops the views
+      loss_of(net, step).backward();
+      replica.end_backward();
+      replica.step(sets.sum(step % 3), 1, {});
+    }
+    EXPECT_EQ(flat_parameters(*net), flat_parameters(*plain)) << "buckets of " << bucket_bytes << " bytes";
+  }
+}
+
+TEST_F(TorchReplicaTest, DividesTheSum) {
+  Sequential one = make_net();
+  Sequential two = make_net();
+  TorchReplica a(one.ptr(), sgd(*one));
+  TorchReplica b(two.ptr(), sgd(*two));
+  Sets of_a(a, 1), of_b(b, 1);
+  a.attach(0, of_a[0]);
+  loss_of(one, 0).backward();
+  a.end_backward();
+  b.attach(0, of_b[0]);
+  (loss_of(two, 0) * 4).backward();
+  b.end_backward();
+  a.step(of_a.sum(0), 1, {});
+  b.step(of_b.sum(0), 4, {});
+  EXPECT_EQ(flat_parameters(*one), flat_parameters(*two));
+}
+
+TEST_F(TorchReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacement) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  Sets sets(replica, 2);
+  replica.attach(0, sets[0]);
+  loss_of(net, 3).backward();
+  replica.end_backward();
+  replica.attach(1, sets[1]);
+  replica.optimizer().zero_grad(/*set_to_none=*/true);
+  loss_of(net, 3).backward();
+  replica.end_backward();
+  EXPECT_EQ(sets.bytes[0], sets.bytes[1]);
+  for (const auto& p : net->parameters()) {
+    const auto* address = static_cast<const std::byte*>(p.grad().data_ptr());
+    EXPECT_GE(address, sets.bytes[1][0].data());
+    EXPECT_LT(address, sets.bytes[1][0].data() + sets.bytes[1][0].size());
+  }
+}
+
+TEST_F(TorchReplicaTest, TakesGradientsOfSeveralPassesAsTheirSum) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  Sets sets(replica, 2);
+  replica.attach(0, sets[0]);
+  loss_of(net, 1).backward();
+  loss_of(net, 1).backward();
+  replica.end_backward();
+  replica.attach(1, sets[1]);
+  (loss_of(net, 1) * 2).backward();
+  replica.end_backward();
+  EXPECT_EQ(sets.bytes[0], sets.bytes[1]);
+}
+
+TEST_F(TorchReplicaTest, GivesAParameterWithoutGradientZeros) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  Sets sets(replica, 1);
+  replica.attach(0, sets[0]);
+  replica.optimizer().zero_grad();
+  net->ptr(0)->as<Linear>()->forward(input(0)).sum().backward();  // the second layer is not used
+  replica.end_backward();
+  const auto* numbers = reinterpret_cast<const float*>(sets.bytes[0][0].data());
+  EXPECT_EQ(std::vector<float>(numbers, numbers + 10), std::vector<float>(10, 0.0f)) << "bias and weight of layer 1";
+  EXPECT_EQ(numbers[10], 2.0f) << "bias of layer 0, over two rows";
+}
+
+TEST_F(TorchReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  ASSERT_EQ(replica.buckets().size(), 4u);
+  Sets sets(replica, 1);
+  std::vector<int> handed;
+  std::vector<float> first_of;
+  replica.on_bucket_ready([&](int bucket) {
+    handed.push_back(bucket);
+    first_of.push_back(reinterpret_cast<const float*>(sets.bytes[0][static_cast<std::size_t>(bucket)].data())[0]);
+  });
+  for (int step = 0; step < 2; ++step) {
+    handed.clear();
+    first_of.clear();
+    replica.attach(0, sets[0]);
+    if (step == 1) replica.optimizer().zero_grad();
+    loss_of(net, 1).backward();
+    EXPECT_EQ(handed, (std::vector<int>{0, 1, 2, 3})) << "all before the backward pass has returned";
+    replica.end_backward();
+    EXPECT_EQ(handed.size(), 4u);
+    for (std::size_t b = 0; b < 4; ++b) {
+      EXPECT_EQ(first_of[b], reinterpret_cast<const float*>(sets.bytes[0][b].data())[0]) << "final when handed over";
+    }
+  }
+}
+
+TEST_F(TorchReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  Sets sets(replica, 1);
+  std::vector<int> handed;
+  replica.on_bucket_ready([&](int bucket) { handed.push_back(bucket); });
+  replica.attach(0, sets[0]);
+  net->ptr(0)->as<Linear>()->forward(input(0)).sum().backward();
+  EXPECT_TRUE(handed.empty()) << "buckets 0 and 1 come first, and have no gradient";
+  replica.end_backward();
+  EXPECT_EQ(handed, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(TorchReplicaTest, RefusesASecondPassAfterBucketsWereHandedOver) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  Sets sets(replica, 1);
+  replica.on_bucket_ready([](int) {});
+  replica.attach(0, sets[0]);
+  loss_of(net, 1).backward();
+  loss_of(net, 1).backward();
+  EXPECT_THROW(replica.end_backward(), UsageError);
+}
+
+TEST_F(TorchReplicaTest, LeavesNoHookBehind) {
+  Sequential net = make_net();
+  {
+    TorchReplica replica(net.ptr(), sgd(*net));
+    replica.on_bucket_ready([](int) { FAIL() << "the replica is gone"; });
+  }
+  loss_of(net, 1).backward();
+}
+
+TEST_F(TorchReplicaTest, NamesTheParameterThatIsNotFinite) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  Sets sets(replica, 1);
+  replica.attach(0, sets[0]);
+  loss_of(net, 1).backward();
+  replica.end_backward();
+  EXPECT_EQ(replica.find_non_finite(0), std::nullopt);
+  net->parameters()[2].mutable_grad()[1][3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(replica.find_non_finite(0), "1.weight (element 7 is nan)");
+  net->parameters()[1].mutable_grad()[0] = -std::numeric_limits<float>::infinity();
+  net->parameters()[2].mutable_grad()[1][3] = 0;
+  EXPECT_EQ(replica.find_non_finite(0), "0.bias (element 0 is -inf)");
+}
+
+TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone) {
+  struct Mixed : torch::nn::Module {
+    Mixed() {
+      wide = register_parameter("wide", torch::ones({3}, torch::kDouble));
+      narrow = register_parameter("narrow", torch::ones({3}));
+      frozen = register_parameter("frozen", torch::ones({3}), /*requires_grad=*/false);
+    }
+    at::Tensor wide, narrow, frozen;
+  };
+  const auto model = std::make_shared<Mixed>();
+  TorchReplica replica(model, sgd(*model, 0));
+  EXPECT_EQ(replica.buckets(), (std::vector<BucketSpec>{{DataType::float32, 3}, {DataType::float64, 3}}));
+  EXPECT_EQ(replica.weights().size(), 3u);
+  EXPECT_EQ(replica.model_description(),
+            "parameter wide Double [3]\nparameter narrow Float [3]\nfrozen parameter frozen Float [3]\n");
+  Sets sets(replica, 1);
+  replica.attach(0, sets[0]);
+  (model->wide.sum() * 2 + model->narrow.sum() * 3 + model->frozen.sum()).backward();
+  replica.end_backward();
+  replica.step(sets.sum(0), 2, {});
+  EXPECT_DOUBLE_EQ(model->wide[0].item<double>(), 1 - 0.1);
+  EXPECT_FLOAT_EQ(model->narrow[0].item<float>(), 1 - 0.15f);
+  EXPECT_EQ(model->frozen[0].item<float>(), 1);
+}
+
+TEST_F(TorchReplicaTest, SaysWhyAModelCannotBeTrained) {
+  Linear half(2, 2);
+  half->to(torch::kHalf);
+  EXPECT_THROW(TorchReplica(half.ptr(), sgd(*half)), UsageError);
+  Linear frozen(2, 2);
+  for (auto& p : frozen->parameters()) p.set_requires_grad(false);
+  EXPECT_THROW(TorchReplica(frozen.ptr(), sgd(*frozen)), UsageError);
+}
+
+TEST_F(TorchReplicaTest, TiedWeightsAreOneParameter) {
+  Linear shared(3, 3);
+  Sequential net(shared, shared);
+  const auto optimizer = std::make_shared<torch::optim::SGD>(shared->parameters(), 0.1);
+  TorchReplica replica(net.ptr(), optimizer);
+  EXPECT_EQ(replica.buckets(), (std::vector<BucketSpec>{{DataType::float32, 12}}));
+}
+
+TEST_F(TorchReplicaTest, ScalesTheLearningRateOfEveryGroup) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  replica.set_lr_factor(0.5);
+  replica.set_lr_factor(0.25);
+  EXPECT_DOUBLE_EQ(replica.optimizer().param_groups()[0].options().get_lr(), 0.025);
+}
+
+TEST_F(TorchReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net, 0));
+  Sets sets(replica, 1);
+  replica.attach(0, sets[0]);
+  loss_of(net, 1).backward();
+  replica.end_backward();
+  const auto before = flat_parameters(*net);
+  replica.on_step([&] {
+    for (auto& p : net->parameters()) p.mutable_grad().zero_();
+  });
+  replica.step(sets.sum(0), 1, {});
+  EXPECT_EQ(flat_parameters(*net), before);
+}
+
+TEST_F(TorchReplicaTest, FindsTheBuffersOfBatchNorm) {
+  Sequential net(Linear(3, 4), torch::nn::BatchNorm1d(4));
+  TorchReplica replica(net.ptr(), sgd(*net));
+  const auto buffers = replica.floating_buffers();
+  ASSERT_EQ(buffers.size(), 2u) << "running mean and variance; the count is no floating point number";
+  net->forward(input(0));
+  const auto* mean = reinterpret_cast<const float*>(replica.floating_buffers()[0].memory.data());
+  EXPECT_EQ(mean[0], net->named_buffers()["1.running_mean"][0].item<float>());
+  EXPECT_NE(mean[0], 0.0f);
+}
+
+TEST_F(TorchReplicaTest, AnLstmTrainsInFlatMemory) {
+  const auto train = [](bool flat) {
+    at::manual_seed(3);
+    torch::nn::LSTM lstm(torch::nn::LSTMOptions(2, 3));
+    const auto optimizer = sgd(*lstm);
+    std::unique_ptr<TorchReplica> replica;
+    if (flat) replica = std::make_unique<TorchReplica>(lstm.ptr(), optimizer, TorchReplicaOptions{.bucket_bytes = 100});
+    for (int step = 0; step < 3; ++step) {
+      if (flat)
+        replica->attach_own();
+      else
+        optimizer->zero_grad();
+      std::get<0>(lstm->forward(torch::ones({4, 1, 2}))).sum().backward();
+      if (flat)
+        replica->end_backward(), replica->step();
+      else
+        optimizer->step();
+    }
+    return flat_parameters(*lstm);
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+class TorchReplicaState : public TorchReplicaTest {
+ protected:
+  TorchReplicaState() : path_(testing::TempDir() + "stretto_replica_" + std::to_string(getpid()) + ".pt") {}
+  ~TorchReplicaState() override { std::filesystem::remove(path_); }
+
+  static void train(TorchReplica& replica, Sequential& net, int first, int steps) {
+    for (int step = first; step < first + steps; ++step) {
+      replica.attach_own();
+      loss_of(net, step).backward();
+      replica.end_backward();
+      replica.step();
+    }
+  }
+  const std::string path_;
+};
+
+TEST_F(TorchReplicaState, ChecksumTellsReplicasApart) {
+  Sequential one = make_net(), two = make_net();
+  TorchReplica a(one.ptr(), sgd(*one)), b(two.ptr(), sgd(*two));
+  EXPECT_EQ(a.checksum(), b.checksum());
+  train(a, one, 0, 2);
+  EXPECT_NE(a.checksum(), b.checksum());
+  train(b, two, 0, 2);
+  EXPECT_EQ(a.checksum(), b.checksum());
+  train(a, one, 2, 1);
+  std::memcpy(a.parameters(0).data(), b.parameters(0).data(), a.parameters(0).size());
+  EXPECT_EQ(a.checksum().parameters, b.checksum().parameters);
+  EXPECT_NE(a.checksum().optimizer, b.checksum().optimizer) << "another momentum";
+}
+
+void write(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+template <class Make>
+void continues_to_the_bit(const std::string& path, Make make) {
+  const auto run = [&](bool interrupted) {
+    Sequential net = make_net();
+    auto replica = std::make_unique<TorchReplica>(net.ptr(), make(*net));
+    const auto steps = [&](int first, int count) {
+      for (int step = first; step < first + count; ++step) {
+        replica->attach_own();
+        loss_of(net, step).backward();
+        replica->end_backward();
+        replica->step();
+      }
+    };
+    steps(0, 3);
+    if (interrupted) {
+      write(path, replica->save());
+      net = Sequential(Linear(3, 4), Linear(4, 2));
+      replica = std::make_unique<TorchReplica>(net.ptr(), make(*net));
+      replica->load(path);
+    }
+    steps(3, 3);
+    return std::pair(flat_parameters(*net), replica->checksum().optimizer);
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST_F(TorchReplicaState, SavedAndLoadedSgdContinuesToTheBit) {
+  continues_to_the_bit(path_, [](torch::nn::Module& model) { return sgd(model); });
+}
+
+TEST_F(TorchReplicaState, SavedAndLoadedAdamContinuesToTheBit) {
+  continues_to_the_bit(path_, [](torch::nn::Module& model) {
+    return std::make_shared<torch::optim::Adam>(model.parameters(), torch::optim::AdamOptions(0.01));
+  });
+}
+
+TEST_F(TorchReplicaState, ATruncatedFileIsOneClearFailure) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  write(path_, replica.save());
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2);
+  try {
+    replica.load(path_);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().code, Errc::bad_input);
+    EXPECT_NE(failure.error().message.find(path_), std::string::npos);
+  }
+}
+
+TEST_F(TorchReplicaState, OfAnotherModelIsRefused) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  write(path_, replica.save());
+  Sequential other(Linear(3, 5), Linear(5, 2));
+  TorchReplica wider(other.ptr(), sgd(*other));
+  EXPECT_THROW(wider.load(path_), Failure);
+}
+
+TEST_F(TorchReplicaState, DescribesTheOptimizer) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net));
+  const std::string description = replica.optimizer_description();
+  EXPECT_NE(description.find("torch::optim::SGD\ngroup of 4"), std::string::npos) << description;
+  EXPECT_NE(description.find("lr=0.1"), std::string::npos) << description;
+  EXPECT_NE(description.find("momentum=0.9"), std::string::npos) << description;
+}
+
+}  // namespace
+}  // namespace stretto

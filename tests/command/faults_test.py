@@ -1,0 +1,170 @@
+"""What goes wrong around a training: disks, streams, folders, checkpoints, signals. Skipped without LibTorch."""
+
+import contextlib
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto
+
+CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
+QUICK = ("train", "hyperplane", "--ranks", "2", "--steps", "8", "--batch", "4")
+
+
+@contextlib.contextmanager
+def small_disk(size):
+    """A folder on a disk of its own; skips the test where none can be mounted."""
+    with tempfile.TemporaryDirectory() as folder:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False,
+                          capture_output=True).returncode != 0:
+            raise unittest.SkipTest("needs the right to mount a small disk")
+        try:
+            yield pathlib.Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Streams(ProgramTest):
+    def run_with(self, *arguments, **streams):
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+        return subprocess.run([STRETTO, *arguments], text=True, timeout=120, check=False, **options)
+
+    def test_standard_error_that_cannot_be_written_changes_nothing(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            self.assert_succeeds(self.run_with(*QUICK, stderr=full))
+            self.assertEqual(self.run_with("train", "--bogus", stderr=full).returncode, 2)
+        closed = self.run_with(*QUICK, preexec_fn=lambda: os.close(2))
+        self.assertEqual(closed.returncode, 0)
+
+    def test_a_result_that_cannot_be_written_is_no_success(self):
+        for arguments in (QUICK, ("--help",), ("train", "--help"), ("schedule", "barrier"),
+                          ("bench", "skew", "--help"), ("bench", "simulate", "--ranks", "2")):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                result = self.run_with(*arguments, stdout=full)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertEqual(result.stderr.count("standard output cannot be written"), 1, result.stderr)
+        self.assertEqual(self.run_with("schedule", "barrier", preexec_fn=lambda: os.close(1)).returncode, 2)
+
+    def test_a_limit_on_the_size_of_files(self):
+        def no_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        result = self.run_with(*QUICK, preexec_fn=no_files)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        with tempfile.TemporaryFile("w") as file:
+            result = self.run_with("schedule", "barrier", stdout=file, preexec_fn=no_files)
+        self.assertEqual(result.returncode, 2, "an error of the write, not SIGXFSZ")
+
+    def test_json_on_a_full_disk_leaves_no_half(self):
+        with small_disk("4k") as disk:
+            (disk / "filler").write_bytes(b"x" * 4096)
+            result = stretto(*QUICK, f"--json={disk}/result.json")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("result.json", result.stderr)
+            self.assertEqual([path.name for path in disk.iterdir()], ["filler"])
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Folders(ProgramTest):
+    def test_of_somebody_else_is_left_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine = pathlib.Path(folder) / "config.json"
+            mine.write_text("{}", encoding="ascii")
+            self.assert_rejected(stretto(*QUICK, "--out", folder), "holds config.json, and no config.json of a run")
+            self.assertEqual(mine.read_text(encoding="ascii"), "{}")
+
+    def test_a_new_run_replaces_an_old_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            self.assert_succeeds(stretto(*QUICK, "--out", folder, "--checkpoint-every", "8"))
+            (path / "records-2025.json").write_text("mine", encoding="ascii")
+            self.assert_succeeds(stretto(*QUICK, "--out", folder))
+            self.assertEqual([file.name for file in path.glob("checkpoint*")], [])
+            self.assertTrue((path / "records-2025.json").exists())
+            self.assert_rejected(stretto(*QUICK, "--resume", folder), "no such file")
+
+    def test_a_full_disk_costs_the_checkpoint_and_not_the_training(self):
+        with small_disk("16k") as disk:
+            result = stretto(*QUICK, "--out", disk / "run", "--checkpoint-every", "4", "--json")
+            self.assert_succeeds(result)
+            self.assertEqual(json.loads(result.stdout)["deposits"]["applied"], 16)
+            self.assertIn("no checkpoint after", result.stderr)
+            self.assertIn("No space left on device", result.stderr)
+            self.assertEqual(list((disk / "run").glob("checkpoint*")), [])
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Resume(ProgramTest):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.assert_succeeds(stretto(*QUICK, "--out", self.folder, "--checkpoint-every", "8"))
+        self.more = ("train", "hyperplane", "--ranks", "2", "--steps", "16", "--batch", "4", "--resume", self.folder)
+
+    def test_goes_on_in_the_same_folder(self):
+        self.assert_succeeds(stretto(*self.more, "--checkpoint-every", "8"))
+        path = pathlib.Path(self.folder)
+        self.assertEqual([file.name for file in path.glob("*.pt")], ["checkpoint-32.pt"])
+        batches = [json.loads(line)["batch"] for rank in (0, 1)
+                   for line in (path / f"records-{rank}.jsonl").read_text(encoding="ascii").splitlines()]
+        self.assertEqual(sorted(batches), list(range(32)))
+        summary = json.loads((path / "summary.json").read_text(encoding="ascii"))
+        rows = (path / "curves.csv").read_text(encoding="ascii").splitlines()
+        self.assertEqual(len(rows) - 1, len(summary["curve"]), "curves and summary are of the same part")
+
+    def test_another_momentum_is_refused(self):
+        self.assert_rejected(stretto(*self.more, "--momentum", "0.25"), "momentum", "this run with momentum 0.25")
+
+    def test_damage_is_refused(self):
+        path = pathlib.Path(self.folder) / "checkpoint.json"
+        good = path.read_text(encoding="ascii")
+        for old, new in (('"batches": 16', '"batches": 12'), ('"next":16', '"next":8'), ('"next": 16', '"next": 8'),
+                         ("checkpoint-16.pt", "../checkpoint-16.pt"), ('"checksum": ', '"checksum": 1')):
+            if old not in good:
+                continue
+            path.write_text(good.replace(old, new), encoding="ascii")
+            self.assert_rejected(stretto(*self.more), "checkpoint.json", "damaged")
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Ranks(ProgramTest):
+    def start(self, *options):
+        process = subprocess.Popen([STRETTO, "train", "hyperplane", "--ranks", "2", "--steps", "1000", *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        process.stderr.readline()
+        return process, children_of(process.pid)
+
+    def test_delivery_latest_with_a_late_rank_0_loses_nothing(self):
+        result = stretto("train", "hyperplane", "--ranks", "4", "--steps", "30", "--batch", "4", "--algorithm",
+                         "eager-solo", "--delivery", "latest", "--imbalance", "persistent:rank=0,delay=5ms", "--json")
+        self.assert_succeeds(result)
+        self.assertEqual(json.loads(result.stdout)["deposits"], {"made": 120, "applied": 120, "pending": 0, "lost": 0})
+
+    def test_a_lost_rank_wakes_the_one_that_sleeps(self):
+        # Without being woken the other one is killed after 30 seconds: the watchdog is shorter.
+        for options in (("--imbalance", "persistent:rank=0,delay=3000s"), ("--pace", "3000s"),
+                        ("--imbalance", "persistent:rank=0,delay=3000s", "--algorithm", "local")):
+            process, ranks = self.start(*options)
+            os.kill(ranks[1], signal.SIGKILL)
+            _, error = process.communicate(timeout=25)
+            self.assertEqual(process.returncode, 3, error)
+            self.assertFalse(any(map(alive, ranks)))
+
+    def test_a_closed_terminal_interrupts(self):
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            process, ranks = self.start("--pace", "3000s")
+            process.send_signal(number)
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, error)
+            self.assertIn("interrupted", error)
+            self.assertFalse(any(map(alive, ranks)))
+
+
+if __name__ == "__main__":
+    main()

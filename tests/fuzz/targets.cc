@@ -1,0 +1,309 @@
+#include "tests/fuzz/targets.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "command/bench/bench_plot.h"
+#include "stretto/collective/allreduce/allreduce_choice.h"
+#include "stretto/collective/protocol/policy.h"
+#include "stretto/dispenser/position.h"
+#include "stretto/imbalance/duration.h"
+#include "stretto/imbalance/spec.h"
+#include "stretto/imbalance/trace_file.h"
+#include "stretto/observe/round_header.h"
+#include "stretto/observe/trace.h"
+#include "stretto/train/job/rank_report.h"
+#include "stretto/transport/packet.h"
+#include "stretto/transport/shm.h"
+#include "workloads/csv_gz.h"
+#include "workloads/ts_file.h"
+
+namespace stretto::fuzz {
+namespace {
+
+std::string bytes_of(const void* at, std::size_t size) {
+  return {static_cast<const char*>(at), size};
+}
+
+std::span<const std::byte> as_bytes(const std::string& input) {
+  return std::as_bytes(std::span(input));
+}
+
+std::string written(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::trunc | std::ios::binary) << content;
+  return path;
+}
+
+// ---- of peers ----
+
+constexpr int kSizes[] = {3, 64, 65, 300};
+
+/// The first byte says how many ranks there are.
+Target round_header() {
+  Target target{.name = "header of a round"};
+  for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+    RoundHeader header(kSizes[i]);
+    for (int rank = 0; rank < kSizes[i]; rank += 2) {
+      header.arrived.insert(rank);
+      (rank % 4 == 0 ? header.fresh : header.stale).insert(rank);
+      header.times.push_back({.rank = static_cast<std::uint32_t>(rank), .computed = 0.5f, .waited = 0.25f});
+    }
+    header.batches = 7;
+    header.oldest_base = 3;
+    std::string input(1 + header.wire_bytes(), '\0');
+    input[0] = static_cast<char>(i);
+    header.write(reinterpret_cast<std::byte*>(&input[1]));
+    target.inputs.push_back(std::move(input));
+  }
+  target.read = [](const std::string& input) {
+    if (input.empty()) return false;
+    const int ranks = kSizes[static_cast<unsigned char>(input[0]) % std::size(kSizes)];
+    RoundHeader header(ranks), merged(ranks);
+    if (!header.read(as_bytes(input).subspan(1), ranks)) return false;
+    merged.merge(header);
+    return merged.contributors() >= 0;
+  };
+  return target;
+}
+
+/// Two messages, one after the other, as they lie in a ring.
+std::string messages() {
+  std::string all;
+  for (const std::size_t body : {std::size_t{100}, std::size_t{0}}) {
+    const std::string head(40, 'h');
+    const Envelope envelope{.round = 3, .body_bytes = body, .head_bytes = 40, .channel = 1};
+    all += bytes_of(&envelope, sizeof envelope) + head + std::string(body, 'b');
+  }
+  return all;
+}
+
+/// Takes bodies up to a size, and throws larger ones away.
+class TakingSink final : public MessageSink {
+ public:
+  std::byte* begin(int, const Envelope& envelope, std::span<const std::byte> head) override {
+    for (const std::byte b : head) sum_ += static_cast<unsigned>(b);
+    if (envelope.body_bytes > 4096) return nullptr;
+    body_.assign(envelope.body_bytes, std::byte{});
+    return body_.data();
+  }
+  void end(int) override { ++whole; }
+  void sent(SendToken) override {}
+  void lost(int, const Error&) override { is_lost = true; }
+
+  int whole = 0;
+  bool is_lost = false;
+
+ private:
+  std::vector<std::byte> body_;
+  unsigned sum_ = 0;
+};
+
+Target ring_of_a_peer() {
+  return {"messages through shared memory", {messages()}, [](const std::string& input) {
+            auto memory = JobMemory::create(2).or_throw();
+            memory.set_watched();
+            ShmTransport transport(memory, 0);
+            RingWriter peer(memory.ring_words(1, 0), memory.ring_data(1, 0), memory.ring_bytes());
+            peer.write(input.data(), std::min<std::uint64_t>(input.size(), memory.ring_bytes() / 2));
+            peer.publish();
+            TakingSink sink;
+            for (int i = 0; i < 2; ++i) {
+              memory.peers_with_data(0)[0].fetch_or(2);
+              transport.poll(sink);
+            }
+            return !sink.is_lost && sink.whole == 2;
+          }};
+}
+
+Target packet_of_a_peer() {
+  const Envelope envelope{.round = 3, .body_bytes = 9, .head_bytes = 40};
+  return {"packets through MPI",
+          {bytes_of(&envelope, sizeof envelope) + std::string(49, 'x')},
+          [](const std::string& input) {
+            Envelope read;
+            if (!read_packet(as_bytes(input), read)) return false;
+            unsigned sum = 0;
+            const std::uint64_t body = read.body_bytes <= kMaxInlineBody ? read.body_bytes : 0;
+            for (const std::byte b : as_bytes(input).subspan(sizeof read, read.head_bytes + body)) {
+              sum += static_cast<unsigned>(b);
+            }
+            return sum > 0;
+          }};
+}
+
+/// The beginning of the memory of a job, which a process finds when it is attached.
+Target memory_of_a_job() {
+  const auto memory = JobMemory::create(3, 100).or_throw();
+  std::string input(4096, '\0');
+  if (pread(memory.fd(), input.data(), input.size(), 0) < 0) std::abort();
+  return {"memory of a job", {input}, [](const std::string& content) {
+            const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+            const bool whole = write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+                               ftruncate(fd, 4 << 20) == 0;
+            const bool taken = whole && JobMemory::attach(fd).ok();
+            close(fd);
+            return taken || content.size() == 4096;  // the size of the file is another
+          }};
+}
+
+// ---- words ----
+
+Target imbalance() {
+  return {"imbalance",
+          {"random:ranks=1,delay=200ms", "rotate:50ms..400ms", "linear:1ms..32ms+persistent:rank=3,delay=40ms,factor=3",
+           "lognormal:mean=20ms,cv=0.333", "ucf101:scale=0.1", "none"},
+          [](const std::string& input) {
+            if (input.find("trace") != std::string::npos) return false;  // files have a target of their own
+            const Imbalance read = Imbalance::parse(input, 8);
+            (void)read.draw(1, 2, 3);
+            return !read.to_string().empty();
+          }};
+}
+
+Target policy() {
+  return {"policy",
+          {"full", "solo", "majority", "quorum:4", "deadline:4,20ms", "deadline:4,adaptive"},
+          [](const std::string& input) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, input.data(), std::min(input.size(), sizeof word));
+            (void)Policy::decode(word).to_string();
+            return !Policy::parse(input, 8).to_string().empty();
+          }};
+}
+
+Target duration() {
+  return {"duration", {"200ms", "1.5s", "50us", "300ns", "0"}, [](const std::string& input) {
+            return parse_duration(input).has_value();
+          }};
+}
+
+// ---- files ----
+
+Target trace_of_delays(const std::string& folder) {
+  return {"trace of delays",
+          {"step,rank,seconds\n1,0,0.25\r\n# slow disk\n\n0, 1, 0.04\n0,0,1e-3 # warm-up\n"},
+          [path = folder + "/delays.csv"](const std::string& input) {
+            return read_trace_file(written(path, input), 2).ok();
+          }};
+}
+
+Target costs(const std::string& folder) {
+  return {"costs",
+          {"# of some machine\n\n" + AllreduceCosts{}.to_text()},
+          [path = folder + "/costs.txt"](const std::string& input) {
+            const AllreduceChoice choice =
+                choose_allreduce({.bytes = 4096, .ranks = 4, .cores = 4}, AllreduceCosts::read(written(path, input)));
+            if (choice.why.find("inf") != std::string::npos) std::abort();
+            return true;
+          }};
+}
+
+Target table() {
+  return {"data set as CSV", {"1,2.5,-3e2\r\n4,5,6\n", "7\n8\n"}, [](const std::string& input) {
+            return parse_csv(input, "fuzz.csv").ok();
+          }};
+}
+
+Target compressed(const std::string& folder) {
+  const std::string path = folder + "/data.gz";
+  const gzFile file = gzopen(path.c_str(), "wb");
+  gzputs(file, "1,2,3\n4,5,6\n");
+  gzclose(file);
+  std::ostringstream content;
+  content << std::ifstream(path).rdbuf();
+  return {"compressed data set", {content.str()}, [path](const std::string& input) {
+            return read_gz(written(path, input)).ok();
+          }};
+}
+
+Target series() {
+  return {"data set as series",
+          {"# of speakers\n@problemName Vowels\n@timeStamps false\n@univariate false\n@classLabel true a b\n@data\n"
+           "1.5,2,3:4,5,6:a\n7,8:9,10:b\n"},
+          [](const std::string& input) { return parse_ts(input, "fuzz.ts").ok(); }};
+}
+
+Target measured() {
+  return {"measured allreduces",
+          {"library,ranks,bytes,repetition,microseconds,background\nstretto,4,1024,0,12.5,0.01\n"
+           "stretto,4,1024,1,12.75,nan\nmpi,4,1024,0,14,0\n"},
+          [](const std::string& input) {
+            command::MeasuredAllreduces read;
+            read.add("fuzz.csv", input);
+            return !read.medians_csv().empty();
+          }};
+}
+
+Target position() {
+  DispenserPosition position(3);
+  position.next = 12;
+  position.steps = {3, 4, 5};
+  position.returned = {2, 7};
+  return {"position of a checkpoint", {to_json(position)}, [](const std::string& input) {
+            return position_from_json(input).ok();
+          }};
+}
+
+Target log_of_a_rank() {
+  return {
+      "log of a rank", {to_json(RankLog{})}, [](const std::string& input) { return rank_log_from_json(input).ok(); }};
+}
+
+Target report_of_a_rank() {
+  return {"report of a rank", {to_json(RankReport{})}, [](const std::string& input) {
+            return rank_report_from_json(input).ok();
+          }};
+}
+
+Target parts_of_a_trace(const std::string& folder) {
+  return {"part of a trace",
+          {"{\"name\":\"compute\",\"ph\":\"X\",\"ts\":1.5,\"dur\":2,\"pid\":0,\"tid\":1},\n{\"a\":1},\n"},
+          [folder](const std::string& input) {
+            const std::vector<std::string> parts{written(folder + "/part.json", input)};
+            return merge_traces(parts, folder + "/trace.json").ok();
+          }};
+}
+
+}  // namespace
+
+std::vector<Target> targets(const std::string& folder) {
+  return {round_header(),
+          ring_of_a_peer(),
+          packet_of_a_peer(),
+          memory_of_a_job(),
+          imbalance(),
+          policy(),
+          duration(),
+          trace_of_delays(folder),
+          costs(folder),
+          table(),
+          compressed(folder),
+          series(),
+          measured(),
+          position(),
+          log_of_a_rank(),
+          report_of_a_rank(),
+          parts_of_a_trace(folder)};
+}
+
+Target planted_overflow() {
+  return {"planted overflow",
+          {std::string("\x08"
+                       "12345678")},
+          [](const std::string& input) {
+            if (input.empty()) return false;
+            // Believes a length that a peer has sent.
+            std::vector<char> memory(200);
+            for (std::size_t i = 0; i < static_cast<unsigned char>(input[0]); ++i) memory.data()[i] = 'x';
+            return memory[0] == 'x';
+          }};
+}
+
+}  // namespace stretto::fuzz

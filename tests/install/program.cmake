@@ -1,0 +1,29 @@
+# What the scripts of this folder share.
+
+find_program(ccache ccache)
+if(ccache)
+  set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} ${ccache})
+endif()
+find_program(mpirun mpirun)
+set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
+set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
+
+# Runs a command, which must succeed; `output` has what it printed.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE printed)
+  if(NOT status EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}: ${status}\n${printed}")
+  endif()
+  message(STATUS "${printed}")
+  set(output "${printed}" PARENT_SCOPE)
+endfunction()
+
+# The same in three ranks of mpirun, where MPI is there.
+function(run_under_mpi build)
+  if(mpirun AND EXISTS ${build}/lib/libstretto_mpi.so)
+    run(${mpirun} --oversubscribe -n 3 ${ARGN})
+  else()
+    message(STATUS "NOT TESTED under mpirun: there is no MPI")
+  endif()
+endfunction()
