@@ -93,8 +93,8 @@ class SimulatedCluster {
   std::uint64_t link(int src, int dst) const;
   Duration drawn_below(Duration limit);
   void post(Message* message);
-  /// A piece of a message for `rank`; null: something else that wakes it.
   void enqueue(const Event& event);
+  /// A piece of `message` for `rank`; null: something else that wakes it.
   void push(TimePoint time, int rank, Message* message = nullptr);
   std::function<void()> take_run(std::int32_t index);
   void wake(int rank);
