@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "workloads/temporary_folder.h"
+#include "stretto/observe/temporary_folder.h"
 
 namespace stretto {
 namespace {

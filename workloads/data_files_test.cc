@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "workloads/temporary_folder.h"
+#include "stretto/observe/temporary_folder.h"
 
 namespace stretto {
 namespace {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "stretto/observe/temporary_folder.h"
 #include "workloads/data_files.h"
 #include "workloads/digits_data.h"
 #include "workloads/sequence_data.h"
-#include "workloads/temporary_folder.h"
 
 namespace stretto {
 namespace {

@@ -23,6 +23,7 @@
 #include "command/train/report.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
+#include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/loop/loop_report.h"
 #include "stretto/transport/job_memory.h"
@@ -273,26 +274,6 @@ Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& ro
   return out;
 }
 
-/// A folder of its own below that for temporary files, which is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "stretto-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Failure({Errc::io, "no folder for temporary files can be made"});
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 bool names_a_program(const Arguments& arguments) {
@@ -309,7 +290,7 @@ int run_compare_program(const Arguments& arguments) {
   const Machine machine = this_machine();
   command->output.say(machine.to_text());
   std::optional<TemporaryFolder> temporary;
-  const fs::path out = command->out.empty() ? temporary.emplace().path() : fs::path(command->out);
+  const fs::path out = command->out.empty() ? fs::path(temporary.emplace().path()) : fs::path(command->out);
 
   std::vector<std::vector<OptimizerRuns>> by_algorithm(command->algorithms.size());
   for (int repeat = 0; repeat < command->repeats; ++repeat) {

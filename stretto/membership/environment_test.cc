@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "stretto/membership/job.h"
+#include "stretto/observe/temporary_folder.h"
 #include "stretto/transport/mpi.h"
 #include "stretto/transport/testing/conformance.h"
 
@@ -158,19 +159,17 @@ const char* why_no_mpi() {
 
 /// The module is looked for beside the program, or in ../lib.
 TEST_F(EnvironmentTest, AProgramWithoutTheModuleSaysSo) {
-  namespace fs = std::filesystem;
-  std::string name = (fs::temp_directory_path() / "stretto-alone-XXXXXX").string();
-  const fs::path folder = mkdtemp(name.data());
-  fs::copy_file(STRETTO_LAUNCHED_RANK, folder / "rank");
+  const TemporaryFolder folder;
+  const std::string program = folder.path() + "/rank";
+  std::filesystem::copy_file(STRETTO_LAUNCHED_RANK, program);
   setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
-  FILE* out = popen(((folder / "rank").string() + " order 2>&1").c_str(), "r");
+  FILE* out = popen((program + " order 2>&1").c_str(), "r");
   char line[1000] = {};
   EXPECT_NE(std::fgets(line, sizeof(line), out), nullptr);
   EXPECT_EQ(WEXITSTATUS(pclose(out)), 4);
   EXPECT_THAT(line, HasSubstr("no MPI"));
   EXPECT_THAT(line, HasSubstr("libstretto_mpi.so"));
-  fs::remove_all(folder);
 }
 
 class MpiConformance : public testing::TestWithParam<std::tuple<std::string, int>> {};

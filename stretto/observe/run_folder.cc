@@ -41,7 +41,7 @@ std::string_view without_part(std::string_view name) {
 }
 
 bool is_state(std::string_view name) {
-  return is_numbered(without_part(name), "checkpoint-", ".pt");
+  return is_numbered(without_part(name), "stretto-state-", ".pt");
 }
 
 bool is_of_a_run(std::string_view name) {

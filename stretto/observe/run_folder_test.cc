@@ -60,7 +60,7 @@ TEST_F(RunFolderTest, AnEarlierRunIsReplacedAndOtherFilesStay) {
   std::ofstream(root_ + "/config.json") << kConfig;
   for (const char* name :
        {"summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl", "checkpoint.json",
-        "checkpoint.json.part", "checkpoint-80.pt", "checkpoint-90.pt.part", "curves.csv", "curves-time.svg"}) {
+        "checkpoint.json.part", "stretto-state-80.pt", "stretto-state-90.pt.part", "curves.csv", "curves-time.svg"}) {
     std::ofstream(root_ + "/" + name) << "old";
   }
   const std::vector<std::string> mine{"notes.txt",         "data.json",       "checkpoint",
@@ -88,7 +88,7 @@ std::string message(const std::string& path) {
 
 TEST_F(RunFolderTest, WithoutTheConfigOfARunNothingIsRemoved) {
   for (const char* config : {"", "{}", R"(["workload"])", R"({"workload":"mine","ranks":3})"}) {
-    for (const char* name : {"config.json", "records-0.jsonl", "checkpoint-5.pt", "curves.csv"}) {
+    for (const char* name : {"config.json", "records-0.jsonl", "stretto-state-5.pt", "curves.csv"}) {
       const std::string folder = root_ + "/foreign";
       fs::create_directory(folder);
       std::ofstream(folder + "/" + name) << "mine";

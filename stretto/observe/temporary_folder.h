@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,12 +12,15 @@
 
 namespace stretto {
 
-/// A folder for one test; gone when the test is.
+/// A folder of its own among the temporary files, and all that is put into it; gone with the object.
 class TemporaryFolder {
  public:
+  /// Throws Failure, Errc::io, where none can be made.
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "stretto_test_XXXXXX").string();
-    STRETTO_CHECK(mkdtemp(name.data()) != nullptr, name);
+    std::string name = (std::filesystem::temp_directory_path() / "stretto-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw Failure({Errc::io, text("no temporary folder '", name, "': ", std::strerror(errno))});
+    }
     path_ = name;
   }
   ~TemporaryFolder() {

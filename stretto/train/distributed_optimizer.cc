@@ -186,10 +186,12 @@ void DistributedOptimizer::Impl::compare() {
   identical_ = first < 0;
   ledger_.close();
   ledger_.set_deposits(made, 0);
-  LoopReport report = report_of(ledger_);
-  report.algorithm = options_.algorithm;
-  report.replicas_identical = identical_;
-  reporter_.finish(report);
+  if (reporter_.wanted()) {
+    LoopReport report = report_of(ledger_);
+    report.algorithm = options_.algorithm;
+    report.replicas_identical = identical_;
+    reporter_.finish(report);
+  }
   if (!identical_ && !options_.allow_different) {
     throw Failure({Errc::bad_input,
                    text("replicas differ from that of rank 0: ", differ,
@@ -259,8 +261,8 @@ void DistributedOptimizer::Impl::explain_mistakes() {
     explained_rate_ = true;
     tell(
         "the optimizer's options were changed in the loop, as by scheduler->step(): under an eager algorithm ranks "
-        "make "
-        "different numbers of steps, and replicas part; hand the scheduler to follow(), which counts batches applied");
+        "make different numbers of steps, and replicas part; hand the scheduler to follow(), which counts batches "
+        "applied");
   }
 }
 
@@ -290,7 +292,9 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
   }
   Meeting& meeting = session_.meeting();
   Driver& driver = session_.driver();
-  LoopCheckpoint c = loop_identity(replica_, session_.ranks());
+  LoopCheckpoint c;
+  c.replica = identity_of(replica_);
+  c.ranks = static_cast<std::uint64_t>(session_.ranks());
   c.batches = applied_;
   c.checksum = replica_.checksum();
   const auto all = meeting.gather(driver, {c.checksum.parameters, steps_});
@@ -314,12 +318,9 @@ bool DistributedOptimizer::Impl::load(const std::string& folder) {
   if (steps_ != 0 || batches_.made()) throw UsageError("load(): expected before batches() and the first step()");
   std::string state;
   std::optional<LoopCheckpoint> c;
-  if (has_checkpoint(folder)) c = read_loop_checkpoint(folder, loop_identity(replica_, session_.ranks()), state);
-  const auto seen = session_.meeting().gather(session_.driver(), {c ? 1u : 0u, c ? c->batches : 0});
-  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
-    if (seen[rank] == seen[0]) continue;
-    throw UsageError(text("load(): rank ", rank, " sees another checkpoint in '", folder, "' than rank 0"));
-  }
+  if (has_checkpoint(folder)) c = read_loop_checkpoint(folder, identity_of(replica_), session_.ranks(), state);
+  const auto other = session_.meeting().differing_rank(session_.driver(), {c ? 1u : 0u, c ? c->batches : 0});
+  if (other) throw UsageError(text("load(): rank ", *other, " sees another checkpoint in '", folder, "' than rank 0"));
   if (!c) return false;
   replica_.load(state);
   const ReplicaChecksum loaded = replica_.checksum();

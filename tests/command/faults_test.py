@@ -109,7 +109,7 @@ class Resume(ProgramTest):
     def test_goes_on_in_the_same_folder(self):
         self.assert_succeeds(stretto(*self.more, "--checkpoint-every", "8"))
         path = pathlib.Path(self.folder)
-        self.assertEqual([file.name for file in path.glob("*.pt")], ["checkpoint-32.pt"])
+        self.assertEqual([file.name for file in path.glob("*.pt")], ["stretto-state-32.pt"])
         batches = [json.loads(line)["batch"] for rank in (0, 1)
                    for line in (path / f"records-{rank}.jsonl").read_text(encoding="ascii").splitlines()]
         self.assertEqual(sorted(batches), list(range(32)))
@@ -124,7 +124,7 @@ class Resume(ProgramTest):
         path = pathlib.Path(self.folder) / "checkpoint.json"
         good = path.read_text(encoding="ascii")
         for old, new in (('"batches": 16', '"batches": 12'), ('"next":16', '"next":8'), ('"next": 16', '"next": 8'),
-                         ("checkpoint-16.pt", "../checkpoint-16.pt"), ('"checksum": ', '"checksum": 1')):
+                         ("stretto-state-16.pt", "../stretto-state-16.pt"), ('"checksum": ', '"checksum": 1')):
             if old not in good:
                 continue
             path.write_text(good.replace(old, new), encoding="ascii")

@@ -5,30 +5,19 @@
 #include <utility>
 
 #include "stretto/train/job/checkpoint_files.h"
-#include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-std::uint64_t hash_of(std::string_view text) {
-  Hash64 hash;
-  hash.add(text);
-  return hash.value();
-}
-
 ordered_json to_json(const Checkpoint& c) {
   return {{"version", Checkpoint::kVersion},
           {"stretto", c.stretto},
-          {"library", c.library},
+          {"library", c.replica.library},
           {"task", c.task},
-          {"model", c.model},
-          {"optimizer", c.optimizer},
+          {"model", c.replica.model},
+          {"optimizer", c.replica.optimizer},
           {"ranks", c.ranks},
           {"batch", c.batch},
           {"data", c.data},
@@ -46,10 +35,10 @@ ordered_json to_json(const Checkpoint& c) {
 Checkpoint from_json(const ordered_json& json) {
   Checkpoint c;
   json.at("stretto").get_to(c.stretto);
-  json.at("library").get_to(c.library);
+  json.at("library").get_to(c.replica.library);
   json.at("task").get_to(c.task);
-  json.at("model").get_to(c.model);
-  json.at("optimizer").get_to(c.optimizer);
+  json.at("model").get_to(c.replica.model);
+  json.at("optimizer").get_to(c.replica.optimizer);
   json.at("ranks").get_to(c.ranks);
   json.at("batch").get_to(c.batch);
   json.at("data").get_to(c.data);
@@ -98,12 +87,6 @@ Checkpoint checkpoint_identity(const RunPlan& plan) {
           .momentum = o.momentum};
 }
 
-void add_identity(Checkpoint& checkpoint, const Replica& replica) {
-  checkpoint.library = replica.library();
-  checkpoint.model = hash_of(replica.model_description());
-  checkpoint.optimizer = first_line(replica.optimizer_description());
-}
-
 Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& replica, const Disk& disk) {
   std::string state;
   try {
@@ -146,13 +129,12 @@ void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan) {
 }
 
 void require_same_model(const Checkpoint& checkpoint, const Replica& replica) {
-  Checkpoint here;
-  add_identity(here, replica);
-  require_equal("library", checkpoint.library, here.library);
-  if (checkpoint.model != here.model) {
+  const ReplicaIdentity &there = checkpoint.replica, here = identity_of(replica);
+  require_equal("library", there.library, here.library);
+  if (there.model != here.model) {
     throw UsageError("checkpoint of another model: names, shapes or types of its parameters differ");
   }
-  require_equal("optimizer", checkpoint.optimizer, here.optimizer);
+  require_equal("optimizer", there.optimizer, here.optimizer);
 }
 
 }  // namespace stretto

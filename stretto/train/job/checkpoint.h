@@ -7,6 +7,7 @@
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/train/job/run_plan.h"
+#include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
@@ -21,10 +22,8 @@ struct Checkpoint {
 
   // The job it belongs to; all of it must be the same where it is continued.
   std::string stretto;  ///< version of this library
-  std::string library;  ///< of the one that computes
   std::string task;
-  std::uint64_t model = 0;  ///< hash of the model's description
-  std::string optimizer;    ///< its type, without options: the learning rate may be another one
+  ReplicaIdentity replica;  ///< rank 0's
   int ranks = 0;
   int batch = 0;
   std::string data;
@@ -39,10 +38,8 @@ struct Checkpoint {
   std::string state_path;  ///< where read_checkpoint() has found the state
 };
 
-/// The identity of the job that `plan` describes; the rest is empty.
+/// The identity of the job that `plan` describes, without that of its replicas; the rest is empty.
 Checkpoint checkpoint_identity(const RunPlan& plan);
-/// Adds the part that only the rank's replica knows.
-void add_identity(Checkpoint& checkpoint, const Replica& replica);
 
 /// Writes the replica's state and then the checkpoint, and removes older states. An error: the old checkpoint is
 /// untouched, and nothing of the new one is left.

@@ -13,14 +13,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFile = "checkpoint.json";
 
-std::uint64_t hash_of(std::string_view text) {
-  Hash64 hash;
-  hash.add(text);
-  return hash.value();
-}
-
 std::string state_file_of(std::uint64_t batches) {
-  return text("checkpoint-", batches, ".pt");
+  return text("stretto-state-", batches, ".pt");
 }
 
 std::string path_of(const std::string& folder) {
@@ -46,7 +40,7 @@ ordered_json parsed(const std::string& folder, const std::string& content, int v
     if (there != version) refuse_checkpoint(folder, text("version ", there, " of the format, expected ", version));
     const std::uint64_t checksum = json.at("checksum");
     json.erase("checksum");
-    if (checksum != hash_of(json.dump())) refuse_checkpoint(folder, "damaged: its checksum is of another content");
+    if (checksum != Hash64::of(json.dump())) refuse_checkpoint(folder, "damaged: its checksum is of another content");
     return json;
   } catch (const nlohmann::json::exception& error) {
     refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
@@ -61,8 +55,8 @@ Result<void> write_checkpoint_files(const RunFolder& folder, std::uint64_t batch
   const std::string state_file = state_file_of(batches);
   json["state_file"] = state_file;
   json["state_bytes"] = state.size();
-  json["state_hash"] = hash_of(state);
-  json["checksum"] = hash_of(json.dump());
+  json["state_hash"] = Hash64::of(state);
+  json["checksum"] = Hash64::of(json.dump());
   auto written = folder.write(state_file, state, disk);
   if (written) written = folder.write(kFile, json.dump(2), disk);
   // The one that is named stays: the new one, unless it could not be written.
@@ -88,7 +82,7 @@ std::string read_checkpoint_files(const std::string& folder, int version, std::s
     if (!state) refuse(state_path, state.error().message);
     const std::uint64_t bytes = json.at("state_bytes"), hash = json.at("state_hash");
     if (state->size() != bytes) refuse(state_path, text("truncated: ", state->size(), " bytes, expected ", bytes));
-    if (hash_of(*state) != hash) refuse(state_path, "damaged: its content is not what was written");
+    if (Hash64::of(*state) != hash) refuse(state_path, "damaged: its content is not what was written");
   } catch (const nlohmann::json::exception& error) {
     refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
   }

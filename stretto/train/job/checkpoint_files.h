@@ -8,11 +8,11 @@
 
 namespace stretto {
 
-/// Writes a checkpoint: `state` to checkpoint-<batches>.pt, then `json`, an object with "version" and "batches", which
-/// gets the name, size and hash of that file and a checksum of its own, to checkpoint.json; then removes older states.
-/// The state is on the disk before checkpoint.json is renamed, and that before the older state is removed: whenever the
-/// power is cut, checkpoint.json and the state it names are whole. An error: the old checkpoint is untouched, and
-/// nothing of the new one is left.
+/// Writes a checkpoint: `state` to stretto-state-<batches>.pt, then `json`, an object with "version" and "batches",
+/// which gets the name, size and hash of that file and a checksum of its own, to checkpoint.json; then removes older
+/// states. The state is on the disk before checkpoint.json is renamed, and that before the older state is removed:
+/// whenever the power is cut, checkpoint.json and the state it names are whole. An error: the old checkpoint is
+/// untouched, and nothing of the new one is left.
 Result<void> write_checkpoint_files(const RunFolder& folder, std::uint64_t batches, const std::string& json,
                                     const std::string& state, const Disk& disk = Disk());
 

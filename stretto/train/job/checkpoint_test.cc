@@ -76,9 +76,7 @@ class CheckpointTest : public testing::Test {
     in.close();
     json.erase("checksum");
     change(json);
-    Hash64 checksum;
-    checksum.add(json.dump());
-    json["checksum"] = checksum.value();
+    json["checksum"] = Hash64::of(json.dump());
     std::ofstream(path) << json.dump();
   }
 
@@ -257,15 +255,15 @@ TEST_F(CheckpointTest, ThatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal_of([](auto& json) { json["position"]["next"] = 30; }),
               HasSubstr("32 batches, and 30 by its position in the data"));
   EXPECT_THAT(refusal_of([](auto& json) { json["batches"] = 33; }),
-              HasSubstr("state file 'checkpoint-32.pt', expected checkpoint-33.pt"));
+              HasSubstr("state file 'stretto-state-32.pt', expected stretto-state-33.pt"));
   EXPECT_THAT(refusal_of([](auto& json) {
                 json["position"]["returned"] = {1, 2, 3};
               }),
               HasSubstr("32 batches, and 29"));
   EXPECT_THAT(refusal_of([](auto& json) { json["position"]["steps"] = {16, 17}; }), HasSubstr("33 steps of all ranks"));
   EXPECT_THAT(refusal_of([](auto& json) { json["position"]["steps"] = {32}; }), HasSubstr("the steps of 1"));
-  EXPECT_THAT(refusal_of([](auto& json) { json["state_file"] = "../numbers/checkpoint-32.pt"; }),
-              HasSubstr("state file '../numbers/checkpoint-32.pt', expected checkpoint-32.pt"));
+  EXPECT_THAT(refusal_of([](auto& json) { json["state_file"] = "../numbers/stretto-state-32.pt"; }),
+              HasSubstr("state file '../numbers/stretto-state-32.pt', expected stretto-state-32.pt"));
   EXPECT_EQ(refusal_of([](auto&) {}), "") << "the edit alone is no damage";
 
   ordered_json json = ordered_json::parse(good);
@@ -281,7 +279,7 @@ TEST_F(CheckpointTest, ANewRunInTheSameFolderLeavesNoneOfTheOldOne) {
   run(options);
   options.resume = options.out;
   EXPECT_THAT(complaint(options), HasSubstr("checkpoint.json: no such file"));
-  EXPECT_FALSE(fs::exists(folder("again") + "/checkpoint-32.pt"));
+  EXPECT_FALSE(fs::exists(folder("again") + "/stretto-state-32.pt"));
 }
 
 TEST_F(CheckpointTest, TheRecordsOfAJobThatWentOnAreWhole) {
@@ -289,7 +287,7 @@ TEST_F(CheckpointTest, TheRecordsOfAJobThatWentOnAreWhole) {
       .algorithm = "eager-solo", .ranks = 3, .epochs = 6, .checkpoint_every = 12, .out = folder("whole")};
   run_and_die(options, 20);
   // The folder as a kill at another moment leaves it.
-  for (const char* name : {"checkpoint.json.part", "checkpoint-7.pt.part", "checkpoint-7.pt"}) {
+  for (const char* name : {"checkpoint.json.part", "stretto-state-7.pt.part", "stretto-state-7.pt"}) {
     std::ofstream(options.out + "/" + name) << "unfinished";
   }
   std::ofstream(options.out + "/records-1.jsonl", std::ios::app) << "{\"step\": 1";
@@ -309,7 +307,7 @@ TEST_F(CheckpointTest, TheRecordsOfAJobThatWentOnAreWhole) {
   for (const auto& entry : fs::directory_iterator(options.resume)) {
     const std::string name = entry.path().filename();
     EXPECT_FALSE(name.ends_with(".part")) << name;
-    EXPECT_TRUE(!name.ends_with(".pt") || name == "checkpoint-96.pt") << name;
+    EXPECT_TRUE(!name.ends_with(".pt") || name == "stretto-state-96.pt") << name;
   }
 }
 
@@ -319,7 +317,7 @@ TEST_F(CheckpointTest, AnUnwritableFolderCostsTheCheckpointAndNotTheRun) {
   std::string notices;
   const auto task = linear_task({.before_batch = [&](std::uint64_t step) {
     // Something that is no file lies where the checkpoint goes; permissions would not stop root.
-    if (step == 0) fs::create_directories(out + "/checkpoint-32.pt.part");
+    if (step == 0) fs::create_directories(out + "/stretto-state-32.pt.part");
   }});
   const auto summary = run_training(options, *task, {.progress = [&](const RunProgress& p) { notices += p.notice; }});
   EXPECT_EQ(summary->deposits.applied, 32u);

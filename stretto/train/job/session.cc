@@ -11,12 +11,6 @@ namespace {
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 
-std::uint64_t hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.add(text);
-  return hash.value();
-}
-
 MeetingOptions meeting_options(const SessionOptions& options) {
   MeetingOptions meeting{.silence = options.silence};
   if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
@@ -44,7 +38,7 @@ Session::~Session() {
 void Session::begin(std::span<const Fingerprint> fingerprints) {
   STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
-  for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = hash_of(fingerprints[i].text);
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
   const auto all = meeting_->gather(driver_, mine);
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {

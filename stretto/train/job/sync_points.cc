@@ -76,7 +76,7 @@ void SyncPoints::save(Driver& driver, std::uint64_t batches) {
   saved_at_ = batches;
   if (context_.rank != 0) return;
   Checkpoint checkpoint = checkpoint_identity(context_.plan);
-  add_identity(checkpoint, context_.replica);
+  checkpoint.replica = identity_of(context_.replica);
   checkpoint.batches = batches;
   checkpoint.seconds = seconds;
   checkpoint.position = saved_position_;

@@ -9,18 +9,12 @@
 namespace stretto {
 namespace {
 
-std::uint64_t hash_of(std::span<const std::byte> bytes) {
-  Hash64 hash;
-  hash.add(bytes);
-  return hash.value();
-}
-
 // Of all but the length of the job, which may be another one when it goes on.
 std::string identity_of(const PlanOptions& plan, Sharing sharing) {
   std::string words =
       text(plan.samples, " samples, ", plan.batch, " a batch, seed ", plan.seed, ", ", name_of(sharing));
   if (plan.bucketed) words += ", bucketed";
-  if (!plan.lengths.empty()) words += text(", lengths ", hash_of(std::as_bytes(std::span(plan.lengths))));
+  if (!plan.lengths.empty()) words += text(", lengths ", Hash64::of(std::as_bytes(std::span(plan.lengths))));
   return words;
 }
 
@@ -41,11 +35,8 @@ std::shared_ptr<BatchPool> LoopBatches::make(Driver& driver, const PlanOptions& 
   if (!restored_.empty() && restored_ != identity_) {
     throw UsageError(text("checkpoint of a loop over other batches: of ", restored_, "; here ", identity_));
   }
-  const auto described =
-      meeting_.gather(driver, {hash_of(std::as_bytes(std::span(identity_))), plan.steps, plan.epochs});
-  for (std::size_t rank = 0; rank < described.size(); ++rank) {
-    if (described[rank] != described[0]) throw UsageError(text("rank ", rank, " differs from rank 0 in its batches"));
-  }
+  const auto other = meeting_.differing_rank(driver, {Hash64::of(identity_), plan.steps, plan.epochs});
+  if (other) throw UsageError(text("rank ", *other, " differs from rank 0 in its batches"));
   counter_ = rank_.borrow_counter();
   SharedCounter& counter = rank_.counter(counter_);
   // No rank draws before all have been here twice.

@@ -5,23 +5,18 @@
 #include <numeric>
 
 #include "stretto/train/job/checkpoint_files.h"
-#include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 ordered_json to_json(const LoopCheckpoint& c) {
   return {{"version", LoopCheckpoint::kVersion},
           {"loop", true},
-          {"library", c.library},
-          {"model", c.model},
-          {"optimizer", c.optimizer},
+          {"library", c.replica.library},
+          {"model", c.replica.model},
+          {"optimizer", c.replica.optimizer},
           {"ranks", c.ranks},
           {"batches", c.batches},
           {"steps", c.steps},
@@ -36,9 +31,9 @@ ordered_json to_json(const LoopCheckpoint& c) {
 /// Throws nlohmann's exceptions, and Failure for a position that is none.
 LoopCheckpoint from_json(const ordered_json& json) {
   LoopCheckpoint c;
-  json.at("library").get_to(c.library);
-  json.at("model").get_to(c.model);
-  json.at("optimizer").get_to(c.optimizer);
+  json.at("library").get_to(c.replica.library);
+  json.at("model").get_to(c.replica.model);
+  json.at("optimizer").get_to(c.replica.optimizer);
   json.at("ranks").get_to(c.ranks);
   json.at("batches").get_to(c.batches);
   json.at("steps").get_to(c.steps);
@@ -71,17 +66,6 @@ void require_equal(const std::string& folder, const char* what, const T& there, 
 
 }  // namespace
 
-LoopCheckpoint loop_identity(const Replica& replica, int ranks) {
-  Hash64 model;
-  model.add(replica.model_description());
-  LoopCheckpoint c;
-  c.library = replica.library();
-  c.model = model.value();
-  c.optimizer = first_line(replica.optimizer_description());
-  c.ranks = static_cast<std::uint64_t>(ranks);
-  return c;
-}
-
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
                                    const Disk& disk) {
   std::error_code error;
@@ -96,15 +80,16 @@ Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoi
   }
 }
 
-LoopCheckpoint read_loop_checkpoint(const std::string& folder, const LoopCheckpoint& here, std::string& state_path) {
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
+                                    std::string& state_path) {
   const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, state_path);
   try {
     LoopCheckpoint c = from_json(ordered_json::parse(json));
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
-    require_equal(folder, "library", c.library, here.library);
-    require_equal(folder, "optimizer", c.optimizer, here.optimizer);
-    require_equal(folder, "ranks", c.ranks, here.ranks);
-    if (c.model != here.model) {
+    require_equal(folder, "library", c.replica.library, here.library);
+    require_equal(folder, "optimizer", c.replica.optimizer, here.optimizer);
+    require_equal(folder, "ranks", c.ranks, static_cast<std::uint64_t>(ranks));
+    if (c.replica.model != here.model) {
       refuse_checkpoint(folder, "it is of another program: names, shapes or types of its model's parameters differ");
     }
     return c;

@@ -7,6 +7,7 @@
 #include "stretto/base/error.h"
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/whole_file.h"
+#include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
@@ -19,9 +20,7 @@ struct LoopCheckpoint {
   static constexpr int kVersion = 1;
 
   // What must be the same where it is continued.
-  std::string library;      ///< that computes, with its version
-  std::uint64_t model = 0;  ///< hash of the model's description
-  std::string optimizer;    ///< its type
+  ReplicaIdentity replica;
   std::uint64_t ranks = 0;
 
   // Where it stands.
@@ -34,15 +33,14 @@ struct LoopCheckpoint {
   ReplicaChecksum checksum;
 };
 
-/// The part of a checkpoint that says whose it is.
-LoopCheckpoint loop_identity(const Replica& replica, int ranks);
-
 /// Errc::io names what could not be written; the checkpoint that was there before is untouched then. Makes the folder.
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
                                    const Disk& disk = Disk());
 
 /// The checkpoint of a folder, and in `state_path` the file for Replica::load(). Throws UsageError, in one line, where
-/// it is truncated, damaged, contradicts itself, or is not of `here`, naming the first thing that differs.
-LoopCheckpoint read_loop_checkpoint(const std::string& folder, const LoopCheckpoint& here, std::string& state_path);
+/// it is truncated, damaged, contradicts itself, or is not of `here` on so many ranks, naming the first thing that
+/// differs.
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
+                                    std::string& state_path);
 
 }  // namespace stretto

@@ -25,7 +25,9 @@ class LoopCheckpointTest : public testing::Test {
   ~LoopCheckpointTest() override { fs::remove_all(folder_); }
 
   LoopCheckpoint standing() {
-    LoopCheckpoint c = loop_identity(replica(), 2);
+    LoopCheckpoint c;
+    c.replica = identity_of(replica());
+    c.ranks = 2;
     c.batches = 7;
     c.steps = {4, 3};
     c.scheduler_steps = {2};
@@ -39,7 +41,7 @@ class LoopCheckpointTest : public testing::Test {
   void write() { ASSERT_TRUE(write_loop_checkpoint(folder_, standing(), replica())); }
   std::string refusal() {
     try {
-      read_loop_checkpoint(folder_, loop_identity(replica(), 2), state_);
+      read_loop_checkpoint(folder_, identity_of(replica()), 2, state_);
     } catch (const UsageError& error) {
       return error.what();
     }
@@ -52,9 +54,7 @@ class LoopCheckpointTest : public testing::Test {
     ordered_json json = ordered_json::parse(read_whole_file(file).or_throw());
     json.erase("checksum");
     change(json);
-    Hash64 hash;
-    hash.add(json.dump());
-    json["checksum"] = hash.value();
+    json["checksum"] = Hash64::of(json.dump());
     std::ofstream(file) << json.dump();
     return refusal();
   }
@@ -68,7 +68,7 @@ class LoopCheckpointTest : public testing::Test {
 
 TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   write();
-  const LoopCheckpoint there = read_loop_checkpoint(folder_, loop_identity(replica(), 2), state_);
+  const LoopCheckpoint there = read_loop_checkpoint(folder_, identity_of(replica()), 2, state_);
   const LoopCheckpoint here = standing();
   EXPECT_EQ(there.batches, here.batches);
   EXPECT_EQ(there.steps, here.steps);
@@ -77,7 +77,7 @@ TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   EXPECT_EQ(there.pool, here.pool);
   EXPECT_EQ(there.position, here.position);
   EXPECT_EQ(there.checksum, here.checksum);
-  EXPECT_EQ(state_, folder_ + "/checkpoint-7.pt");
+  EXPECT_EQ(state_, folder_ + "/stretto-state-7.pt");
   replica().load(state_);
 }
 
@@ -87,8 +87,8 @@ TEST_F(LoopCheckpointTest, OnlyTheNewestStateIsKept) {
   later.batches = 9;
   later.steps = {5, 4};
   ASSERT_TRUE(write_loop_checkpoint(folder_, later, replica()));
-  EXPECT_FALSE(fs::exists(folder_ + "/checkpoint-7.pt"));
-  EXPECT_EQ(read_loop_checkpoint(folder_, loop_identity(replica(), 2), state_).batches, 9u);
+  EXPECT_FALSE(fs::exists(folder_ + "/stretto-state-7.pt"));
+  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, state_).batches, 9u);
 }
 
 TEST_F(LoopCheckpointTest, ThatOfAnotherProgramIsRefused) {
@@ -102,7 +102,7 @@ TEST_F(LoopCheckpointTest, ThatOfAnotherProgramIsRefused) {
 }
 
 TEST_F(LoopCheckpointTest, ADamagedOneIsRefused) {
-  EXPECT_THAT(refusal_of([](auto& json) { json["batches"] = 8; }), HasSubstr("expected checkpoint-8.pt"));
+  EXPECT_THAT(refusal_of([](auto& json) { json["batches"] = 8; }), HasSubstr("expected stretto-state-8.pt"));
   EXPECT_THAT(refusal_of([](auto& json) { json["steps"] = {4, 4}; }), HasSubstr("7 batches, and 8 steps of all ranks"));
   EXPECT_THAT(refusal_of([](auto& json) { json["steps"] = {7}; }), HasSubstr("2 ranks, and the steps of 1"));
   EXPECT_THAT(refusal_of([](auto& json) { json["random"] = ordered_json::array(); }), HasSubstr("random numbers of 0"));
@@ -111,11 +111,20 @@ TEST_F(LoopCheckpointTest, ADamagedOneIsRefused) {
   EXPECT_THAT(refusal_of([](auto& json) { json.erase("random"); }), HasSubstr("truncated or damaged"));
   EXPECT_THAT(refusal_of([](auto& json) { json["state_file"] = "../x"; }), HasSubstr("state file '../x'"));
   write();
-  fs::resize_file(folder_ + "/checkpoint-7.pt", 3);
+  fs::resize_file(folder_ + "/stretto-state-7.pt", 3);
   EXPECT_THAT(refusal(), HasSubstr("truncated: 3 bytes"));
   write();
   fs::resize_file(folder_ + "/checkpoint.json", 30);
   EXPECT_THAT(refusal(), HasSubstr("truncated or damaged"));
+}
+
+TEST_F(LoopCheckpointTest, FilesOfTheUsersOwnStay) {
+  fs::create_directories(folder_);
+  const std::string own = folder_ + "/checkpoint-7.pt";
+  std::ofstream(own) << "mine";
+  write();
+  write();
+  EXPECT_EQ(read_whole_file(own).or_throw(), "mine");
 }
 
 TEST_F(LoopCheckpointTest, AFullDiskLeavesTheOlderOne) {
@@ -130,7 +139,7 @@ TEST_F(LoopCheckpointTest, AFullDiskLeavesTheOlderOne) {
   ASSERT_FALSE(written.ok());
   EXPECT_THAT(written.error().message, HasSubstr("No space left"));
   EXPECT_EQ(refusal(), "");
-  EXPECT_EQ(read_loop_checkpoint(folder_, loop_identity(replica(), 2), state_).batches, 7u);
+  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, state_).batches, 7u);
   EXPECT_FALSE(write_loop_checkpoint("/dev/null/here", standing(), replica()).ok());
 }
 

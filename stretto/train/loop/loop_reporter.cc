@@ -16,7 +16,7 @@ LoopReporter::LoopReporter(const std::string& out, int index, int rank) : rank_(
   const auto folder = RunFolder::open(folder_);
   if (folder) {
     records_.emplace(*folder, rank);
-  } else {
+  } else if (rank == 0) {  // no rank can
     complain({Errc::io, text("folder '", folder_, "' cannot be made: ", error.message())});
   }
 }

@@ -1,6 +1,5 @@
 #include "stretto/train/loop/session_options.h"
 
-#include <cmath>
 #include <cstdio>
 
 #include "stretto/base/error.h"
@@ -16,9 +15,6 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
   if (o.max_lag < 1) throw UsageError(text("max-lag ", o.max_lag, ": expected at least 1"));
   if (o.overlap && o.normalize == Normalize::samples) {
     throw UsageError("overlap with normalize samples: expected another, since step() says the samples only afterwards");
-  }
-  if (!(o.clip_norm >= 0) || !std::isfinite(o.clip_norm)) {
-    throw UsageError(text("clip-norm ", o.clip_norm, ": expected the largest 2-norm of a gradient, or 0 for none"));
   }
   const Algorithm algorithm = parse_algorithm(o.algorithm, ranks, o.quorum, o.recipe);
   const std::string_view name = algorithm.recipe->name;

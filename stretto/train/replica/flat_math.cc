@@ -101,6 +101,12 @@ double sum_of_squares(DataType type, std::span<const std::byte> numbers) {
   return type == DataType::float32 ? squares_as(as<float>(numbers)) : squares_as(as<double>(numbers));
 }
 
+std::uint64_t Hash64::of(std::span<const std::byte> piece) {
+  Hash64 hash;
+  hash.add(piece);
+  return hash.value();
+}
+
 void Hash64::add(std::uint64_t number) {
   add(std::as_bytes(std::span(&number, 1)));
 }

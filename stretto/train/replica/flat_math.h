@@ -29,6 +29,9 @@ double sum_of_squares(DataType type, std::span<const std::byte> numbers);
 /// cryptographic, the same on all machines of one byte order. Where one piece ends and the next begins matters.
 class Hash64 {
  public:
+  static std::uint64_t of(std::span<const std::byte> piece);
+  static std::uint64_t of(std::string_view piece) { return of(std::as_bytes(std::span(piece))); }
+
   void add(std::span<const std::byte> piece);
   void add(std::string_view piece) { add(std::as_bytes(std::span(piece))); }
   void add(std::uint64_t number);

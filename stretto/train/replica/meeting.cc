@@ -209,6 +209,13 @@ std::vector<Meeting::Numbers> Meeting::gather(Driver& driver, const Numbers& min
   return all;
 }
 
+std::optional<int> Meeting::differing_rank(Driver& driver, const Numbers& mine) {
+  const auto all = gather(driver, mine);
+  const auto other = std::find_if(all.begin(), all.end(), [&](const Numbers& one) { return one != all[0]; });
+  if (other == all.end()) return {};
+  return static_cast<int>(other - all.begin());
+}
+
 std::vector<std::vector<std::uint64_t>> Meeting::gather_lists(Driver& driver, std::span<const std::uint64_t> mine) {
   std::vector<std::vector<std::uint64_t>> lists(static_cast<std::size_t>(ranks_));
   std::uint64_t longest = 0;

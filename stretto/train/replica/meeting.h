@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Meeting {
   static constexpr std::size_t kNumbers = 32;
   using Numbers = std::array<std::uint64_t, kNumbers>;
   std::vector<Numbers> gather(Driver& driver, const Numbers& mine);
+  /// The lowest rank whose numbers are not those of rank 0.
+  std::optional<int> differing_rank(Driver& driver, const Numbers& mine);
   /// Any number of numbers of each rank, by rank.
   std::vector<std::vector<std::uint64_t>> gather_lists(Driver& driver, std::span<const std::uint64_t> mine);
 

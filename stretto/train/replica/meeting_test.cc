@@ -80,6 +80,14 @@ TEST_P(MeetingTest, GathersNumbersAndLists) {
   });
 }
 
+TEST_P(MeetingTest, NamesTheLowestRankThatDiffersFromRank0) {
+  meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
+    EXPECT_EQ(meeting.differing_rank(driver, {7, 8}), std::nullopt);
+    const auto other = meeting.differing_rank(driver, {7, rank >= 2 ? 9u : 8u});
+    EXPECT_EQ(other, GetParam() > 2 ? std::optional(2) : std::nullopt);
+  });
+}
+
 TEST_P(MeetingTest, NamesARankThatHasLeft) {
   if (GetParam() == 1) return;
   meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {

@@ -118,8 +118,9 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
   if (dynamic_cast<const torch::optim::LBFGS*>(optimizer_.get()) != nullptr) {
     throw UsageError("LBFGS evaluates the model several times a step by a closure; expected an optimizer without one");
   }
-  if (!(options.clip_norm >= 0)) {
-    throw UsageError(text("clip-norm ", options.clip_norm, ": expected the largest 2-norm of a gradient, or 0"));
+  if (!(options.clip_norm >= 0) || !std::isfinite(options.clip_norm)) {
+    throw UsageError(
+        text("clip-norm ", options.clip_norm, ": expected the largest 2-norm of a gradient, or 0 for none"));
   }
   const at::NoGradGuard no_grad;
   std::vector<Parameter> parameters = parameters_of(*model_, *optimizer_);
