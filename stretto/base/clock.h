@@ -5,23 +5,27 @@
 
 namespace stretto {
 
+/// A length of time, in nanoseconds; std::chrono's literals convert (`20ms`).
 using Duration = std::chrono::nanoseconds;
 
 /// A point on the clock of one process or of one simulation; only differences mean something.
 struct TimePoint {
-  Duration since_start{0};
+  Duration since_start{0};  ///< since a start that the clock has chosen
 
-  friend auto operator<=>(const TimePoint&, const TimePoint&) = default;
-  friend TimePoint operator+(TimePoint t, Duration d) { return {t.since_start + d}; }
-  friend TimePoint operator-(TimePoint t, Duration d) { return {t.since_start - d}; }
-  friend Duration operator-(TimePoint a, TimePoint b) { return a.since_start - b.since_start; }
+  friend auto operator<=>(const TimePoint&, const TimePoint&) = default;                         ///< earlier is less
+  friend TimePoint operator+(TimePoint t, Duration d) { return {t.since_start + d}; }            ///< later by `d`
+  friend TimePoint operator-(TimePoint t, Duration d) { return {t.since_start - d}; }            ///< earlier by `d`
+  friend Duration operator-(TimePoint a, TimePoint b) { return a.since_start - b.since_start; }  ///< from `b` to `a`
 
+  /// Later than every other: as a deadline, none.
   static constexpr TimePoint never() { return {Duration::max()}; }
 };
 
+/// As a number of seconds.
 inline double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
 }
+/// `s` seconds, rounded toward zero to whole nanoseconds.
 inline Duration from_seconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }
@@ -30,7 +34,7 @@ inline Duration from_seconds(double s) {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual TimePoint now() const = 0;
+  virtual TimePoint now() const = 0;  ///< never earlier than what an earlier call has returned
 };
 
 /// The operating system's monotonic clock, the same for all processes of a host.

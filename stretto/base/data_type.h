@@ -8,10 +8,22 @@
 
 namespace stretto {
 
-/// The type of a buffer's elements; the operation that makes one element of two.
-enum class DataType : std::uint8_t { float32, float64, int32, int64, bfloat16, float16 };
-/// A NaN stays NaN under each operation, wherever it comes from, as in torch.maximum() and torch.minimum().
-enum class ReduceOp : std::uint8_t { sum, min, max };
+/// The type of a buffer's elements.
+enum class DataType : std::uint8_t {
+  float32,   ///< `float`
+  float64,   ///< `double`
+  int32,     ///< `std::int32_t`
+  int64,     ///< `std::int64_t`
+  bfloat16,  ///< BFloat16
+  float16,   ///< Float16
+};
+/// The operation that makes one element of two. A NaN stays NaN under each, wherever it comes from, as in
+/// torch.maximum() and torch.minimum().
+enum class ReduceOp : std::uint8_t {
+  sum,  ///< bfloat16 and float16 are added as float and rounded after each addition
+  min,  ///< the smaller one
+  max,  ///< the larger one
+};
 
 /// Bytes of an element.
 constexpr std::size_t size_of(DataType type) {
@@ -45,8 +57,9 @@ inline constexpr DataType kDataTypeOf = [] {
   return std::is_same_v<T, std::int32_t> ? DataType::int32 : DataType::int64;
 }();
 
-/// "float32", "sum", …
+/// "float32", "float64", …
 const char* name_of(DataType type);
+/// "sum", "min", "max".
 const char* name_of(ReduceOp op);
 
 }  // namespace stretto

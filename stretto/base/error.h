@@ -23,52 +23,55 @@ enum class Errc {
 /// "timeout", "lost_peer", …
 const char* name_of(Errc code);
 
-/// An expected failure, as a value. `rank` is the rank it is about, or −1.
+/// An expected failure, as a value.
 struct Error {
-  Errc code;
-  std::string message;
-  int rank = -1;
+  Errc code;            ///< for a program to act on
+  std::string message;  ///< for a person: rank, peer, round, and the time waited, where there are such
+  int rank = -1;        ///< the rank it is about; −1: none, or several
 };
 
 /// The caller's mistake: says what was wrong, with the values, and what would be right.
 class UsageError : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  using std::invalid_argument::invalid_argument;  ///< from the text of what()
 };
 
 /// An expected failure where no caller can go on with a value: carries the Error up to the command.
 class Failure : public std::runtime_error {
  public:
+  /// what() is the error's message.
   explicit Failure(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
-  const Error& error() const { return error_; }
+  const Error& error() const { return error_; }  ///< what went wrong
 
  private:
   Error error_;
 };
 
-/// A value or the Error that took its place.
+/// A value or the Error that took its place. Not thread-safe.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  /// Success. Not explicit: a function returns its value.
+  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  /// No success. Not explicit: a function returns its Error.
   Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
-  bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
+  bool ok() const { return state_.index() == 0; }  ///< whether there is a value
+  explicit operator bool() const { return ok(); }  ///< ok()
 
-  /// Requires: ok().
+  /// The value. Requires: ok(), here and in the next six.
   T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
+  const T& value() const& { return std::get<0>(state_); }    ///< the value, to read
+  T&& value() && { return std::get<0>(std::move(state_)); }  ///< the value, to move from
+  T& operator*() & { return value(); }                       ///< value()
+  const T& operator*() const& { return value(); }            ///< value(), to read
+  T* operator->() { return &value(); }                       ///< a member of the value
+  const T* operator->() const { return &value(); }           ///< a member of the value, to read
 
   /// Requires: !ok().
   const Error& error() const { return std::get<1>(state_); }
 
-  /// The value, or a thrown Failure.
+  /// The value, to move from. Throws Failure where there is none.
   T&& or_throw() && {
     if (!ok()) throw Failure(error());
     return std::get<0>(std::move(state_));
@@ -78,16 +81,19 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Success or an Error.
+/// Success, which has no value, or an Error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
-  Result() = default;
+  Result() = default;  ///< success
+  /// No success. Not explicit: a function returns its Error.
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
-  bool ok() const { return !error_.has_value(); }
-  explicit operator bool() const { return ok(); }
+  bool ok() const { return !error_.has_value(); }  ///< whether it succeeded
+  explicit operator bool() const { return ok(); }  ///< ok()
+  /// Requires: !ok().
   const Error& error() const { return *error_; }
+  /// Throws Failure where it did not succeed.
   void or_throw() const {
     if (error_) throw Failure(*error_);
   }
@@ -96,6 +102,7 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
+/// \cond inner
 /// Thrown instead of stopping the process while a CheckFailuresThrow lives on this thread.
 class CheckFailure : public std::logic_error {
  public:
@@ -114,6 +121,7 @@ class CheckFailuresThrow {
 namespace internal {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
 }
+/// \endcond
 
 }  // namespace stretto
 

@@ -4,22 +4,23 @@
 
 namespace stretto {
 
-/// Numbers of 16 bits, which are added as float and rounded back after each addition. That is as good as one rounding
-/// of the exact sum: float has more than twice their digits (Figueroa 1995). All of it is constexpr and always inlined:
-/// kernels are compiled for several processors, and no copy made for one of them may serve the others.
+// Numbers of 16 bits, which are added as float and rounded back after each addition. That is as good as one rounding
+// of the exact sum: float has more than twice their digits (Figueroa 1995). All of it is constexpr and always inlined:
+// kernels are compiled for several processors, and no copy made for one of them may serve the others.
 
 /// The upper half of a float: 8 bits of exponent, 7 of fraction.
 struct BFloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< the number as it lies in memory
 };
 
 /// IEEE binary16: 5 bits of exponent, 10 of fraction; finite up to 65504.
 struct Float16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< the number as it lies in memory
 };
 
 #define STRETTO_INLINE [[gnu::always_inline]] constexpr inline
 
+/// \cond inner
 /// The conversions, for one number or for a vector of them: Float is float, Bits is std::uint32_t, or vectors of these.
 namespace half {
 
@@ -60,36 +61,47 @@ STRETTO_INLINE Bits narrow_float16(Float x) {
 }
 
 }  // namespace half
+/// \endcond
 
+/// Exact.
 STRETTO_INLINE float to_float(BFloat16 x) {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16);
 }
+/// Exact; a signalling NaN becomes quiet.
 STRETTO_INLINE float to_float(Float16 x) {
   return half::widen_float16<float, std::uint32_t>(x.bits);
 }
+/// The nearest, to even on a tie; NaN stays NaN.
 STRETTO_INLINE BFloat16 to_bfloat16(float x) {
   return {static_cast<std::uint16_t>(half::round_to_bfloat16<std::uint32_t>(x) >> 16)};
 }
+/// The nearest, to even on a tie, ±∞ from 65520 on; NaN stays NaN.
 STRETTO_INLINE Float16 to_float16(float x) {
   return {static_cast<std::uint16_t>(half::narrow_float16<std::uint32_t>(x))};
 }
 
+/// The float sum, rounded: as good as the exact sum rounded once, since float has more than twice the digits
+/// (Figueroa, *When is double rounding innocuous?*, SIGNUM Newsletter 30(3), 1995).
 STRETTO_INLINE BFloat16 operator+(BFloat16 a, BFloat16 b) {
   return to_bfloat16(to_float(a) + to_float(b));
 }
+/// As that of BFloat16.
 STRETTO_INLINE Float16 operator+(Float16 a, Float16 b) {
   return to_float16(to_float(a) + to_float(b));
 }
-// Compared as numbers: −0 is not less than +0, and NaN neither less nor greater than anything.
+/// As numbers: −0 is not less than +0, and NaN is neither less nor greater than anything.
 STRETTO_INLINE bool operator<(BFloat16 a, BFloat16 b) {
   return to_float(a) < to_float(b);
 }
+/// As numbers.
 STRETTO_INLINE bool operator>(BFloat16 a, BFloat16 b) {
   return to_float(a) > to_float(b);
 }
+/// As numbers.
 STRETTO_INLINE bool operator<(Float16 a, Float16 b) {
   return to_float(a) < to_float(b);
 }
+/// As numbers.
 STRETTO_INLINE bool operator>(Float16 a, Float16 b) {
   return to_float(a) > to_float(b);
 }

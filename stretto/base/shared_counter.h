@@ -16,6 +16,7 @@ class SharedCounter {
 /// A counter in memory that all ranks share (the job's page, or one process that simulates them).
 class MemoryCounter final : public SharedCounter {
  public:
+  /// `word` must outlive it.
   explicit MemoryCounter(std::atomic<std::uint64_t>& word) : word_(word) {}
   std::uint64_t fetch_add(std::uint64_t amount) override { return word_.fetch_add(amount, std::memory_order_relaxed); }
 

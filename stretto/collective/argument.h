@@ -25,8 +25,9 @@ class Argument {
     using T = std::ranges::range_value_t<R>;
     return {kDataTypeOf<T>, std::ranges::size(range), std::ranges::data(range), false};
   }
-  /// The same for memory whose type is known at run time only.
+  /// As in(), for `count` elements of `type` at `data`: memory whose type is known at run time only.
   static Argument in(DataType type, std::uint64_t count, std::byte* data) { return {type, count, data, true}; }
+  /// As out(), for memory whose type is known at run time only.
   static Argument out(DataType type, std::uint64_t count, std::byte* data) { return {type, count, data, false}; }
   /// Read and written.
   template <std::ranges::contiguous_range R>
@@ -35,9 +36,10 @@ class Argument {
     return {kDataTypeOf<T>, std::ranges::size(range), std::ranges::data(range), true};
   }
 
-  DataType type() const { return type_; }
-  std::uint64_t count() const { return count_; }
-  RoundBuffer memory() const { return memory_; }
+  DataType type() const { return type_; }         ///< of an element
+  std::uint64_t count() const { return count_; }  ///< elements
+  RoundBuffer memory() const { return memory_; }  ///< as the engine takes it
+  /// The same memory, as the same type, with the same content or none.
   friend bool operator==(const Argument& a, const Argument& b) {
     return a.type_ == b.type_ && a.count_ == b.count_ && a.memory_.data == b.memory_.data &&
            a.memory_.present == b.memory_.present;

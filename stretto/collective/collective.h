@@ -14,7 +14,7 @@ class Driver;
 /// and say whom they wait for. One application thread, but where it says otherwise.
 class Collective {
  public:
-  virtual ~Collective() = default;
+  virtual ~Collective() = default;  ///< application thread, with no call under way
 
   /// Stops this collective on every rank: each pending and later call fails with Errc::aborted and `reason`. Returns
   /// when it has failed here, after five seconds at the latest.

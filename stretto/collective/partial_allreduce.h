@@ -18,24 +18,27 @@
 
 namespace stretto {
 
+/// Which results an application is handed.
 enum class Delivery {
   every,   ///< each round is handed over, in order, once: replicas never diverge
-  latest,  ///< only the newest, as in the eager-SGD paper
+  latest,  ///< only the newest, as in the eager-SGD paper: a rank skips those before it, so replicas differ
 };
+/// What becomes of a deposit once a round has seen it.
 enum class DepositKind {
   taken,     ///< gradients: added up until a round takes them, once
   standing,  ///< models: the newest one stays and every round sees it
 };
+/// What a PartialAllreduce does, the same on every rank.
 struct PartialOptions {
-  Policy policy = Policy::full();
-  std::uint64_t full_every = 0;  ///< batches between full rounds; 0: only where `policy` says so
+  Policy policy = Policy::full();  ///< who may start a round; full waits for the slowest rank
+  std::uint64_t full_every = 0;    ///< batches between full rounds; 0: only where `policy` says so
   int max_lag = 4;  ///< W: results kept, bound of staleness; by messages rounds in flight, too. Memory grows with it
-  Delivery delivery = Delivery::every;
-  DepositKind deposits = DepositKind::taken;
-  SumOrder order = SumOrder::fixed;
-  ReduceOp op = ReduceOp::sum;
-  std::uint64_t seed = 0;            ///< of the draws of `majority`
-  std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
+  Delivery delivery = Delivery::every;        ///< `latest` saves applying what is out of date, and goes by messages
+  DepositKind deposits = DepositKind::taken;  ///< gradients are taken, models stand (and go by messages)
+  SumOrder order = SumOrder::fixed;           ///< `arrival` is faster for large buckets and does not repeat to the bit
+  ReduceOp op = ReduceOp::sum;                ///< of the contributions, element by element
+  std::uint64_t seed = 0;                     ///< of the draws of `majority`
+  std::uint64_t batches_before = 0;           ///< applied before round 0 (resume)
   /// Ranks that meet at a board in the memory they share: so many at each, in order, fewer at the last, and one
   /// schedule of messages between the boards. 0: all at one. 1: each for itself, by messages, as also where there is no
   /// such memory, and for standing deposits and delivery latest.
@@ -48,13 +51,14 @@ struct PartialOptions {
 
 /// A round as the application sees it; valid inside the apply function only.
 struct RoundResult {
-  Round round = 0;
-  Policy policy;
-  const RoundHeader* header = nullptr;
-  std::span<const std::span<const std::byte>> buckets;  ///< empty spans in a round nobody contributed to
+  Round round = 0;                      ///< its number, from 0; the same on every rank
+  Policy policy;                        ///< by which it started
+  const RoundHeader* header = nullptr;  ///< which ranks arrived and brought what; never null in the apply function
+  std::span<const std::span<const std::byte>> buckets;  ///< the sum of each bucket; empty where nobody contributed
   std::span<const PassedRound> passed;                  ///< delivery latest: rounds since the last one, not handed over
 
-  bool empty() const { return header->empty(); }
+  bool empty() const { return header->empty(); }  ///< whether nobody contributed
+  /// The elements of bucket `i`, from 0. Requires: T is what its BucketSpec::type says; that is not checked.
   template <class T>
   std::span<const T> as(int i) const {
     auto bytes = buckets[static_cast<std::size_t>(i)];
@@ -68,6 +72,7 @@ struct RoundResult {
 /// Rounds are numbered from 0 on every rank. One application thread; must outlive every call on it.
 class PartialAllreduce final : public Collective {
  public:
+  /// What an application does with a round: called on its thread, inside exchange() or finish().
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
@@ -75,33 +80,46 @@ class PartialAllreduce final : public Collective {
   /// the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too
   /// little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
+  /// After finish(), or after a failure. With a round of messages in flight the engine steps no more
+  /// (Engine::remove()).
   ~PartialAllreduce() override;
 
-  /// Memory for the next step's contribution. Its content is what an earlier step left. Never blocks.
+  /// Memory for the next step's contribution. Its content is what an earlier step left. Never blocks. Throws
+  /// UsageError before the one it returned last has been deposited.
   Contribution& acquire();
 
   /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
-  /// collective until acquire() returns it again. Its base is the number of rounds handed over so far.
+  /// collective until acquire() returns it again. Its base is the number of rounds handed over so far. Throws
+  /// UsageError for a contribution that acquire() has not returned last, for 0 batches, and after finish().
   void deposit(Contribution& contribution, const DepositInfo& info);
 
-  /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready(i) hands over
+  /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready() hands over
   /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.
+  /// Throws UsageError under another policy, and while a deposit is pending.
   void begin_deposit(Contribution& contribution, const DepositInfo& info);
+  /// Hands over bucket `bucket` of the deposit that begin_deposit() has opened: 0, 1, 2, …, each once. Throws
+  /// UsageError out of order.
   void bucket_ready(Contribution& contribution, int bucket);
 
   /// Arrives at the next open round, or catches up when it is over already. Passes every round completed since the
   /// last call to `apply`, in order; a result is valid only inside that call. Returns how many there were, or
   /// Errc::timeout naming the round and the ranks that are missing (call again to resume, without a new deposit),
-  /// Errc::aborted, Errc::lost_peer.
+  /// Errc::aborted, Errc::lost_peer. Throws UsageError after finish().
   Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
 
-  /// No more batches here: counts as arrived from now on; passes results on and returns after the last round.
+  /// No more batches here: counts as arrived from now on; passes results on and returns after the last round. Errors as
+  /// exchange(); after Errc::timeout call it again. Throws UsageError while an exchange waits.
   Result<int> finish(Driver& driver, TimePoint deadline, Apply apply);
 
-  enum class Progress { waiting, done };
+  /// Where a call that does not block has got to.
+  enum class Progress {
+    waiting,  ///< for other ranks: call again
+    done,     ///< as exchange() or finish() would have returned
+  };
   /// exchange() and finish() without blocking: call again while they wait. For a caller that drives several
   /// collectives, or many ranks, in one thread.
   Result<Progress> try_exchange(Apply apply);
+  /// finish() in the same way.
   Result<Progress> try_finish(Apply apply);
 
   void abort(Driver& driver, const std::string& reason) override;
@@ -109,13 +127,13 @@ class PartialAllreduce final : public Collective {
   /// Asks every rank what it is doing.
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
-  int rank() const;
-  int ranks() const;
-  int num_buckets() const;
-  int num_contribution_sets() const;
+  int rank() const;                   ///< this rank's number, from 0
+  int ranks() const;                  ///< of the job
+  int num_buckets() const;            ///< arrays a contribution has
+  int num_contribution_sets() const;  ///< sets that acquire() hands out in turns
   /// Memory held, in bytes: contribution sets, results, rounds in flight.
   std::uint64_t memory_bytes() const;
-  const PartialOptions& options() const;
+  const PartialOptions& options() const;  ///< as given to the constructor
   /// Rounds whose results have been handed over. Application thread.
   Round handed() const;
 

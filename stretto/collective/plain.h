@@ -10,16 +10,17 @@
 
 namespace stretto {
 
+/// \file
 /// The ordinary collectives, for any number of ranks: each waits for every rank it needs something from. Persistent:
-/// made once, in the same order with the same shape on every rank, run any number of times. See ScheduledCollective for
-/// lifetime, threads, and the result of run(). A rank with another size, type or operation fails the first round
-/// everywhere.
+/// made once, in the same order with the same shape on every rank, run any number of times. See
+/// stretto::ScheduledCollective for lifetime, threads, and the result of run(). A rank with another size, type or
+/// operation fails the first round everywhere.
 ///
-///   EngineDriver driver(engine);
-///   Allreduce sum(engine, DataType::float32, n, ReduceOp::sum);
-///   sum.run(driver, driver.deadline(10s), mine, total).or_throw();
+///     EngineDriver driver(engine);
+///     Allreduce sum(engine, DataType::float32, n, ReduceOp::sum);
+///     sum.run(driver, driver.deadline(10s), mine, total).or_throw();
 
-/// Base of the collectives below: a schedule that is run again and again.
+/// Base of the ordinary collectives but Allreduce: a schedule that is run again and again.
 class PlainCollective : public Collective {
  public:
   void abort(Driver& driver, const std::string& reason) override { rounds_.abort(driver, reason); }
@@ -29,17 +30,22 @@ class PlainCollective : public Collective {
   }
 
  protected:
+  /// As ScheduledCollective's.
   PlainCollective(Engine& engine, Schedule schedule, std::string shape = "")
       : rounds_(engine, std::move(schedule), std::move(shape)) {}
 
-  ScheduledCollective rounds_;
+  ScheduledCollective rounds_;  ///< runs the schedule
 };
 
 /// Every rank gets the root's data. The root does not wait for the others: how far it runs ahead is up to the caller.
+/// A binomial tree: ranks − 1 messages in all, of the whole array each, ⌈log₂ ranks⌉ steps.
 class Broadcast final : public PlainCollective {
  public:
+  /// `count` elements of `type` from rank `root`. Throws UsageError for a root outside the job, and for more than
+  /// kMaxBufferBytes.
   Broadcast(Engine& engine, DataType type, std::uint64_t count, int root = 0);
-  /// `data`: a contiguous range of `count` elements, read on the root, written elsewhere.
+  /// `data`: a contiguous range of `count` elements, read on the root, written elsewhere; a range of others throws
+  /// UsageError. Errors: see ScheduledCollective::run().
   template <class R>
   Result<void> run(Driver& driver, TimePoint deadline, R&& data) {
     return rounds_.run(driver, deadline, {is_root_ ? Argument::in(data) : Argument::out(data)});
@@ -49,18 +55,25 @@ class Broadcast final : public PlainCollective {
   const bool is_root_;
 };
 
-/// Returns when every rank has called.
+/// Returns when every rank has called. By dissemination (Hensgen, Finkel and Manber, *Two algorithms for barrier
+/// synchronization*, 1988): ⌈log₂ ranks⌉ messages a rank, without a body.
 class Barrier final : public PlainCollective {
  public:
+  /// In the same order as other collectives on every rank.
   explicit Barrier(Engine& engine);
+  /// Waits for all ranks. Errors: see ScheduledCollective::run().
   Result<void> run(Driver& driver, TimePoint deadline) { return rounds_.run(driver, deadline, {}); }
 };
 
-/// Every rank gets `count` elements of each rank, in the order of ranks.
+/// Every rank gets `count` elements of each rank, in the order of ranks. By Bruck's algorithm without its rotation
+/// (Bruck et al., *Efficient algorithms for all-to-all communications in multiport message-passing systems*, IEEE TPDS
+/// 8(11), 1997): at most 2⌈log₂ ranks⌉ messages a rank, and (ranks − 1)·`count` elements.
 class Allgather final : public PlainCollective {
  public:
+  /// `count` elements of `type` from each rank. Throws UsageError where those of all ranks exceed kMaxArrayBytes.
   Allgather(Engine& engine, DataType type, std::uint64_t count);
-  /// `mine`: `count` elements, read; `all`: `count` times the number of ranks, written.
+  /// `mine`: `count` elements, read; `all`: `count` times the number of ranks, written. Contiguous ranges; one of
+  /// another size or type throws UsageError. Errors: see ScheduledCollective::run().
   template <class Mine, class All>
   Result<void> run(Driver& driver, TimePoint deadline, const Mine& mine, All&& all) {
     return rounds_.run(driver, deadline, {Argument::in(mine), Argument::out(all)});
@@ -69,14 +82,16 @@ class Allgather final : public PlainCollective {
 
 struct AllreduceCosts;
 
+/// How an Allreduce goes, the same on every rank. It chooses for itself where nothing is said.
 struct AllreduceOptions {
+  /// The way of the data (docs/algorithms.md has what each costs).
   enum class Through {
     automatic,  ///< the board where the ranks share a host's memory, else messages
     messages,   ///< a schedule over the transport, as between hosts
     exchange,   ///< the board, each rank summing for itself (ExchangeBoard)
     gather,     ///< the board, each piece summed once (FullBoard)
   };
-  Through through = Through::automatic;
+  Through through = Through::automatic;  ///< one that is not the best for size and ranks costs time, never bits
   /// The caller mostly fills input() and reads result(): the way is chosen for that.
   bool registered = false;
   /// Ranks at a board, in order, fewer at the last; 0: all of them. 1: messages. Otherwise several boards gather, and
@@ -92,9 +107,11 @@ struct AllreduceOptions {
 /// seats and the number of boards are powers of two, and every board is full, they are those of all other ways.
 class Allreduce final : public Collective {
  public:
-  /// Throws UsageError where `options` ask for a board and the ranks share no memory, for more seats than there are
-  /// ranks, or for seats that the way has no use for.
+  /// `count` elements of `type` from each rank, made one by `op`. Throws UsageError where `options` ask for a board and
+  /// the ranks share no memory, for more seats than there are ranks, for seats that the way has no use for, or for more
+  /// than kMaxArrayBytes; Failure (Errc::unavailable) where there is too little shared memory, with the bytes needed.
   Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options = {});
+  /// Between two rounds. In the middle of one by messages the engine steps no more (Engine::remove()).
   ~Allreduce() override;
 
   /// `mine`: read; `sum`: written, may be the same memory. Contiguous ranges of `count` elements of the type; a range
@@ -104,13 +121,16 @@ class Allreduce final : public Collective {
     return way_->run(driver, deadline, Argument::in(mine), Argument::out(sum));
   }
 
-  /// The same from memory that others can read, without a copy: fill input<T>(), run, read result<T>(). The input is
-  /// the caller's to write between two runs, the result is there until the next. Requires: T is the type.
+  /// `count` elements to fill for the run() without ranges, in memory that other ranks can read without a copy. The
+  /// caller's to write between two runs. Throws UsageError where T is not the type.
   template <class T>
   std::span<T> input() {
     return {reinterpret_cast<T*>(way_->input()), checked_count(kDataTypeOf<T>)};
   }
+  /// The same from input() to result().
   Result<void> run(Driver& driver, TimePoint deadline) { return way_->run(driver, deadline); }
+  /// `count` elements: what the last run() without ranges gave, until the next. Throws UsageError where T is not the
+  /// type.
   template <class T>
   std::span<const T> result() {
     return {reinterpret_cast<const T*>(way_->result()), checked_count(kDataTypeOf<T>)};

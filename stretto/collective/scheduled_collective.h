@@ -24,8 +24,10 @@ namespace stretto {
 class ScheduledCollective final : public Collective, private RoundOwner {
  public:
   /// `shape`: what must be the same on every rank, such as sizes and types, in words and, on lines of their own, item
-  /// by item (base/description.h); the schedule's name is part of it.
+  /// by item (base/description.h); the schedule's name is part of it. Throws UsageError for a schedule of another rank
+  /// or of another number of ranks.
   ScheduledCollective(Engine& engine, Schedule schedule, std::string shape = "");
+  /// Between two rounds. In the middle of one the engine steps no more (Engine::remove()).
   ~ScheduledCollective() override;
   ScheduledCollective(const ScheduledCollective&) = delete;
   ScheduledCollective& operator=(const ScheduledCollective&) = delete;
@@ -42,7 +44,9 @@ class ScheduledCollective final : public Collective, private RoundOwner {
 
   /// The same without blocking, for a caller that drives many ranks in one thread: start() once a round, then step the
   /// engine until finished() is true or an Error.
+  /// Throws UsageError before the last round has finished, and where an argument does not fit.
   void start(std::vector<Argument> arguments);
+  /// Whether the round that start() has begun is over, or the error that is final.
   Result<bool> finished() const;
 
   void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
@@ -50,7 +54,7 @@ class ScheduledCollective final : public Collective, private RoundOwner {
   /// Asks no rank: names the neighbours from which nothing has come.
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
-  const Schedule& schedule() const { return schedule_; }
+  const Schedule& schedule() const { return schedule_; }  ///< what each round runs
 
  private:
   bool admit(Round round, const Envelope& envelope) override;

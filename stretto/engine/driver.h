@@ -10,12 +10,15 @@
 
 namespace stretto {
 
+/// Which thread steps the engine while the application computes.
 enum class ProgressBy {
   thread,       ///< a helper thread, which a waiting application thread relieves
   application,  ///< the application thread alone, inside its calls: passive only while it computes
 };
 
+/// How an EngineDriver waits. May differ between ranks.
 struct DriverOptions {
+  /// The helper costs a thread; without it a rank that computes joins no round.
   ProgressBy progress_by = ProgressBy::thread;
   Duration spin{1000};  ///< before sleeping, look this long without giving up the core; 0 with more ranks than cores
   int yields = 20;      ///< then give up the core this often before sleeping
@@ -32,10 +35,13 @@ struct DriverOptions {
 /// Lets a rank's application wait: time passes, real or virtual, while the rank's engine is stepped.
 class Driver {
  public:
-  virtual ~Driver() = default;
+  virtual ~Driver() = default;  ///< no call may be under way
 
-  /// Whether the application thread looks a while before it sleeps, or has done so already.
-  enum class Looking { first, enough };
+  /// Whether the application thread looks a while before it sleeps.
+  enum class Looking {
+    first,   ///< it looks first, as long as DriverOptions::spin and DriverOptions::yields say
+    enough,  ///< the caller has looked: it sleeps at once
+  };
 
   /// Drives the engine until `done()` or the deadline. Returns whether it was done. `done` is called on this thread: at
   /// once, where a helper may be stepping the engine, then between steps. One application thread.
@@ -53,7 +59,7 @@ class Driver {
 
   /// The time `duration` from now.
   TimePoint deadline(Duration duration) const { return clock().now() + duration; }
-  virtual const Clock& clock() const = 0;
+  virtual const Clock& clock() const = 0;  ///< of the engine's deadlines
 
   /// Tells the thread that drives the engine that there is something new to look at. Any thread.
   virtual void notify() = 0;
@@ -67,6 +73,8 @@ class Driver {
 /// Drives one engine in a real process: the application thread while it waits, otherwise a helper thread, never both.
 class EngineDriver final : public Driver, private EngineStepper {
  public:
+  /// Starts the helper thread, if there is to be one. `engine` must outlive it. Throws Failure (Errc::unavailable)
+  /// where the system makes no further thread. Application thread.
   explicit EngineDriver(Engine& engine, DriverOptions options = {});
   ~EngineDriver() override;  ///< stops and joins the helper
   EngineDriver(const EngineDriver&) = delete;

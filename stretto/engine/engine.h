@@ -36,7 +36,7 @@ struct RoundBuffer {
 /// that caused them), on the driving thread.
 class EngineClient {
  public:
-  virtual ~EngineClient() = default;
+  virtual ~EngineClient() = default;  ///< after Engine::remove(), or the engine's last step
   /// Once a step: look at what the application has done since. Returns whether it did something beside the schedules.
   virtual bool poll(TimePoint now) = 0;
   /// Latest time of the next poll() without a ring.
@@ -72,9 +72,10 @@ class RoundOwner : public EngineClient {
 /// A thread beside the application's that steps an engine, and lets go of it when asked to. Application thread.
 class EngineStepper {
  public:
-  virtual ~EngineStepper() = default;
+  virtual ~EngineStepper() = default;  ///< after Engine::set_stepper() of another one, or of none
   /// Returns once it has let go.
   virtual void pause() = 0;
+  /// Lets it step the engine again.
   virtual void resume() = 0;
 };
 
@@ -84,14 +85,14 @@ class Engine final : private MessageSink {
  public:
   /// Transport and clock must outlive the engine.
   Engine(Transport& transport, const Clock& clock, InboxLimits limits = {});
-  ~Engine() override;
+  ~Engine() override;  ///< after its collectives, and with no thread that steps it
 
   /// While one lives nobody else steps the engine: collectives are made and dropped inside one. Application thread,
   /// not inside step(). Nests.
   class Pause {
    public:
-    explicit Pause(Engine& engine);
-    ~Pause();
+    explicit Pause(Engine& engine);  ///< returns once the thread that steps has let go
+    ~Pause();                        ///< lets it go on, at the end of the outermost
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
 
@@ -106,6 +107,7 @@ class Engine final : private MessageSink {
   CollectiveId add(RoundOwner& owner, std::string description = "") {
     return add(owner, &owner, std::move(description));
   }
+  /// The same for a collective without schedules.
   CollectiveId add(EngineClient& client, std::string description = "") {
     return add(client, nullptr, std::move(description));
   }
@@ -120,11 +122,13 @@ class Engine final : private MessageSink {
   void open(CollectiveId id, Round round, const Schedule& schedule, std::uint64_t note);
   /// Forgets what has been prepared for a schedule. Requires: each round opened with it has retired.
   void forget(CollectiveId id, const Schedule& schedule);
+  /// Whether open() has been called for a round that has not retired.
   bool is_open(CollectiveId id, Round round) const;
   /// Whether an open round that is not complete has a receive for which nothing of `peer` has come.
   bool lacks(CollectiveId id, Round round, int peer) const;
   /// Binds memory to a given buffer. Requires: open; before any operation uses it.
   void bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer memory);
+  /// What is bound to a buffer, or what the engine has provided for it. Requires: open.
   RoundBuffer buffer(CollectiveId id, Round round, BufferId buffer) const;
   /// The header that belongs to a buffer in a round. Requires: some operation carries it.
   RoundHeader& header(CollectiveId id, Round round, BufferId buffer);
@@ -141,10 +145,10 @@ class Engine final : private MessageSink {
   /// Latest time of the next step() without a ring of the doorbell.
   TimePoint step_by() const;
 
-  int rank() const { return transport_.rank(); }
-  int size() const { return transport_.size(); }
-  const Clock& clock() const { return clock_; }
-  Doorbell& doorbell() { return transport_.doorbell(); }
+  int rank() const { return transport_.rank(); }          ///< of the transport
+  int size() const { return transport_.size(); }          ///< ranks of the transport
+  const Clock& clock() const { return clock_; }           ///< of deadlines and delays
+  Doorbell& doorbell() { return transport_.doorbell(); }  ///< where the thread that drives this sleeps
   /// Memory that all ranks share, or null.
   SharedArena* arena() { return transport_.arena(); }
   /// When something last came from `peer`.

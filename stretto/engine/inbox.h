@@ -13,14 +13,16 @@
 
 namespace stretto {
 
+/// The number of a collective on its engine, in the order in which they were made.
 using CollectiveId = std::uint16_t;
 
 /// How much of one peer may wait at an engine for rounds and collectives that this rank has not begun.
 struct InboxLimits {
-  std::uint64_t messages = 1 << 18;
-  std::uint64_t bytes = std::uint64_t{8} << 30;
+  std::uint64_t messages = 1 << 18;              ///< from one peer
+  std::uint64_t bytes = std::uint64_t{8} << 30;  ///< of their bodies and heads
 };
 
+/// \cond inner
 /// An operation of a round in flight.
 struct RunningOp {
   std::uint32_t instance = 0;
@@ -112,5 +114,6 @@ class Inbox {
   std::map<std::pair<CollectiveId, Round>, std::vector<Kept>> waiting_;
   std::vector<Kept> unclaimed_;
 };
+/// \endcond
 
 }  // namespace stretto

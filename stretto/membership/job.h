@@ -17,13 +17,14 @@
 
 namespace stretto {
 
-/// What one rank of a job has: its place, its transport and what all ranks share.
+/// What one rank of a job has: its place, its transport and what all ranks share. The launcher makes it and hands it to
+/// RankMain. Application thread, but where a part says otherwise.
 class RankContext {
  public:
-  virtual ~RankContext() = default;
-  int rank() { return transport().rank(); }
-  int size() { return transport().size(); }
-  virtual Transport& transport() = 0;
+  virtual ~RankContext() = default;          ///< owned by the launcher, until the rank's function has returned
+  int rank() { return transport().rank(); }  ///< this rank's number, 0 … size() − 1
+  int size() { return transport().size(); }  ///< ranks of the job
+  virtual Transport& transport() = 0;        ///< between all ranks of the job
   /// The engine over transport(), which all collectives of this rank share: no second one over it.
   virtual RankEngine& engine() = 0;
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
@@ -40,11 +41,12 @@ class RankContext {
   /// one whose error is another rank's (Errc::lost_peer, Errc::aborted) only where no rank fails by itself.
   virtual void complain(const Error& error) = 0;
 
-  static constexpr int kNumCounters = 16;
+  static constexpr int kNumCounters = 16;  ///< counters a job has
 
   /// Lends a counter of the upper half that nobody has borrowed, whatever it stands at; the lower half is the caller's
   /// own. The same on every rank where all borrow and give back in the same order. Throws UsageError for the ninth.
   int borrow_counter();
+  /// Gives back what borrow_counter() has returned; it keeps its value.
   void give_back_counter(int index) { borrowed_ &= ~(1u << index); }
 
  private:
@@ -55,8 +57,9 @@ class RankContext {
 /// an exception) tells them that this rank is lost. A parent sees its lowest eight bits, or 1 where these are 0.
 using RankMain = std::function<int(RankContext&)>;
 
+/// How a job is started and ended.
 struct JobOptions {
-  int ranks = 1;
+  int ranks = 1;  ///< processes; not asked where mpirun or srun has started the ranks
   /// Bytes of shared memory beside the transport's own, mapped by all ranks; 0 for none.
   std::uint64_t extra_bytes = 0;
   /// Called on the parent's thread about ten times a second while the ranks run (progress display).
@@ -72,6 +75,7 @@ struct JobOptions {
   Duration grace_after_interrupt = std::chrono::seconds(2);
 };
 
+/// How the ranks of a job have ended.
 struct JobResult {
   std::vector<int> exit_status;      ///< per rank; 128 + signal for a killed one
   std::vector<std::string> reports;  ///< per rank; empty where there is none
@@ -100,8 +104,8 @@ Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
 
 /// The place of a process among those that mpirun, srun or torchrun has started together.
 struct LaunchedRank {
-  int rank = 0;
-  int ranks = 1;
+  int rank = 0;              ///< 0 … ranks − 1
+  int ranks = 1;             ///< of the job
   int local_ranks = 1;       ///< of these, on this host; `ranks` where the environment does not say
   const char* starter = "";  ///< "mpirun", "srun", "torchrun"
 };

@@ -22,7 +22,7 @@ class BatchSource {
   virtual std::string parts_ranks() const = 0;
 
  protected:
-  ~BatchSource() = default;
+  ~BatchSource() = default;  ///< its owner's
 };
 
 /// The engine of one rank and what drives it: one over the rank's transport, shared by all that the rank does with it,
@@ -38,16 +38,18 @@ class RankEngine {
   Engine& engine();
   /// What drives it: `progress_by` is the first caller's. Throws UsageError where a later one wants another.
   Driver& driver(ProgressBy progress_by = ProgressBy::thread);
-  const Clock& clock() const { return clock_; }
+  const Clock& clock() const { return clock_; }  ///< of the engine and its driver
 
   /// The batch sources whose rounds are not over, in the order in which they began.
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
+  /// Enters a batch source, which must outlive its remove().
   void add(BatchSource& source) {
     sources_.push_back(&source);
     ++sources_ever_;
   }
   /// How many have been added so far.
   int num_batch_sources_ever() const { return sources_ever_; }
+  /// Takes out a batch source whose rounds are over.
   void remove(BatchSource& source) { std::erase(sources_, &source); }
 
   /// Keeps to the engine's end what it may still use of collectives that have failed: their rounds go on for ever.

@@ -18,10 +18,10 @@ struct RankAccount {
   std::uint64_t fresh = 0;    ///< contributions computed on the newest weights
   std::uint64_t stale = 0;    ///< contributions with a batch computed on older ones
   std::uint64_t null = 0;     ///< rounds it brought nothing to
-  double computed = 0;        ///< seconds, by its own clock, as are the next two
-  double waited = 0;
-  double late = 0;  ///< between the start of rounds that went on without it and its next deposit
-  double lost = 0;  ///< seconds the other ranks waited because of it
+  double computed = 0;        ///< seconds, by its own clock, as the next two
+  double waited = 0;          ///< seconds at rounds, for other ranks
+  double late = 0;            ///< seconds between the start of rounds that went on without it and its next deposit
+  double lost = 0;            ///< seconds the other ranks waited because of it
 };
 
 /// The headers of a run, added up: which ranks were late, how long others waited for them, and what became of all
@@ -31,6 +31,7 @@ struct RankAccount {
 /// A rank's wait at a round is known from the header of its next contribution, so it is booked then.
 class Ledger {
  public:
+  /// Of a job of `ranks`; throws UsageError below 1.
   explicit Ledger(int ranks);
 
   /// Books the header of round `round`, `seconds` after the start. `policy` is the word in which the round's policy
@@ -43,23 +44,26 @@ class Ledger {
   /// Batches that all ranks together deposited, and those of them that no round had taken at the end.
   void set_deposits(std::uint64_t made, std::uint64_t pending);
 
-  int ranks() const { return static_cast<int>(accounts_.size()); }
-  std::uint64_t rounds() const { return rounds_; }
-  std::uint64_t empty_rounds() const { return empty_rounds_; }
-  std::uint64_t batches() const { return batches_; }
-  std::uint64_t samples() const { return samples_; }
-  double seconds() const { return seconds_; }
+  int ranks() const { return static_cast<int>(accounts_.size()); }  ///< of the job
+  std::uint64_t rounds() const { return rounds_; }                  ///< booked
+  std::uint64_t empty_rounds() const { return empty_rounds_; }      ///< of these, to which nobody brought anything
+  std::uint64_t batches() const { return batches_; }                ///< applied
+  std::uint64_t samples() const { return samples_; }                ///< in these batches
+  double seconds() const { return seconds_; }                       ///< from the start to the last round booked
+  /// The account of one rank. Requires: 0 ≤ rank < ranks().
   const RankAccount& of(int rank) const { return accounts_[static_cast<std::size_t>(rank)]; }
   /// Of all ranks, including those that headers count without naming them.
   RankAccount total() const;
   /// Rounds whose headers do not name every rank. They count in total() alone. Times, time lost, and how many ranks
   /// brought nothing are not known of them.
   std::uint64_t rounds_without_names() const { return rounds_without_names_; }
+  /// RankAccount::lost of each rank.
   std::vector<double> lost_seconds() const;
 
-  /// Per batch. Mean and largest are exact; of batches that are neither fresh nor the oldest of their round the headers
-  /// have only the sum, which the histogram spreads evenly.
+  /// Staleness per batch, in rounds; 0 without batches. Mean and largest are exact; of batches that are neither fresh
+  /// nor the oldest of their round the headers have only the sum, which the histogram spreads evenly.
   double staleness_mean() const;
+  /// The largest staleness of a batch, in rounds.
   std::uint64_t staleness_max() const { return staleness_max_; }
   /// Smallest staleness that at least this share of the batches does not exceed.
   std::uint64_t staleness_quantile(double share) const;

@@ -11,9 +11,13 @@
 
 namespace stretto {
 
+/// The number of a buffer of a schedule, from 0, in the order in which they were declared.
 using BufferId = std::uint32_t;
+/// The number of an operation of a schedule, from 0, in the order in which they were added.
 using OpId = std::uint32_t;
+/// No buffer: a message without a body.
 inline constexpr BufferId kNoBuffer = std::numeric_limits<BufferId>::max();
+/// No operation.
 inline constexpr OpId kNoOp = std::numeric_limits<OpId>::max();
 /// Operations of one schedule: as many as an OpId can tell apart.
 inline constexpr std::uint64_t kMaxOps = kNoOp;
@@ -24,24 +28,26 @@ inline constexpr std::uint16_t kNumChannels = 0xff00;
 
 /// `count` elements of a buffer from `offset` on. A send or recv without a buffer moves nothing but itself.
 struct Slice {
-  BufferId buffer = kNoBuffer;
-  std::uint64_t offset = 0;
-  std::uint64_t count = 0;
-  friend bool operator==(const Slice&, const Slice&) = default;
+  BufferId buffer = kNoBuffer;                                   ///< of the same schedule
+  std::uint64_t offset = 0;                                      ///< in elements
+  std::uint64_t count = 0;                                       ///< in elements
+  friend bool operator==(const Slice&, const Slice&) = default;  ///< all fields are equal
 };
 
 /// Memory that a schedule names. It is bound when a round runs: given buffers by the owner, scratch by the engine.
 struct BufferSpec {
+  /// Whose memory it is.
   enum class Role : std::uint8_t {
     given,    ///< bound by the owner for each round (a contribution, a result)
     scratch,  ///< the engine provides it for the time of a round
   };
-  std::string name;
-  DataType type = DataType::float32;
-  std::uint64_t count = 0;
-  Role role = Role::given;
+  std::string name;                   ///< for people; need not be unique
+  DataType type = DataType::float32;  ///< of an element
+  std::uint64_t count = 0;            ///< elements
+  Role role = Role::given;            ///< whose memory it is
 };
 
+/// What an operation does.
 enum class OpKind : std::uint8_t {
   send,    ///< src → peer
   recv,    ///< peer → dst
@@ -49,8 +55,9 @@ enum class OpKind : std::uint8_t {
   copy,    ///< dst = src
   delay,   ///< a timer; in a simulation also a computation
   call,    ///< a hook of the owner, which may complete it later
-  nop,
+  nop,     ///< nothing
 };
+/// "send", "recv", …
 const char* name_of(OpKind kind);
 
 /// One operation. It fires once in a round, when `need` of its predecessors have finished, however many more finish
@@ -63,36 +70,38 @@ const char* name_of(OpKind kind);
 /// so: a send appends the header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it. A send has
 /// finished when its src may be overwritten; whether src is empty is decided when it fires.
 struct Op {
-  OpKind kind = OpKind::nop;
-  bool external = false;     ///< waits for a trigger from outside as if for one more predecessor
+  OpKind kind = OpKind::nop;  ///< decides which of the other fields count
+  bool external = false;      ///< waits for a trigger from outside as if for one more predecessor
   bool src_first = false;    ///< reduce: dst = src ⊕ dst instead of dst ⊕ src (matters for the bits of ±0 and NaN)
   bool with_header = false;  ///< send, recv, reduce, copy: the header of the buffer travels, or is merged, too
-  ReduceOp reduce_op = ReduceOp::sum;
-  std::uint16_t channel = 0;  ///< send, recv: pairs the two within a round and a pair of ranks
-  std::uint32_t need = 0;     ///< how many predecessors must have finished
-  std::uint32_t hook = 0;     ///< call: which one; passed to the owner
-  std::int32_t peer = -1;     ///< send, recv
-  Slice dst;                  ///< recv, reduce, copy
-  Slice src;                  ///< send, reduce, copy
-  Duration delay{0};
+  ReduceOp reduce_op = ReduceOp::sum;  ///< reduce
+  std::uint16_t channel = 0;           ///< send, recv: pairs the two within a round and a pair of ranks
+  std::uint32_t need = 0;              ///< how many predecessors must have finished
+  std::uint32_t hook = 0;              ///< call: which one; passed to the owner
+  std::int32_t peer = -1;              ///< send, recv: the other rank
+  Slice dst;                           ///< recv, reduce, copy
+  Slice src;                           ///< send, reduce, copy
+  Duration delay{0};                   ///< delay: from when it fires to its end
 };
 
 /// A collective as one rank sees it: a DAG of operations as plain data. Immutable; shared by all rounds and threads.
 /// Built by ScheduleBuilder.
 class Schedule {
  public:
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
-  const std::string& name() const { return name_; }
+  int rank() const { return rank_; }                 ///< whose part of the collective it is
+  int ranks() const { return ranks_; }               ///< of the collective
+  const std::string& name() const { return name_; }  ///< for people, and part of what ranks compare
 
-  std::span<const Op> ops() const { return ops_; }
-  const Op& op(OpId id) const { return ops_[id]; }
+  std::span<const Op> ops() const { return ops_; }  ///< by OpId
+  const Op& op(OpId id) const { return ops_[id]; }  ///< Requires: id < ops().size(), here and below.
+  /// The operations that come after `id`, ascending.
   std::span<const OpId> successors(OpId id) const {
     return {edges_.data() + first_edge_[id], edges_.data() + first_edge_[id + 1]};
   }
+  /// How many operations `id` comes after, without a trigger from outside.
   std::uint32_t num_predecessors(OpId id) const { return num_predecessors_[id]; }
-  std::span<const BufferSpec> buffers() const { return buffers_; }
-  const std::string& label(OpId id) const { return labels_[id]; }
+  std::span<const BufferSpec> buffers() const { return buffers_; }  ///< by BufferId
+  const std::string& label(OpId id) const { return labels_[id]; }   ///< empty where it has none
 
   /// The round is complete on this rank when this operation has finished.
   OpId completion() const { return completion_; }

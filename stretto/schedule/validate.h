@@ -15,10 +15,10 @@ void validate(std::span<const Schedule> schedules);
 
 /// A send and the recv of its message.
 struct Message {
-  int src = 0;
-  OpId send = kNoOp;
-  int dst = 0;
-  OpId recv = kNoOp;
+  int src = 0;        ///< the rank that sends
+  OpId send = kNoOp;  ///< in its schedule
+  int dst = 0;        ///< the rank that receives
+  OpId recv = kNoOp;  ///< in its schedule
 };
 
 /// All messages that the schedules, of some ranks or all, can exchange with each other: by sender and its operation.

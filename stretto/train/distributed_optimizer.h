@@ -21,11 +21,14 @@ namespace stretto {
 
 class BatchPool;
 
-/// The batches of a pool as a range: for (const Batch& batch : optimizer.batches(60000, 32)) …
+/// The batches of a pool as a range: `for (const Batch& batch : optimizer.batches(60000, 32))`. From
+/// DistributedOptimizer::batches(). One pass: it cannot be rewound. The optimizer's thread.
 class Batches {
  public:
+  /// DistributedOptimizer::batches() makes it.
   explicit Batches(std::shared_ptr<BatchPool> pool) : pool_(std::move(pool)) {}
 
+  /// An input iterator; it must not outlive the range.
   class Iterator {
    public:
     using value_type = Batch;
@@ -46,7 +49,7 @@ class Batches {
 
   /// Draws a batch. A range that was left goes on here with the batch after the last one drawn.
   Iterator begin() { return Iterator(*pool_); }
-  std::default_sentinel_t end() const { return {}; }
+  std::default_sentinel_t end() const { return {}; }  ///< reached when the pool of all ranks is empty
 
  private:
   std::shared_ptr<BatchPool> pool_;
@@ -54,13 +57,13 @@ class Batches {
 
 /// A torch::optim::Optimizer whose steps the ranks of a job take together, in a loop of the caller's own:
 ///
-///   DistributedOptimizer optimizer(rank, model, std::make_shared<torch::optim::SGD>(model->parameters(), 0.1));
-///   for (const auto& [x, y] : batches) {
-///     optimizer.zero_grad();
-///     loss(model->forward(x), y).backward();
-///     optimizer.step();
-///   }
-///   optimizer.finish();
+///     DistributedOptimizer optimizer(rank, model, std::make_shared<torch::optim::SGD>(model->parameters(), 0.1));
+///     for (const auto& [x, y] : batches) {
+///       optimizer.zero_grad();
+///       loss(model->forward(x), y).backward();
+///       optimizer.step();
+///     }
+///     optimizer.finish();
 ///
 /// All ranks begin with the weights of rank 0, and the state of its optimizer. A job may have several, at once and one
 /// after the other; every rank makes them in the same order. At step() the weights move by zero, one or several rounds,
@@ -77,8 +80,8 @@ class Batches {
 /// it: docs/own_training_loop.md.
 class DistributedOptimizer {
  public:
-  /// On every rank of the job. Throws UsageError for a model, optimizer or option that does not fit or differs from
-  /// rank 0's; Failure.
+  /// On every rank of the job; `rank` must outlive it. Throws UsageError for a model, optimizer or option that does not
+  /// fit or differs from rank 0's; Failure where a rank is lost, or does not come within five minutes.
   DistributedOptimizer(RankContext& rank, std::shared_ptr<torch::nn::Module> model,
                        std::shared_ptr<torch::optim::Optimizer> optimizer, DistributedOptions options = {});
   /// Finishes as finish() does where that was not called, and says on stderr what it would throw; stops the job if that
@@ -131,7 +134,8 @@ class DistributedOptimizer {
   /// is damaged or that of another program.
   bool load(const std::string& folder);
 
-  /// Batches applied so far. Schedules and stop conditions must be functions of this number (docs/protocol.md, rule 5).
+  /// How many batches have been applied so far. Schedules and stop conditions must be functions of this number
+  /// (docs/protocol.md, rule 5).
   std::uint64_t batches_applied() const;
   /// Calls of step() on this rank, with those before load().
   std::uint64_t steps() const;
@@ -142,8 +146,9 @@ class DistributedOptimizer {
   /// A number for the table of `stretto compare --program`, such as "test accuracy" (a share) or "test loss"; of rank
   /// 0, the last of a name counts. Without effect elsewhere. Throws UsageError for a number that is not finite.
   void record(const std::string& name, double value);
-  /// After finish(): whether the replicas of all ranks are equal to the bit.
+  /// Whether the replicas of all ranks are equal to the bit, as finish() has found.
   bool replicas_identical() const;
+  /// This rank's model in flat buckets, for looking at it.
   TorchReplica& replica();
 
  private:

@@ -21,6 +21,7 @@ enum class Others {
   go_on,  ///< it has, and every rank ends this one after as many steps of them
 };
 
+/// \cond inner
 /// Everything that defines a training run, as `stretto train` takes it. No Torch here.
 struct TrainOptions {
   std::string workload = "vowels";
@@ -50,5 +51,6 @@ struct TrainOptions {
   ProgressBy progress_by = ProgressBy::thread;
   double time_scale = 1;  ///< multiplies pace and injected delays
 };
+/// \endcond
 
 }  // namespace stretto

@@ -11,20 +11,21 @@
 
 namespace stretto {
 
-/// Starts at 0 and never wraps.
+/// The number of a run of a collective. Starts at 0 and never wraps.
 using Round = std::uint64_t;
 
 /// The fixed part of every message, in front of head and body. `channel` only routes within a round.
 struct Envelope {
   std::uint64_t description = 0;  ///< hash of the description of the sender's collective (base/description.h)
-  Round round = 0;
-  std::uint64_t note = 0;        ///< a word of the collective's own, e.g. the policy of the round
-  std::uint64_t body_bytes = 0;  ///< payload that follows
-  std::uint32_t head_bytes = 0;  ///< small metadata that follows, at most kMaxHeadBytes
-  std::uint16_t collective = 0;  ///< registered in the same order on every rank
-  std::uint16_t channel = 0;     ///< which receive of the schedule, or which control message
+  Round round = 0;                ///< which run of the collective
+  std::uint64_t note = 0;         ///< a word of the collective's own, e.g. the policy of the round
+  std::uint64_t body_bytes = 0;   ///< payload that follows
+  std::uint32_t head_bytes = 0;   ///< small metadata that follows, at most kMaxHeadBytes
+  std::uint16_t collective = 0;   ///< registered in the same order on every rank
+  std::uint16_t channel = 0;      ///< which receive of the schedule, or which control message
 };
 
+/// The largest head of a message.
 inline constexpr std::size_t kMaxHeadBytes = 8192;
 
 /// Names a posted send; chosen by the caller of send().
@@ -36,7 +37,7 @@ inline constexpr SendToken kNoToken = ~SendToken{0};
 /// not poll().
 class MessageSink {
  public:
-  virtual ~MessageSink() = default;
+  virtual ~MessageSink() = default;  ///< outside poll()
 
   /// A message has begun. Returns where its body goes (`envelope.body_bytes`, valid until the matching end()),
   /// or null to throw the body away or if the bodies of this transport have no bytes. `head` is valid inside
@@ -58,10 +59,10 @@ class MessageSink {
 /// different pairs may overtake one another. Driven by one thread at a time.
 class Transport {
  public:
-  virtual ~Transport() = default;
+  virtual ~Transport() = default;  ///< after the engine over it
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  virtual int rank() const = 0;  ///< this rank's number, 0 … size() − 1
+  virtual int size() const = 0;  ///< ranks of the job
 
   /// Posts a message. `head` is copied before the call returns; `body` must stay until MessageSink::sent(token),
   /// which never comes before the next poll(). Sends complete in any order. A body without address has a length only

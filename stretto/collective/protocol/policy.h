@@ -13,6 +13,7 @@ namespace stretto {
 
 /// Which ranks may start a round, and when (docs/protocol.md; eager-SGD section 4).
 struct Policy {
+  /// By which rule a round starts.
   enum class Kind : std::uint8_t {
     full,      ///< complete only when all have come
     solo,      ///< the rank that comes first starts it
@@ -20,40 +21,46 @@ struct Policy {
     quorum,    ///< starts when `quorum` ranks have come
     deadline,  ///< starts when all have come, or `quorum` of them once `patience` has passed since the first
   };
-  Kind kind = Kind::full;
-  std::uint32_t quorum = 0;     ///< quorum, deadline
+  Kind kind = Kind::full;       ///< decides which of the other fields count
+  std::uint32_t quorum = 0;     ///< quorum, deadline: ranks that must have come, from 1
   std::uint32_t initiator = 0;  ///< majority: the rank drawn
   Duration patience{0};         ///< deadline; whole microseconds travel, below an hour. 0 with adaptive
   bool adaptive = false;        ///< deadline: patience is median + 3·MAD of the arrivals seen by the counter
 
-  static Policy full() { return {}; }
-  static Policy solo() { return {.kind = Kind::solo}; }
-  static Policy majority() { return {.kind = Kind::majority}; }
+  static Policy full() { return {}; }                            ///< a round waits for all ranks
+  static Policy solo() { return {.kind = Kind::solo}; }          ///< any rank starts a round
+  static Policy majority() { return {.kind = Kind::majority}; }  ///< the rank drawn for the round starts it
+  /// A round starts when `q` ranks have come. Requires: 1 ≤ q ≤ ranks, here and below.
   static Policy at_least(int q) { return {.kind = Kind::quorum, .quorum = static_cast<std::uint32_t>(q)}; }
+  /// A round starts when all ranks have come, or `q` of them once `patience` has passed since the first arrival.
   static Policy deadline(int q, Duration patience) {
     return {.kind = Kind::deadline, .quorum = static_cast<std::uint32_t>(q), .patience = patience};
   }
+  /// The same with a patience learned from the arrivals: their median + 3·MAD.
   static Policy adaptive_deadline(int q) {
     return {.kind = Kind::deadline, .quorum = static_cast<std::uint32_t>(q), .adaptive = true};
   }
 
   /// In one word, as it travels in Envelope::note.
   std::uint64_t encode() const;
+  /// The inverse of encode(). Requires: a word that encode() has returned.
   static Policy decode(std::uint64_t word);
   /// "full", "solo", "majority", "quorum:4", "deadline:4,20ms", "deadline:4,adaptive".
   std::string to_string() const;
-  /// The inverse of to_string(); throws UsageError.
+  /// The inverse of to_string(), for a job of `ranks`; "quorum" alone is half of them, rounded up. Throws UsageError,
+  /// which shows the part that is wrong.
   static Policy parse(const std::string& text, int ranks);
-  friend bool operator==(const Policy&, const Policy&) = default;
+  friend bool operator==(const Policy&, const Policy&) = default;  ///< all fields are equal
 };
 
 /// The header of a round whose sum no rank can read any more: a newer result has taken its place (delivery latest).
 struct PassedRound {
-  Round round = 0;
-  Policy policy;
-  RoundHeader header;
+  Round round = 0;     ///< its number
+  Policy policy;       ///< by which it started
+  RoundHeader header;  ///< who brought what to it
 };
 
+/// \cond inner
 /// The ranks that have come to an open round, as far as a rank knows, and how long ranks have taken to come before.
 struct Come {
   const RankSet& arrived;
@@ -105,5 +112,6 @@ class PolicyRule {
   std::uint64_t fulls_passed_ = 0;
   Policy current_;
 };
+/// \endcond
 
 }  // namespace stretto

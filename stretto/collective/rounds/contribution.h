@@ -15,10 +15,10 @@ namespace stretto {
 
 /// The facts of a deposit beside its buffers.
 struct DepositInfo {
-  std::uint64_t batches = 1;
-  std::uint64_t samples = 1;
-  Duration computed{0};
-  Duration waited{0};
+  std::uint64_t batches = 1;  ///< added up in it, from 1
+  std::uint64_t samples = 1;  ///< in these batches
+  Duration computed{0};       ///< time the rank computed for it, for the round's header
+  Duration waited{0};         ///< time the rank waited at the round before it, for the round's header
 };
 
 /// One rank's share of a step, or several added up: memory for every bucket, and its facts. Obtained from
@@ -32,19 +32,22 @@ class Contribution {
 
   /// The bytes of bucket i; writable by the application from acquire() to deposit().
   std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
+  /// The same, to read.
   std::span<const std::byte> bucket(int i) const { return buckets_[static_cast<std::size_t>(i)]; }
+  /// The elements of bucket i. Requires: T is what its BucketSpec::type says; that is not checked.
   template <class T>
   std::span<T> as(int i) {
     auto bytes = bucket(i);
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+  /// As many as the collective has.
   int num_buckets() const { return static_cast<int>(buckets_.size()); }
   /// Stable number of this set of buffers, 0 … sets−1: for views prepared once.
   int index() const { return index_; }
 
-  /// Its facts. Owned by the application until it is deposited, then immutable.
+  /// Batches, samples, base and times. Owned by the application until it is deposited, then immutable.
   using Facts = ContributionFacts;
-  Facts facts;
+  Facts facts;  ///< written by deposit()
 
   /// Buckets handed over so far, in order. The application's release store pairs with the engine's acquire load.
   std::atomic<int> ready{0};

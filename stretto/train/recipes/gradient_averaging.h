@@ -15,8 +15,9 @@ class RoundNotes;
 /// handed over as a whole, and each round that comes back moves the weights once, by the average.
 class GradientAveraging : public Recipe {
  public:
+  /// Makes its PartialAllreduce: rounds by `policy`, results by `delivery`. Throws as that does.
   GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
-  ~GradientAveraging() override;
+  ~GradientAveraging() override;  ///< as ~PartialAllreduce()
 
   void begin_step(std::uint64_t samples, Duration waited) override;
   void set_samples(std::uint64_t samples) override { samples_ = samples; }
@@ -42,14 +43,14 @@ class GradientAveraging : public Recipe {
   /// Fills the bucket of the notes, which comes after those of the replica. After the backward pass.
   void write_notes();
 
-  RecipeContext context_;
-  const int num_buckets_;  // of the replica
-  const std::unique_ptr<RoundNotes> notes_;
-  const std::shared_ptr<PartialAllreduce> collective_;
-  Contribution* current_ = nullptr;        // being filled
-  std::uint64_t samples_ = 0;              // of the step under way
-  Duration waited_{0};                     // before it
-  std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
+  RecipeContext context_;                               ///< as given to the constructor
+  const int num_buckets_;                               ///< of the replica
+  const std::unique_ptr<RoundNotes> notes_;             ///< null without RecipeOptions::notes
+  const std::shared_ptr<PartialAllreduce> collective_;  ///< what averages
+  Contribution* current_ = nullptr;                     ///< being filled
+  std::uint64_t samples_ = 0;                           ///< of the step under way
+  Duration waited_{0};                                  ///< before it
+  std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite
 
  private:
   /// Moves the weights by the average of what a round has brought. Requires: it is not empty.

@@ -17,25 +17,26 @@ namespace stretto {
 /// Hears of rounds while they are applied, on the application's thread, the same on every rank.
 class RoundListener {
  public:
-  virtual ~RoundListener() = default;
+  virtual ~RoundListener() = default;  ///< after the recipe's
   /// A round that is not empty is about to move the weights: the place to set the learning rate.
   virtual void before(const RoundResult& result) = 0;
   /// The weights are what they are after this round. Also for a round in which nobody brought anything.
   virtual void after(const RoundResult& result) = 0;
 };
 
+/// What a recipe is to do, the same on every rank; DistributedOptions says more of those they share.
 struct RecipeOptions {
-  Policy policy;  ///< who may start a round, where the algorithm leaves it open
-  Normalize normalize = Normalize::ranks;
-  Delivery delivery = Delivery::every;
-  SumOrder order = SumOrder::arrival;  ///< of partial rounds; where all ranks take part it is fixed
-  int max_lag = 4;
-  int seats = 0;  ///< PartialOptions::seats
-  std::uint64_t seed = 0;
-  std::uint64_t full_every = 0;      ///< batches between full rounds
-  std::uint64_t local_steps = 1;     ///< H: a rank's own steps between two averages of models
-  std::uint64_t batches_before = 0;  ///< applied before round 0 (resume)
-  bool overlap = false;              ///< hand gradients over during the backward pass where the algorithm can
+  Policy policy;                           ///< who may start a round, where the algorithm leaves it open
+  Normalize normalize = Normalize::ranks;  ///< the divisor of a round's sum
+  Delivery delivery = Delivery::every;     ///< which rounds are applied
+  SumOrder order = SumOrder::arrival;      ///< of partial rounds; where all ranks take part it is fixed
+  int max_lag = 4;                         ///< PartialOptions::max_lag
+  int seats = 0;                           ///< PartialOptions::seats
+  std::uint64_t seed = 0;                  ///< of the draws of `majority`
+  std::uint64_t full_every = 0;            ///< batches between full rounds
+  std::uint64_t local_steps = 1;           ///< H: a rank's own steps between two averages of models
+  std::uint64_t batches_before = 0;        ///< applied before round 0 (resume)
+  bool overlap = false;                    ///< hand gradients over during the backward pass where the algorithm can
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
   bool notes = false;
@@ -43,18 +44,19 @@ struct RecipeOptions {
 
 /// What one rank's recipe works with. All of it outlives the recipe.
 struct RecipeContext {
-  Replica& replica;
-  Engine& engine;
-  Meeting& meeting;
-  RoundListener& listener;
-  RecipeOptions options;
+  Replica& replica;         ///< this rank's model
+  Engine& engine;           ///< over which the recipe makes its collectives
+  Meeting& meeting;         ///< for exchanges while all ranks are at the same round
+  RoundListener& listener;  ///< to be told of each round
+  RecipeOptions options;    ///< the same on every rank
 };
 
 /// What the collectives of a recipe hold on one rank.
 struct RecipeMemory {
-  std::uint64_t bytes = 0;
-  std::string parts;  ///< in words: "6 sets, and the results of 4 rounds"
+  std::uint64_t bytes = 0;  ///< in all
+  std::string parts;        ///< in words: "6 sets, and the results of 4 rounds"
 };
+/// That of one collective: its contribution sets and results.
 RecipeMemory memory_of(const PartialAllreduce& collective);
 
 /// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
@@ -67,7 +69,7 @@ RecipeMemory memory_of(const PartialAllreduce& collective);
 /// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish().
 class Recipe {
  public:
-  virtual ~Recipe() = default;
+  virtual ~Recipe() = default;  ///< after finish(), or after a failure
 
   /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
   /// the last step, for the round's header.
@@ -94,6 +96,7 @@ class Recipe {
   virtual std::vector<std::shared_ptr<Collective>> collectives() const = 0;
   /// Rounds applied so far.
   virtual Round rounds() const = 0;
+  /// What its collectives hold here.
   virtual RecipeMemory memory() const = 0;
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;

@@ -12,24 +12,26 @@ namespace stretto {
 
 /// An algorithm as --help shows it, and how a rank's part of it is made. The same on every rank.
 struct RecipeInfo {
-  std::string_view name;
+  std::string_view name;         ///< as `--algorithm` takes it
   std::string_view argument;     ///< that may follow the name, in words: "[:Q]"; empty: none may
   std::string_view description;  ///< one line
   std::string_view data;         ///< where its batches come from unless said otherwise: shared, partitioned
   /// The policy for `argument` (without its colon; may be empty), or of algorithms that take none. Throws UsageError.
   Policy (*policy)(const std::string& argument, int ranks, int quorum);
+  /// A rank's part of it, with the policy in RecipeContext::options.
   std::unique_ptr<Recipe> (*make)(const RecipeContext& context);
 };
 
 /// The algorithms of the library. To add one, add its file and its line here; one outside the library is handed over as
 /// DistributedOptions::recipe.
 std::span<const RecipeInfo> recipes();
+/// Their names, in the order of recipes().
 std::vector<std::string> algorithm_names();
 
 /// An algorithm as it is written: "sync", "eager-quorum:2", "eager-deadline:6,20ms".
 struct Algorithm {
-  const RecipeInfo* recipe = nullptr;
-  Policy policy;
+  const RecipeInfo* recipe = nullptr;  ///< of the table, or one's own
+  Policy policy;                       ///< for RecipeOptions::policy
 };
 
 /// `quorum` is the one of --quorum; 0: half of the ranks, rounded up. `own`: an algorithm that is not in the table and

@@ -17,7 +17,7 @@ namespace stretto {
 struct MeetingOptions {
   Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is missing, again and again
   Duration timeout = std::chrono::minutes(5);   ///< then it is a Failure; a rank may still be starting
-  std::function<void(const std::string& line)> tell = {};
+  std::function<void(const std::string& line)> tell = {};  ///< is told who is missing; empty: nobody is
 };
 
 /// Exchanges among ranks that are all at the same place: before round 0, and inside the function that applies a round
@@ -27,6 +27,7 @@ class Meeting {
  public:
   /// Makes its collectives; in the same order on every rank. Both must outlive it.
   Meeting(Engine& engine, Replica& replica, MeetingOptions options = {});
+  /// MeetingOptions::timeout from now on.
   void set_timeout(Duration timeout) { options_.timeout = timeout; }
 
   /// A call has not returned: its collective failed, and the engine may still use the memory of this.
@@ -42,9 +43,9 @@ class Meeting {
   /// the spread of their means. A count becomes the largest.
   void average_buffers(Driver& driver);
 
+  static constexpr std::size_t kNumbers = 32;           ///< so many a rank at a time
+  using Numbers = std::array<std::uint64_t, kNumbers>;  ///< what they say is the caller's
   /// A few numbers of each rank, by rank.
-  static constexpr std::size_t kNumbers = 32;
-  using Numbers = std::array<std::uint64_t, kNumbers>;
   std::vector<Numbers> gather(Driver& driver, const Numbers& mine);
   /// The lowest rank whose numbers are not those of rank 0.
   std::optional<int> differing_rank(Driver& driver, const Numbers& mine);

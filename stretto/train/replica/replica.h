@@ -15,9 +15,9 @@ namespace stretto {
 /// Hashes that are equal on all replicas of an algorithm that averages gradients. Buffers are not in them: they are
 /// local.
 struct ReplicaChecksum {
-  std::uint64_t parameters = 0;
-  std::uint64_t optimizer = 0;  ///< its state: momentum and the like; differs between ranks where models are averaged
-  friend bool operator==(const ReplicaChecksum&, const ReplicaChecksum&) = default;
+  std::uint64_t parameters = 0;  ///< those that are trained
+  std::uint64_t optimizer = 0;   ///< its state: momentum and the like; differs between ranks where models are averaged
+  friend bool operator==(const ReplicaChecksum&, const ReplicaChecksum&) = default;  ///< both are equal
 };
 
 /// What an optimizer moves the weights by, beside gradients.
@@ -37,9 +37,9 @@ class Replica {
   using Memory = std::span<const std::span<std::byte>>;             ///< one span a bucket
   using ConstMemory = std::span<const std::span<const std::byte>>;  ///< one span a bucket
 
-  virtual ~Replica() = default;
+  virtual ~Replica() = default;  ///< after every recipe and Meeting that uses it
 
-  /// Fixed. Float32 or float64.
+  /// The arrays in which parameters and gradients lie. Fixed. Float32 or float64.
   virtual const std::vector<BucketSpec>& buckets() const = 0;
 
   // Gradients.
@@ -82,9 +82,10 @@ class Replica {
   /// Buffers of floating point numbers, e.g. the running statistics of BatchNorm: local to each rank until a caller
   /// averages them here.
   struct Buffer {
-    DataType type;
-    std::span<std::byte> memory;
+    DataType type;                ///< of an element
+    std::span<std::byte> memory;  ///< the replica's own
   };
+  /// All of them, in the order of the model.
   virtual std::vector<Buffer> floating_buffers() = 0;
   /// Which of them are a mean and the variance about it (BatchNorm): indices into floating_buffers().
   virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const = 0;
@@ -103,6 +104,7 @@ class Replica {
   virtual void set_optimizer_state(const std::string& state) = 0;
   /// The library that computes, with its version: "torch 2.13.0".
   virtual std::string library() const = 0;
+  /// Of the trained parameters and the optimizer's state as they are now.
   virtual ReplicaChecksum checksum() = 0;
   /// Weights, buffers and the optimizer's state, as the content of a file. Throws Failure.
   virtual std::string save() = 0;

@@ -13,6 +13,7 @@ class Optimizer;
 
 namespace stretto {
 
+/// How a TorchReplica cuts and clips gradients. The same on every rank.
 struct TorchReplicaOptions {
   std::uint64_t bucket_bytes = 4 << 20;  ///< larger: fewer, better filled messages; smaller: more overlap with backward
   /// The gradient that moves the weights is scaled down to this 2-norm, over all trained parameters, where it is
@@ -34,12 +35,12 @@ class TorchReplica final : public Replica {
   /// unfrozen, no group added. The next end_backward() names the parameter for which that was done.
   TorchReplica(std::shared_ptr<torch::nn::Module> model, std::shared_ptr<torch::optim::Optimizer> optimizer,
                TorchReplicaOptions options = {});
-  ~TorchReplica() override;
+  ~TorchReplica() override;  ///< the model keeps its parameters, as views of memory that they own together
   TorchReplica(const TorchReplica&) = delete;
   TorchReplica& operator=(const TorchReplica&) = delete;
 
-  torch::nn::Module& model();
-  torch::optim::Optimizer& optimizer() const;
+  torch::nn::Module& model();                  ///< as given
+  torch::optim::Optimizer& optimizer() const;  ///< as given; its step() is step()'s to call
   /// Called inside step() when the averaged gradients are in place, and clipped, before the optimizer moves anything.
   void on_step(std::function<void()> before);
   /// Until the next attach(), or accumulate(false): backward passes only add up, and no bucket is ready.
@@ -76,7 +77,7 @@ class TorchReplica final : public Replica {
   std::string save() override;
   void load(const std::string& path) override;
 
-  class Impl;
+  class Impl;  ///< sees LibTorch
 
  private:
   /// All trained parameters, as the model holds them.
