@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint format bench torch-versions clean
+.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench torch-versions clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -59,12 +59,16 @@ defects-long: build/defects/build.ninja  ## The same, with a minute for each.
 	@cmake --build --preset defects -j$(JOBS) --target stretto
 	@tools/check_defects build/defects/bin/stretto 60
 
-lint: build/release/build.ninja  ## Checks format, rooms, citations, headers, clang-tidy and thread-safety annotations.
+lint: build/release/build.ninja  ## Checks format, rooms, citations, the reference, headers, clang-tidy and thread-safety annotations.
 	@ninja --quiet -C build/release build.ninja
 	@tools/lint -j$(JOBS)
 
 tidy-all: build/release/build.ninja  ## Runs clang-tidy over tests and what includes Torch, too: half an hour.
 	@tools/check_sources --all -j$(JOBS)
+
+api:  ## Makes the reference of the public headers (build/api/index.html); fails where a comment is missing.
+	@rm -rf build/api
+	@tools/check_api --html build/api
 
 format:  ## Formats all C++ sources.
 	@tools/lint --format
