@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// The kind of a failure, for a program to act on. Error::message has the details.
+/// The kind of a failure, for a program to act on. The Error says the details in words.
 enum class Errc {
   timeout,      ///< a deadline passed; the operation may be resumed
   lost_peer,    ///< a rank has died or its link is gone

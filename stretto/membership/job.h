@@ -98,8 +98,8 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 /// forks must leave `main` by _exit() or exec(). Requires: no other child of this process is waited for meanwhile.
 /// Errc::unavailable names the shared memory needed when there is too little, and refuses where
 /// launched_from_outside(); Errc::io if no process can be made. Throws UsageError for a number of ranks below 1 or
-/// above JobMemory::kMaxRanks, for a STRETTO_SHM_LIMIT that is no number, and where another thread of this process goes
-/// on computing for a second.
+/// above 1,024, for a STRETTO_SHM_LIMIT that is no number, and where another thread of this process goes on computing
+/// for a second.
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
 
 /// The place of a process among those that mpirun, srun or torchrun has started together.

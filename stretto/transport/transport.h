@@ -64,7 +64,7 @@ class Transport {
   virtual int rank() const = 0;  ///< this rank's number, 0 … size() − 1
   virtual int size() const = 0;  ///< ranks of the job
 
-  /// Posts a message. `head` is copied before the call returns; `body` must stay until MessageSink::sent(token),
+  /// Posts a message. `head` is copied before the call returns; `body` must stay until MessageSink::sent() of `token`,
   /// which never comes before the next poll(). Sends complete in any order. A body without address has a length only
   /// (simulation). To a peer that is lost or has left: completes and goes nowhere. Requires: peer ≠ rank(); head.size()
   /// ≤ kMaxHeadBytes. `envelope`'s sizes are filled in here.
