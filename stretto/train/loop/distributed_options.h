@@ -15,7 +15,9 @@ struct RecipeInfo;
 
 /// How the ranks train together. The same on every rank.
 struct DistributedOptions {
-  std::string algorithm = "eager-quorum";  ///< a name from train/recipes/recipes.h, with ":6" for a quorum of 6
+  /// A name from recipes(), with what may follow it: "sync", "eager-solo", "eager-majority", "eager-quorum:6" (6 ranks
+  /// start a round), "eager-deadline:6,20ms", "local". docs/algorithms.md says which for which job, and whose they are.
+  std::string algorithm = "eager-quorum";
   const RecipeInfo* recipe = nullptr;  ///< an algorithm of your own, which `algorithm` names; outlives the optimizer
   int quorum = 0;                      ///< 0: half of the ranks, rounded up
   int max_lag = 4;                     ///< bound of staleness, in rounds, from 1; memory grows with it
@@ -23,16 +25,19 @@ struct DistributedOptions {
   /// that brought none never count: each model once by default, or by its samples.
   std::optional<Normalize> normalize;
   bool fixed_order = false;  ///< the same bits in every run, if the ranks get the same batches
-  bool overlap = false;      ///< sync: reduce during the backward pass, the last one where accumulate() adds up several
-  double clip_norm = 0;      ///< largest 2-norm of the averaged gradient (`local`: of each rank's own); 0: any
-  std::uint64_t full_every = 0;          ///< batches between full rounds, at which on_full_round() is called; 0: none
-  std::uint64_t sync_every = 0;          ///< `local`: steps of each rank between averages (0: 8)
-  std::string lr_schedule = "constant";  ///< by batches applied: train/recipes/lr_schedule.h
+  /// sync: reduces during the backward pass, the last one where DistributedOptimizer::accumulate() adds up several.
+  bool overlap = false;
+  double clip_norm = 0;          ///< largest 2-norm of the averaged gradient (`local`: of each rank's own); 0: any
+  std::uint64_t full_every = 0;  ///< batches between full rounds, for DistributedOptimizer::on_full_round(); 0: none
+  std::uint64_t sync_every = 0;  ///< `local`: steps of each rank between averages (0: 8)
+  /// The learning rate by batches applied, in steps of as many batches as there are ranks: "constant", or parts joined
+  /// with '+': "warmup:N" rises linearly over N steps; "decay:F@A@B" divides by F at each of the steps A, B.
+  std::string lr_schedule = "constant";
   std::uint64_t seed = 0;                ///< of the draws of eager-majority
   std::uint64_t bucket_bytes = 4 << 20;  ///< of gradients that are averaged together; a larger parameter has its own
   ProgressBy progress_by = ProgressBy::thread;        ///< which thread helps rounds along while the model computes
   Duration finish_timeout = std::chrono::minutes(1);  ///< how long the destructor waits for the others
-  bool allow_different = false;                       ///< finish() returns where replicas differ, instead of throwing
+  bool allow_different = false;  ///< DistributedOptimizer::finish() does not throw where replicas differ
 };
 
 /// Which batches there are, and which rank gets which. The same on every rank.
