@@ -21,6 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const std::vector<std::string> kWays = {"automatic", "messages", "exchange", "gather"};
+const std::vector<std::string> kBuffers = {"plain", "registered"};
+
 struct AllreduceCommand {
   std::string ranks = "2,8";
   std::string sizes = "8,1KiB,64KiB,512KiB,4MiB";
@@ -48,16 +51,16 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
   line.option("--buffers", "LIST",
               "Of ours: plain (default), the caller's own memory, or registered, what Allreduce::input() and result() "
               "give, without a copy: a library of its own, stretto-registered.",
-              into(command.buffers));
+              into(command.buffers, kBuffers));
   line.option("--through", "LIST",
               "How ours is done: automatic (default), messages, exchange, gather. Other than automatic is a library of "
               "its own, such as stretto-messages.",
-              into(command.through));
+              into(command.through, kWays));
   line.option("--seats", "N",
               "Ranks at a board, with a schedule between the boards' first ranks: a library of its own, such as "
               "stretto-seats-4. 1: the same as --through messages. Default: all ranks at one.",
               into(command.seats, 1, JobMemory::kMaxRanks, "4"));
-  command.comparison.describe_measurement(line);
+  command.comparison.describe_measurement(line, peer_names());
   line.option("--time", "TIME", "Spent on each size in each repetition. Default 100ms.",
               into(command.timing.time, "100ms"));
   line.flag("--percentiles", "",
@@ -103,11 +106,11 @@ std::vector<Mode> parse_modes(const AllreduceCommand& command) {
     reject("--seats", std::to_string(command.seats), fmt::format("expected at most {}, the fewest of --ranks", fewest));
   }
   std::vector<Mode> out;
-  for (const std::string& through : parse_names("--through", asked, {"automatic", "messages", "exchange", "gather"})) {
+  for (const std::string& through : parse_names("--through", asked, kWays)) {
     if (command.seats > 1 && through != "automatic" && through != "gather") {
       reject("--through", asked, fmt::format("expected automatic or gather with --seats {}", command.seats));
     }
-    for (const std::string& buffers : parse_names("--buffers", command.buffers, {"plain", "registered"})) {
+    for (const std::string& buffers : parse_names("--buffers", command.buffers, kBuffers)) {
       const bool registered = buffers == "registered";
       out.push_back({fmt::format("{}{}{}{}", kOurs, through == "automatic" ? "" : "-" + through, seats,
                                  registered ? "-registered" : ""),
@@ -204,13 +207,7 @@ void explain(const AllreduceCommand& command) {
   command.comparison.output.emit({{"rows", rows}, {"machine", this_machine().to_json()}});
 }
 
-}  // namespace
-
-int run_bench_allreduce(const Arguments& arguments) {
-  AllreduceCommand command;
-  CommandLine line("stretto bench allreduce", "How long one allreduce takes, by ranks and size.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const AllreduceCommand& command) {
   (void)AllreduceCosts::from_environment();  // a tuning file that cannot be used is said before anything is measured
   if (command.explain) {
     explain(command);
@@ -222,6 +219,15 @@ int run_bench_allreduce(const Arguments& arguments) {
     return fmt::format("{}{}{}", side_by_side(comparison), percentiles.empty() ? "" : "\n", percentiles);
   });
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_allreduce_command() {
+  return make_command({.name = "allreduce",
+                       .summary = "Latency and bandwidth of an allreduce, by ranks and size.",
+                       .introduction = "How long one allreduce takes, by ranks and size."},
+                      AllreduceCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -129,14 +129,7 @@ nlohmann::ordered_json to_json(const std::vector<Limit>& limits, const std::vect
   return {{"rows", rows}, {"machine", this_machine().to_json()}};
 }
 
-}  // namespace
-
-int run_bench_limits(const Arguments& arguments) {
-  LimitsCommand command;
-  CommandLine line("stretto bench limits",
-                   "What this machine can do at most: copy, sum, and hand over from one process to another.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const LimitsCommand& command) {
   const std::vector<Limit> limits = make_limits(command);
   command.output.say(this_machine().to_text());
   const std::vector<Sample> samples = measure(limits, command);
@@ -144,6 +137,16 @@ int run_bench_limits(const Arguments& arguments) {
   if (!command.csv.empty()) write_whole_file(command.csv, csv(limits, samples)).or_throw();
   command.output.emit(to_json(limits, samples));
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_limits_command() {
+  return make_command(
+      {.name = "limits",
+       .summary = "What this machine can do at most: copy, sum, hand over.",
+       .introduction = "What this machine can do at most: copy, sum, and hand over from one process to another."},
+      LimitsCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -32,7 +32,7 @@ void describe_options(CommandLine& line, OverlapCommand& command) {
               into(command.experiment.skew, "1ms"));
   line.option("--steps", "N", "Steps of each kind in a repetition. Default 20.",
               into(command.experiment.steps, 1, 1'000'000, "20"));
-  command.comparison.describe_measurement(line);
+  command.comparison.describe_measurement(line, peer_names());
   command.comparison.describe_output(line);
   line.example("stretto bench overlap --against openmpi,mpich,gloo", "Who communicates while ranks compute.");
   line.note(
@@ -104,16 +104,19 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
   return plan;
 }
 
-}  // namespace
-
-int run_bench_overlap(const Arguments& arguments) {
-  OverlapCommand command;
-  CommandLine line("stretto bench overlap", "How much of the communication disappears behind computation.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const OverlapCommand& command) {
   Comparison comparison(make_plan(command), command.comparison);
   comparison.run([&] { return comparison.table({0, 1, 2, 3, 4, 5, 6}); });
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_overlap_command() {
+  return make_command({.name = "overlap",
+                       .summary = "How much of the communication disappears behind computation.",
+                       .introduction = "How much of the communication disappears behind computation."},
+                      OverlapCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

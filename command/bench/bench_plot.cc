@@ -97,6 +97,20 @@ std::string find_plotting_python() {
                   python.empty() ? "(and there is no python3)" : fmt::format("in {}", python)));
 }
 
+int run(const PlotCommand& command) {
+  MeasuredAllreduces measured;
+  for (const std::string& file : command.files) measured.add(file, read_whole(file));
+  require_writable_folder("--out", command.folder);
+  const std::string python = find_plotting_python();
+  const std::string script = find_companion("plot_allreduce.py");
+  if (script.empty()) throw UsageError("plot_allreduce.py is missing beside this program; expected it as installed");
+  const std::string medians = (fs::path(command.folder) / "allreduce.csv").string();
+  write_whole_file(medians, measured.medians_csv()).or_throw();
+  run_program({python, "-B", script, medians}, {}, 120s).or_throw();
+  print_to(stdout, fmt::format("{0}/allreduce.png\n{0}/allreduce.svg\n{0}/allreduce.csv\n", command.folder));
+  return kSuccess;
+}
+
 }  // namespace
 
 void MeasuredAllreduces::add(const std::string& file, const std::string& csv) {
@@ -149,22 +163,9 @@ std::string MeasuredAllreduces::medians_csv() const {
   return out;
 }
 
-int run_bench_plot(const Arguments& arguments) {
-  PlotCommand command;
-  CommandLine line("stretto bench plot", "Draws latency and bandwidth of allreduces over their size.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
-  MeasuredAllreduces measured;
-  for (const std::string& file : command.files) measured.add(file, read_whole(file));
-  require_writable_folder("--out", command.folder);
-  const std::string python = find_plotting_python();
-  const std::string script = find_companion("plot_allreduce.py");
-  if (script.empty()) throw UsageError("plot_allreduce.py is missing beside this program; expected it as installed");
-  const std::string medians = (fs::path(command.folder) / "allreduce.csv").string();
-  write_whole_file(medians, measured.medians_csv()).or_throw();
-  run_program({python, "-B", script, medians}, {}, 120s).or_throw();
-  print_to(stdout, fmt::format("{0}/allreduce.png\n{0}/allreduce.svg\n{0}/allreduce.csv\n", command.folder));
-  return kSuccess;
+Subcommand bench_plot_command() {
+  return make_command({.name = "plot", .summary = "Draws latency and bandwidth of allreduces over their size."},
+                      PlotCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

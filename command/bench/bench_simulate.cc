@@ -46,14 +46,7 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-}  // namespace
-
-int run_bench_simulate(const Arguments& arguments) {
-  SimulateCommand command;
-  CommandLine line("stretto bench simulate",
-                   "Measures what it takes to simulate rounds of a partial allreduce among many ranks.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const SimulateCommand& command) {
   SimulatedRoundsOptions options{.ranks = command.ranks, .steps = command.steps, .seed = command.seed};
   options.options.policy = Policy::parse(command.policy, command.ranks);
   const SimulatedRounds result = simulate_rounds(options);
@@ -81,6 +74,16 @@ int run_bench_simulate(const Arguments& arguments) {
   command.output.say(fmt::format("{} batches were applied of {}, and the ranks {}", result.batches, batches,
                                  result.all_ranks_agree ? "agree" : "do not agree"));
   return kFailedRun;
+}
+
+}  // namespace
+
+Subcommand bench_simulate_command() {
+  return make_command(
+      {.name = "simulate",
+       .summary = "What it takes to simulate rounds of many ranks.",
+       .introduction = "Measures what it takes to simulate rounds of a partial allreduce among many ranks."},
+      SimulateCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

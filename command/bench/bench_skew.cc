@@ -14,6 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const std::vector<std::string> kResults = {"view", "plain"};
+
 struct SkewCommand {
   std::string ranks = "32";
   std::string sizes = "64,4MiB";
@@ -32,11 +34,11 @@ void describe_options(CommandLine& line, SkewCommand& command) {
   line.option("--activations", "LIST",
               "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default full, solo, majority, "
               "quorum of half the ranks.",
-              into(command.activations));
+              into(command.activations, activation_names()));
   line.option("--results", "LIST",
               "Of ours: view (default) fills what acquire() gives and reads a result where it lies; plain copies from "
               "and to the caller's own memory, and is a library of its own, stretto-plain.",
-              into(command.results));
+              into(command.results, kResults));
   line.option("--seats", "N", std::string(kSeatsHelp) + " The library is then stretto-messages, or stretto-seats-N.",
               seats_into(command.experiment.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
@@ -44,7 +46,7 @@ void describe_options(CommandLine& line, SkewCommand& command) {
   line.option("--rounds", "N", "Rounds of each repetition. Default 64.",
               into(command.experiment.rounds, 1, 1'000'000, "64"));
   line.option("--seed", "N", "Of the draws of majority. Default 1.", into(command.experiment.seed, 0, "1"));
-  command.comparison.describe_measurement(line);
+  command.comparison.describe_measurement(line, peer_names());
   command.comparison.describe_output(line);
   line.example("stretto bench skew --against openmpi,mpich", "What not waiting is worth: three to four minutes.");
   line.example("stretto bench skew --ranks 8 --activations full,quorum:4 --sizes 64 --rounds 16", "Seconds.");
@@ -107,7 +109,7 @@ Comparison::Plan make_plan(const SkewCommand& command) {
   check_seats(command.experiment.seats, fewest);
   const std::string activations =
       command.activations.empty() ? fmt::format("full,solo,majority,quorum:{}", (fewest + 1) / 2) : command.activations;
-  for (const std::string& results : parse_names("--results", command.results, {"view", "plain"})) {
+  for (const std::string& results : parse_names("--results", command.results, kResults)) {
     SkewExperiment experiment = command.experiment;
     experiment.copies = results == "plain";
     for (const Policy& policy : parse_activations(activations, fewest)) {
@@ -120,17 +122,20 @@ Comparison::Plan make_plan(const SkewCommand& command) {
   return plan;
 }
 
-}  // namespace
-
-int run_bench_skew(const Arguments& arguments) {
-  SkewCommand command;
-  CommandLine line("stretto bench skew",
-                   "Latency of an allreduce that ranks come to one after the other, by who may start it.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const SkewCommand& command) {
   Comparison comparison(make_plan(command), command.comparison);
   comparison.run([&] { return comparison.table({0, 1, 2, 3, 4, 5}); });
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_skew_command() {
+  return make_command(
+      {.name = "skew",
+       .summary = "The same when ranks come one after the other, by who may start it.",
+       .introduction = "Latency of an allreduce that ranks come to one after the other, by who may start it."},
+      SkewCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -29,7 +29,7 @@ void describe_options(CommandLine& line, SpinCommand& command) {
               into(command.experiment.work, "60ms"));
   line.option("--pairs", "N", "Measurements with and without waiting ranks in each repetition. Default 5.",
               into(command.experiment.pairs, 1, 10000, "5"));
-  command.comparison.describe_measurement(line);
+  command.comparison.describe_measurement(line, peer_names());
   command.comparison.describe_output(line);
   line.example("stretto bench spin --against openmpi,openmpi-spin,mpich,gloo", "Half a minute.");
   line.note(
@@ -64,16 +64,19 @@ Comparison::Plan make_plan(const SpinCommand& command) {
   return plan;
 }
 
-}  // namespace
-
-int run_bench_spin(const Arguments& arguments) {
-  SpinCommand command;
-  CommandLine line("stretto bench spin", "What ranks that wait in an allreduce cost the rank that computes.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const SpinCommand& command) {
   Comparison comparison(make_plan(command), command.comparison);
   comparison.run([&] { return comparison.table({0, 1, 2}); });
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_spin_command() {
+  return make_command({.name = "spin",
+                       .summary = "What ranks that wait cost the one that computes.",
+                       .introduction = "What ranks that wait in an allreduce cost the rank that computes."},
+                      SpinCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -179,13 +179,7 @@ nlohmann::ordered_json to_json(const std::vector<MeasuredCall>& calls, const All
           {"machine", machine.to_json()}};
 }
 
-}  // namespace
-
-int run_bench_tune(const Arguments& arguments) {
-  TuneCommand command;
-  CommandLine line("stretto bench tune", "What an allreduce costs on this machine, for the choice of the way it goes.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const TuneCommand& command) {
   const Machine machine = this_machine();
   command.output.say(machine.to_text());
   const std::vector<Turn> turns = turns_on(machine.cores);
@@ -203,6 +197,15 @@ int run_bench_tune(const Arguments& arguments) {
   if (!command.out.empty()) write_whole_file(command.out, text).or_throw();
   command.output.emit(to_json(calls, costs, machine));
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_tune_command() {
+  return make_command({.name = "tune",
+                       .summary = "What the choice of an allreduce's way knows about this machine: fits it anew.",
+                       .introduction = "What an allreduce costs on this machine, for the choice of the way it goes."},
+                      TuneCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

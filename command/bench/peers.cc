@@ -72,11 +72,15 @@ const Peer& openmpi() {
   return known_peers().front();
 }
 
-std::vector<Peer> parse_peers(const std::string& list) {
+std::vector<std::string> peer_names() {
   std::vector<std::string> names;
   for (const Peer& peer : known_peers()) names.push_back(peer.name);
+  return names;
+}
+
+std::vector<Peer> parse_peers(const std::string& list) {
   std::vector<Peer> out;
-  for (const std::string& name : parse_names("--against", list, names)) {
+  for (const std::string& name : parse_names("--against", list, peer_names())) {
     out.push_back(*std::ranges::find(known_peers(), name, &Peer::name));
   }
   return out;

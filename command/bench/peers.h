@@ -31,6 +31,8 @@ struct Peer {
 const std::vector<Peer>& known_peers();
 const Peer& openmpi();
 
+std::vector<std::string> peer_names();
+
 /// Those in a list, as in --against. Throws UsageError for one that is unknown or named twice.
 std::vector<Peer> parse_peers(const std::string& list);
 

@@ -218,6 +218,10 @@ std::string name_of_ours(const SkewExperiment& experiment) {
   return fmt::format("{}{}{}", kOurs, how, experiment.copies ? "-plain" : "");
 }
 
+std::vector<std::string> activation_names() {
+  return {"full", "solo", "majority", "quorum:", "deadline:"};
+}
+
 std::vector<Policy> parse_activations(const std::string& list, int ranks) {
   std::vector<Policy> policies;
   for (const std::string& name : split_policies(list)) {

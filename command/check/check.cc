@@ -151,16 +151,7 @@ void print_coverage(const SearchResult& result) {
           share(coverage.real), coverage.crashes));
 }
 
-}  // namespace
-
-int run_check(const Arguments& arguments) {
-  CheckCommand command;
-  CommandLine line(
-      "stretto check",
-      "Searches for a violation of what a partial allreduce promises: deterministic simulation testing, for "
-      "developers and for whoever wants to know.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const CheckCommand& command) {
   if (command.defect == "list") {
     print_defects();
     return kSuccess;
@@ -194,6 +185,17 @@ int run_check(const Arguments& arguments) {
   }
   print_to(stdout, fmt::format("no violation\n"));
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand check_command() {
+  return make_command(
+      {.name = "check",
+       .summary = "Searches for a violation of what partial collectives promise, by simulation from seeds.",
+       .introduction = "Searches for a violation of what a partial allreduce promises: deterministic simulation "
+                       "testing, for developers and for whoever wants to know."},
+      CheckCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "command/cli/help.h"
 #include "command/cli/values.h"
 
 namespace stretto::command {
 
-/// The options of one subcommand: how they are parsed and how --help explains them. Lies over CLI11, whose errors
-/// become one line that names the value, the values expected, and one that would work.
+/// The options of one command: how they are parsed and how they are explained. Lies over CLI11, whose errors become one
+/// line that names the value, the values expected, and one that would work.
 class CommandLine {
  public:
   /// `name` as it is typed: "stretto train". `summary` is the first sentence of --help.
@@ -23,11 +24,13 @@ class CommandLine {
   void positional(const std::string& name, Presence presence, const std::string& help, Setter set);
   /// One or more; `set` is called for each. The last of the positionals.
   void positional_list(const std::string& name, const std::string& help, Setter set);
-  /// `name` with its dashes, `value` as --help shows it ("N"), `help`: its meaning, its default, and the cost of other
-  /// values.
+  /// `name` with its dashes, `value` as --help shows it ("N"; FILE, DIR and PROGRAM are completed as such), `help`: its
+  /// meaning, its default, and the cost of other values.
   void option(const std::string& name, const std::string& value, const std::string& help, Setter set);
   /// Takes a value only with "=": `set` gets an empty text without one. `value` is empty where none is allowed.
   void flag(const std::string& name, const std::string& value, const std::string& help, Setter set);
+  /// All that follows "--" goes to `target`, which must outlive the parsing. Else there are positionals behind it.
+  void rest(const std::string& name, std::vector<std::string>& target);
 
   /// Options that follow stand under this heading in --help.
   void heading(std::string title);
@@ -41,18 +44,12 @@ class CommandLine {
   /// returns false. Throws UsageError.
   bool parse(const std::vector<std::string>& args);
 
-  std::string help() const;
-  /// What -h shows: the names of the options, and one example.
-  std::string short_help() const;
-  const std::string& name() const { return name_; }
+  /// What has been said so far.
+  const Help& help() const;
 
  private:
   class Impl;
-  std::string name_;
   std::unique_ptr<Impl> impl_;
 };
-
-/// `text` in lines of at most `width`, each line but the first behind `indent` spaces.
-std::string wrap(const std::string& text, std::size_t indent, std::size_t width);
 
 }  // namespace stretto::command

@@ -69,8 +69,9 @@ TEST_F(CommandLineTest, AFlagWithItsValue) {
 TEST_F(CommandLineTest, HelpSetsNothing) {
   EXPECT_FALSE(line.parse({"vowels", "--rnaks", "0", "--help"}));
   EXPECT_EQ(workload, "");
-  EXPECT_THAT(line.help(), AllOf(HasSubstr("Usage: stretto train WORKLOAD [OPTIONS]"), HasSubstr("Job:\n  --ranks N "),
-                                 HasSubstr("--json[=FILE]"), HasSubstr("stretto train vowels --ranks 4")));
+  EXPECT_THAT(line.help().to_text(),
+              AllOf(HasSubstr("Usage: stretto train WORKLOAD [OPTIONS]"), HasSubstr("Job:\n  --ranks N "),
+                    HasSubstr("--json[=FILE]"), HasSubstr("stretto train vowels --ranks 4")));
 }
 
 TEST_F(CommandLineTest, BadValuesAreNamedWithWhatWouldWork) {
@@ -115,15 +116,25 @@ TEST(CommandLine, TakesAListOfFiles) {
   EXPECT_TRUE(line.parse({"a", "b", "--out", "there", "c"}));
   EXPECT_THAT(files, ElementsAre("a", "b", "c"));
   EXPECT_EQ(out, "there");
-  EXPECT_THAT(line.help(), HasSubstr("Usage: stretto bench plot FILE... [OPTIONS]"));
+  EXPECT_THAT(line.help().to_text(), HasSubstr("Usage: stretto bench plot FILE... [OPTIONS]"));
   EXPECT_THROW(CommandLine("x", "").parse({"a"}), UsageError);
 }
 
-TEST(Wrap, BreaksBetweenWordsAndCountsCharacters) {
-  EXPECT_EQ(wrap("one two three", 0, 7), "one two\nthree");
-  EXPECT_EQ(wrap("one two three", 2, 9), "one two\n  three");
-  EXPECT_EQ(wrap("größe zwei", 0, 10), "größe zwei");
-  EXPECT_EQ(wrap("averylongword x", 0, 4), "averylongword\nx");
+TEST(CommandLine, KeepsWhatFollowsTheDashes) {
+  std::vector<std::string> rest;
+  int ranks = 0;
+  CommandLine line("stretto compare", "Compares.");
+  line.option("--ranks", "N", "How many.", into(ranks, 1, 8, "4"));
+  EXPECT_THROW(line.parse({"--", "x"}), UsageError);
+  line.rest("ARGUMENTS", rest);
+  EXPECT_TRUE(line.parse({"--ranks", "2", "--", "--ranks", "9", "--help"}));
+  EXPECT_EQ(ranks, 2);
+  EXPECT_THAT(rest, ElementsAre("--ranks", "9", "--help"));
+}
+
+TEST_F(CommandLineTest, HelpKnowsTheValues) {
+  EXPECT_THAT(line.help().option("--data")->known, ElementsAre("shared", "partitioned", "sampled"));
+  EXPECT_TRUE(line.help().option("--ranks")->known.empty());
 }
 
 }  // namespace

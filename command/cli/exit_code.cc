@@ -10,6 +10,22 @@
 
 namespace stretto::command {
 
+std::span<const ExitMeaning> exit_meanings() {
+  static constexpr ExitMeaning kMeanings[] = {
+      {kSuccess, "Done."},
+      {kFailedRun,
+       "The run failed: a gradient that is not finite, a rank that stopped the job, a broken promise, a violation "
+       "found."},
+      {kBadInput,
+       "Bad input: one line names the value, what was expected and what would work. Also too little memory, a folder "
+       "or "
+       "a result that cannot be written, a checkpoint that does not fit, a build without LibTorch."},
+      {kLostRank, "A rank was lost; it is named."},
+      {kInterrupted, "Interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT."},
+  };
+  return kMeanings;
+}
+
 ExitCode exit_code_of(const Error& error) {
   switch (error.code) {
     case Errc::lost_peer: return kLostRank;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -15,6 +16,13 @@ enum ExitCode : int {
   kLostRank = 3,  ///< a rank died
   kInterrupted = 130,
 };
+
+struct ExitMeaning {
+  ExitCode code;
+  const char* meaning;
+};
+/// All of them, for --help.
+std::span<const ExitMeaning> exit_meanings();
 
 ExitCode exit_code_of(const Error& error);
 

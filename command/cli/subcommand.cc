@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <utility>
 
-#include "command/cli/command_line.h"
-#include "command/cli/exit_code.h"
 #include "command/cli/print.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
@@ -29,45 +28,96 @@ void open_standard_streams() {
   }
 }
 
-void print_overview(std::FILE* out, const std::string& program, const std::string& introduction,
-                    std::span<const Subcommand> table) {
-  print_to(out, fmt::format("{}\n\nUsage: {} COMMAND [OPTIONS]\n\n", wrap(introduction, 0, 100), program));
+// "compare --program PROGRAM"
+std::string shown_name(const Subcommand& subcommand) {
+  return subcommand.with.empty() ? subcommand.name : subcommand.name + " " + subcommand.with;
+}
+
+bool is_given(const std::string& option, const Arguments& arguments) {
+  return std::any_of(arguments.begin(), std::ranges::find(arguments, "--"), [&](const std::string& argument) {
+    return argument == option || argument.starts_with(option + "=");
+  });
+}
+
+// The command of `table` that is called `name`, given the words behind it; nullptr where there is none.
+const Subcommand* find_in(const std::vector<Subcommand>& table, const std::string& name, const Arguments& rest) {
+  const Subcommand* found = nullptr;
   for (const Subcommand& subcommand : table) {
-    print_to(out, fmt::format("  {:<12}{}\n", subcommand.name, wrap(subcommand.summary, 14, 100)));
+    if (subcommand.name != name) continue;
+    const std::string option = subcommand.with.substr(0, subcommand.with.find(' '));
+    if (option.empty() || is_given(option, rest)) found = &subcommand;
   }
-  print_to(out, fmt::format("\n`{} COMMAND --help` explains a command and shows examples.\n", program));
+  return found;
+}
+
+std::vector<std::string> names_in(const std::vector<Subcommand>& table) {
+  std::vector<std::string> out;
+  for (const Subcommand& subcommand : table) {
+    if (subcommand.with.empty()) out.push_back(subcommand.name);
+  }
+  return out;
+}
+
+int run_in_group(const Subcommand& group, const std::string& full_name, const Arguments& arguments) {
+  if (arguments.empty() || arguments.front().empty()) {
+    print_to(stderr, help_of(group, full_name).to_text());
+    return kBadInput;
+  }
+  const std::string& first = arguments.front();
+  const Arguments rest(arguments.begin() + 1, arguments.end());
+  if (const Subcommand* found = find_in(group.table, first, rest)) {
+    if (!found->table.empty()) return run_in_group(*found, full_name + " " + first, rest);
+    return guarded(full_name + " " + first, [&] { return found->run(full_name + " " + shown_name(*found), rest); });
+  }
+  return guarded(full_name, [&]() -> int {
+    if (first == "--help" || first == "-h" || first == "help") {
+      print_to(stdout, help_of(group, full_name).to_text());
+      return kSuccess;
+    }
+    if (first == "--version") {
+      print_to(stdout, fmt::format("stretto {}\n", program_version()));
+      return kSuccess;
+    }
+    throw UsageError(fmt::format("unknown {} {}: {}", first.starts_with('-') ? "option" : "command", first,
+                                 suggestion(first, names_in(group.table))));
+  });
+}
+
+void visit_below(const Subcommand& subcommand, const std::string& full_name,
+                 const std::function<void(const Help& help)>& visit) {
+  visit(help_of(subcommand, full_name));
+  for (const Subcommand& below : subcommand.table) visit_below(below, full_name + " " + shown_name(below), visit);
 }
 
 }  // namespace
 
-int dispatch(const std::string& program, const std::string& introduction, std::span<const Subcommand> table,
-             const Arguments& arguments) {
+std::string program_version() {
+  return STRETTO_VERSION;
+}
+
+Help help_of(const Subcommand& subcommand, const std::string& full_name) {
+  if (subcommand.table.empty()) return subcommand.help(full_name);
+  Help help{.name = full_name,
+            .summary = subcommand.introduction.empty() ? subcommand.summary : subcommand.introduction};
+  help.options.push_back(
+      {"Options",
+       {{.name = "--help", .text = "Of the program and of every command: explains it. -h is shorter."},
+        {.name = "--version", .text = "Prints the version."}}});
+  for (const Subcommand& below : subcommand.table) {
+    help.commands.push_back({.name = shown_name(below), .text = below.summary});
+  }
+  help.notes.push_back(fmt::format("`{} COMMAND --help` explains a command and shows examples.", full_name));
+  return help;
+}
+
+void for_each_help(const Subcommand& program, const std::function<void(const Help& help)>& visit) {
+  visit_below(program, program.name, visit);
+}
+
+int dispatch(const Subcommand& program, const Arguments& arguments) {
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that would become too large is an error of its write
-  const std::string first = arguments.empty() ? std::string() : arguments.front();
-  if (first.empty()) {
-    print_overview(stderr, program, introduction, table);
-    return kBadInput;
-  }
-  std::vector<std::string> known;
-  for (const Subcommand& subcommand : table) {
-    known.emplace_back(subcommand.name);
-    if (first != subcommand.name) continue;
-    const Arguments rest(arguments.begin() + 1, arguments.end());
-    return guarded(program + " " + first, [&] { return subcommand.run(rest); });
-  }
-  return guarded(program, [&]() -> int {
-    if (first == "--help" || first == "-h" || first == "help") {
-      print_overview(stdout, program, introduction, table);
-      return kSuccess;
-    }
-    if (first == "--version") {
-      print_to(stdout, fmt::format("stretto {}\n", STRETTO_VERSION));
-      return kSuccess;
-    }
-    throw UsageError(fmt::format("unknown {} {}: {}", first.starts_with('-') ? "option" : "command", first,
-                                 suggestion(first, known)));
-  });
+  return run_in_group(program, program.name, arguments);
 }
 
 }  // namespace stretto::command

@@ -1,25 +1,69 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "command/cli/command_line.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/help.h"
 
 namespace stretto::command {
 
-/// The words behind the name of a subcommand.
+/// The words behind the name of a command.
 using Arguments = std::vector<std::string>;
 
-/// One line of the table of subcommands.
+/// A command, or a group of them; the program is a group of groups and commands. A group has a `table`; a command is
+/// made by make_command(), which adds its two functions.
 struct Subcommand {
-  const char* name;
-  const char* summary;                       ///< for --help
-  std::function<int(const Arguments&)> run;  ///< returns an exit code (exit_code.h)
+  std::string name;
+  std::string summary;         ///< a line, for the --help of the group it is in
+  std::string introduction{};  ///< the first sentence of its own --help; empty: the summary
+  /// Of two commands of one name: an option, with its value, that must be given for this one: "--program PROGRAM". The
+  /// other one stands before it.
+  std::string with{};
+  std::vector<Subcommand> table{};
+
+  /// `full_name`: as it is typed, "stretto bench spin".
+  std::function<Help(const std::string& full_name)> help{};
+  /// Returns an exit code (exit_code.h). Throws as guarded() expects it.
+  std::function<int(const std::string& full_name, const Arguments& arguments)> run{};
 };
 
-/// Runs the subcommand that `arguments` begin with, or explains the program. An exception becomes a line on standard
-/// error.
-int dispatch(const std::string& program, const std::string& introduction, std::span<const Subcommand> table,
-             const Arguments& arguments);
+/// Makes a command of its texts. Before each use `describe(line, options)` says its options, whose setters write into
+/// `options`, a copy of `defaults`; once they are parsed, `run(options)` does what the command does and returns an exit
+/// code.
+template <class Options, class Describe, class Run>
+Subcommand make_command(Subcommand texts, Options defaults, Describe describe, Run run) {
+  Subcommand command = std::move(texts);
+  const std::string introduction = command.introduction.empty() ? command.summary : command.introduction;
+  command.help = [=](const std::string& full_name) {
+    Options options = defaults;
+    CommandLine line(full_name, introduction);
+    describe(line, options);
+    return line.help();
+  };
+  command.run = [=](const std::string& full_name, const Arguments& arguments) {
+    Options options = defaults;
+    CommandLine line(full_name, introduction);
+    describe(line, options);
+    return line.parse(arguments) ? static_cast<int>(run(options)) : kSuccess;
+  };
+  return command;
+}
+
+/// "0.1.0".
+std::string program_version();
+
+/// What a command or a group says about itself.
+Help help_of(const Subcommand& subcommand, const std::string& full_name);
+
+/// Calls `visit` with the help of the program, its groups and its commands, each before those below it.
+void for_each_help(const Subcommand& program, const std::function<void(const Help& help)>& visit);
+
+/// Runs the command of `program` that `arguments` begin with, or explains the program. An exception becomes a line on
+/// standard error.
+int dispatch(const Subcommand& program, const Arguments& arguments);
 
 }  // namespace stretto::command

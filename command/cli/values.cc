@@ -183,13 +183,24 @@ Setter into(std::string& target) {
   };
 }
 
+Setter into(std::string& target, std::vector<std::string> known) {
+  return {std::move(known), into(target)};
+}
+
 Setter one_of(std::string& target, std::vector<std::string> known) {
-  return [&target, known = std::move(known)](std::string_view option, const std::string& text) {
-    if (std::find(known.begin(), known.end(), text) == known.end()) {
-      throw UsageError(fmt::format("{} {}: {}", option, text, suggestion(text, known)));
-    }
-    target = text;
-  };
+  return {known, [&target, known](std::string_view option, const std::string& text) {
+            if (std::find(known.begin(), known.end(), text) == known.end()) {
+              throw UsageError(fmt::format("{} {}: {}", option, text, suggestion(text, known)));
+            }
+            target = text;
+          }};
+}
+
+Setter noted(bool& given, Setter set) {
+  return {set.known(), [&given, set](std::string_view option, const std::string& text) {
+            set(option, text);
+            given = true;
+          }};
 }
 
 }  // namespace stretto::command

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -13,7 +15,23 @@ namespace stretto::command {
 
 /// Takes the text given for an option; `option` is its name, for the message. Throws UsageError of the form
 /// "--ranks 0: expected a number from 1 to 1024, as in --ranks 4".
-using Setter = std::function<void(std::string_view option, const std::string& text)>;
+class Setter {
+ public:
+  using Function = std::function<void(std::string_view option, const std::string& text)>;
+
+  template <class F, class = std::invoke_result_t<F&, std::string_view, const std::string&>>
+  Setter(F set) : set_(std::move(set)) {}  // NOLINT(google-explicit-constructor): a lambda is one
+  /// `known`: the values there are, or the beginnings of them, for completion.
+  Setter(std::vector<std::string> known, Function set) : set_(std::move(set)), known_(std::move(known)) {}
+
+  void operator()(std::string_view option, const std::string& text) const { set_(option, text); }
+  /// Empty where there is no list of them.
+  const std::vector<std::string>& known() const { return known_; }
+
+ private:
+  Function set_;
+  std::vector<std::string> known_;
+};
 
 /// The UsageError for a value: names the option, the value, the values expected, and one that would work.
 [[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view expected,
@@ -51,7 +69,25 @@ Setter into(std::uint64_t& target, std::uint64_t low, std::string example);
 Setter into(double& target, double low, double high, std::string example);
 Setter into(Duration& target, std::string example);
 Setter into(std::string& target);
+/// The same, with what is known() about the text; any other text is taken, too.
+Setter into(std::string& target, std::vector<std::string> known);
 /// One of `known`, with a suggestion for a misspelt one.
 Setter one_of(std::string& target, std::vector<std::string> known);
+/// The same for names that stand for values, of which `set` gets one.
+template <class T>
+Setter one_of(std::vector<std::pair<std::string, T>> values, std::function<void(T)> set) {
+  std::vector<std::string> known;
+  for (const auto& [name, value] : values) known.push_back(name);
+  return {known,
+          [known, values = std::move(values), set = std::move(set)](std::string_view option, const std::string& text) {
+            std::string chosen;
+            one_of(chosen, known)(option, text);
+            for (const auto& [name, value] : values) {
+              if (name == chosen) set(value);
+            }
+          }};
+}
+/// `set`, which also sets `given`.
+Setter noted(bool& given, Setter set);
 
 }  // namespace stretto::command

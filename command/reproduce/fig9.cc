@@ -56,7 +56,7 @@ void describe_options(CommandLine& line, Fig9Command& command) {
       "--activations", "LIST",
       "Who may start a round: solo, majority, quorum:N, full, deadline:N,TIME. Default solo, majority, quorum of "
       "half the ranks, full.",
-      into(command.activations));
+      into(command.activations, activation_names()));
   line.option("--seats", "N", kSeatsHelp, seats_into(command.seats));
   line.option("--skew", "TIME", "Rank r, counted from 1, comes r times so late. Default 1ms.",
               into(command.skew, "1ms"));
@@ -144,15 +144,7 @@ nlohmann::ordered_json to_json(const Fig9Command& command, const std::vector<Fig
   return out;
 }
 
-}  // namespace
-
-int run_fig9(const Arguments& arguments) {
-  Fig9Command command;
-  CommandLine line("stretto reproduce fig9",
-                   "Latency of an allreduce that ranks come to one after the other, by who may start it (eager-SGD, "
-                   "Figs 8 and 9).");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(Fig9Command& command) {
   check_seats(command.seats, command.ranks);
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   if (command.activations.empty()) {
@@ -179,6 +171,16 @@ int run_fig9(const Arguments& arguments) {
   print_table(command, rows);
   command.output.emit(to_json(command, rows, machine));
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand fig9_command() {
+  return make_command({.name = "fig9",
+                       .summary = "Latency of allreduces under linear skew: solo, majority, quorum, full, Open MPI.",
+                       .introduction = "Latency of an allreduce that ranks come to one after the other, by who may "
+                                       "start it (eager-SGD, Figs 8 and 9)."},
+                      Fig9Command(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -78,28 +78,7 @@ void describe_options(CommandLine& line, IdleCommand& command) {
   line.example("stretto reproduce idle", "A quarter of a minute.");
 }
 
-}  // namespace
-
-Result<double> seconds_alone(std::uint64_t work) {
-  return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
-    context.report(fmt::format("{}", timed_work(work)));
-    return 0;
-  });
-}
-
-Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
-  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
-  return seconds_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
-}
-
-int run_idle(const Arguments& arguments) {
-  IdleCommand command;
-  CommandLine line(
-      "stretto reproduce idle",
-      "How fast one rank computes while the others wait for it, over how fast it computes alone and without "
-      "the library: what the library costs while it has nothing to do.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const IdleCommand& command) {
   const Machine machine = this_machine();
   command.output.say(machine.to_text());
   const std::uint64_t work = calibrate(command.work);
@@ -130,6 +109,29 @@ int run_idle(const Arguments& arguments) {
                        {"ratios", ratios},
                        {"machine", machine.to_json()}});
   return kSuccess;
+}
+
+}  // namespace
+
+Result<double> seconds_alone(std::uint64_t work) {
+  return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
+    context.report(fmt::format("{}", timed_work(work)));
+    return 0;
+  });
+}
+
+Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
+  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
+  return seconds_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
+}
+
+Subcommand idle_command() {
+  return make_command(
+      {.name = "idle",
+       .summary = "What ranks that wait cost the one that computes.",
+       .introduction = "How fast one rank computes while the others wait for it, over how fast it computes alone and "
+                       "without the library: what the library costs while it has nothing to do."},
+      IdleCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -1,12 +1,12 @@
+#include "command/reproduce/reproduce_training.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "command/cli/exit_code.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
-#include "command/reproduce/reproductions.h"
 #include "command/statistics/statistics.h"
 #include "command/train/report.h"
 #include "command/train/training.h"
@@ -41,24 +41,24 @@ std::string expectations(const Experiment& experiment) {
   return table.to_text() + expected;
 }
 
-int reproduce(const Reproduction& reproduction, const Arguments& arguments) {
-  const auto command = parse_reproduction(reproduction, arguments);
-  if (!command) return kSuccess;
-  const auto task = load_task(reproduction.workload, command->seed);
-  const Machine machine = this_machine();
-  command->output.say(machine.to_text());
+}  // namespace
 
-  Json json = {{"name", command->name}, {"experiments", Json::array()}};
+int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& command) {
+  const auto task = load_task(reproduction.workload, command.seed);
+  const Machine machine = this_machine();
+  command.output.say(machine.to_text());
+
+  Json json = {{"name", command.name}, {"experiments", Json::array()}};
   int code = kSuccess;
-  for (Experiment& experiment : reproduction.experiments(*command)) {
+  for (Experiment& experiment : reproduction.experiments(command)) {
     for (RunGroup& group : experiment.groups) group.options = resolved(group.options, task->facts());
     const TrainOptions& options = experiment.groups.front().options;
-    command->output.say(fmt::format("\n{}\n{} on {} ranks, {} run{} of each; {}\n", experiment.title, options.workload,
-                                    options.ranks, command->repeats, command->repeats == 1 ? "" : "s",
-                                    conditions(options, task->facts().unit)));
-    run_groups(experiment.groups, command->repeats, *task);
-    say_result(command->output, experiment.groups);
-    command->output.say(expectations(experiment));
+    command.output.say(fmt::format("\n{}\n{} on {} ranks, {} run{} of each; {}\n", experiment.title, options.workload,
+                                   options.ranks, command.repeats, command.repeats == 1 ? "" : "s",
+                                   conditions(options, task->facts().unit)));
+    run_groups(experiment.groups, command.repeats, *task);
+    say_result(command.output, experiment.groups);
+    command.output.say(expectations(experiment));
     code = std::max(code, verdict(experiment.groups));
     Json part = to_json(experiment.groups, machine);
     part["title"] = experiment.title;
@@ -66,19 +66,8 @@ int reproduce(const Reproduction& reproduction, const Arguments& arguments) {
     json["experiments"].push_back(std::move(part));
   }
   json["machine"] = machine.to_json();
-  command->output.emit(json);
+  command.output.emit(json);
   return code;
-}
-
-}  // namespace
-
-int run_training_reproduction(const Arguments& arguments) {
-  std::vector<Subcommand> table;
-  for (const Reproduction& reproduction : training_reproductions()) {
-    table.push_back({reproduction.name, reproduction.summary,
-                     [&reproduction](const Arguments& rest) { return reproduce(reproduction, rest); }});
-  }
-  return dispatch("stretto reproduce", "Repeats measurements of the papers that train.", table, arguments);
 }
 
 }  // namespace stretto::command

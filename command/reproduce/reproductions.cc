@@ -138,17 +138,7 @@ const std::vector<Reproduction>& table() {
   return reproductions;
 }
 
-}  // namespace
-
-std::span<const Reproduction> training_reproductions() {
-  return table();
-}
-
-std::optional<ReproduceCommand> parse_reproduction(const Reproduction& reproduction,
-                                                   const std::vector<std::string>& arguments) {
-  ReproduceCommand command = reproduction.defaults;
-  command.name = reproduction.name;
-  CommandLine line(fmt::format("stretto reproduce {}", reproduction.name), reproduction.introduction);
+void describe_options(CommandLine& line, ReproduceCommand& command, const Reproduction& reproduction) {
   const bool whole_step = reproduction.workload == "hyperplane";
   line.heading("The experiment");
   line.option("--ranks", "N", "Worker processes. Default 8.", into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
@@ -176,11 +166,40 @@ std::optional<ReproduceCommand> parse_reproduction(const Reproduction& reproduct
   line.example(whole_step ? "stretto reproduce hyperplane --steps 50"
                           : fmt::format("stretto reproduce {} --repeats 1 --epochs 4", reproduction.name),
                "A quick look.");
-  if (!line.parse(arguments)) return std::nullopt;
-  for (const Experiment& experiment : reproduction.experiments(command)) {
-    for (const RunGroup& group : experiment.groups) check_training(group.options);
+}
+
+}  // namespace
+
+std::span<const Reproduction> training_reproductions() {
+  return table();
+}
+
+Subcommand reproduction_command(const Reproduction& reproduction, const RunReproduction& run) {
+  ReproduceCommand defaults = reproduction.defaults;
+  defaults.name = reproduction.name;
+  const auto describe = [&reproduction](CommandLine& line, ReproduceCommand& command) {
+    describe_options(line, command, reproduction);
+  };
+  const auto checked = [&reproduction, run](const ReproduceCommand& command) {
+    for (const Experiment& experiment : reproduction.experiments(command)) {
+      for (const RunGroup& group : experiment.groups) check_training(group.options);
+    }
+    return run(reproduction, command);
+  };
+  return make_command(
+      {.name = reproduction.name, .summary = reproduction.summary, .introduction = reproduction.introduction}, defaults,
+      describe, checked);
+}
+
+Subcommand reproduce_command(std::vector<Subcommand> others, const RunReproduction& run) {
+  Subcommand group{.name = "reproduce",
+                   .summary = "Repeats a measurement of the papers and prints theirs beside ours.",
+                   .introduction = "Repeats measurements of the papers and prints theirs beside ours.",
+                   .table = std::move(others)};
+  for (const Reproduction& reproduction : training_reproductions()) {
+    group.table.push_back(reproduction_command(reproduction, run));
   }
-  return command;
+  return group;
 }
 
 double ideal_of_random_delay(double step, double delay, int ranks) {

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "command/cli/output.h"
+#include "command/cli/subcommand.h"
 #include "command/train/run_set.h"
 
 namespace stretto::command {
@@ -43,9 +44,15 @@ struct Reproduction {
 
 std::span<const Reproduction> training_reproductions();
 
-/// Nothing if help was asked for and has been printed. Throws UsageError.
-std::optional<ReproduceCommand> parse_reproduction(const Reproduction& reproduction,
-                                                   const std::vector<std::string>& arguments);
+/// Returns an exit code.
+using RunReproduction = std::function<int(const Reproduction& reproduction, const ReproduceCommand& command)>;
+
+/// `stretto reproduce NAME`. `run` gets options that have been checked as far as possible without Torch and without
+/// reading the data. `reproduction` must outlive the command.
+Subcommand reproduction_command(const Reproduction& reproduction, const RunReproduction& run);
+
+/// `stretto reproduce`: the commands of `others`, and the reproductions that train.
+Subcommand reproduce_command(std::vector<Subcommand> others, const RunReproduction& run);
 
 /// Speed-up over sync, in batches applied, when each step one of `ranks` ranks is `delay` late on top of `step`:
 /// (T + d) / (T + d/P).

@@ -16,6 +16,17 @@ const Reproduction& named(const std::string& name) {
   throw UsageError(name);
 }
 
+// The options that `arguments` give. Throws UsageError.
+ReproduceCommand parsed(const std::string& name, const Arguments& arguments) {
+  ReproduceCommand out;
+  const auto keep = [&out](const Reproduction&, const ReproduceCommand& command) {
+    out = command;
+    return 0;
+  };
+  reproduction_command(named(name), keep).run("stretto reproduce " + name, arguments);
+  return out;
+}
+
 TEST(Reproductions, IdealOfARandomDelayIsThatOfBatchesApplied) {
   EXPECT_NEAR(ideal_of_random_delay(0.4, 0.2, 8), 1.41, 0.005);
   EXPECT_NEAR(ideal_of_random_delay(0.4, 0.3, 8), 1.60, 0.005);
@@ -31,9 +42,7 @@ TEST(Reproductions, EveryGroupHasAnExpectation) {
 }
 
 TEST(Reproductions, HyperplaneIsThePapers) {
-  const auto command = parse_reproduction(named("hyperplane"), {});
-  ASSERT_TRUE(command.has_value());
-  const auto experiments = named("hyperplane").experiments(*command);
+  const auto experiments = named("hyperplane").experiments(parsed("hyperplane", {}));
   ASSERT_EQ(experiments.size(), 3u);
   const TrainOptions& options = experiments[0].groups[1].options;
   EXPECT_EQ(options.algorithm, "eager-solo");
@@ -47,9 +56,9 @@ TEST(Reproductions, HyperplaneIsThePapers) {
 }
 
 TEST(Reproductions, BadInput) {
-  EXPECT_THROW(parse_reproduction(named("lag"), {"--ranks", "1"}), UsageError);
-  EXPECT_THROW(parse_reproduction(named("lag"), {"--steps", "10"}), UsageError);
-  EXPECT_THROW(parse_reproduction(named("vowels"), {"--scale", "0"}), UsageError);
+  EXPECT_THROW(parsed("lag", {"--ranks", "1"}), UsageError);
+  EXPECT_THROW(parsed("lag", {"--steps", "10"}), UsageError);
+  EXPECT_THROW(parsed("vowels", {"--scale", "0"}), UsageError);
 }
 
 }  // namespace

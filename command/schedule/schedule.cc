@@ -65,10 +65,10 @@ std::vector<std::string> names(const std::map<std::string, T>& table) {
 }
 
 Setter noted(ScheduleCommand& command, Setter set) {
-  return [&command, set = std::move(set)](std::string_view option, const std::string& text) {
-    set(option, text);
-    command.given.emplace_back(option);
-  };
+  return {set.known(), [&command, set](std::string_view option, const std::string& text) {
+            set(option, text);
+            command.given.emplace_back(option);
+          }};
 }
 
 void require_effect(const ScheduleCommand& command) {
@@ -149,15 +149,7 @@ Schedule schedule_of(const ScheduleCommand& command, int rank) {
   return allreduce_schedule(rank, command.ranks, type, command.count, op, algorithm);
 }
 
-}  // namespace
-
-int run_schedule(const Arguments& arguments) {
-  ScheduleCommand command;
-  CommandLine line("stretto schedule",
-                   "Prints the schedules of a collective: the operations each rank carries out, and what each of them "
-                   "waits for.");
-  describe_options(line, command);
-  if (!line.parse(arguments)) return kSuccess;
+int run(const ScheduleCommand& command) {
   require_effect(command);
   require_below_ranks("--root", command.root, command.ranks);
   require_below_ranks("--initiator", command.initiator, command.ranks);
@@ -182,6 +174,16 @@ int run_schedule(const Arguments& arguments) {
   }
   print_to(stdout, out);
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand schedule_command() {
+  return make_command({.name = "schedule",
+                       .summary = "Prints the operations of a collective, for a person, Graphviz or LogGOPSim.",
+                       .introduction = "Prints the schedules of a collective: the operations each rank carries out, "
+                                       "and what each of them waits for."},
+                      ScheduleCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

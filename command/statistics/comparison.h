@@ -67,7 +67,8 @@ struct ComparisonOptions {
   std::string csv;
   Output output;
 
-  void describe_measurement(CommandLine& line);
+  /// `libraries`: those that may stand in --against.
+  void describe_measurement(CommandLine& line, std::vector<std::string> libraries);
   void describe_output(CommandLine& line);
   /// How repetitions are taken and marked, for the end of --help.
   static const char* note();

@@ -26,6 +26,7 @@
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/loop/loop_report.h"
+#include "stretto/train/recipes/recipes.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -40,8 +41,9 @@ constexpr std::string_view kShell = "/bin/sh";
 struct ProgramCommand {
   std::string program;
   std::vector<std::string> arguments;  // of the program
-  std::vector<std::string> algorithms;
-  int ranks = 0;  // 0: the program's own
+  std::string list = "sync,eager-quorum,eager-solo";
+  std::vector<std::string> algorithms;  // those of `list`
+  int ranks = 0;                        // 0: the program's own
   int repeats = 3;
   std::uint64_t seed = 1;
   std::string out;
@@ -55,26 +57,20 @@ struct OptimizerRuns {
   std::vector<LoopReport> runs;
 };
 
-std::optional<ProgramCommand> parse(const Arguments& arguments) {
-  ProgramCommand command;
-  const auto end = std::ranges::find(arguments, "--");
-  if (end != arguments.end()) command.arguments.assign(end + 1, arguments.end());
-  CommandLine line(
-      "stretto compare --program PROGRAM",
-      "Runs a program of your own, built on DistributedOptimizer, once for each algorithm and seed, and shows in "
-      "one table what each gains and costs. What follows -- goes to the program.");
+void describe_options(CommandLine& line, ProgramCommand& command) {
   line.heading("The comparison");
-  std::string list = "sync,eager-quorum,eager-solo";
   line.option("--program", "PROGRAM", "What to run: a file, or a name on PATH. It starts its ranks by run_ranks().",
               into(command.program));
   line.option("--algorithms", "LIST",
-              fmt::format("Which ones; the first is what the others are compared with. Default {}.", list), into(list));
+              fmt::format("Which ones; the first is what the others are compared with. Default {}.", command.list),
+              into(command.list, algorithm_names()));
   line.option("--ranks", "N", "How many ranks run_ranks() starts. Default: as many as the program says.",
               into(command.ranks, 1, JobMemory::kMaxRanks, "4"));
   line.option("--repeats", "N", "Runs by each algorithm, with seeds from --seed on, interleaved. Default 3.",
               into(command.repeats, 1, 1000, "10"));
   line.option("--seed", "N", "Of the first run: added to the seeds of batches() and of the options. Default 1.",
               into(command.seed, 0, "7"));
+  line.rest("ARGUMENTS", command.arguments);
   line.heading("What it leaves behind");
   line.option("--out", "DIR", "The reports and steps of every run, its output, and waiting.svg: who waits for whom.",
               into(command.out));
@@ -87,11 +83,6 @@ std::optional<ProgramCommand> parse(const Arguments& arguments) {
       "each; "
       "the speed-up is that of the first. The environment variables STRETTO_ALGORITHM, STRETTO_RANKS, STRETTO_SEED and "
       "STRETTO_OUT tell the program what to do.");
-  if (!line.parse(Arguments(arguments.begin(), end))) return std::nullopt;
-  if (launched_rank()) throw UsageError("compare starts the program, run after run: start it without mpirun");
-  command.algorithms = split_policies(list);
-  if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
-  return command;
 }
 
 /// The file that is run. Throws UsageError where it cannot be.
@@ -274,37 +265,30 @@ Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& ro
   return out;
 }
 
-}  // namespace
-
-bool names_a_program(const Arguments& arguments) {
-  return std::any_of(arguments.begin(), std::ranges::find(arguments, "--"), [](const std::string& argument) {
-    return argument == "--program" || argument.starts_with("--program=");
-  });
-}
-
-int run_compare_program(const Arguments& arguments) {
-  auto command = parse(arguments);
-  if (!command) return kSuccess;
-  command->program = executable(command->program);
-  if (!command->out.empty()) require_writable_folder("--out", command->out);
+int run(ProgramCommand& command) {
+  if (launched_rank()) throw UsageError("compare starts the program, run after run: start it without mpirun");
+  command.algorithms = split_policies(command.list);
+  if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
+  command.program = executable(command.program);
+  if (!command.out.empty()) require_writable_folder("--out", command.out);
   const Machine machine = this_machine();
-  command->output.say(machine.to_text());
+  command.output.say(machine.to_text());
   std::optional<TemporaryFolder> temporary;
-  const fs::path out = command->out.empty() ? fs::path(temporary.emplace().path()) : fs::path(command->out);
+  const fs::path out = command.out.empty() ? fs::path(temporary.emplace().path()) : fs::path(command.out);
 
-  std::vector<std::vector<OptimizerRuns>> by_algorithm(command->algorithms.size());
-  for (int repeat = 0; repeat < command->repeats; ++repeat) {
+  std::vector<std::vector<OptimizerRuns>> by_algorithm(command.algorithms.size());
+  for (int repeat = 0; repeat < command.repeats; ++repeat) {
     for (std::size_t position = 0; position < by_algorithm.size(); ++position) {
       const std::size_t at = rotated(position, repeat, by_algorithm.size());
-      const std::string& algorithm = command->algorithms[at];
-      const std::uint64_t seed = command->seed + static_cast<std::uint64_t>(repeat);
+      const std::string& algorithm = command.algorithms[at];
+      const std::uint64_t seed = command.seed + static_cast<std::uint64_t>(repeat);
       const fs::path folder = out / run_folder_name({algorithm, {}, {}}, seed);
-      const auto reports = run_once(*command, algorithm, seed, folder);
+      const auto reports = run_once(command, algorithm, seed, folder);
       auto& rows = by_algorithm[at];
       if (rows.empty()) rows.resize(reports.size());
       if (rows.size() != reports.size()) {
         throw Failure({Errc::bad_input, fmt::format("{} has made {} optimizers under {} where it made {} before",
-                                                    command->program, reports.size(), algorithm, rows.size())});
+                                                    command.program, reports.size(), algorithm, rows.size())});
       }
       for (std::size_t i = 0; i < rows.size(); ++i) {
         rows[i].algorithm = algorithm;
@@ -315,15 +299,15 @@ int run_compare_program(const Arguments& arguments) {
   }
   std::vector<OptimizerRuns> rows;
   for (auto& of_one : by_algorithm) rows.insert(rows.end(), of_one.begin(), of_one.end());
-  const std::vector<RunGroup> groups = groups_of(rows, command->seed);
-  command->output.say(table_of(rows, groups));
-  if (command->out.empty()) {
-    command->output.say("--out DIR keeps reports and records of every step, and draws who waits for whom");
+  const std::vector<RunGroup> groups = groups_of(rows, command.seed);
+  command.output.say(table_of(rows, groups));
+  if (command.out.empty()) {
+    command.output.say("--out DIR keeps reports and records of every step, and draws who waits for whom");
   } else {
-    command->output.say(write_waiting(command->out, groups, folder_of(".", 0).string()));
+    command.output.say(write_waiting(command.out, groups, folder_of(".", 0).string()));
   }
-  if (const std::string gain = conclusion(groups); !gain.empty()) command->output.say("\n" + gain);
-  command->output.emit(json_of(*command, rows, groups, machine));
+  if (const std::string gain = conclusion(groups); !gain.empty()) command.output.say("\n" + gain);
+  command.output.emit(json_of(command, rows, groups, machine));
   for (const OptimizerRuns& row : rows) {
     for (const LoopReport& run : row.runs) {
       if (run.replicas_identical && run.lost_deposits == 0) continue;
@@ -333,6 +317,18 @@ int run_compare_program(const Arguments& arguments) {
     }
   }
   return kSuccess;
+}
+
+}  // namespace
+
+Subcommand compare_program_command() {
+  return make_command({.name = "compare",
+                       .summary = "The same for a program of your own.",
+                       .introduction = "Runs a program of your own, built on DistributedOptimizer, once for each "
+                                       "algorithm and seed, and shows in one table what each gains and costs. What "
+                                       "follows -- goes to the program.",
+                       .with = "--program PROGRAM"},
+                      ProgramCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

@@ -6,7 +6,6 @@
 
 #include "command/cli/exit_code.h"
 #include "command/cli/watch.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/train/pictures.h"
 #include "command/train/report.h"
@@ -16,28 +15,26 @@
 
 namespace stretto::command {
 
-int run_train(const Arguments& arguments) {
-  const auto command = parse_train(arguments);
-  if (!command) return kSuccess;
-  const auto task = load_task(command->options.workload, command->options.seed);
+int run_train(const TrainCommand& command) {
+  const auto task = load_task(command.options.workload, command.options.seed);
   const Machine machine = this_machine();
-  RunGroup group{command->options.algorithm, resolved(command->options, task->facts()), {}};
+  RunGroup group{command.options.algorithm, resolved(command.options, task->facts()), {}};
   std::set<std::string> told;
-  std::optional<RunSummary> summary = run_training(command->options, *task, watched(group.label, told));
+  std::optional<RunSummary> summary = run_training(command.options, *task, watched(group.label, told));
   if (!summary) return kSuccess;  // another rank of the job has it
   group.runs.push_back(std::move(*summary));
 
   const std::vector<RunGroup> groups = {std::move(group)};
   const TrainOptions& options = groups.front().options;
-  command->output.say(fmt::format("{}\n{} ranks, seed {}; {}\n", machine.to_text(), options.ranks, options.seed,
-                                  conditions(options, task->facts().unit)));
-  say_result(command->output, groups);
-  if (!options.out.empty()) command->output.say(write_pictures(options.out, groups));
+  command.output.say(fmt::format("{}\n{} ranks, seed {}; {}\n", machine.to_text(), options.ranks, options.seed,
+                                 conditions(options, task->facts().unit)));
+  say_result(command.output, groups);
+  if (!options.out.empty()) command.output.say(write_pictures(options.out, groups));
   nlohmann::ordered_json json = to_json(groups.front().runs.front(), std::nullopt);
   json.update(to_json(groups, machine), false);
   json.erase("runs");
   json.erase("paired");
-  command->output.emit(json);
+  command.output.emit(json);
   return verdict(groups);
 }
 

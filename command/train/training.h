@@ -7,11 +7,15 @@
 
 #include "command/cli/output.h"
 #include "command/train/run_set.h"
+#include "command/train/training_options.h"
 #include "stretto/train/job/task.h"
 
 namespace stretto::command {
 
-// Shared by the commands of stretto-train.
+// The commands of stretto-train, which return an exit code, and what they share.
+
+int run_train(const TrainCommand& command);
+int run_compare(const CompareCommand& command);
 
 /// The data of a workload, read or generated. Throws UsageError, Failure.
 std::unique_ptr<TrainingTask> load_task(const std::string& workload, std::uint64_t seed);

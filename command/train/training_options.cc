@@ -85,14 +85,6 @@ void describe_imbalance(CommandLine& line, TrainOptions& options) {
       into(options.pace, "50us"));
 }
 
-/// `set`, which also notes that the option was given.
-Setter noted(bool& given, Setter set) {
-  return [&given, set = std::move(set)](std::string_view option, const std::string& text) {
-    set(option, text);
-    given = true;
-  };
-}
-
 void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& given) {
   line.heading("How it averages");
   line.option(
@@ -110,26 +102,23 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last, "
       "with messages between the boards. 1: messages alone, as between hosts.",
       noted(given.seats, into(options.seats, 1, JobMemory::kMaxRanks, "1")));
-  line.option("--normalize", "BY",
-              "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
-              "brought something), samples (unequal batches are unbiased).",
-              [&options, &given](std::string_view option, const std::string& text) {
-                std::string name;
-                one_of(name, {"ranks", "contributors", "samples"})(option, text);
-                given.normalize_ranks = name == "ranks";
-                options.normalize = name == "ranks"          ? Normalize::ranks
-                                    : name == "contributors" ? Normalize::contributors
-                                                             : Normalize::samples;
-              });
+  line.option(
+      "--normalize", "BY",
+      "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
+      "brought something), samples (unequal batches are unbiased).",
+      one_of<Normalize>(
+          {{"ranks", Normalize::ranks}, {"contributors", Normalize::contributors}, {"samples", Normalize::samples}},
+          [&options, &given](Normalize by) {
+            options.normalize = by;
+            given.normalize_ranks = by == Normalize::ranks;
+          }));
   line.option("--order", "ORDER",
               "arrival (default): sums in the order in which contributions come. fixed: one order, so that runs repeat "
               "to the bit; sync always has it.",
-              [&options, &given](std::string_view option, const std::string& text) {
-                std::string name;
-                one_of(name, {"arrival", "fixed"})(option, text);
-                given.order_arrival = name == "arrival";
-                options.fixed_order = name == "fixed";
-              });
+              one_of<bool>({{"arrival", false}, {"fixed", true}}, [&options, &given](bool fixed) {
+                options.fixed_order = fixed;
+                given.order_arrival = !fixed;
+              }));
   line.option(
       "--delivery", "WHAT",
       "every (default): each rank applies every round, so replicas never diverge. latest: only the newest, as in "
@@ -143,11 +132,8 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "--progress-by", "WHO",
       "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
       "calls, so a rank that computes holds up the others.",
-      [&options](std::string_view option, const std::string& text) {
-        std::string name;
-        one_of(name, {"thread", "application"})(option, text);
-        options.progress_by = name == "thread" ? ProgressBy::thread : ProgressBy::application;
-      });
+      one_of<ProgressBy>({{"thread", ProgressBy::thread}, {"application", ProgressBy::application}},
+                         [&options](ProgressBy by) { options.progress_by = by; }));
 }
 
 void add_epilogue(CommandLine& line) {
@@ -162,10 +148,71 @@ void add_epilogue(CommandLine& line) {
                            fmt::format("{}. Needs {}. Unit of work: {}.", info.description, info.needs, info.unit));
   }
   line.topic("Workloads", std::move(workloads));
-  line.note(
-      "Exit codes: 0, 1 the run failed, 2 bad input, 3 a rank was lost, 130 interrupted. Throughput is always counted "
-      "in "
-      "batches whose gradients were applied.");
+  std::vector<std::pair<std::string, std::string>> codes;
+  for (const ExitMeaning& exit : exit_meanings()) codes.emplace_back(std::to_string(exit.code), exit.meaning);
+  line.topic("Exit status", std::move(codes));
+  line.note("Throughput is always counted in batches whose gradients were applied.");
+}
+
+void describe_train(CommandLine& line, TrainCommand& command) {
+  describe_job(line, command.options);
+  line.heading("The algorithm");
+  line.option("--algorithm", "NAME", "One of those below. Default sync.",
+              {algorithm_names(), [&command](std::string_view option, const std::string& text) {
+                 check_algorithm(option, text);
+                 command.options.algorithm = text;
+               }});
+  describe_algorithm(line, command.options, command.given);
+  describe_imbalance(line, command.options);
+  line.heading("What it leaves behind");
+  line.option("--out", "DIR",
+              "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
+              "trace.json, which https://ui.perfetto.dev opens.",
+              into(command.options.out));
+  line.option("--checkpoint-every", "N",
+              "Batches between checkpoints, in the run folder. Each is a round that waits for all.",
+              into(command.options.checkpoint_every, 1, "1000"));
+  line.option("--resume", "DIR", "Continues the run of this folder from its last checkpoint.",
+              into(command.options.resume));
+  command.output.add_option(line);
+  line.example("stretto train vowels --algorithm eager-quorum", "Real, naturally imbalanced data on four ranks.");
+  line.example(
+      "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
+      "One rank three times slower than the rest; nobody waits for it.");
+  line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  add_epilogue(line);
+}
+
+void describe_compare(CommandLine& line, CompareCommand& command) {
+  describe_job(line, command.options);
+  line.heading("The comparison");
+  line.option("--algorithms", "LIST",
+              fmt::format("Which ones of those below; the first is what the others are compared with. Default {}.",
+                          command.list),
+              into(command.list, algorithm_names()));
+  line.option("--repeats", "N",
+              "Runs of each algorithm, with seeds from --seed on, interleaved. From two on the table has spreads, and "
+              "differences their 95 % intervals. Default 3.",
+              into(command.repeats, 1, 1000, "10"));
+  describe_algorithm(line, command.options, command.given);
+  describe_imbalance(line, command.options);
+  line.heading("What it leaves behind");
+  line.option(
+      "--out", "DIR",
+      "A run folder for each run, and curves of the training loss over batches and over time: as CSV, and as SVG "
+      "where matplotlib is in .venv.",
+      into(command.options.out));
+  command.output.add_option(line);
+  line.example("stretto compare vowels --pace 500us", "Does not waiting pay on this data?");
+  line.example(
+      "stretto compare vowels --ranks 8 --algorithms sync,eager-quorum:6,eager-quorum:4,eager-quorum:2,eager-solo "
+      "--repeats 10 --pace 500us",
+      "The dial from waiting to staleness.");
+  line.example("stretto compare digits --pace 1ms --imbalance random:ranks=1,delay=20ms --json=result.json",
+               "Injected delays, for a program to read.");
+  line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3",
+               "The same for a program of your own: `stretto compare --program ./mine --help`.");
+  add_epilogue(line);
 }
 
 TaskFacts plentiful(const WorkloadInfo& info) {
@@ -217,93 +264,39 @@ void check_training(const TrainOptions& options) {
   if (!options.out.empty()) require_writable_folder("--out", options.out);
 }
 
-std::optional<TrainCommand> parse_train(const std::vector<std::string>& arguments) {
-  TrainCommand command;
-  CommandLine line("stretto train",
-                   "Trains a network on real data in several worker processes, and says what waiting for each other "
-                   "cost.");
-  describe_job(line, command.options);
-  line.heading("The algorithm");
-  line.option("--algorithm", "NAME", "One of those below. Default sync.",
-              [&command](std::string_view option, const std::string& text) {
-                check_algorithm(option, text);
-                command.options.algorithm = text;
-              });
-  describe_algorithm(line, command.options, command.given);
-  describe_imbalance(line, command.options);
-  line.heading("What it leaves behind");
-  line.option("--out", "DIR",
-              "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
-              "trace.json, which https://ui.perfetto.dev opens.",
-              into(command.options.out));
-  line.option("--checkpoint-every", "N",
-              "Batches between checkpoints, in the run folder. Each is a round that waits for all.",
-              into(command.options.checkpoint_every, 1, "1000"));
-  line.option("--resume", "DIR", "Continues the run of this folder from its last checkpoint.",
-              into(command.options.resume));
-  command.output.add_option(line);
-  line.example("stretto train vowels --algorithm eager-quorum", "Real, naturally imbalanced data on four ranks.");
-  line.example(
-      "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
-      "One rank three times slower than the rest; nobody waits for it.");
-  line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
-  add_epilogue(line);
-  if (!line.parse(arguments)) return std::nullopt;
-  check_training(command.options);
-  require_effect(command.given, command.options, std::span(&command.options.algorithm, 1));
-  return command;
+Subcommand train_command(std::function<int(const TrainCommand&)> run) {
+  const auto checked = [run = std::move(run)](const TrainCommand& command) {
+    check_training(command.options);
+    require_effect(command.given, command.options, std::span(&command.options.algorithm, 1));
+    return run(command);
+  };
+  return make_command({.name = "train",
+                       .summary = "Trains a network on several ranks, by one algorithm.",
+                       .introduction = "Trains a network on real data in several worker processes, and says what "
+                                       "waiting for each other cost."},
+                      TrainCommand(), describe_train, checked);
 }
 
-std::optional<CompareCommand> parse_compare(const std::vector<std::string>& arguments) {
-  CompareCommand command;
-  CommandLine line(
-      "stretto compare",
-      "Trains the same job by several algorithms, with the same seeds and the same delays, and shows in one "
-      "table what each gains and costs.");
-  describe_job(line, command.options);
-  line.heading("The comparison");
-  std::string list = "sync,eager-quorum,eager-solo";
-  line.option(
-      "--algorithms", "LIST",
-      fmt::format("Which ones of those below; the first is what the others are compared with. Default {}.", list),
-      into(list));
-  line.option("--repeats", "N",
-              "Runs of each algorithm, with seeds from --seed on, interleaved. From two on the table has spreads, and "
-              "differences their 95 % intervals. Default 3.",
-              into(command.repeats, 1, 1000, "10"));
-  line.heading("The algorithms");
-  describe_algorithm(line, command.options, command.given);
-  describe_imbalance(line, command.options);
-  line.heading("What it leaves behind");
-  line.option(
-      "--out", "DIR",
-      "A run folder for each run, and curves of the training loss over batches and over time: as CSV, and as SVG "
-      "where matplotlib is in .venv.",
-      into(command.options.out));
-  command.output.add_option(line);
-  line.example("stretto compare vowels --pace 500us", "Does not waiting pay on this data?");
-  line.example(
-      "stretto compare vowels --ranks 8 --algorithms sync,eager-quorum:6,eager-quorum:4,eager-quorum:2,eager-solo "
-      "--repeats 10 --pace 500us",
-      "The dial from waiting to staleness.");
-  line.example("stretto compare digits --pace 1ms --imbalance random:ranks=1,delay=20ms --json=result.json",
-               "Injected delays, for a program to read.");
-  line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3",
-               "The same for a program of your own: `stretto compare --program ./mine --help`.");
-  add_epilogue(line);
-  if (!line.parse(arguments)) return std::nullopt;
-  if (launched_rank()) {
-    throw UsageError("compare starts its own ranks, run after run: start it without mpirun, with --ranks N");
-  }
-  for (const std::string& algorithm : split_policies(list)) {
-    check_algorithm("--algorithms", algorithm);
-    TrainOptions options = command.options;
-    options.algorithm = algorithm;
-    check_training(options);
-    command.algorithms.push_back(algorithm);
-  }
-  require_effect(command.given, command.options, command.algorithms);
-  return command;
+Subcommand compare_command(std::function<int(const CompareCommand&)> run) {
+  const auto checked = [run = std::move(run)](CompareCommand& command) {
+    if (launched_rank()) {
+      throw UsageError("compare starts its own ranks, run after run: start it without mpirun, with --ranks N");
+    }
+    for (const std::string& algorithm : split_policies(command.list)) {
+      check_algorithm("--algorithms", algorithm);
+      TrainOptions options = command.options;
+      options.algorithm = algorithm;
+      check_training(options);
+      command.algorithms.push_back(algorithm);
+    }
+    require_effect(command.given, command.options, command.algorithms);
+    return run(command);
+  };
+  return make_command({.name = "compare",
+                       .summary = "Trains the same job by several algorithms and shows what waiting cost.",
+                       .introduction = "Trains the same job by several algorithms, with the same seeds and the same "
+                                       "delays, and shows in one table what each gains and costs."},
+                      CompareCommand(), describe_compare, checked);
 }
 
 }  // namespace stretto::command

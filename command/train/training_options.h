@@ -1,12 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "command/cli/command_line.h"
 #include "command/cli/output.h"
+#include "command/cli/subcommand.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/options.h"
 #include "workloads/catalogue.h"
@@ -29,15 +29,16 @@ struct TrainCommand {
 struct CompareCommand {
   TrainOptions options;  ///< `algorithm` is left open
   GivenOptions given;
-  std::vector<std::string> algorithms;
+  std::string list = "sync,eager-quorum,eager-solo";
+  std::vector<std::string> algorithms;  ///< those of `list`
   int repeats = 3;
   Output output;
 };
 
-/// Parse the arguments, and check them as far as possible without Torch and without reading the data. Return nothing if
-/// help was asked for and has been printed. Throw UsageError.
-std::optional<TrainCommand> parse_train(const std::vector<std::string>& arguments);
-std::optional<CompareCommand> parse_compare(const std::vector<std::string>& arguments);
+/// `stretto train` and `stretto compare`. `run` gets their options, which have been checked as far as possible without
+/// Torch and without reading the data; it returns an exit code.
+Subcommand train_command(std::function<int(const TrainCommand&)> run);
+Subcommand compare_command(std::function<int(const CompareCommand&)> run);
 
 /// Throws UsageError where something was given that has an effect under none of the algorithms.
 void require_effect(const GivenOptions& given, const TrainOptions& options, std::span<const std::string> algorithms);

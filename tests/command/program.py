@@ -16,6 +16,18 @@ def stretto(*arguments, program=None, **options):
                           stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, **options)
 
 
+def every_command(*group):
+    """The words of each command, as --help of the program and its groups names them."""
+    for line in stretto(*group, "--help").stdout.split("\nCommands:\n")[1].split("\n\n")[0].splitlines():
+        if line[2] != " ":  # not the text of the one before
+            command = (*group, *line[2:].split("  ")[0].split())
+            text = stretto(*command, "--help").stdout
+            if "\nCommands:\n" in text:
+                yield from every_command(*command)
+            else:
+                yield command
+
+
 def children_of(pid):
     text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(word) for word in text.split()]
