@@ -1,6 +1,8 @@
 #include "command/cli/subcommand.h"
 #include "command/cli/torch_program.h"
 #include "command/commands.h"
+#include "command/pages/completion.h"
+#include "command/pages/man_page.h"
 #include "command/reproduce/reproductions.h"
 #include "command/train/compare_program.h"
 #include "command/train/training_options.h"
@@ -13,7 +15,7 @@ using namespace stretto::command;
 int main(int argc, char** argv) {
   const Arguments arguments(argv + 1, argv + argc);
   const auto train = [&arguments](const auto&...) -> int { become_training_program(arguments); };
-  const Subcommand program{
+  Subcommand program{
       .name = "stretto",
       .summary = "distributed training that does not wait for its slowest worker",
       .introduction =
@@ -22,5 +24,7 @@ int main(int argc, char** argv) {
       .table = {train_command(train), compare_command(train), compare_program_command(),
                 reproduce_command({fig9_command(), idle_command()}, train), bench_command(), check_command(),
                 schedule_command()}};
+  program.table.push_back(man_command(program));
+  program.table.push_back(completion_command(program));
   return dispatch(program, arguments);
 }

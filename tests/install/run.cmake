@@ -9,6 +9,11 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 file(RENAME ${WORK}/prefix ${prefix})
 
 run(${prefix}/bin/stretto schedule allreduce --ranks 4)
+foreach(page man/man1/stretto.1 bash-completion/completions/stretto zsh/site-functions/_stretto)
+  if(NOT EXISTS ${prefix}/share/${page})
+    message(FATAL_ERROR "share/${page} is not installed")
+  endif()
+endforeach()
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_CXX_COMPILER=${COMPILER})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
