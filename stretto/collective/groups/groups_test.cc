@@ -1,0 +1,187 @@
+#include "stretto/collective/groups/groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Ranks = std::vector<int>;
+
+constexpr int kMostRanks = 64;
+
+std::string why(int ranks, int group_size) {
+  try {
+    const Groups groups(ranks, group_size);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// The groups of ranks that differ in these bits alone.
+std::vector<Ranks> differing_in(std::vector<int> bits, int ranks) {
+  unsigned mask = 0;
+  for (const int bit : bits) mask |= 1u << bit;
+  std::vector<Ranks> out;
+  for (unsigned lowest = 0; lowest < static_cast<unsigned>(ranks); ++lowest) {
+    if ((lowest & mask) != 0) continue;
+    Ranks& group = out.emplace_back();
+    for (unsigned rank = 0; rank < static_cast<unsigned>(ranks); ++rank) {
+      if ((rank & ~mask) == lowest) group.push_back(static_cast<int>(rank));
+    }
+  }
+  return out;
+}
+
+TEST(Groups, OfPowersOfTwoAreThoseOfThePaper) {
+  const Groups groups(8, 4);
+  EXPECT_THAT(groups.all(0), ElementsAre(Ranks{0, 1, 2, 3}, Ranks{4, 5, 6, 7}));
+  EXPECT_THAT(groups.all(1), ElementsAre(Ranks{0, 1, 4, 5}, Ranks{2, 3, 6, 7}));
+  EXPECT_THAT(groups.all(2), ElementsAre(Ranks{0, 2, 4, 6}, Ranks{1, 3, 5, 7}));
+  EXPECT_EQ(groups.all(3), groups.all(0));
+}
+
+TEST(Groups, OfPowersOfTwoGoOnAtTheLowestBitBehindTheHighest) {
+  const Groups groups(32, 4);
+  const std::vector<std::vector<int>> bits{{0, 1}, {2, 3}, {4, 0}, {1, 2}, {3, 4}};
+  for (std::size_t round = 0; round < 15; ++round) {
+    EXPECT_EQ(groups.all(round), differing_in(bits[round % 5], 32)) << "round " << round;
+  }
+  EXPECT_EQ(Groups(64, 8).all(1), differing_in({3, 4, 5}, 64));
+  EXPECT_EQ(Groups(8, 2).all(2), differing_in({2}, 8));
+}
+
+TEST(Groups, OfOtherPowersDifferInADigit) {
+  const Groups groups(9, 3);
+  EXPECT_THAT(groups.all(0), ElementsAre(Ranks{0, 1, 2}, Ranks{3, 4, 5}, Ranks{6, 7, 8}));
+  EXPECT_THAT(groups.all(1), ElementsAre(Ranks{0, 3, 6}, Ranks{1, 4, 7}, Ranks{2, 5, 8}));
+  EXPECT_EQ(groups.all(2), groups.all(0));
+  const Groups deep(27, 3);
+  EXPECT_EQ(deep.members(14, 2), (Ranks{5, 14, 23}));
+  EXPECT_EQ(deep.members(14, 4), (Ranks{11, 14, 17})) << "digit 1";
+}
+
+TEST(Groups, OfLargeSizeAreBlocksAndResiduesByTurns) {
+  const Groups groups(7, 3);
+  EXPECT_THAT(groups.all(0), ElementsAre(Ranks{0, 1, 2}, Ranks{3, 4}, Ranks{5, 6}));
+  EXPECT_THAT(groups.all(1), ElementsAre(Ranks{0, 3, 6}, Ranks{1, 4}, Ranks{2, 5}));
+  EXPECT_THAT(groups.all(2), ElementsAre(Ranks{0, 1, 6}, Ranks{2, 3}, Ranks{4, 5})) << "one rank further";
+  EXPECT_THAT(groups.all(3), ElementsAre(Ranks{0, 3}, Ranks{1, 4}, Ranks{2, 5, 6}));
+}
+
+TEST(Groups, OfSmallSizeAreStridesApart) {
+  const Groups groups(10, 3);
+  EXPECT_THAT(groups.all(0), ElementsAre(Ranks{0, 1}, Ranks{2, 3, 4}, Ranks{5, 6}, Ranks{7, 8, 9}));
+  EXPECT_THAT(groups.all(1), ElementsAre(Ranks{0, 3}, Ranks{1, 4, 7}, Ranks{2, 6, 9}, Ranks{5, 8}));
+  EXPECT_THAT(groups.all(2), ElementsAre(Ranks{0, 9}, Ranks{1, 2, 3}, Ranks{4, 5}, Ranks{6, 7, 8}));
+  EXPECT_THAT(groups.all(3), ElementsAre(Ranks{0, 8, 9}, Ranks{1, 2}, Ranks{3, 4, 5}, Ranks{6, 7})) << "one further";
+  EXPECT_THAT(groups.all(4), ElementsAre(Ranks{0, 4, 7}, Ranks{1, 8}, Ranks{2, 5, 9}, Ranks{3, 6}));
+}
+
+TEST(Groups, OfSmallSizeHaveStridesThatReachEveryRank) {
+  const Groups groups(6, 2);  // strides 1, 2 and 4, of which the last two have a divisor in common with 6: 5 instead
+  EXPECT_THAT(groups.all(0), ElementsAre(Ranks{0, 1}, Ranks{2, 3}, Ranks{4, 5}));
+  EXPECT_THAT(groups.all(1), ElementsAre(Ranks{0, 5}, Ranks{1, 2}, Ranks{3, 4}));
+  EXPECT_EQ(groups.all(2), groups.all(1));
+  EXPECT_EQ(groups.all(3), groups.all(1)) << "stride 1, one further";
+  EXPECT_THAT(Groups(30, 5).members(3, 3), ElementsAre(2, 3, 4, 5, 6)) << "further by half of a group";
+}
+
+TEST(Groups, OfAllRanksAreOne) {
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33}) {
+    const Groups groups(ranks, ranks);
+    EXPECT_EQ(groups.count(), 1);
+    EXPECT_EQ(groups.cycle(), 1);
+    EXPECT_EQ(groups.numbers(17), Ranks(static_cast<std::size_t>(ranks), 0));
+  }
+}
+
+/// Every round's groups, for every number of ranks and every size.
+TEST(Groups, PartitionTheRanksEvenly) {
+  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    for (int size = 2; size <= ranks; ++size) {
+      const Groups groups(ranks, size);
+      ASSERT_EQ(groups.count(), (ranks + size - 1) / size);
+      Ranks of_group(static_cast<std::size_t>(groups.count()));
+      for (Round round = 0; round < groups.period(); ++round) {
+        std::ranges::fill(of_group, 0);
+        int seen = 0;  // groups of lower ranks
+        for (const int number : groups.numbers(round)) {
+          const bool in_order = number >= 0 && number <= seen && number < groups.count();
+          ASSERT_TRUE(in_order) << ranks << " ranks, size " << size << ", round " << round << ": group " << number;
+          seen = std::max(seen, number + 1);
+          ++of_group[static_cast<std::size_t>(number)];
+        }
+        const auto [smallest, largest] = std::ranges::minmax(of_group);
+        ASSERT_TRUE(smallest >= 1 && largest <= size && largest - smallest <= 1)
+            << ranks << " ranks, size " << size << ", round " << round << ": " << smallest << " to " << largest;
+      }
+    }
+  }
+}
+
+TEST(Groups, RepeatAfterAPeriod) {
+  for (const auto& [ranks, size] : {std::pair(64, 8), {32, 4}, {27, 3}, {7, 3}, {63, 2}, {30, 5}, {33, 7}}) {
+    const Groups groups(ranks, size);
+    const Round period = groups.period();
+    const Round late = std::numeric_limits<Round>::max() / period * period - period;
+    for (Round round = 0; round < period; ++round) {
+      const Ranks numbers = groups.numbers(round);
+      ASSERT_EQ(groups.numbers(round + period), numbers) << ranks << " ranks, size " << size << ", round " << round;
+      ASSERT_EQ(groups.numbers(round + late), numbers) << ranks << " ranks, size " << size << ", round " << round;
+    }
+  }
+}
+
+TEST(Groups, MembersAreTheWholeGroup) {
+  for (const auto& [ranks, size] : {std::pair(8, 4), {9, 3}, {7, 3}, {10, 3}, {5, 5}}) {
+    const Groups groups(ranks, size);
+    for (Round round = 0; round < 9; ++round) {
+      for (const Ranks& group : groups.all(round)) {
+        EXPECT_TRUE(std::ranges::is_sorted(group));
+        for (const int rank : group) EXPECT_EQ(groups.members(rank, round), group) << "rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(Groups, OfFixedOrderAreThoseOfRoundZero) {
+  for (const auto& [ranks, size] : {std::pair(8, 4), {9, 3}, {7, 3}, {10, 3}}) {
+    const Groups dynamic(ranks, size), fixed(ranks, size, GroupOrder::fixed);
+    EXPECT_EQ(fixed.period(), 1u);
+    for (const Round round : {Round{0}, Round{1}, Round{2}, Round{1000003}}) {
+      EXPECT_EQ(fixed.all(round), dynamic.all(0)) << ranks << " ranks, size " << size << ", round " << round;
+    }
+  }
+}
+
+TEST(Groups, RefuseSizesThatCannotBe) {
+  EXPECT_EQ(why(8, 1), "group size 1 of a job of 8 ranks; expected a number from 2 to 8, such as 4");
+  EXPECT_EQ(why(8, 9), "group size 9 of a job of 8 ranks; expected a number from 2 to 8, such as 4");
+  EXPECT_THAT(why(8, 0), HasSubstr("from 2 to 8"));
+  EXPECT_THAT(why(8, -3), HasSubstr("group size -3"));
+  EXPECT_EQ(why(1, 2), "group size 2 of a job of 1 rank; expected 1: there is nobody to average with");
+  EXPECT_EQ(why(1, 1), "accepted");
+  EXPECT_EQ(why(0, 2), "groups of 0 ranks; expected at least 1");
+  EXPECT_THROW(default_group_size(0), UsageError);
+}
+
+TEST(DefaultGroupSize, IsTheSmallestDivisorFromTheRootOn) {
+  const std::vector<std::pair<int, int>> expected{{1, 1},   {2, 2},  {3, 3},  {4, 2},  {5, 3},    {6, 3},    {7, 3},
+                                                  {8, 4},   {9, 3},  {10, 5}, {11, 4}, {12, 4},   {16, 4},   {32, 8},
+                                                  {33, 11}, {36, 6}, {47, 7}, {64, 8}, {100, 10}, {1024, 32}};
+  for (const auto& [ranks, size] : expected) EXPECT_EQ(default_group_size(ranks), size) << ranks << " ranks";
+  for (int ranks = 2; ranks <= 300; ++ranks) EXPECT_EQ(why(ranks, default_group_size(ranks)), "accepted");
+}
+
+}  // namespace
+}  // namespace stretto
