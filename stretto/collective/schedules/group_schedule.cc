@@ -1,0 +1,26 @@
+#include "stretto/collective/schedules/group_schedule.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+Schedule group_allreduce_schedule(int rank, const Groups& groups, Round round, DataType type, std::uint64_t count,
+                                  ReduceOp op, AllreduceAlgorithm algorithm) {
+  if (rank < 0 || rank >= groups.ranks()) {
+    throw UsageError(text("rank ", rank, " of a group allreduce; expected one from 0 to ", groups.ranks() - 1));
+  }
+  const std::vector<int> members = groups.members(rank, round);
+  const auto position = std::ranges::find(members, rank) - members.begin();
+  ScheduleBuilder b("group_allreduce", static_cast<int>(position), static_cast<int>(members.size()));
+  const BufferId mine = b.buffer("mine", type, count);
+  const BufferId sum = b.buffer("sum", type, count);
+  const AllreducePlan plan =
+      append_allreduce(b, {.algorithm = algorithm, .contribution = mine, .result = sum, .op = op}, kNoOp);
+  b.label(plan.done, "complete");
+  return b.build(plan.done).among(members, groups.ranks());
+}
+
+}  // namespace stretto

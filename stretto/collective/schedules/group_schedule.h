@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "stretto/collective/groups/groups.h"
+#include "stretto/collective/schedules/allreduce_schedule.h"
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// One rank's schedule of the reduction of a round in groups: an allreduce among the members of its group. Given:
+/// `mine`, only read, and `sum`, of the group. It exchanges messages with the members alone, as many as an allreduce of
+/// so many ranks does (append_allreduce()); the sum has the bits of one whose ranks are the members in ascending order.
+/// A group of one copies.
+Schedule group_allreduce_schedule(int rank, const Groups& groups, Round round, DataType type, std::uint64_t count,
+                                  ReduceOp op, AllreduceAlgorithm algorithm);
+
+}  // namespace stretto
