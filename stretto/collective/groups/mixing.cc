@@ -35,19 +35,19 @@ class Reach {
 
   /// One round, of which `group` has the numbers. False if nothing has become known to anybody.
   bool exchange(const std::vector<int>& group) {
-    std::fill(of_group_.begin(), of_group_.end(), 0);
-    for (std::size_t rank = 0; rank < group.size(); ++rank) {
-      for (std::size_t word = 0; word < words_; ++word) {
-        of_group_[index(group[rank]) * words_ + word] |= of_rank_[rank * words_ + word];
-      }
+    std::ranges::fill(of_group_, 0);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const std::uint64_t* mine = &of_rank_[rank * words_];
+      std::uint64_t* all = &of_group_[index(group[rank]) * words_];
+      for (std::size_t word = 0; word < words_; ++word) all[word] |= mine[word];
     }
     bool grown = false;
-    for (std::size_t rank = 0; rank < group.size(); ++rank) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const std::uint64_t* all = &of_group_[index(group[rank]) * words_];
+      std::uint64_t* mine = &of_rank_[rank * words_];
       for (std::size_t word = 0; word < words_; ++word) {
-        std::uint64_t& mine = of_rank_[rank * words_ + word];
-        const std::uint64_t all = of_group_[index(group[rank]) * words_ + word];
-        grown = grown || mine != all;
-        mine = all;
+        grown = grown || mine[word] != all[word];
+        mine[word] = all[word];
       }
     }
     return grown;
@@ -85,34 +85,32 @@ class Values {
   }
 
   void average(const std::vector<int>& group) {
-    std::fill(of_group_.begin(), of_group_.end(), 0.0);
+    std::ranges::fill(of_group_, 0.0);
     std::vector<int> members(of_group_.size() / ranks_);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       ++members[index(group[rank])];
-      for (std::size_t one = 0; one < ranks_; ++one) {
-        of_group_[index(group[rank]) * ranks_ + one] += of_rank_[rank * ranks_ + one];
-      }
+      const double* mine = &of_rank_[rank * ranks_];
+      double* sum = &of_group_[index(group[rank]) * ranks_];
+      for (std::size_t one = 0; one < ranks_; ++one) sum[one] += mine[one];
+    }
+    for (std::size_t number = 0; number < members.size(); ++number) {
+      double* sum = &of_group_[number * ranks_];
+      for (std::size_t one = 0; one < ranks_; ++one) sum[one] /= members[number];
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      for (std::size_t one = 0; one < ranks_; ++one) {
-        of_rank_[rank * ranks_ + one] = of_group_[index(group[rank]) * ranks_ + one] / members[index(group[rank])];
-      }
+      std::copy_n(&of_group_[index(group[rank]) * ranks_], ranks_, &of_rank_[rank * ranks_]);
     }
   }
 
   /// The largest over the rank that began at 1.
   double distance() const {
     const auto ranks = static_cast<double>(ranks_);
-    double largest = 0;
-    for (std::size_t one = 0; one < ranks_; ++one) {
-      double squares = 0;
-      for (std::size_t rank = 0; rank < ranks_; ++rank) {
-        const double off = of_rank_[rank * ranks_ + one] - 1 / ranks;
-        squares += off * off;
-      }
-      largest = std::max(largest, std::sqrt(squares / ranks));
+    std::vector<double> squares(ranks_);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const double* mine = &of_rank_[rank * ranks_];
+      for (std::size_t one = 0; one < ranks_; ++one) squares[one] += (mine[one] - 1 / ranks) * (mine[one] - 1 / ranks);
     }
-    return largest;
+    return std::sqrt(*std::ranges::max_element(squares) / ranks);
   }
 
  private:

@@ -77,6 +77,21 @@ TEST(ConsensusDistance, IsThatOfTheWorstRankAndRound) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(distances[i], expected[i], 1e-12) << "after " << i;
 }
 
+TEST(ConsensusDistance, IsThatOfTheWorstFirstRound) {
+  // Rounds 1, 2 and 3 have the same groups, of which each has 1/2 twice: (1/2 − 1/6)/(1 − 1/6) of the square.
+  const auto distances = consensus_distances(Groups(6, 2), 4);
+  for (const std::size_t rounds : {1, 2, 3}) EXPECT_DOUBLE_EQ(distances[rounds], std::sqrt(0.4)) << rounds;
+  EXPECT_LT(distances[4], 0.5);
+}
+
+TEST(ConsensusDistance, IsThatOfARankInASmallGroup) {
+  // {0, 1} {2, 3, 4} {5, 6} {7, 8, 9}: 1/2 twice, (1/2 − 1/10)/(1 − 1/10) of the square.
+  EXPECT_THAT(consensus_distances(Groups(10, 3, GroupOrder::fixed), 1), ElementsAre(1, ::testing::DoubleEq(2 / 3.0)));
+  // {0, 1, 2} {3, 4}: (1/2 − 1/5)/(1 − 1/5) of the square.
+  EXPECT_THAT(consensus_distances(Groups(5, 4, GroupOrder::fixed), 1),
+              ElementsAre(1, ::testing::DoubleEq(std::sqrt(0.375))));
+}
+
 TEST(ConsensusDistance, StaysWhereGroupsAreFixed) {
   const double apart = 1 / std::sqrt(7.0);
   const auto as_apart = ::testing::DoubleEq(apart);
@@ -98,10 +113,11 @@ TEST(ConsensusDistance, IsNothingAfterMRoundsWhereGroupsMeetEvenly) {
   }
 }
 
-/// What docs/algorithms.md says of a round, once the first M are over.
+/// What docs/algorithms.md says of a round, once the first two are over: 13 and 14 ranks are the worst of P ≤ 64.
 TEST(ConsensusDistance, ShrinksByAConstantShareARound) {
-  for (const auto& [ranks, size] : {std::pair(11, 4), {12, 5}, {13, 4}, {17, 5}, {23, 12}, {33, 6}}) {
+  for (const auto& [ranks, size] : {std::pair(11, 4), {12, 5}, {13, 4}, {14, 4}, {17, 5}, {23, 12}, {33, 6}}) {
     const auto distances = consensus_distances(Groups(ranks, size), 8);
+    EXPECT_LT(distances[2], 0.2) << ranks << " ranks, size " << size;
     EXPECT_LE(distances[8], distances[2] * std::pow(0.31, 6)) << ranks << " ranks, size " << size;
   }
 }
