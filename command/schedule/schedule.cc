@@ -10,8 +10,11 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/print.h"
 #include "command/commands.h"
+#include "command/schedule/mixing.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
+#include "stretto/collective/groups/groups.h"
+#include "stretto/collective/schedules/group_schedule.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/schedules/plain_schedules.h"
 #include "stretto/schedule/print.h"
@@ -27,9 +30,12 @@ struct ScheduleCommand {
   std::uint64_t count = 1024;
   std::string type = "float32";
   std::string op = "sum";
-  std::string order = "fixed";
+  std::string order;  // empty: the collective's default
   std::string algorithm;
   int root = 0;
+  std::string group;  // empty: default_group_size()
+  std::uint64_t round = 0;
+  bool mixing = false;
   std::string format = "text";
   int initiator = 0;
   int rank = -1;                   // −1: all
@@ -41,12 +47,20 @@ struct Scope {
   std::vector<std::string_view> of;  // collectives
 };
 
-const std::vector<Scope> kScopes = {{"--count", {"allreduce", "partial", "broadcast", "allgather"}},
-                                    {"--type", {"allreduce", "partial", "broadcast", "allgather"}},
-                                    {"--op", {"allreduce", "partial"}},
-                                    {"--order", {"allreduce", "partial"}},
-                                    {"--algorithm", {"allreduce"}},
-                                    {"--root", {"broadcast"}}};
+const std::vector<Scope> kScopes = {{"--count", {"allreduce", "partial", "broadcast", "allgather", "group"}},
+                                    {"--type", {"allreduce", "partial", "broadcast", "allgather", "group"}},
+                                    {"--op", {"allreduce", "partial", "group"}},
+                                    {"--order", {"allreduce", "partial", "group"}},
+                                    {"--algorithm", {"allreduce", "group"}},
+                                    {"--root", {"broadcast"}},
+                                    {"--group", {"group"}},
+                                    {"--round", {"group"}},
+                                    {"--mixing", {"group"}}};
+
+// Beside --mixing.
+const std::vector<std::string_view> kOfMixing = {"--mixing", "--ranks", "--group", "--order"};
+constexpr int kMostRanksOfTable = 64;
+constexpr int kMostRanksOfMixing = 256;
 
 const std::map<std::string, DataType> kTypes = {{"float32", DataType::float32},   {"float64", DataType::float64},
                                                 {"int32", DataType::int32},       {"int64", DataType::int64},
@@ -71,18 +85,30 @@ Setter noted(ScheduleCommand& command, Setter set) {
           }};
 }
 
+bool was_given(const ScheduleCommand& command, std::string_view option) {
+  return std::ranges::find(command.given, option) != command.given.end();
+}
+
 void require_effect(const ScheduleCommand& command) {
-  const auto was_given = [&command](std::string_view option) {
-    return std::ranges::find(command.given, option) != command.given.end();
-  };
   for (const Scope& scope : kScopes) {
-    if (!was_given(scope.option) || std::ranges::find(scope.of, command.collective) != scope.of.end()) continue;
+    if (!was_given(command, scope.option) || std::ranges::find(scope.of, command.collective) != scope.of.end())
+      continue;
     throw UsageError(fmt::format("{} has no effect with {}: leave it out", scope.option, command.collective));
   }
-  if (was_given("--algorithm") && was_given("--order")) {
+  for (const std::string& option : command.given) {
+    if (!command.mixing || std::ranges::find(kOfMixing, option) != kOfMixing.end()) continue;
+    throw UsageError(fmt::format("{} has no effect with --mixing, which prints no schedule: leave it out", option));
+  }
+  if (command.ranks == 1 && was_given(command, "--group")) {
+    throw UsageError("--group has no effect with --ranks 1: leave it out");
+  }
+  if (command.mixing && was_given(command, "--group") && !was_given(command, "--ranks")) {
+    throw UsageError("--group has no effect with --mixing unless --ranks says of how many: add --ranks 64");
+  }
+  if (command.collective != "group" && was_given(command, "--algorithm") && was_given(command, "--order")) {
     throw UsageError("--order has no effect with --algorithm, which it would choose: leave one of them out");
   }
-  if (was_given("--initiator") && command.format != "goal") {
+  if (was_given(command, "--initiator") && command.format != "goal") {
     throw UsageError("--initiator has no effect without --format goal: leave it out");
   }
 }
@@ -90,10 +116,12 @@ void require_effect(const ScheduleCommand& command) {
 void describe_options(CommandLine& line, ScheduleCommand& command) {
   constexpr int kMost = 4096;
   line.positional("COLLECTIVE", CommandLine::Presence::required,
-                  "which one: allreduce, partial (the partial allreduce), broadcast, barrier or allgather",
-                  one_of(command.collective, {"allreduce", "partial", "broadcast", "barrier", "allgather"}));
+                  "which one: allreduce, partial (the partial allreduce), group (an allreduce within each group of a "
+                  "round), broadcast, barrier or allgather",
+                  one_of(command.collective, {"allreduce", "partial", "group", "broadcast", "barrier", "allgather"}));
   line.heading("The collective");
-  line.option("--ranks", "N", "How many ranks take part; any number. Default 4.", into(command.ranks, 1, kMost, "4"));
+  line.option("--ranks", "N", "How many ranks take part; any number. Default 4.",
+              noted(command, into(command.ranks, 1, kMost, "4")));
   line.option("--count", "N", "Elements of the bucket. Default 1024. Large buckets are reduced by another algorithm.",
               noted(command, into(command.count, 1, "1024")));
   line.option("--type", "TYPE", fmt::format("{}. Default float32.", join(names(kTypes))),
@@ -101,28 +129,45 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
   line.option("--op", "OP", "sum (default), min or max.", noted(command, one_of(command.op, names(kOps))));
   line.option("--order", "ORDER",
               "fixed (default): one tree, whatever the timing, so that results repeat to the bit. arrival: what comes "
-              "first is added first, in large buckets; faster when ranks come at different times.",
-              noted(command, one_of(command.order, {"fixed", "arrival"})));
-  line.option("--algorithm", "NAME",
-              "allreduce only: recursive-doubling (few messages: for small buckets), halving-doubling (few bytes: for "
-              "large ones) or direct. Default: what --count and --order lead to.",
-              noted(command, one_of(command.algorithm, names(kAlgorithms))));
+              "first is added first, in large buckets; faster when ranks come at different times. Of a group, which "
+              "ranks are together: dynamic (default): others in each round; fixed: those of round 0 for ever.",
+              noted(command, one_of(command.order, {"fixed", "arrival", "dynamic"})));
+  line.option(
+      "--algorithm", "NAME",
+      "allreduce and group: recursive-doubling (few messages: for small buckets), halving-doubling (few bytes: for "
+      "large ones) or direct. Default: what --count and --order lead to.",
+      noted(command, one_of(command.algorithm, names(kAlgorithms))));
   line.option("--root", "R", "broadcast only: the rank that has the data. Default 0.",
               noted(command, into(command.root, 0, kMost - 1, "0")));
+  line.option("--group", "S",
+              "group only: how many ranks average with each other, from 2 to all. Larger groups agree in fewer rounds "
+              "and cost more. Default: the smallest divisor of --ranks from its square root to twice that, where there "
+              "is one.",
+              noted(command, into(command.group)));
+  line.option("--round", "R", "group only: the round, which decides who is in a group with whom. Default 0.",
+              noted(command, into(command.round, 0, "1")));
   line.heading("Printing");
+  line.flag("--mixing", "",
+            "group only: in place of a schedule, after how many rounds what each rank has had has reached every rank, "
+            "for 2 to 64 ranks and every group size. With --ranks: for so many, and how far the ranks are from their "
+            "mean after each round.",
+            noted(command, [&command](std::string_view, const std::string&) { command.mixing = true; }));
   line.option("--format", "FORMAT",
               "text (default): one line an operation. dot: for Graphviz. goal: for LogGOPSim, which knows only "
               "\"all predecessors\", so the schedule is printed with its activation resolved.",
-              one_of(command.format, {"text", "dot", "goal"}));
+              noted(command, one_of(command.format, {"text", "dot", "goal"})));
   line.option("--initiator", "R", "goal only: the rank that starts the round. Default 0.",
               noted(command, into(command.initiator, 0, kMost - 1, "0")));
   line.option("--rank", "R", "Only this rank's schedule (text and dot). Default: all ranks.",
-              into(command.rank, 0, kMost - 1, "0"));
+              noted(command, into(command.rank, 0, kMost - 1, "0")));
   line.example("stretto schedule partial --ranks 4 --rank 0",
                "What one rank does in a round of the partial allreduce.");
   line.example("stretto schedule allreduce --ranks 8 --format dot | dot -Tsvg > allreduce.svg", "A picture of it.");
   line.example("stretto schedule partial --ranks 32 --format goal --initiator 3 > solo.goal",
                "A solo round that rank 3 starts, to be simulated by LogGOPSim.");
+  line.example("stretto schedule group --ranks 8 --group 4 --round 1",
+               "Which ranks average with each other in round 1, and what each does for it.");
+  line.example("stretto schedule group --mixing --ranks 60", "How fast groups of 60 ranks agree, by their size.");
 }
 
 void require_below_ranks(std::string_view option, int value, int ranks) {
@@ -131,10 +176,50 @@ void require_below_ranks(std::string_view option, int value, int ranks) {
          "0");
 }
 
+void require_order(const ScheduleCommand& command) {
+  if (command.collective == "group" && command.order == "arrival") {
+    reject("--order", command.order, "expected dynamic or fixed for group", "dynamic");
+  }
+  if (command.collective != "group" && command.order == "dynamic") {
+    reject("--order", command.order, fmt::format("expected fixed or arrival for {}", command.collective), "fixed");
+  }
+}
+
+Groups groups_of(const ScheduleCommand& command) {
+  int size = default_group_size(command.ranks);
+  if (!command.group.empty()) {
+    size = static_cast<int>(parse_integer("--group", command.group, 2, command.ranks, std::to_string(size)));
+  }
+  return {command.ranks, size, command.order == "fixed" ? GroupOrder::fixed : GroupOrder::dynamic};
+}
+
+std::string mixing(const ScheduleCommand& command) {
+  const GroupOrder order = command.order == "fixed" ? GroupOrder::fixed : GroupOrder::dynamic;
+  if (!was_given(command, "--ranks")) return mixing_table(2, kMostRanksOfTable, order);
+  if (command.ranks < 2 || command.ranks > kMostRanksOfMixing) {
+    reject("--ranks", std::to_string(command.ranks),
+           fmt::format("expected a number from 2 to {} with --mixing", kMostRanksOfMixing), "64");
+  }
+  return mixing_table(command.ranks, command.ranks, order) + "\n" + distance_table(groups_of(command));
+}
+
+/// "round 1 of 8 ranks, in groups of 4 at most: {0,1,4,5} {2,3,6,7}"
+std::string groups_in_words(const ScheduleCommand& command) {
+  const Groups groups = groups_of(command);
+  std::string out =
+      fmt::format("round {} of {} ranks, in groups of {} at most:", command.round, command.ranks, groups.group_size());
+  for (const auto& group : groups.all(command.round)) {
+    std::string members;
+    for (const int rank : group) members += fmt::format("{}{}", members.empty() ? "" : ",", rank);
+    out += fmt::format(" {{{}}}", members);
+  }
+  return out + "\n\n";
+}
+
 Schedule schedule_of(const ScheduleCommand& command, int rank) {
   const DataType type = kTypes.at(command.type);
   const ReduceOp op = kOps.at(command.op);
-  const SumOrder order = command.order == "fixed" ? SumOrder::fixed : SumOrder::arrival;
+  const SumOrder order = command.order == "arrival" ? SumOrder::arrival : SumOrder::fixed;
   const BucketSpec bucket{type, command.count};
   if (command.collective == "broadcast") {
     return broadcast_schedule(rank, command.ranks, command.root, type, command.count);
@@ -146,11 +231,19 @@ Schedule schedule_of(const ScheduleCommand& command, int rank) {
   }
   const AllreduceAlgorithm algorithm =
       command.algorithm.empty() ? algorithm_for(bucket, order) : kAlgorithms.at(command.algorithm);
+  if (command.collective == "group") {
+    return group_allreduce_schedule(rank, groups_of(command), command.round, type, command.count, op, algorithm);
+  }
   return allreduce_schedule(rank, command.ranks, type, command.count, op, algorithm);
 }
 
 int run(const ScheduleCommand& command) {
   require_effect(command);
+  require_order(command);
+  if (command.mixing) {
+    print_to(stdout, mixing(command));
+    return kSuccess;
+  }
   require_below_ranks("--root", command.root, command.ranks);
   require_below_ranks("--initiator", command.initiator, command.ranks);
   require_below_ranks("--rank", command.rank, command.ranks);
@@ -170,6 +263,7 @@ int run(const ScheduleCommand& command) {
   } else if (command.format == "dot") {
     out = to_dot(chosen);
   } else {
+    if (command.collective == "group") out = groups_in_words(command);
     for (const Schedule& schedule : chosen) out += to_text(schedule) + (&schedule == &chosen.back() ? "" : "\n");
   }
   print_to(stdout, out);

@@ -1,6 +1,7 @@
 """Help, bad input, start-up, and what needs no other process."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -79,6 +80,14 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("compare", "vowels", "--repeats", "0"), "--repeats 0")
         self.assert_rejected(stretto("train", "vowels", "--steps", "2", "--epochs", "2"), "not both")
         self.assert_rejected(stretto("schedule", "broadcast", "--ranks", "3", "--root", "3"), "--root 3", "0 to 2")
+        for size in ("1", "0", "-4", "four", "9", "64"):
+            self.assert_rejected(stretto("schedule", "group", "--ranks", "8", "--group", size), f"--group {size}",
+                                 "from 2 to 8", "as in --group 4")
+        self.assert_rejected(stretto("schedule", "group", "--round", "-1"), "--round -1", "at least 0")
+        for ranks in ("1", "257"):
+            self.assert_rejected(stretto("schedule", "group", "--mixing", "--ranks", ranks), f"--ranks {ranks}", "2 to 256")
+        self.assert_rejected(stretto("schedule", "group", "--order", "arrival"), "--order arrival", "dynamic or fixed")
+        self.assert_rejected(stretto("schedule", "allreduce", "--order", "dynamic"), "--order dynamic", "fixed or arrival")
         self.assert_rejected(stretto("reproduce", "fig9", "--sizes", "63"), "--sizes 63")
         self.assert_rejected(stretto("reproduce", "fig9", "--activations", "solo,quorum:99"), "quorum:99")
         self.assert_rejected(stretto("check", "--seeds", "9..3"), "9..3", "smaller seed first")
@@ -140,11 +149,43 @@ class Schedule(ProgramTest):
         for arguments in (("partial", "--algorithm", "direct"), ("barrier", "--count", "4"), ("barrier", "--root", "0"),
                           ("broadcast", "--op", "max"), ("allgather", "--order", "fixed"),
                           ("allreduce", "--initiator", "1"),
+                          ("allreduce", "--group", "2"), ("barrier", "--round", "2"), ("partial", "--mixing"),
+                          ("group", "--mixing", "--round", "1"), ("group", "--mixing", "--format", "dot"),
+                          ("group", "--mixing", "--group", "4"), ("group", "--ranks", "1", "--group", "2"),
                           ("allreduce", "--algorithm", "direct", "--order", "fixed")):
             self.assert_rejected(stretto("schedule", *arguments), "has no effect")
 
+    def test_groups_of_a_round(self):
+        def groups(*arguments):
+            result = stretto("schedule", "group", *arguments)
+            self.assert_succeeds(result)
+            return result.stdout.splitlines()[0].split(": ")[1]
+
+        self.assertEqual(groups("--ranks", "8", "--group", "4"), "{0,1,2,3} {4,5,6,7}")
+        self.assertEqual(groups("--ranks", "8", "--group", "4", "--round", "1"), "{0,1,4,5} {2,3,6,7}")
+        self.assertEqual(groups("--ranks", "8", "--group", "4", "--round", "1", "--order", "fixed"), "{0,1,2,3} {4,5,6,7}")
+        self.assertEqual(groups("--ranks", "8", "--round", "3"), "{0,1,2,3} {4,5,6,7}", "groups of 4 by default")
+        self.assertEqual(groups("--ranks", "1"), "{0}")
+        rank = stretto("schedule", "group", "--ranks", "8", "--group", "4", "--round", "1", "--rank", "5").stdout
+        self.assertIn('schedule "group_allreduce" of rank 5 of 8', rank)
+        self.assertEqual(re.findall(r" send .* to (\d+) on", rank), ["4", "1"])
+
+    def test_mixing(self):
+        table = stretto("schedule", "group", "--mixing")
+        self.assert_succeeds(table)
+        self.assertIn("\n   64  2: 6, 3: 6 (4), 4: 3, 5–6: 4 (3), 7: 3, 8–63: 2, 64: 1\n", table.stdout)
+        self.assertEqual(table.stdout.count("\n"), 4 + 63)
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), 100)
+        distances = stretto("schedule", "group", "--mixing", "--ranks", "64", "--group", "8")
+        self.assert_succeeds(distances)
+        self.assertIn("M = 2, L = 2\n", distances.stdout)
+        self.assertRegex(distances.stdout, r"\n1 +0\.333 +0\.333\n2 +0 +0\n3 +0\n")
+        fixed = stretto("schedule", "group", "--mixing", "--ranks", "8", "--group", "4", "--order", "fixed")
+        self.assertRegex(fixed.stdout, r"M = never")
+        self.assertRegex(fixed.stdout, r"\n12 +0\.378 +1\n")
+
     def test_goal_has_a_matching_receive_for_each_send(self):
-        for collective in ("partial", "allreduce", "broadcast", "barrier", "allgather"):
+        for collective in ("partial", "allreduce", "group", "broadcast", "barrier", "allgather"):
             for ranks in (1, 2, 3, 8):
                 goal = stretto("schedule", collective, "--ranks", ranks, "--format", "goal", "--initiator", ranks - 1)
                 self.assert_succeeds(goal)

@@ -17,7 +17,7 @@ enum class GroupOrder : std::uint8_t {
 ///
 /// Each round partitions the ranks into m = ⌈P/S⌉ groups whose sizes differ by at most one; none is larger than S.
 /// After L = ⌈log_S P⌉ rounds, a *cycle*, a rank's value can have reached all ranks; mixing_number() says after how
-/// many it has, for every rank. The first of these rules that fits says who is together in round r (docs/decisions.md,
+/// many it has, for every rank. The first of these rules that fits says who is together in round r (docs/algorithms.md,
 /// Groups):
 /// 1. S = P: all ranks.
 /// 2. P and S are powers of two: the ranks that differ in the log2 S bits (r·log2 S + i) mod log2 P, i < log2 S, alone.
