@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench torch-versions clean
+.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench torch-versions package package-test clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -85,6 +85,15 @@ torch-%: setup
 	@[ -d .cache/torch-$*/torch ] || .venv/bin/python -m pip install --no-deps --target .cache/torch-$* torch==$*
 	@cmake --preset release -B build/torch-$* -DSTRETTO_TORCH_DIR=$(CURDIR)/.cache/torch-$*/torch -DBUILD_TESTING=OFF
 	@cmake --build build/torch-$* -j$(JOBS) --target stretto_torch stretto_workloads
+
+package: setup  ## Makes build/package/stretto*.tar.zst and .deb: program, library, headers, and LibTorch's libraries.
+	@$(MAKE) --no-print-directory build/package/build.ninja
+	@cmake --build --preset package -j$(JOBS)
+	@ls -sh build/package/stretto*.tar.zst build/package/stretto*.deb
+
+# Not part of .ci/run: it loads a Debian of its own. Needs root, and mmdebstrap.
+package-test: package  ## Installs the .deb in a fresh Debian 12 without compiler, checks and trains there.
+	@tests/install/package_test build/package/stretto_*.deb build/package/stretto-*.tar.zst
 
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)

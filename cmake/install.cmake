@@ -38,6 +38,10 @@ endif()
 install(CODE "set(STRETTO_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(STRETTO_API \"${STRETTO_API}\")")
 install(SCRIPT cmake/install_headers.cmake)
 
+set(STRETTO_TORCH_HINT "${stretto_torch_dir}")
+if(STRETTO_PACKAGE)  # for another machine
+  set(STRETTO_TORCH_HINT "")
+endif()
 configure_package_config_file(cmake/stretto-config.cmake.in ${PROJECT_BINARY_DIR}/stretto-config.cmake
                               INSTALL_DESTINATION ${STRETTO_CMAKE_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/stretto-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -23,7 +23,9 @@ class Check:
 
 
 def compile_flags(root, build):
-    """Include paths, definitions and language flags of each source that CMake knows, by path from the root."""
+    """Include paths, definitions and language flags of each source that CMake knows, by path from the root.
+
+    Without precompiled headers: a source includes what it needs."""
     database = pathlib.Path(root, build, "compile_commands.json")
     if not database.exists():
         sys.exit(f"{database} is not there: run `cmake --preset {pathlib.Path(build).name}` first")
@@ -31,8 +33,10 @@ def compile_flags(root, build):
     for entry in json.loads(database.read_text()):
         words, kept = shlex.split(entry["command"]), []
         for i, word in enumerate(words):
-            if word in ("-isystem", "-include"):
+            if word == "-isystem" or word == "-include" and not words[i + 1].endswith("cmake_pch.hxx"):
                 kept += words[i:i + 2]
+            elif word in ("-Winvalid-pch", "-fpch-preprocess"):
+                continue
             elif word.startswith(("-I", "-D", "-std=", "-f", "-W", "-pthread")):
                 kept.append(word)
         flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = kept

@@ -102,7 +102,7 @@ _stretto_complete() {
 complete -F _stretto_complete stretto
 )";
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
@@ -111,7 +111,7 @@ std::string quoted(std::string_view text) {
 // What _stretto_takes says of an entry.
 std::string takes(const std::string& value, const std::vector<std::string>& known) {
   if (!known.empty())
-    return fmt::format("takes={} known={}", value == "LIST" ? "list" : "one", quoted(join(known, " ")));
+    return fmt::format("takes={} known={}", value == "LIST" ? "list" : "one", in_quotes(join(known, " ")));
   if (value == "FILE" || value == "PROGRAM") return "takes=file";
   if (value == "DIR") return "takes=folder";
   return "takes=any";
@@ -145,7 +145,7 @@ class Tables {
     for (const auto& [command, option] : options_that_choose_) {
       if (command == help.name) names.push_back(option);
     }
-    names_ += fmt::format("    {}) names={} ;;\n", quoted(help.name), quoted(join(names, " ")));
+    names_ += fmt::format("    {}) names={} ;;\n", in_quotes(help.name), in_quotes(join(names, " ")));
   }
 
   // Of `help`, whose name has an option in it, as "stretto compare --program PROGRAM". Comes before add().
@@ -155,7 +155,7 @@ class Tables {
     const std::string command = help.name.substr(0, dashes);
     const std::string option = help.name.substr(dashes + 1, help.name.find(' ', dashes + 1) - dashes - 1);
     options_that_choose_.emplace_back(command, option);
-    chosen_ += fmt::format("    {}) command={} ;;\n", quoted(command + " " + option), quoted(help.name));
+    chosen_ += fmt::format("    {}) command={} ;;\n", in_quotes(command + " " + option), in_quotes(help.name));
     add_option(command, *help.option(option));
   }
 
@@ -175,12 +175,12 @@ class Tables {
   void add_option(const std::string& command, const HelpEntry& entry) {
     if (entry.value.empty()) return;
     const std::string key = fmt::format("{} {}{}", command, entry.name, entry.value_may_be_left_out ? "=" : "");
-    takes_ += fmt::format("    {}) {} ;;\n", quoted(key), takes(entry.value, entry.known));
+    takes_ += fmt::format("    {}) {} ;;\n", in_quotes(key), takes(entry.value, entry.known));
   }
   // `key` ends with the number of the first of several places.
   void add_place(const std::string& key, const std::string& value, const std::vector<std::string>& known,
                  bool several = false) {
-    const std::string pattern = several ? quoted(key.substr(0, key.size() - 1)) + "[0-9]*" : quoted(key);
+    const std::string pattern = several ? in_quotes(key.substr(0, key.size() - 1)) + "[0-9]*" : in_quotes(key);
     takes_ += fmt::format("    {}) {} ;;\n", pattern, takes(value, known));
   }
 
