@@ -21,6 +21,7 @@
 #include "command/statistics/statistics.h"
 #include "command/train/pictures.h"
 #include "command/train/report.h"
+#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/temporary_folder.h"
@@ -301,6 +302,10 @@ int run(ProgramCommand& command) {
   for (auto& of_one : by_algorithm) rows.insert(rows.end(), of_one.begin(), of_one.end());
   const std::vector<RunGroup> groups = groups_of(rows, command.seed);
   command.output.say(table_of(rows, groups));
+  if (const int ranks = rows.front().runs.front().ranks; ranks > num_cores()) {
+    command.output.say(
+        fmt::format("{} ranks on {} cores: ranks wait for cores as well as for each other", ranks, num_cores()));
+  }
   if (command.out.empty()) {
     command.output.say("--out DIR keeps reports and records of every step, and draws who waits for whom");
   } else {

@@ -1,6 +1,7 @@
 """stretto compare --program, on the example programs and on what is no such program."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -38,6 +39,8 @@ class CompareProgram(unittest.TestCase):
             self.assertGreater(run["recorded"]["test accuracy"], 0.8)
         self.assertIn("test accuracy", text)
         self.assertIn("eager-quorum applies ", text.splitlines()[-1])
+        if len(os.sched_getaffinity(0)) < 4:
+            self.assertIn("ranks wait for cores as well as for each other", text)
         for rank in range(4):
             self.assertTrue((out / "sync-seed1" / "optimizer-0" / f"records-{rank}.jsonl").stat().st_size > 0)
         if "no picture" not in text:

@@ -81,7 +81,10 @@ std::string read_checkpoint_files(const std::string& folder, int version, std::s
     const auto state = read_whole_file(state_path);
     if (!state) refuse(state_path, state.error().message);
     const std::uint64_t bytes = json.at("state_bytes"), hash = json.at("state_hash");
-    if (state->size() != bytes) refuse(state_path, text("truncated: ", state->size(), " bytes, expected ", bytes));
+    if (state->size() != bytes) {
+      const char* how = state->size() < bytes ? "truncated: " : "too long: ";
+      refuse(state_path, text(how, state->size(), " bytes, expected ", bytes));
+    }
     if (Hash64::of(*state) != hash) refuse(state_path, "damaged: its content is not what was written");
   } catch (const nlohmann::json::exception& error) {
     refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));

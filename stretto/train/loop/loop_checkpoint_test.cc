@@ -113,6 +113,8 @@ TEST_F(LoopCheckpointTest, ADamagedOneIsRefused) {
   write();
   fs::resize_file(folder_ + "/stretto-state-7.pt", 3);
   EXPECT_THAT(refusal(), HasSubstr("truncated: 3 bytes"));
+  fs::resize_file(folder_ + "/stretto-state-7.pt", 1 << 20);
+  EXPECT_THAT(refusal(), HasSubstr("too long: 1048576 bytes"));
   write();
   fs::resize_file(folder_ + "/checkpoint.json", 30);
   EXPECT_THAT(refusal(), HasSubstr("truncated or damaged"));
