@@ -8,6 +8,7 @@
 #include "command/cli/values.h"
 #include "command/machine/machine.h"
 #include "command/machine/process.h"
+#include "stretto/observe/temporary_folder.h"
 
 namespace stretto::command {
 
@@ -34,11 +35,16 @@ Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
   if (mpirun.empty()) return missing("mpirun", "openmpi-bin");
   const std::string program = find_companion("stretto-openmpi-peer");
   if (program.empty()) return missing("stretto-openmpi-peer", "libopenmpi-dev, at build time");
+  // Beside another mpirun of the same user: they race for the folder that they share, which one removes where the other
+  // makes it.
+  const TemporaryFolder session;
   // Its manual advises yielding where ranks outnumber cores.
   const bool yields = idle == Idle::yields_where_cores_are_few && job.ranks > this_machine().cores;
-  return run_program_of({mpirun, "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle",
-                         yields ? "1" : "0", "-n", std::to_string(job.ranks), program},
-                        {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, job);
+  return run_program_of(
+      {mpirun, "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", yields ? "1" : "0",
+       "-n", std::to_string(job.ranks), program},
+      {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base=" + session.path()},
+      job);
 }
 
 Result<std::string> run_mpich(const PeerJob& job) {

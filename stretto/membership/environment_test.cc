@@ -128,6 +128,9 @@ Ended run_under_mpirun(int ranks, const std::string& test) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
+  // Two mpirun of one user at once race for the folder that they share: one removes it where the other makes it.
+  const TemporaryFolder folder;
+  setenv("OMPI_MCA_orte_tmpdir_base", folder.path().c_str(), 1);
   // What Open MPI allocates it does not free.
   const std::string command =
       text("ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" timeout -k 5 90 mpirun --oversubscribe -n ", ranks,

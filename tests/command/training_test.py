@@ -79,7 +79,11 @@ class Train(ProgramTest):
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: Open MPI is not installed")
     def test_over_mpi(self):
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        # Two mpirun of one user at once race for the folder that they share: one removes it where the other makes it.
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           OMPI_MCA_orte_tmpdir_base=folder.name)
         launch = ["mpirun", "--oversubscribe", "-n", "2"]
         quick = [QUICK[0], *QUICK[3:]]
         result = subprocess.run([*launch, STRETTO, "train", *quick, "--json"], capture_output=True, text=True, timeout=100,
