@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <csignal>
-#include <memory>
-#include <thread>
-#include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/transport/shm.h"
+#include "stretto/transport/testing/thread_ranks.h"
 
 namespace stretto {
 namespace {
@@ -52,23 +48,12 @@ class Greeter final : public RoundOwner {
   std::atomic<int> greeted_{0};
 };
 
-// Ranks in threads of this process, so that the thread sanitizer sees them all.
 void run_ranks(int ranks, const std::function<void(RankEngine&)>& main) {
-  auto memory = JobMemory::create(ranks).or_throw();
-  memory.set_watched();
-  const SteadyClock clock;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ShmTransport transport(memory, rank);
-      {
-        RankEngine engine(transport, clock);
-        main(engine);
-      }
-      memory.leave(rank);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_thread_ranks(ranks, [&main](Transport& transport, const Clock& clock) {
+    RankEngine engine(transport, clock);
+    main(engine);
+    return true;
+  });
 }
 
 TEST(RankEngine, CollectivesAreMadeAndDroppedWhileAThreadDrives) {

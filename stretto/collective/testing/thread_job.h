@@ -1,36 +1,18 @@
 #pragma once
 
-#include <csignal>
 #include <functional>
-#include <thread>
-#include <vector>
 
-#include "stretto/base/clock.h"
 #include "stretto/engine/engine.h"
-#include "stretto/transport/job_memory.h"
-#include "stretto/transport/shm.h"
+#include "stretto/transport/testing/thread_ranks.h"
 
 namespace stretto {
 
-/// For tests: runs `main` as every rank of a job, in threads of this process, over shared memory. A rank whose main
-/// returns false counts as killed.
+/// For tests: as run_thread_ranks(), with an engine in each rank.
 inline void run_thread_job(int ranks, const std::function<bool(Engine&)>& main) {
-  auto memory = JobMemory::create(ranks).or_throw();
-  memory.set_watched();
-  const SteadyClock clock;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ShmTransport transport(memory, rank);
-      Engine engine(transport, clock);
-      if (main(engine)) {
-        memory.leave(rank);
-      } else {
-        memory.mark_lost(rank, SIGKILL);
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_thread_ranks(ranks, [&main](Transport& transport, const Clock& clock) {
+    Engine engine(transport, clock);
+    return main(engine);
+  });
 }
 
 }  // namespace stretto
