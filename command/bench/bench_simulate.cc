@@ -34,10 +34,9 @@ void describe_options(CommandLine& line, SimulateCommand& command) {
   line.example("stretto bench simulate --ranks 10000", "A job of ten thousand ranks in one process.");
   line.note(
       "All ranks run in one thread on a virtual clock: the engine and the protocol as they are, over a simulated "
-      "network "
-      "that carries one number a rank. Every rank makes its deposits, arriving within 20 us of the others, and leaves; "
-      "the time a round takes to simulate is the mean over all rounds, those of leaving among them. Memory is the "
-      "largest that the process has had.");
+      "network that carries one number a rank. Every rank makes its deposits, arriving within 20 us of the others, and "
+      "leaves; the time a round takes to simulate is the mean over all rounds, those of leaving among them. Memory is "
+      "the largest that the process has had.");
 }
 
 double peak_mib() {

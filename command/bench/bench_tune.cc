@@ -46,12 +46,10 @@ void describe_options(CommandLine& line, TuneCommand& command) {
   line.example("STRETTO_TUNING=tuning.txt stretto bench allreduce --explain", "What then is chosen.");
   line.note(
       "Between the ranks of a host an allreduce goes one of two ways: exchange (each rank shows its chunks and sums "
-      "all) "
-      "or gather (each piece is summed once). Which is faster follows from a few costs, and so that all ranks choose "
-      "the "
-      "same, from nothing that is measured meanwhile. They are fitted to both ways with 2 ranks, a rank a core, two "
-      "and four a "
-      "core, by least squares of the relative errors. All ranks of a job have to use the same file.");
+      "all) or gather (each piece is summed once). Which is faster follows from a few costs, and so that all ranks "
+      "choose the same, from nothing that is measured meanwhile. They are fitted to both ways with 2 ranks, a rank a "
+      "core, two and four a core, by least squares of the relative errors. All ranks of a job have to use the same "
+      "file.");
 }
 
 // One way to sum, with so many ranks.

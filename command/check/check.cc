@@ -105,11 +105,9 @@ void describe_options(CommandLine& line, CheckCommand& command) {
   line.example("stretto check --seeds 4711", "One scenario again: what a violation tells you to type.");
   line.note(
       "From each seed it draws a job (ranks, buckets, policy, delays, reordered messages, stalls, slow ranks and "
-      "links, "
-      "unequal numbers of steps, full rounds in between, crashes), runs the real engine and the real protocol on a "
-      "simulated network, and checks after every transition that nothing promised is broken. It prints what it "
-      "reached; "
-      "without --policy, --over and --ranks, and from 10,000 rounds on, it fails when that is too little.");
+      "links, unequal numbers of steps, full rounds in between, crashes), runs the real engine and the real protocol "
+      "on a simulated network, and checks after every transition that nothing promised is broken. It prints what it "
+      "reached; without --policy, --over and --ranks, and from 10,000 rounds on, it fails when that is too little.");
 }
 
 void print_defects() {
@@ -140,11 +138,9 @@ void print_coverage(const SearchResult& result) {
       stdout,
       fmt::format(
           "reached: s - c >= 2 on some rank in {:.1f} % of the rounds by messages, a late rank in {:.1f} % of all, a "
-          "drained "
-          "rank in {:.1f} %,\n"
+          "drained rank in {:.1f} %,\n"
           "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; on a board {:.1f} %, on "
-          "several "
-          "{:.1f} %;\n"
+          "several {:.1f} %;\n"
           "         float32 in {:.1f} %; {} jobs with a crash\n",
           pipelined, share(coverage.late), share(coverage.drained), share(coverage.full), share(coverage.held),
           share(coverage.empty), share(coverage.on_boards - coverage.between_boards), share(coverage.between_boards),

@@ -18,8 +18,7 @@ std::span<const ExitMeaning> exit_meanings() {
        "found."},
       {kBadInput,
        "Bad input: one line names the value, what was expected and what would work. Also too little memory, a folder "
-       "or "
-       "a result that cannot be written, a checkpoint that does not fit, a build without LibTorch."},
+       "or a result that cannot be written, a checkpoint that does not fit, a build without LibTorch."},
       {kLostRank, "A rank was lost; it is named."},
       {kInterrupted, "Interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT."},
   };

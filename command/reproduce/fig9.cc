@@ -71,10 +71,9 @@ void describe_options(CommandLine& line, Fig9Command& command) {
                "Two lines of it, for a program to read.");
   line.note(
       "An untimed barrier stands before each round, so that the ideals hold: they are what waiting alone costs, for "
-      "the "
-      "initiators that were drawn. What a round did not take stays pending and counts as stale in the next. \"cores\" "
-      "is "
-      "the CPU time of all ranks together over time. The delays are injected; no computation is measured.");
+      "the initiators that were drawn. What a round did not take stays pending and counts as stale in the next. "
+      "\"cores\" is the CPU time of all ranks together over time. The delays are injected; no computation is "
+      "measured.");
 }
 
 SkewExperiment experiment_of(const Fig9Command& command) {

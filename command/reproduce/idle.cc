@@ -100,8 +100,7 @@ int run(const IdleCommand& command) {
   const Interval interval = median_interval(ratios);
   command.output.say(fmt::format(
       "speed of a rank that computes while {} wait, over its speed alone: median {:.4f}, 95 % interval {:.4f} to "
-      "{:.4f}, "
-      "{} pairs of {}\nexpected: at least 0.99",
+      "{:.4f}, {} pairs of {}\nexpected: at least 0.99",
       command.ranks - 1, interval.estimate, interval.low, interval.high, command.pairs, to_text(command.work)));
   command.output.emit({{"ranks", command.ranks},
                        {"pairs", command.pairs},

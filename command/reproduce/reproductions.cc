@@ -112,10 +112,8 @@ const std::vector<Reproduction>& table() {
       {"hyperplane",
        "Training under delays of one random rank a step: eager-SGD, Fig. 10.",
        "Linear regression in 8,192 dimensions on 8 ranks of which each step a random one is late (eager-SGD, section "
-       "7.2, "
-       "Fig. 10). Computation is paced, delays are injected; the paper's learning rate and noise are unpublished, ours "
-       "are "
-       "those of the workload.",
+       "7.2, Fig. 10). Computation is paced, delays are injected; the paper's learning rate and noise are unpublished, "
+       "ours are those of the workload.",
        "hyperplane",
        {.steps = 768, .pace = 400ms, .scale = 0.1},
        hyperplane_experiments},
@@ -129,8 +127,7 @@ const std::vector<Reproduction>& table() {
       {"lag",
        "How much max_lag a slow rank needs.",
        "Equal batches, one rank three times slower, and a bound on staleness of 1, 2, 3, 4 and 16 rounds: a bound that "
-       "is "
-       "too small only slows.",
+       "is too small only slows.",
        "digits",
        {.epochs = 20, .pace = 4ms},
        lag_experiments},

@@ -79,11 +79,9 @@ void describe_options(CommandLine& line, ProgramCommand& command) {
   line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3", "Does not waiting pay for this program?");
   line.note(
       "A number that the program hands to DistributedOptimizer::record() is a column of the table: \"test accuracy\" "
-      "(a "
-      "share) or \"test loss\" is compared in the last line, too. A program with several optimizers has a row for "
-      "each; "
-      "the speed-up is that of the first. The environment variables STRETTO_ALGORITHM, STRETTO_RANKS, STRETTO_SEED and "
-      "STRETTO_OUT tell the program what to do.");
+      "(a share) or \"test loss\" is compared in the last line, too. A program with several optimizers has a row for "
+      "each; the speed-up is that of the first. The environment variables STRETTO_ALGORITHM, STRETTO_RANKS, "
+      "STRETTO_SEED and STRETTO_OUT tell the program what to do.");
 }
 
 /// The file that is run. Throws UsageError where it cannot be.

@@ -193,8 +193,7 @@ std::string ledger_text(const RunGroup& group) {
                 : std::string();
   return fmt::format(
       "{}: {} gradients made, {} applied, {} pending, {} lost; contributions {} fresh, {} stale; waited for others "
-      "{:.1f} "
-      "s in all{}",
+      "{:.1f} s in all{}",
       group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
       percent(1 - fresh, 0), total, most);
 }
