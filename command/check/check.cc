@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
@@ -14,6 +17,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
+#include "stretto/check/job_search.h"
 #include "stretto/check/search.h"
 
 namespace stretto::command {
@@ -29,8 +33,10 @@ const std::map<std::string, Over> kOver = {
     {"messages", Over::messages}, {"board", Over::board}, {"boards", Over::boards}};
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kDefaultRounds = 100'000;
+constexpr std::uint64_t kOthersShare = 10;  // without --collective: of the rounds, for each of the other searches
 
 struct CheckCommand {
+  std::string collective;  // empty: all
   std::optional<std::uint64_t> first_seed;
   std::uint64_t last_seed = kUnlimited;
   std::uint64_t rounds = 0;  // 0: not given
@@ -60,16 +66,20 @@ void parse_seeds(CheckCommand& command, std::string_view option, const std::stri
 }
 
 #ifdef STRETTO_DEFECTS
-void plant(const std::string& name) {
+/// Switches the defect on. Returns the collective in whose search it shows.
+std::string plant(const std::string& name) {
   std::vector<std::string> known;
-  for (const auto& [which, its_name] : defect_names()) {
-    known.push_back(its_name);
-    if (its_name == name) return switch_on(which);
+  for (const PlantedDefect& defect : planted_defects()) {
+    known.emplace_back(defect.name);
+    if (defect.name == name) {
+      switch_on(defect.which);
+      return std::string(defect.collective);
+    }
   }
   throw UsageError(fmt::format("--defect {}: {}", name, suggestion(name, known)));
 }
 #else
-void plant(const std::string& name) {
+std::string plant(const std::string& name) {
   throw UsageError(
       fmt::format("--defect {}: this build has no planted defects; `cmake --preset defects` makes one that "
                   "does, build/defects/bin/stretto",
@@ -77,8 +87,21 @@ void plant(const std::string& name) {
 }
 #endif
 
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names{"partial"};
+  for (const JobSearch& search : job_searches()) names.emplace_back(search.name);
+  return names;
+}
+
 void describe_options(CommandLine& line, CheckCommand& command) {
+  std::string others;
+  for (const JobSearch& search : job_searches()) others += fmt::format("; {}: {}", search.name, search.description);
   line.heading("What is searched");
+  line.option("--collective", "NAME",
+              fmt::format("Only this kind. partial: the partial allreduce{}. Default: partial, and then each of the "
+                          "others with a tenth of the rounds.",
+                          others),
+              one_of(command.collective, collective_names()));
   line.option("--rounds", "N",
               fmt::format("Takes seed after seed until there were so many rounds in all. Default {}, or what --seeds "
                           "has. 500,000 take a minute on one core at 8 ranks.",
@@ -89,10 +112,12 @@ void describe_options(CommandLine& line, CheckCommand& command) {
               "prints it. Default: from 1 on.",
               [&command](std::string_view option, const std::string& text) { parse_seeds(command, option, text); });
   line.option("--policy", "NAME",
-              "Only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. Default: drawn.",
+              "partial: only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. "
+              "Default: drawn.",
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
   line.option("--over", "WHAT",
-              "Only rounds over this: messages, board (all ranks meet in the memory of one host), or boards (they meet "
+              "partial: only rounds over this: messages, board (all ranks meet in the memory of one host), or boards "
+              "(they meet "
               "at several, with messages between these). Default: drawn.",
               one_of(command.over, {"messages", "board", "boards"}));
   line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
@@ -107,15 +132,16 @@ void describe_options(CommandLine& line, CheckCommand& command) {
       "From each seed it draws a job (ranks, buckets, policy, delays, reordered messages, stalls, slow ranks and "
       "links, unequal numbers of steps, full rounds in between, crashes), runs the real engine and the real protocol "
       "on a simulated network, and checks after every transition that nothing promised is broken. It prints what it "
-      "reached; without --policy, --over and --ranks, and from 10,000 rounds on, it fails when that is too little.");
+      "reached; without --policy, --over and --ranks, and from 10,000 rounds of a collective on, it fails when that is "
+      "too little.");
 }
 
 void print_defects() {
-  for (const auto& [which, name] : defect_names()) print_to(stdout, fmt::format("{}\n", name));
+  for (const PlantedDefect& defect : planted_defects()) print_to(stdout, fmt::format("{}\n", defect.name));
 }
 
 std::string replay_line(const CheckCommand& command, std::uint64_t seed) {
-  std::string out = fmt::format("stretto check --seeds {}", seed);
+  std::string out = fmt::format("stretto check --collective {} --seeds {}", command.collective, seed);
   if (!command.policy.empty()) out += " --policy " + command.policy;
   if (!command.over.empty()) out += " --over " + command.over;
   if (command.ranks > 0) out += fmt::format(" --ranks {}", command.ranks);
@@ -147,37 +173,89 @@ void print_coverage(const SearchResult& result) {
           share(coverage.real), coverage.crashes));
 }
 
-int run(const CheckCommand& command) {
+/// Says how the search of a collective has ended. Returns whether it has found nothing, and reached enough.
+bool conclude(const CheckCommand& command, const std::optional<std::string>& violation, std::uint64_t seed,
+              const std::string& job, const std::string& shortfall) {
+  if (violation) {
+    print_to(stdout, fmt::format("VIOLATED at seed {}: {}\n  {}\n  again: {}\n", seed, *violation, job,
+                                 replay_line(command, seed)));
+    return false;
+  }
+  if (!shortfall.empty()) {
+    print_to(stdout, fmt::format("the search did not reach enough: {}\n", shortfall));
+    return false;
+  }
+  return true;
+}
+
+bool search_partial(const CheckCommand& command, std::uint64_t rounds) {
+  SearchOptions options{.first_seed = *command.first_seed, .last_seed = command.last_seed, .rounds = rounds};
+  if (!command.policy.empty()) options.limits.policy = kPolicies.at(command.policy);
+  if (!command.over.empty()) options.limits.over = kOver.at(command.over);
+  options.limits.ranks = command.ranks;
+  std::optional<Progress> progress(std::in_place, "check", "rounds", rounds == kUnlimited ? 0 : rounds);
+  options.progress = [&](const Coverage& coverage) { progress->update(coverage.rounds); };
+  const SearchResult result = search(options);
+  progress.reset();
+  print_coverage(result);
+  return conclude(command, result.violation, result.violating_seed, result.scenario, result.shortfall);
+}
+
+bool search_other(const CheckCommand& command, std::uint64_t rounds) {
+  const JobSearch& search = *find_job_search(command.collective);
+  std::optional<Progress> progress(std::in_place, "check", "rounds", rounds == kUnlimited ? 0 : rounds);
+  const JobSearchResult result =
+      search_jobs(search, {.first_seed = *command.first_seed,
+                           .last_seed = command.last_seed,
+                           .rounds = rounds,
+                           .ranks = command.ranks,
+                           .progress = [&](std::uint64_t searched) { progress->update(searched); }});
+  progress.reset();
+  print_to(stdout, fmt::format("{}: {} rounds of {} jobs, {} messages, in {:.1f} s ({:.0f} rounds a minute)\n",
+                               search.name, result.rounds, result.jobs, result.messages, result.seconds,
+                               result.seconds > 0 ? 60 * static_cast<double>(result.rounds) / result.seconds : 0));
+  for (std::size_t i = 0; i < search.reaches.size(); ++i) {
+    print_to(stdout, fmt::format("{}{}: {}{}", i == 0 ? "reached: " : ", ", search.reaches[i], result.reached[i],
+                                 i + 1 == search.reaches.size() ? "\n" : ""));
+  }
+  return conclude(command, result.violation, result.violating_seed, result.job, result.shortfall);
+}
+
+void require_partial(const CheckCommand& command) {
+  if (command.collective.empty() || command.collective == "partial") return;
+  for (const auto& [option, value] : {std::pair{"--policy", command.policy}, std::pair{"--over", command.over}}) {
+    if (value.empty()) continue;
+    throw UsageError(fmt::format("{} {} has no effect with --collective {}: expected with partial alone", option, value,
+                                 command.collective));
+  }
+}
+
+int run(CheckCommand command) {
   if (command.defect == "list") {
     print_defects();
     return kSuccess;
   }
-  if (!command.defect.empty()) plant(command.defect);
-
-  SearchOptions options;
-  options.first_seed = command.first_seed.value_or(1);
-  options.last_seed = command.last_seed;
-  const bool bounded = command.last_seed != kUnlimited;
-  options.rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;
-  if (!command.policy.empty()) options.limits.policy = kPolicies.at(command.policy);
-  if (!command.over.empty()) options.limits.over = kOver.at(command.over);
-  options.limits.ranks = command.ranks;
-  std::optional<Progress> progress(std::in_place, "check", "rounds", options.rounds == kUnlimited ? 0 : options.rounds);
-  options.progress = [&](const Coverage& coverage) { progress->update(coverage.rounds); };
-
-  print_to(stdout, fmt::format("seeds from {} on\n", options.first_seed));
-  std::fflush(stdout);
-  const SearchResult result = search(options);
-  progress.reset();
-  print_coverage(result);
-  if (result.violation) {
-    print_to(stdout, fmt::format("VIOLATED at seed {}: {}\n  {}\n  again: {}\n", result.violating_seed,
-                                 *result.violation, result.scenario, replay_line(command, result.violating_seed)));
-    return kFailedRun;
+  require_partial(command);
+  if (!command.defect.empty()) {
+    const std::string shows_in = plant(command.defect);
+    if (command.collective.empty()) command.collective = shows_in;
   }
-  if (!result.shortfall.empty()) {
-    print_to(stdout, fmt::format("the search did not reach enough: {}\n", result.shortfall));
-    return kFailedRun;
+  if (!command.policy.empty() || !command.over.empty()) command.collective = "partial";
+  if (!command.first_seed) command.first_seed = 1;
+  const bool bounded = command.last_seed != kUnlimited;
+  const std::uint64_t rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;
+  print_to(stdout, fmt::format("seeds from {} on\n", *command.first_seed));
+  std::fflush(stdout);
+  const bool all = command.collective.empty();
+  for (const std::string& name : collective_names()) {
+    if (!all && name != command.collective) continue;
+    CheckCommand one = command;
+    one.collective = name;
+    const bool others = all && name != "partial" && rounds != kUnlimited;
+    const bool clean = name == "partial"
+                           ? search_partial(one, rounds)
+                           : search_other(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
+    if (!clean) return kFailedRun;
   }
   print_to(stdout, fmt::format("no violation\n"));
   return kSuccess;
@@ -189,8 +267,9 @@ Subcommand check_command() {
   return make_command(
       {.name = "check",
        .summary = "Searches for a violation of what partial collectives promise, by simulation from seeds.",
-       .introduction = "Searches for a violation of what a partial allreduce promises: deterministic simulation "
-                       "testing, for developers and for whoever wants to know."},
+       .introduction =
+           "Searches for a violation of what collectives promise that do not wait: deterministic simulation "
+           "testing, for developers and for whoever wants to know."},
       CheckCommand(), describe_options, run);
 }
 

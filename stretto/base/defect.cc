@@ -1,46 +1,49 @@
 #include "stretto/base/defect.h"
 
-#include <utility>
-
 namespace stretto {
 
-const std::vector<std::pair<Defect, std::string>>& defect_names() {
-  static const std::vector<std::pair<Defect, std::string>> names = {
-      {Defect::stop_without_drain, "stop-without-drain"},
-      {Defect::full_beside_the_rounds, "full-beside-the-rounds"},
-      {Defect::join_before_taking_results, "join-before-taking-results"},
-      {Defect::no_cap, "no-cap"},
-      {Defect::lag_off_by_one, "lag-off-by-one"},
-      {Defect::take_back_deposit, "take-back-deposit"},
-      {Defect::add_in_place, "add-in-place"},
-      {Defect::round_modulo_4, "round-modulo-4"},
-      {Defect::arrivals_without_round, "arrivals-without-round"},
-      {Defect::apply_empty_round, "apply-empty-round"},
-      {Defect::rate_by_own_step, "rate-by-own-step"},
-      {Defect::skip_folded_rank, "skip-folded-rank"},
-      {Defect::arrive_activates, "arrive-activates"},
-      {Defect::no_last_round, "no-last-round"},
-      {Defect::last_round_twice, "last-round-twice"},
-      {Defect::never_look_again, "never-look-again"},
-      {Defect::full_asks_in, "full-asks-in"},
-      {Defect::overwrite_full, "overwrite-full"},
-      {Defect::forget_replaced, "forget-replaced"},
-      {Defect::reuse_before_retired, "reuse-before-retired"},
-      {Defect::retire_in_mid_body, "retire-in-mid-body"},
-      {Defect::seal_skips_empty, "seal-skips-empty"},
-      {Defect::held_without_second_look, "held-without-second-look"},
-      {Defect::sum_unpublished, "sum-unpublished"},
-      {Defect::reuse_before_complete, "reuse-before-complete"},
-      {Defect::publish_before_boards, "publish-before-boards"},
-      {Defect::one_sum_for_all_rounds, "one-sum-for-all-rounds"},
-      {Defect::leader_speaks_for_itself, "leader-speaks-for-itself"},
-      {Defect::sum_without_ring, "sum-without-ring"},
-      {Defect::hand_over_without_ring, "hand-over-without-ring"},
-      {Defect::anybody_starts_majority, "anybody-starts-majority"},
-      {Defect::drained_starts_solo, "drained-starts-solo"},
-      {Defect::tree_of_contributors, "tree-of-contributors"},
-  };
-  return names;
+namespace {
+
+constexpr PlantedDefect kPlanted[] = {
+    {Defect::stop_without_drain, "stop-without-drain"},
+    {Defect::full_beside_the_rounds, "full-beside-the-rounds"},
+    {Defect::join_before_taking_results, "join-before-taking-results"},
+    {Defect::no_cap, "no-cap"},
+    {Defect::lag_off_by_one, "lag-off-by-one"},
+    {Defect::take_back_deposit, "take-back-deposit"},
+    {Defect::add_in_place, "add-in-place"},
+    {Defect::round_modulo_4, "round-modulo-4"},
+    {Defect::arrivals_without_round, "arrivals-without-round"},
+    {Defect::apply_empty_round, "apply-empty-round"},
+    {Defect::rate_by_own_step, "rate-by-own-step"},
+    {Defect::skip_folded_rank, "skip-folded-rank"},
+    {Defect::arrive_activates, "arrive-activates"},
+    {Defect::no_last_round, "no-last-round"},
+    {Defect::last_round_twice, "last-round-twice"},
+    {Defect::never_look_again, "never-look-again"},
+    {Defect::full_asks_in, "full-asks-in"},
+    {Defect::overwrite_full, "overwrite-full"},
+    {Defect::forget_replaced, "forget-replaced"},
+    {Defect::reuse_before_retired, "reuse-before-retired"},
+    {Defect::retire_in_mid_body, "retire-in-mid-body", "threshold"},
+    {Defect::seal_skips_empty, "seal-skips-empty"},
+    {Defect::held_without_second_look, "held-without-second-look"},
+    {Defect::sum_unpublished, "sum-unpublished"},
+    {Defect::reuse_before_complete, "reuse-before-complete"},
+    {Defect::publish_before_boards, "publish-before-boards"},
+    {Defect::one_sum_for_all_rounds, "one-sum-for-all-rounds"},
+    {Defect::leader_speaks_for_itself, "leader-speaks-for-itself"},
+    {Defect::sum_without_ring, "sum-without-ring"},
+    {Defect::hand_over_without_ring, "hand-over-without-ring"},
+    {Defect::anybody_starts_majority, "anybody-starts-majority"},
+    {Defect::drained_starts_solo, "drained-starts-solo"},
+    {Defect::tree_of_contributors, "tree-of-contributors"},
+};
+
+}  // namespace
+
+std::span<const PlantedDefect> planted_defects() {
+  return kPlanted;
 }
 
 #ifdef STRETTO_DEFECTS

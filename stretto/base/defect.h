@@ -1,8 +1,7 @@
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
+#include <span>
+#include <string_view>
 
 namespace stretto {
 
@@ -45,7 +44,12 @@ enum class Defect {
   tree_of_contributors,        ///< board: the fixed tree is that of the ranks that have brought something
 };
 
-const std::vector<std::pair<Defect, std::string>>& defect_names();
+struct PlantedDefect {
+  Defect which;
+  std::string_view name;                    ///< as `stretto check --defect` takes it
+  std::string_view collective = "partial";  ///< the search that must find it: `stretto check --collective`
+};
+std::span<const PlantedDefect> planted_defects();
 
 #ifdef STRETTO_DEFECTS
 /// Whether `which` is switched on. One for the process.

@@ -7,7 +7,6 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/check/rank_actor.h"
-#include "stretto/check/threshold_search.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
@@ -96,8 +95,6 @@ SearchResult search(const SearchOptions& options) {
   for (std::uint64_t seed = options.first_seed; result.coverage.rounds < options.rounds; ++seed) {
     const Scenario scenario = draw_scenario(seed, options.limits);
     Finding finding = run_scenario(scenario);
-    const bool any = !options.limits.policy && !options.limits.over && options.limits.ranks == 0;
-    const ThresholdFinding threshold = any && !finding.violation ? run_threshold_job(seed) : ThresholdFinding{};
     ++result.seeds;
     result.coverage += finding.coverage;
     result.messages += finding.messages;
@@ -105,12 +102,6 @@ SearchResult search(const SearchOptions& options) {
       result.violation = std::move(finding.violation);
       result.violating_seed = seed;
       result.scenario = scenario.to_string();
-      break;
-    }
-    if (threshold.violation) {
-      result.violation = threshold.violation;
-      result.violating_seed = seed;
-      result.scenario = threshold.job;
       break;
     }
     const auto now = std::chrono::steady_clock::now();

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/base/defect.h"
-
 namespace stretto {
 namespace {
 
@@ -59,25 +57,6 @@ TEST(Search, SaysWhatItHasReached) {
   EXPECT_GT(result.coverage.crashes, 0u);
   EXPECT_GT(result.coverage.empty, 0u);
 }
-
-#ifdef STRETTO_DEFECTS
-class PlantedDefect : public testing::TestWithParam<std::pair<Defect, std::string>> {};
-
-TEST_P(PlantedDefect, IsFound) {
-  switch_on(GetParam().first);
-  const SearchResult result = search({.first_seed = 1, .rounds = 200000});
-  switch_on(Defect::none);
-  ASSERT_TRUE(result.violation);
-  std::printf("%s: seed %lu, %lu rounds, %.2f s: %s\n", GetParam().second.c_str(), result.violating_seed,
-              result.coverage.rounds, result.seconds, result.violation->c_str());
-}
-
-INSTANTIATE_TEST_SUITE_P(Every, PlantedDefect, testing::ValuesIn(defect_names()), [](const auto& defect) {
-  std::string name = defect.param.second;
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
-#endif
 
 }  // namespace
 }  // namespace stretto

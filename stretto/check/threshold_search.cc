@@ -156,9 +156,10 @@ std::optional<std::string> violation_of(const std::vector<std::unique_ptr<Rank>>
 
 }  // namespace
 
-ThresholdFinding run_threshold_job(std::uint64_t seed) {
+JobFinding run_threshold_job(std::uint64_t seed, int ranks) {
   Random random(seed, kStream);
   Job job{.ranks = static_cast<int>(random.between(2, 8))};
+  if (ranks != 0) job.ranks = std::clamp(ranks, 2, 8);  // a byte of an int64 for each rank that sends
   job.enough = static_cast<int>(random.between(1, job.ranks - 1));
   job.count = random.log_uniform(1, 1000);
   job.rounds = random.log_uniform(1, 30);
@@ -170,7 +171,7 @@ ThresholdFinding run_threshold_job(std::uint64_t seed) {
   for (int rank = 1; rank < job.ranks; ++rank) {
     if (random.chance(0.4)) cluster.slow_link(rank, 0, static_cast<double>(random.log_uniform(2, 100)));
   }
-  ThresholdFinding finding{.job = job.to_string()};
+  JobFinding finding{.job = job.to_string()};
   const CheckFailuresThrow checks_throw;
   try {
     std::vector<std::unique_ptr<Rank>> all;
@@ -180,7 +181,8 @@ ThresholdFinding run_threshold_job(std::uint64_t seed) {
     }
     finding.violation = violation_of(all, job);
     finding.rounds = job.rounds;
-    finding.unneeded = all[0]->dropped();
+    finding.messages = cluster.messages();
+    finding.reached = {all[0]->dropped()};
   } catch (const CheckFailure& failure) {
     finding.violation = text("internal check: ", failure.what());
   }

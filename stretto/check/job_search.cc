@@ -1,0 +1,68 @@
+#include "stretto/check/job_search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/check/threshold_search.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
+
+constexpr JobSearch kSearches[] = {
+    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
+};
+
+std::string shortfall(const JobSearch& search, const JobSearchResult& result) {
+  std::string out;
+  for (std::size_t i = 0; i < search.reaches.size(); ++i) {
+    if (result.reached[i] == 0) out += text(out.empty() ? "" : ", ", search.reaches[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const JobSearch> job_searches() {
+  return kSearches;
+}
+
+const JobSearch* find_job_search(std::string_view name) {
+  const auto found = std::ranges::find(kSearches, name, &JobSearch::name);
+  return found == std::end(kSearches) ? nullptr : found;
+}
+
+JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& options) {
+  JobSearchResult result;
+  result.reached.resize(search.reaches.size());
+  const auto start = std::chrono::steady_clock::now();
+  auto told = start;
+  for (std::uint64_t seed = options.first_seed; result.rounds < options.rounds; ++seed) {
+    JobFinding finding = search.run(seed, options.ranks);
+    ++result.jobs;
+    result.rounds += finding.rounds;
+    result.messages += finding.messages;
+    for (std::size_t i = 0; i < finding.reached.size(); ++i) result.reached[i] += finding.reached[i];
+    if (finding.violation) {
+      result.violation = std::move(finding.violation);
+      result.violating_seed = seed;
+      result.job = std::move(finding.job);
+      break;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (options.progress && now - told > std::chrono::seconds(1)) {
+      told = now;
+      options.progress(result.rounds);
+    }
+    if (seed == options.last_seed) break;
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const bool judged = options.ranks == 0 && result.rounds >= kJudgedFrom;
+  if (judged && !result.violation) result.shortfall = shortfall(search, result);
+  return result;
+}
+
+}  // namespace stretto
