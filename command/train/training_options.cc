@@ -128,6 +128,18 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "--sync-every", "N",
       "Batches between rounds that wait for all. local: batches of each rank between two averages (H, default 8).",
       into(options.sync_every, 1, "1000"));
+  for (const AlgorithmOption& option : algorithm_options()) {
+    const std::string name(option.name);
+    std::vector<std::string> words(option.words.begin(), option.words.end());
+    line.option("--" + name, std::string(option.value), std::string(option.help),
+                {std::move(words), [&options, name](std::string_view, const std::string& value) {
+                   try {
+                     options.algorithm_options.set(name, value);
+                   } catch (const UsageError& error) {
+                     throw UsageError(fmt::format("--{}", error.what()));
+                   }
+                 }});
+  }
   line.option(
       "--progress-by", "WHO",
       "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
@@ -238,8 +250,22 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
   require(
       given.quorum, "--quorum", [](const std::string& name) { return name == "eager-quorum"; },
       "expected with eager-quorum, without a number behind its colon");
+  const auto recipe = [](const std::string& algorithm) {
+    return find_recipe(algorithm.substr(0, algorithm.find(':')));
+  };
+  for (const auto& [name, value] : options.algorithm_options.values()) {
+    std::vector<std::string> takers;
+    for (const RecipeInfo& known : recipes()) {
+      if (std::ranges::count(known.options, name) != 0) takers.emplace_back(known.name);
+    }
+    require(
+        true, fmt::format("--{} {}", name, value).c_str(),
+        [&](const std::string& algorithm) { return std::ranges::count(takers, recipe(algorithm)->name) != 0; },
+        fmt::format("expected with {}", join(takers, " or ")).c_str());
+  }
   require(
-      given.normalize_ranks, "--normalize ranks", [](const std::string& name) { return name != "local"; },
+      given.normalize_ranks, "--normalize ranks",
+      [&](const std::string& algorithm) { return !recipe(algorithm)->averages_models; },
       "models are averaged over those that contribute; expected contributors or samples");
   require(
       given.order_arrival, "--order arrival", [](const std::string& name) { return name != "local" && name != "sync"; },

@@ -273,6 +273,8 @@ TEST_F(DistributedOptimizerTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(complaint(1, {.algorithm = "sync", .quorum = 1})[0], HasSubstr("quorum 1 with algorithm 'sync'"));
   EXPECT_THAT(complaint(1, {.algorithm = "eager-quorum:1", .quorum = 1})[0], HasSubstr("quorum 1 with"));
   EXPECT_THAT(complaint(1, {.algorithm = "sync", .sync_every = 5})[0], HasSubstr("sync_every 5 with algorithm 'sync'"));
+  EXPECT_THAT(complaint(1, {.algorithm = "sync", .algorithm_options = {{"post-local", "5"}}})[0],
+              HasSubstr("post-local 5 with algorithm 'sync': expected no option of this kind"));
   EXPECT_THAT(complaint(2, {})[0], HasSubstr("rank 1 differs from rank 0 in its options"));
   EXPECT_THAT(complaint(1, {})[0], HasSubstr("step() after finish()"));
 }

@@ -5,6 +5,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/driver.h"
+#include "stretto/train/recipes/algorithm_options.h"
 
 namespace stretto {
 
@@ -45,6 +46,7 @@ struct TrainOptions {
   std::string delivery = "every";  ///< every, latest
   Normalize normalize = Normalize::ranks;
   bool fixed_order = false;            ///< --order fixed
+  AlgorithmOptions algorithm_options;  ///< those that the algorithm does not take have no effect
   std::uint64_t checkpoint_every = 0;  ///< batches between checkpoints; 0: none
   std::string resume;                  ///< a run folder to continue
   std::string out;                     ///< run folder; empty: none

@@ -9,8 +9,6 @@
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kDefaultLocalSteps = 8;
-
 template <class T>
 void require(bool condition, const char* name, const T& value, const char* expected) {
   if (!condition) throw UsageError(text(name, " ", value, ": expected ", expected));
@@ -55,7 +53,8 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.momentum < 0) o.momentum = facts.momentum;
   if (o.steps == 0 && o.epochs == 0) o.epochs = facts.epochs;
   if (o.data.empty()) o.data = recipe.data;
-  if (recipe.name == "local" && o.sync_every == 0) o.sync_every = kDefaultLocalSteps;
+  if (o.sync_every == 0) o.sync_every = recipe.local_steps;
+  o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
   const bool latest = o.delivery == "latest";
   if (latest && plan.algorithm.policy.kind == Policy::Kind::full) {
@@ -86,7 +85,9 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .full_every = full_every(plan),
                  .local_steps = o.sync_every,
                  // Where a step is stretched by sleeping, its backward pass is over long before its end.
-                 .overlap = plan.pace == Duration(0) && !plan.imbalance.injected()};
+                 .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
+                 .algorithm = o.algorithm_options};
+  if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   return plan;
 }
 

@@ -205,6 +205,20 @@ TEST_F(RunTest, LocalWithOneStepIsSyncUpToRounding) {
   EXPECT_NEAR(run(local).loss.value(), expected, 1e-4 * expected);
 }
 
+TEST_F(RunTest, PostLocalIsLocalWithOneStepAsLongAsItLasts) {
+  TrainOptions options{.algorithm = "local", .ranks = 3, .epochs = 3, .momentum = 0.9, .sync_every = 1};
+  const ReplicaChecksum every_step = final_checksum(options);
+  options.sync_every = 4;
+  const ReplicaChecksum local = final_checksum(options);
+  EXPECT_NE(local, every_step);
+  options.algorithm_options = {{"post-local", "1000000"}};
+  EXPECT_EQ(final_checksum(options), every_step) << "beyond the end of the run";
+  options.algorithm_options = {{"post-local", "0"}};
+  EXPECT_EQ(final_checksum(options), local);
+  options.algorithm_options = {{"post-local", "24"}};
+  EXPECT_NE(final_checksum(options), local);
+}
+
 TEST_F(RunTest, LatestCountsTheRoundsItSkipsAndSynchronizesModels) {
   // Rank 0, which counts for all, is the one that is passed over.
   for (const char* late : {"persistent:rank=0,delay=3ms", "persistent:rank=2,delay=3ms"}) {

@@ -46,6 +46,7 @@ std::string to_json(const TrainOptions& o) {
                       {"delivery", o.delivery},
                       {"normalize", name_of(o.normalize)},
                       {"order", o.fixed_order ? "fixed" : "arrival"},
+                      {"algorithm_options", o.algorithm_options.values()},
                       {"checkpoint_every", o.checkpoint_every},
                       {"progress_by", o.progress_by == ProgressBy::thread ? "thread" : "application"},
                       {"time_scale", o.time_scale}}

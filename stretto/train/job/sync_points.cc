@@ -8,8 +8,7 @@ namespace stretto {
 namespace {
 
 std::uint64_t compare_every(const RunPlan& plan) {
-  // For `local` sync_every counts steps between averages.
-  const bool in_batches = plan.algorithm.recipe->name != "local";
+  const bool in_batches = plan.algorithm.recipe->local_steps == 0;  // else it counts steps of each rank
   return std::gcd(in_batches ? plan.options.sync_every : 0, plan.options.checkpoint_every);
 }
 

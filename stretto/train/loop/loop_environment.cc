@@ -49,8 +49,11 @@ DistributedOptions overridden(DistributedOptions options, const LoopEnvironment&
   if (options.recipe != nullptr && options.recipe->name != name) options.recipe = nullptr;
   if (name != "sync") options.overlap = false;
   if (options.algorithm != "eager-quorum") options.quorum = 0;
-  if (name != "local") options.sync_every = 0;
-  if (name == "local" && options.normalize == Normalize::ranks) options.normalize.reset();
+  const RecipeInfo* recipe = options.recipe != nullptr ? options.recipe : find_recipe(name);
+  if (recipe == nullptr) return options;  // which is refused where it is parsed
+  if (recipe->local_steps == 0) options.sync_every = 0;
+  if (recipe->averages_models && options.normalize == Normalize::ranks) options.normalize.reset();
+  options.algorithm_options.keep_only(recipe->options);
   return options;
 }
 

@@ -1,13 +1,32 @@
 #include "stretto/train/loop/session_options.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/base/words/suggest.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kLocalSteps = 8;
+std::string takers_of_sync_every() {
+  std::vector<std::string> names;
+  for (const RecipeInfo& recipe : recipes()) {
+    if (recipe.local_steps != 0) names.emplace_back(recipe.name);
+  }
+  return join(names, " or ");
+}
+
+void require_taken(const RecipeInfo& recipe, const AlgorithmOptions& options) {
+  for (const auto& [name, value] : options.values()) {
+    if (std::ranges::count(recipe.options, name) != 0) continue;
+    const std::vector<std::string> taken(recipe.options.begin(), recipe.options.end());
+    throw UsageError(text(name, " ", value, " with algorithm '", recipe.name, "': expected ",
+                          taken.empty() ? "no option of this kind" : join(taken, " or ")));
+  }
+}
 
 }  // namespace
 
@@ -28,32 +47,41 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
   if (o.quorum != 0 && o.algorithm != "eager-quorum") {
     throw UsageError(text("quorum ", o.quorum, " with algorithm '", o.algorithm, "': expected eager-quorum alone"));
   }
-  if (o.sync_every != 0 && name != "local") {
-    throw UsageError(text("sync_every ", o.sync_every, " with algorithm '", o.algorithm, "': expected local"));
-  }
-  if (o.normalize == Normalize::ranks && name == "local") {
+  const RecipeInfo& recipe = *algorithm.recipe;
+  if (o.sync_every != 0 && recipe.local_steps == 0) {
     throw UsageError(
-        "normalize ranks with algorithm 'local': expected contributors or samples, which it averages over");
+        text("sync_every ", o.sync_every, " with algorithm '", o.algorithm, "': expected ", takers_of_sync_every()));
   }
-  return {.recipe = algorithm.recipe,
-          .recipe_options = {.policy = algorithm.policy,
-                             .normalize = o.normalize.value_or(Normalize::ranks),
-                             .order = o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
-                             .max_lag = o.max_lag,
-                             .seed = o.seed,
-                             .full_every = algorithm.policy.kind == Policy::Kind::full ? 0 : o.full_every,
-                             .local_steps = o.sync_every != 0 ? o.sync_every : kLocalSteps,
-                             .overlap = o.overlap,
-                             .notes = true},
-          .progress_by = o.progress_by,
-          .tell = [](Round, const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); }};
+  if (o.normalize == Normalize::ranks && recipe.averages_models) {
+    throw UsageError(text("normalize ranks with algorithm '", recipe.name,
+                          "': expected contributors or samples, which it averages over"));
+  }
+  require_taken(recipe, o.algorithm_options);
+  SessionOptions options{
+      .recipe = algorithm.recipe,
+      .recipe_options = {.policy = algorithm.policy,
+                         .normalize = o.normalize.value_or(Normalize::ranks),
+                         .order = o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
+                         .max_lag = o.max_lag,
+                         .seed = o.seed,
+                         .full_every = algorithm.policy.kind == Policy::Kind::full ? 0 : o.full_every,
+                         .local_steps =
+                             o.sync_every != 0 ? o.sync_every : std::max<std::uint64_t>(1, recipe.local_steps),
+                         .overlap = o.overlap,
+                         .notes = true,
+                         .algorithm = o.algorithm_options},
+      .progress_by = o.progress_by,
+      .tell = [](Round, const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); }};
+  if (recipe.check != nullptr) recipe.check(options.recipe_options, ranks);
+  return options;
 }
 
 std::string describe(const DistributedOptions& o) {
   return text(o.algorithm, " quorum=", o.quorum, " max-lag=", o.max_lag,
               " normalize=", static_cast<int>(o.normalize.value_or(Normalize::ranks)), " fixed=", o.fixed_order,
               " sync-every=", o.sync_every, " lr-schedule=", o.lr_schedule, " seed=", o.seed,
-              " clip-norm=", o.clip_norm, " full-every=", o.full_every, " bucket=", o.bucket_bytes);
+              " clip-norm=", o.clip_norm, " full-every=", o.full_every, " bucket=", o.bucket_bytes, " ",
+              o.algorithm_options.to_string());
 }
 
 }  // namespace stretto

@@ -10,7 +10,8 @@ namespace stretto {
 /// A rank hands its model over as a deposit that one round takes. Every rank replaces its own by the average over the
 /// ranks that brought one, so ranks that have run out of batches neither hold the others up nor weigh on the average.
 /// The average counts each model once, or, with Normalize::samples, as often as it has seen samples since the last.
-/// With one local step and plain SGD it equals sync up to rounding.
+/// With one local step and plain SGD it equals sync up to rounding. Option `post-local`: one local step until so many
+/// batches of all ranks have been applied (Lin et al., "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020).
 std::unique_ptr<Recipe> make_local(const RecipeContext& context);
 
 }  // namespace stretto

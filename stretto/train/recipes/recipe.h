@@ -9,6 +9,7 @@
 #include "stretto/collective/collective.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/train/options.h"
+#include "stretto/train/recipes/algorithm_options.h"
 #include "stretto/train/replica/meeting.h"
 #include "stretto/train/replica/replica.h"
 
@@ -40,6 +41,7 @@ struct RecipeOptions {
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
   bool notes = false;
+  AlgorithmOptions algorithm;  ///< what this algorithm alone can be told
 };
 
 /// What one rank's recipe works with. All of it outlives the recipe.

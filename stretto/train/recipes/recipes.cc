@@ -1,5 +1,8 @@
 #include "stretto/train/recipes/recipes.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/train/recipes/eager.h"
@@ -8,6 +11,8 @@
 
 namespace stretto {
 namespace {
+
+constexpr std::string_view kLocalOptions[] = {"post-local"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -21,13 +26,18 @@ constexpr RecipeInfo kRecipes[] = {
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
      deadline_policy, make_eager},
     {"local", "", "models, averaged over all ranks every --sync-every steps of their own (local SGD)", "partitioned",
-     sync_policy, make_local},
+     sync_policy, make_local, true, 8, kLocalOptions},
 };
 
 }  // namespace
 
 std::span<const RecipeInfo> recipes() {
   return kRecipes;
+}
+
+const RecipeInfo* find_recipe(std::string_view name) {
+  const auto found = std::ranges::find(kRecipes, name, &RecipeInfo::name);
+  return found == std::end(kRecipes) ? nullptr : found;
 }
 
 std::vector<std::string> algorithm_names() {
@@ -46,9 +56,7 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum, const 
     }
     return {&recipe, recipe.policy(argument, ranks, quorum)};
   };
-  for (const RecipeInfo& recipe : kRecipes) {
-    if (recipe.name == name) return parsed(recipe);
-  }
+  if (const RecipeInfo* recipe = find_recipe(name)) return parsed(*recipe);
   if (own != nullptr && own->name == name) return parsed(*own);
   std::vector<std::string> names = algorithm_names();
   if (own != nullptr) names.emplace_back(own->name);

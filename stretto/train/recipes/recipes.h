@@ -20,11 +20,20 @@ struct RecipeInfo {
   Policy (*policy)(const std::string& argument, int ranks, int quorum);
   /// A rank's part of it, with the policy in RecipeContext::options.
   std::unique_ptr<Recipe> (*make)(const RecipeContext& context);
+
+  bool averages_models = false;                    ///< and not gradients
+  std::uint64_t local_steps = 0;                   ///< the default of H (--sync-every); 0: the algorithm has no H
+  std::span<const std::string_view> options = {};  ///< the names that it takes of RecipeOptions::algorithm
+  /// Whether the options fit each other and the number of ranks, before any rank starts: throws UsageError. May be
+  /// null.
+  void (*check)(const RecipeOptions& options, int ranks) = nullptr;
 };
 
 /// The algorithms of the library. To add one, add its file and its line here; one outside the library is handed over as
 /// DistributedOptions::recipe.
 std::span<const RecipeInfo> recipes();
+/// The one of this name, or null.
+const RecipeInfo* find_recipe(std::string_view name);
 /// Their names, in the order of recipes().
 std::vector<std::string> algorithm_names();
 

@@ -1,0 +1,107 @@
+#include "stretto/train/recipes/algorithm_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/words/suggest.h"
+
+namespace stretto {
+namespace {
+
+using Kind = AlgorithmOption::Kind;
+
+constexpr AlgorithmOption kOptions[] = {
+    {"post-local", "N",
+     "local: averages after every step until N batches of all ranks have been applied, and only then every "
+     "--sync-every "
+     "steps (post-local SGD). Default 0.",
+     "1000", Kind::count},
+};
+
+template <class Number>
+std::optional<Number> parsed(const std::string& text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return value;
+}
+
+std::optional<double> finite(const std::string& text) {
+  const auto value = parsed<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::string expected(const AlgorithmOption& option) {
+  if (option.kind == Kind::word) {
+    const std::vector<std::string> words(option.words.begin(), option.words.end());
+    return join(words, " or ");
+  }
+  std::string out = text(option.kind == Kind::count ? "a whole number" : "a number", " from ", option.least);
+  if (option.most < 1e9) out += text(" to ", option.most);
+  return out;
+}
+
+bool fits(const AlgorithmOption& option, const std::string& value) {
+  if (option.kind == Kind::word) return option.words.empty() || std::ranges::count(option.words, value) > 0;
+  if (option.kind == Kind::count && !parsed<std::uint64_t>(value)) return false;
+  const auto number = finite(value);
+  return number && *number >= option.least && *number <= option.most;
+}
+
+}  // namespace
+
+AlgorithmOptions::AlgorithmOptions(std::initializer_list<std::pair<std::string, std::string>> values) {
+  for (const auto& [name, value] : values) set(name, value);
+}
+
+void AlgorithmOptions::set(const std::string& name, const std::string& value) {
+  const auto known = std::ranges::find(kOptions, name, &AlgorithmOption::name);
+  if (known != std::end(kOptions)) check_value(*known, value);
+  values_[name] = value;
+}
+
+void AlgorithmOptions::keep_only(std::span<const std::string_view> names) {
+  std::erase_if(values_, [&](const auto& value) { return std::ranges::count(names, value.first) == 0; });
+}
+
+std::uint64_t AlgorithmOptions::count(std::string_view name, std::uint64_t fallback) const {
+  const auto value = values_.find(name);
+  if (value == values_.end()) return fallback;
+  if (const auto number = parsed<std::uint64_t>(value->second)) return *number;
+  throw UsageError(text(name, " ", value->second, ": expected a whole number"));
+}
+
+double AlgorithmOptions::number(std::string_view name, double fallback) const {
+  const auto value = values_.find(name);
+  if (value == values_.end()) return fallback;
+  if (const auto number = finite(value->second)) return *number;
+  throw UsageError(text(name, " ", value->second, ": expected a number"));
+}
+
+std::string AlgorithmOptions::word(std::string_view name, const std::string& fallback) const {
+  const auto value = values_.find(name);
+  return value == values_.end() ? fallback : value->second;
+}
+
+std::string AlgorithmOptions::to_string() const {
+  std::string out;
+  for (const auto& [name, value] : values_) out += text(out.empty() ? "" : " ", name, "=", value);
+  return out;
+}
+
+std::span<const AlgorithmOption> algorithm_options() {
+  return kOptions;
+}
+
+void check_value(const AlgorithmOption& option, const std::string& value) {
+  if (fits(option, value)) return;
+  throw UsageError(
+      text(option.name, " ", value, ": expected ", expected(option), ", as in ", option.name, " ", option.example));
+}
+
+}  // namespace stretto
