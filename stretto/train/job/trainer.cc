@@ -63,6 +63,7 @@ class Trainer::Impl final : public RoundListener {
   /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
   void check_memory();
   void step(const BatchRef& batch);
+  void moves_by_itself(const BatchRef& batch);
   /// Takes a round into account, whose numbers this rank may not have been handed.
   void note_round(Round round, const Policy& policy, const RoundHeader& header);
   /// The same of the rounds that delivery latest has passed over, once.
@@ -96,6 +97,8 @@ class Trainer::Impl final : public RoundListener {
   Ledger ledger_;  // rank 0 alone
 
   std::uint64_t applied_;  // batches, since the start of the job
+  std::uint64_t
+      reached_;  // the same; where models are averaged, as far as the batches of this rank tell between rounds
   Round next_round_ = 0;
   TimePoint start_;  // of the first step
   TimePoint last_applied_;
@@ -122,6 +125,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       pacer_(context.plan.pace, context.clock, [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       ledger_(context.plan.options.ranks),
       applied_(batches_before(context)),
+      reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
 }
@@ -183,6 +187,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   const auto draw = context_.plan.imbalance.draw(context_.plan.options.seed, rank_, batch.step);
   const Round base = next_round_;
   require_going_on();
+  if (context_.plan.algorithm.recipe->averages_models) moves_by_itself(batch);
   pacer_.begin();
   session_.begin_step(batch.samples.size(), waited_);
   const std::uint64_t seed = random_bits(context_.plan.options.seed, kBatchStream, batch.sequence);
@@ -219,6 +224,14 @@ void Trainer::Impl::step(const BatchRef& batch) {
   trace(paced, batch.step);
 }
 
+/// Ranks that move their own weights may be far from the next round of all: the number of the batch in the whole job
+/// says how far the job is.
+void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
+  reached_ = std::max(reached_, batch.sequence);
+  replica_.set_lr_factor(context_.plan.lr.factor(reached_, context_.plan.options.ranks));
+  context_.page.applied(reached_, next_round_);
+}
+
 void Trainer::Impl::require_going_on() const {
   if (context_.page.stopped()) throw Failure({Errc::lost_peer, "another rank has ended the job"});
 }
@@ -226,6 +239,7 @@ void Trainer::Impl::require_going_on() const {
 void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHeader& header) {
   next_round_ = round + 1;
   applied_ += header.batches;
+  reached_ = std::max(reached_, applied_);
   if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(context_.clock.now() - start_));
 }
 
@@ -237,7 +251,7 @@ void Trainer::Impl::note_passed(const RoundResult& result) {
 
 void Trainer::Impl::before(const RoundResult& result) {
   note_passed(result);
-  replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
+  replica_.set_lr_factor(context_.plan.lr.factor(reached_, context_.plan.options.ranks));
 }
 
 void Trainer::Impl::after(const RoundResult& result) {
@@ -293,8 +307,8 @@ void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
 
 void Trainer::Impl::note_loss(double loss) {
   const std::uint64_t width = std::max<std::uint64_t>(1, context_.plan.total_batches / kLossBins);
-  if (report_.losses.empty() || applied_ / width > report_.losses.back().batches / width) {
-    report_.losses.push_back({.seconds = seconds(context_.clock.now() - start_), .batches = applied_});
+  if (report_.losses.empty() || reached_ / width > report_.losses.back().batches / width) {
+    report_.losses.push_back({.seconds = seconds(context_.clock.now() - start_), .batches = reached_});
   }
   LossBin& bin = report_.losses.back();
   bin.sum += loss;
