@@ -86,6 +86,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .local_steps = o.sync_every,
                  // Where a step is stretched by sleeping, its backward pass is over long before its end.
                  .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
+                 .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   return plan;

@@ -69,6 +69,7 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                              o.sync_every != 0 ? o.sync_every : std::max<std::uint64_t>(1, recipe.local_steps),
                          .overlap = o.overlap,
                          .notes = true,
+                         .argument = algorithm.argument,
                          .algorithm = o.algorithm_options},
       .progress_by = o.progress_by,
       .tell = [](Round, const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); }};

@@ -54,7 +54,7 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum, const 
     if (colon != std::string::npos && (recipe.argument.empty() || argument.empty())) {
       throw UsageError(stretto::text("algorithm '", text, "': expected ", recipe.name, recipe.argument));
     }
-    return {&recipe, recipe.policy(argument, ranks, quorum)};
+    return {&recipe, recipe.policy(argument, ranks, quorum), argument};
   };
   if (const RecipeInfo* recipe = find_recipe(name)) return parsed(*recipe);
   if (own != nullptr && own->name == name) return parsed(*own);

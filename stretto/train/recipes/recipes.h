@@ -41,6 +41,7 @@ std::vector<std::string> algorithm_names();
 struct Algorithm {
   const RecipeInfo* recipe = nullptr;  ///< of the table, or one's own
   Policy policy;                       ///< for RecipeOptions::policy
+  std::string argument;                ///< for RecipeOptions::argument
 };
 
 /// `quorum` is the one of --quorum; 0: half of the ranks, rounded up. `own`: an algorithm that is not in the table and
