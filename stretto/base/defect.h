@@ -42,6 +42,30 @@ enum class Defect {
   anybody_starts_majority,     ///< board: the first rank that comes starts a majority round, not the drawn one
   drained_starts_solo,         ///< board: a drained rank starts solo rounds that no rank has arrived at
   tree_of_contributors,        ///< board: the fixed tree is that of the ranks that have brought something
+
+  // Groups of ranks that average with each other.
+  group_taken,              ///< a round takes the model that should stand
+  group_no_initial,         ///< ranks join that have published nothing
+  group_in_place,           ///< publishes in the memory of the model that stands
+  group_reuse_before_sent,  ///< gives up the model of a round when it is complete, not when its sends have left
+  group_fresh_by_arrival,   ///< takes a sum for fresh because the rank had arrived
+  group_always_average,     ///< takes every sum for fresh
+  group_always_stale,       ///< takes every sum for stale
+  group_used_again,         ///< uses a sum again
+  group_one_sum,            ///< has memory for one sum
+  group_of_own_iteration,   ///< sends its model to the group of its own iteration
+  group_joins_newest,       ///< joins the newest round that has started, not the next
+  group_full_by_own_steps,  ///< takes every τ-th step of its own for a full round
+  group_early_dropped,      ///< drops what comes for a round before it is joined
+  group_old_activation,     ///< a message of a round that is over starts the open one
+  group_activates_group,    ///< tells only its group that a round has started
+  group_activates_one,      ///< a message of a later round does not start those before it, and is not passed on
+  group_full_asks_in,       ///< a message of a full round makes ranks join it that have not come
+  group_drained_counts,     ///< the engine of a drained rank joins full rounds by itself
+  group_full_replaced,      ///< joins the next round before the result of a full one is taken
+  group_stops,              ///< a rank without further batches just stops
+  group_nobody_finishes,    ///< no rank starts the rounds up to the full one at the end
+  group_ends_by_group,      ///< ends with a group whose members have all drained
 };
 
 struct PlantedDefect {

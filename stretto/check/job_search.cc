@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/check/group_search.h"
 #include "stretto/check/threshold_search.h"
 
 namespace stretto {
@@ -13,6 +14,7 @@ namespace {
 constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 
 constexpr JobSearch kSearches[] = {
+    {"group", "models averaged in groups of ranks, others in each round", kGroupReaches, run_group_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
 };
 

@@ -1,7 +1,6 @@
 #include "stretto/collective/partial_allreduce.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "stretto/base/align.h"
 #include "stretto/collective/partial_allreduce_probe.h"
@@ -278,32 +277,7 @@ std::optional<Error> PartialAllreduce::failure() const {
 }
 
 std::string PartialAllreduce::who_is_missing(Driver& driver, Duration timeout) {
-  Rounds& rounds = impl_->rounds;
-  const Round open = rounds.complete();
-  rounds.ask_who();
-  std::vector<Duration> silent(static_cast<std::size_t>(ranks()));
-  const auto answered = [&] {
-    for (int peer = 0; peer < ranks(); ++peer) {
-      silent[static_cast<std::size_t>(peer)] = rounds.engine().clock().now() - rounds.engine().last_heard(peer);
-    }
-    return rounds.all_answered() || rounds.failed();
-  };
-  driver.wait_driving(answered, driver.deadline(timeout));
-  std::string missing;
-  for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank()) continue;
-    const Rounds::Answer answer = rounds.answer(peer);
-    const ProtocolState& state = answer.state;
-    if (answer.here && (state.drained || state.waiting || state.complete > open)) continue;
-    missing += text(missing.empty() ? "" : ", ", "rank ", peer);
-    if (!answer.here) {
-      missing += text(" (silent, last seen ", std::lround(seconds(silent[static_cast<std::size_t>(peer)])), " s ago)");
-    } else {
-      missing += state.complete < open ? text(" (at round ", state.complete, ")") : std::string(" (computing)");
-    }
-  }
-  if (missing.empty()) missing = "nobody: all ranks have come";
-  return text("round ", open, " (", rounds.open_policy(open).to_string(), ") waits for ", missing);
+  return impl_->rounds.who_is_missing(driver, timeout);
 }
 
 int PartialAllreduce::rank() const {

@@ -1,8 +1,6 @@
 #include "stretto/collective/rounds/rounds.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "stretto/collective/rounds/activated_rounds.h"
 
@@ -38,10 +36,6 @@ std::string items_of(const std::vector<BucketSpec>& buckets, const PartialOption
   return items;
 }
 
-// Control messages, after those of ActivatedRounds.
-constexpr std::uint16_t kWho = ActivatedRounds::kControlEnd;
-constexpr std::uint16_t kWhoAnswer = kWho + 1;
-
 }  // namespace
 
 PolicyRule rule_of(const PartialOptions& options, int ranks) {
@@ -55,38 +49,18 @@ Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOpt
       buckets_(std::move(buckets)),
       options_(options),
       description_(words_for(buckets_, options, how) + items_of(buckets_, options)),
-      failure_(engine) {}
+      failure_(engine),
+      query_(engine, ActivatedRounds::kControlEnd, [this] { return state(); }) {}
 
 bool Rounds::poll_requests() {
   if (!failure_.poll()) return false;
-  if (const std::uint32_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_) {
-    asked_ = wanted;
-    for (int peer = 0; peer < engine_.size(); ++peer) {
-      if (peer != engine_.rank()) engine_.send_control(id_, peer, kWho, 0, wanted, {});
-    }
-  }
+  query_.poll();
   return true;
 }
 
 void Rounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head)) return;
-  switch (envelope.channel) {
-    case kWho: {
-      const ProtocolState mine = state();
-      std::array<std::byte, sizeof mine> bytes;
-      std::memcpy(bytes.data(), &mine, sizeof mine);
-      return engine_.send_control(id_, peer, kWhoAnswer, 0, envelope.note, bytes);
-    }
-    case kWhoAnswer: {
-      MutexLock lock(mutex_);
-      if (envelope.note != asked_ || answers_.empty() || head.size() != sizeof(ProtocolState)) return;
-      Answer& answer = answers_[static_cast<std::size_t>(peer)];
-      answer.here = true;
-      std::memcpy(&answer.state, head.data(), sizeof answer.state);
-      return;
-    }
-    default: return failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
-  }
+  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
+  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
 }
 
 void Rounds::hear_of_loss(int peer, const Error& reason) {
@@ -94,24 +68,10 @@ void Rounds::hear_of_loss(int peer, const Error& reason) {
   failure_.fail({Errc::lost_peer, reason.message, peer}, true);
 }
 
-// ---- which ranks are missing ----
-
-void Rounds::ask_who() {
-  MutexLock lock(mutex_);
-  answers_.assign(static_cast<std::size_t>(engine_.size()), {});
-  who_wanted_.fetch_add(1, std::memory_order_release);
-}
-
-Rounds::Answer Rounds::answer(int rank) const {
-  MutexLock lock(mutex_);
-  return answers_.empty() ? Answer{} : answers_[static_cast<std::size_t>(rank)];
-}
-
-bool Rounds::all_answered() const {
-  MutexLock lock(mutex_);
-  int here = 0;
-  for (const auto& answer : answers_) here += answer.here ? 1 : 0;
-  return here + 1 >= engine_.size();
+std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {
+  const Round open = complete();
+  return query_.who_is_missing(driver, timeout, open, text("round ", open, " (", open_policy(open).to_string(), ")"),
+                               [this] { return failed(); });
 }
 
 }  // namespace stretto

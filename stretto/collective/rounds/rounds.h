@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "stretto/base/mutex.h"
 #include "stretto/collective/collective_failure.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/protocol/protocol_state.h"
 #include "stretto/collective/rounds/deposit_steps.h"
 #include "stretto/collective/rounds/partial_observer.h"
 #include "stretto/collective/rounds/result_ring.h"
+#include "stretto/collective/state_query.h"
 #include "stretto/engine/engine.h"
 
 namespace stretto {
@@ -64,14 +64,8 @@ class Rounds {
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }
 
-  /// Asks all ranks for their state; the answers so far stand in answer().
-  void ask_who();
-  struct Answer {
-    bool here = false;
-    ProtocolState state;
-  };
-  Answer answer(int rank) const;
-  bool all_answered() const;
+  /// Which ranks keep the open round from being over (Collective::who_is_missing()).
+  std::string who_is_missing(Driver& driver, Duration timeout);
 
   virtual ProtocolState state() const = 0;  ///< engine's part; driver thread, or while no thread drives
   virtual void observe(PartialObserver& observer) { observer_ = &observer; }
@@ -86,12 +80,13 @@ class Rounds {
   void enroll(CollectiveId id) {
     id_ = id;
     failure_.enroll(id);
+    query_.enroll(id);
   }
   /// Takes memory that all ranks share, which is also how they notice that they do not do the same. Requires: arena().
   Result<std::span<std::byte>> take_shared(std::uint64_t bytes) { return failure_.take_shared(bytes, description_); }
   /// Aborts and asks where the application wants it; fails where ranks disagree. Returns whether the rounds go on.
   bool poll_requests();
-  /// Of failures, kWho and kWhoAnswer.
+  /// Of failures, and of questions how far this rank is.
   void hear(int peer, const Envelope& envelope, std::span<const std::byte> head);
   void hear_of_loss(int peer, const Error& reason);
   /// A rank leaves in order after the last round, and that comes when all have drained. `all_may_have`: as far as this
@@ -110,11 +105,7 @@ class Rounds {
   std::atomic<Round> ticket_{0};  // of the application
 
  private:
-  std::atomic<std::uint32_t> who_wanted_{0};
-  std::uint32_t asked_ = 0;  // the driver thread's
-
-  mutable Mutex mutex_;
-  std::vector<Answer> answers_ GUARDED_BY(mutex_);
+  StateQuery query_;
 };
 
 /// Whether headers that travel by messages name the ranks.

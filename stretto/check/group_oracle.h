@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/check/prime_field.h"
+#include "stretto/collective/group_allreduce.h"
+#include "stretto/collective/groups/model_move.h"
+#include "stretto/collective/protocol/protocol_state.h"
+#include "stretto/collective/rounds/group_rounds.h"
+
+namespace stretto {
+
+/// A job of ranks that average models in groups, drawn from a seed.
+struct GroupJob {
+  int ranks = 2;
+  GroupOptions options;
+  StaleRule stale = StaleRule::mix;
+  bool publish_after = false;          ///< the model that an exchange has led to stands, too, not only the one before
+  std::vector<std::uint64_t> batches;  ///< of each rank
+  std::uint64_t length = 1;            ///< elements of the model's tail
+  std::string to_string() const;
+};
+
+/// The models of the job: a number of a prime field for the weights, the version of each rank's model in a place of its
+/// own, so that a sum says which models are in it, and a tail that shows a model of which parts are older.
+class GroupModels {
+ public:
+  explicit GroupModels(const GroupJob& job) : job_(job) {}
+  std::vector<BucketSpec> buckets() const;
+  /// Writes half `part` (0 or 1) of a rank's model.
+  void write(Contribution& model, int rank, std::uint64_t version, Field weight, int part) const;
+  /// What a sum holds.
+  struct Content {
+    std::vector<std::uint64_t> versions;  ///< of each rank's model in it; 0: none
+    Field weight;
+    bool whole = false;  ///< all parts agree
+  };
+  Content read(std::span<const std::span<const std::byte>> sum) const;
+
+ private:
+  const GroupJob& job_;
+};
+
+/// Knows what every rank has published, and so what every sum and every model must be. Checks the promises of a group
+/// allreduce (docs/protocol.md, Groups: G1 to G10). Keeps the first violation.
+class GroupOracle {
+ public:
+  explicit GroupOracle(const GroupJob& job);
+
+  void published(int rank, std::uint64_t version, Round ticket, Field weight);
+  void joined(int rank, Round round, const StandingModel* model);
+  void completed(int rank, Round round, const GroupSum& sum);
+  /// The application of `rank` waits at `round`.
+  void arrived(int rank, Round round) { at_[static_cast<std::size_t>(rank)].waits_at = round; }
+  void drained(int rank) { at_[static_cast<std::size_t>(rank)].drained = true; }
+  /// The application has used a result: its model was `before` and is `after`.
+  void used(int rank, const GroupResult& result, Field before, Field after);
+  /// An exchange has returned.
+  void exchanged(int rank) { at_[static_cast<std::size_t>(rank)].waits_at.reset(); }
+  void look_at(int rank, const ProtocolState& state);
+  /// No message is under way, and all applications stand still.
+  void quiet(const std::vector<ProtocolState>& states);
+  void ended(const std::vector<bool>& done, const std::vector<Field>& models, const std::vector<std::uint64_t>& steps);
+
+  void violated(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+  const std::optional<std::string>& violation() const { return violation_; }
+  std::uint64_t rounds() const { return rounds_.size(); }
+  std::uint64_t stale() const { return stale_; }
+  std::uint64_t passed_over() const { return passed_over_; }
+
+ private:
+  struct Publication {
+    Round ticket = 0;
+    Field weight;
+  };
+  struct RankState {
+    std::vector<Publication> publications;    // by version − 1
+    std::map<Round, std::uint64_t> versions;  // that its engine has joined rounds with
+    std::optional<Round> waits_at;
+    bool drained = false;
+    Round used = 0;      // results of rounds before are used
+    Round complete = 0;  // rounds that it has been told of
+  };
+  struct Group {
+    bool checked = false;
+    GroupModels::Content content;
+    RoundHeader header;
+  };
+  struct Expected {
+    std::vector<int> group_of;  // the number of each rank's group
+    std::vector<Group> groups;
+  };
+
+  Expected& expected(Round round);
+  bool full(Round round) const { return (round + 1) % job_.options.full_every == 0; }
+  void check_start(Round round);
+  void check_sum(int rank, Round round, const GroupModels::Content& content);
+
+  const GroupJob& job_;
+  const GroupModels models_;
+  const Groups groups_;
+  Round most_apart_;  // that two ranks may be, in rounds
+  std::optional<std::string> violation_;
+  std::vector<RankState> at_;
+  std::vector<Expected> rounds_;
+  std::optional<Round> last_;  // the full round that showed all ranks drained
+  std::uint64_t stale_ = 0, passed_over_ = 0;
+};
+
+}  // namespace stretto

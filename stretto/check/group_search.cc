@@ -1,0 +1,283 @@
+#include "stretto/check/group_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/check/group_oracle.h"
+#include "stretto/collective/group_allreduce_probe.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kStream = 0x67726f757073;
+constexpr std::uint64_t kMaxEvents = 2'000'000;  // a run that takes longer goes round in circles
+
+struct Job {
+  GroupJob what;
+  NetworkOptions network;
+  Duration compute{0};
+  std::vector<double> slowness;
+  double spread = 0;
+  double stall = 0;  // probability that a batch takes much longer
+  std::uint64_t seed = 0;
+};
+
+Job draw_job(std::uint64_t seed, int ranks) {
+  Random random(seed, kStream);
+  Job job{.seed = seed};
+  GroupJob& what = job.what;
+  what.ranks = random.chance(0.03) ? (random.chance(0.5) ? 16 : 33) : static_cast<int>(random.between(2, 8));
+  if (ranks != 0) what.ranks = ranks;
+  GroupOptions& options = what.options;
+  options.group_size = what.ranks == 1 ? 1 : static_cast<int>(random.between(2, what.ranks));
+  if (random.chance(0.15)) options.order = GroupOrder::fixed;
+  options.full_every = static_cast<Round>(random.between(1, 8));
+  if (random.chance(0.4)) options.quorum = static_cast<int>(random.between(1, what.ranks));
+  if (random.chance(0.3)) options.late = LateRank::jumps;
+  what.stale = random.chance(0.5) ? StaleRule::mix : StaleRule::carry;
+  options.keep_own = what.stale == StaleRule::carry;
+  what.publish_after = random.chance(0.5);
+  what.length = random.log_uniform(2, random.chance(0.05) ? 12'000 : 40);  // beyond 8,192 in the way of large buckets
+  const std::uint64_t most = random.log_uniform(1, 40);
+  for (int rank = 0; rank < what.ranks; ++rank) {
+    what.batches.push_back(random.chance(0.5) ? most : random.below(most + 1));
+    job.slowness.push_back(random.chance(0.25) ? static_cast<double>(random.log_uniform(2, 30)) : 1);
+  }
+  job.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)));
+  job.network.jitter = Duration(job.network.latency.count() * random.between(0, 16));
+  job.network.pieces = static_cast<int>(random.between(1, 4));
+  job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(500, 200'000)));
+  job.spread = random.uniform();
+  if (random.chance(0.3)) job.stall = 0.05;
+  return job;
+}
+
+/// One rank: the real engine and the real collective, and an application whose every step is an event.
+class Actor final : private GroupObserver {
+ public:
+  Actor(const Job& job, SimulatedCluster& cluster, GroupOracle& oracle, int rank)
+      : job_(job),
+        cluster_(cluster),
+        oracle_(oracle),
+        models_(job.what),
+        rank_(rank),
+        random_(job.seed, 5000 + static_cast<std::uint64_t>(rank)),
+        engine_(cluster.transport(rank), cluster.clock()),
+        collective_(engine_, models_.buckets(), job.what.options),
+        probe_(collective_) {
+    probe_.observe(*this);
+    cluster.on_wake(rank, [this] { wake(); });
+  }
+
+  void start() {
+    if (!defect(Defect::group_no_initial)) publish_at_once();
+    next_batch();
+  }
+
+  bool done() const { return state_ == State::done; }
+  bool moves() const { return state_ == State::publishing; }
+  Field model() const { return weight_; }
+  std::uint64_t steps() const { return step_; }
+  std::uint64_t jumps() const { return jumps_; }
+  ProtocolState protocol() const { return probe_.state(); }
+
+ private:
+  enum class State { computing, publishing, exchanging, finishing, done };
+
+  void joined(Round round, const StandingModel* model) override { oracle_.joined(rank_, round, model); }
+  void completed(Round round, const GroupSum& sum) override { oracle_.completed(rank_, round, sum); }
+
+  void next_batch() {
+    if (step_ == job_.what.batches[static_cast<std::size_t>(rank_)]) {
+      if (defect(Defect::group_stops)) {
+        state_ = State::done;
+        return;
+      }
+      state_ = State::finishing;
+      collective_.drain();
+      publish_at_once();
+      oracle_.drained(rank_);
+      return poll_application();
+    }
+    state_ = State::computing;
+    double factor = job_.slowness[static_cast<std::size_t>(rank_)] * (1 + job_.spread * (2 * random_.uniform() - 1));
+    if (random_.chance(job_.stall)) factor *= static_cast<double>(random_.between(10, 50));
+    cluster_.after(from_seconds(seconds(job_.compute) * factor), rank_, [this] { step_done(); });
+  }
+
+  /// A local step; then the model is written in two halves, between which anything may happen.
+  void step_done() {
+    weight_ = weight_ + Field(random_bits(job_.seed, static_cast<std::uint64_t>(rank_), ++step_));
+    state_ = State::publishing;
+    writing_ = &collective_.acquire();
+    models_.write(*writing_, rank_, probe_.versions() + 1, weight_, 0);
+    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(2000))), rank_, [this] {
+      models_.write(*writing_, rank_, probe_.versions() + 1, weight_, 1);
+      publish();
+      state_ = State::exchanging;
+      poll_application();
+    });
+  }
+
+  void publish_at_once() {
+    writing_ = &collective_.acquire();
+    for (const int part : {0, 1}) models_.write(*writing_, rank_, probe_.versions() + 1, weight_, part);
+    publish();
+  }
+
+  void publish() {
+    oracle_.published(rank_, probe_.versions() + 1, collective_.next(), weight_);
+    collective_.publish(*std::exchange(writing_, nullptr), {.batches = 1, .samples = 1});
+  }
+
+  void apply(const GroupResult& result) {
+    const Field before = weight_;
+    const Field sum = models_.read(result.sum).weight;
+    const Field n(static_cast<std::uint64_t>(result.members));
+    switch (model_move(result.fresh, state_ == State::finishing, job_.what.stale)) {
+      case ModelMove::average: weight_ = sum / n; break;
+      case ModelMove::mix: weight_ = (sum + before) / (n + Field(1)); break;
+      case ModelMove::carry:
+        weight_ = sum / n + (before - Field(static_cast<std::uint64_t>(
+                                          reinterpret_cast<const std::int64_t*>(result.own->bucket(0).data())[0])));
+        break;
+    }
+    oracle_.used(rank_, result, before, weight_);
+    if (job_.what.publish_after || result.full || state_ == State::finishing) publish_at_once();
+  }
+
+  void poll_application() {
+    look();
+    while (step_engine() && waits()) look();
+  }
+
+  bool waits() const { return state_ == State::exchanging || state_ == State::finishing; }
+
+  void look() {
+    if (!waits()) return;
+    const auto apply = [this](const GroupResult& result) { this->apply(result); };
+    const Round ticket = collective_.next();
+    const auto progress = state_ == State::exchanging ? collective_.try_exchange(apply) : collective_.try_finish(apply);
+    if (!progress) return oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
+    if (*progress != GroupAllreduce::Progress::done) {
+      const ProtocolState state = probe_.state();
+      if (state_ == State::exchanging) oracle_.arrived(rank_, ticket);
+      if (state_ == State::finishing && state.full && collective_.handed() >= state.complete) {
+        oracle_.arrived(rank_, state.complete);
+      }
+      return;
+    }
+    if (state_ == State::finishing) {
+      state_ = State::done;
+      return;
+    }
+    oracle_.exchanged(rank_);
+    jumps_ += collective_.next() - ticket - 1;
+    next_batch();
+  }
+
+  bool step_engine() {
+    bool did = false;
+    while (engine_.step()) {
+      did = true;
+      oracle_.look_at(rank_, probe_.state());
+    }
+    oracle_.look_at(rank_, probe_.state());
+    return did;
+  }
+
+  void wake() {
+    step_engine();
+    if (!waits()) return;
+    if (random_.chance(0.7)) return poll_application();
+    // A thread that is woken need not run at once: more than one round passes.
+    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(200'000))), rank_, [this] {
+      if (waits()) poll_application();
+    });
+  }
+
+  const Job& job_;
+  SimulatedCluster& cluster_;
+  GroupOracle& oracle_;
+  const GroupModels models_;
+  const int rank_;
+  Random random_;
+  Engine engine_;
+  GroupAllreduce collective_;
+  GroupProbe probe_;
+  State state_ = State::computing;
+  Field weight_{12345};  // the same everywhere at first
+  std::uint64_t step_ = 0, jumps_ = 0;
+  Contribution* writing_ = nullptr;
+};
+
+JobFinding run_checked(const Job& job) {
+  JobFinding finding{.job = job.what.to_string()};
+  SimulatedCluster cluster(job.what.ranks, job.network, job.seed);
+  Random random(job.seed, kStream + 1);
+  for (int link = random.chance(0.4) ? static_cast<int>(random.between(1, 3)) : 0; link > 0; --link) {
+    const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
+    const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
+    if (from != to) cluster.slow_link(from, to, static_cast<double>(random.log_uniform(2, 100)));
+  }
+  GroupOracle oracle(job.what);
+  std::vector<std::unique_ptr<Actor>> actors;
+  for (int rank = 0; rank < job.what.ranks; ++rank) {
+    actors.push_back(std::make_unique<Actor>(job, cluster, oracle, rank));
+  }
+  for (const auto& actor : actors) actor->start();
+  bool moved = false;
+  while (!oracle.violation() && cluster.run_next()) {
+    if (cluster.events() > kMaxEvents) oracle.violated("the run does not end");
+    const bool moving = cluster.busy();
+    if (moved && !moving) {
+      std::vector<ProtocolState> states;
+      for (const auto& actor : actors) states.push_back(actor->protocol());
+      oracle.quiet(states);
+    }
+    moved = moving;
+  }
+  std::vector<bool> done;
+  std::vector<Field> models;
+  std::vector<std::uint64_t> steps;
+  std::uint64_t jumps = 0;
+  for (const auto& actor : actors) {
+    done.push_back(actor->done());
+    models.push_back(actor->model());
+    steps.push_back(actor->steps());
+    jumps += actor->jumps();
+  }
+  if (!oracle.violation()) oracle.ended(done, models, steps);
+  const GroupOptions& options = job.what.options;
+  finding.violation = oracle.violation();
+  finding.rounds = oracle.rounds();
+  finding.messages = cluster.messages();
+  const auto counted = [&](bool yes) { return yes ? finding.rounds : 0; };
+  finding.reached = {oracle.stale(),
+                     oracle.passed_over(),
+                     jumps,
+                     counted(job.what.ranks % options.group_size != 0),
+                     counted(options.quorum > 1),
+                     finding.rounds / options.full_every};
+  return finding;
+}
+
+}  // namespace
+
+JobFinding run_group_job(std::uint64_t seed, int ranks) {
+  const Job job = draw_job(seed, ranks);
+  const CheckFailuresThrow checks_throw;
+  try {
+    return run_checked(job);
+  } catch (const CheckFailure& failure) {
+    return {.job = job.what.to_string(), .violation = text("internal check: ", failure.what())};
+  }
+}
+
+}  // namespace stretto

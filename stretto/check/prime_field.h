@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stretto {
+
+/// A number modulo the prime 2^31 − 1, in place of a weight: sums, differences and quotients are exact, so that a
+/// search can compare models to the bit. Different histories give the same number once in 2^31 times.
+class Field {
+ public:
+  static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 31) - 1;
+
+  constexpr Field() = default;
+  explicit constexpr Field(std::uint64_t value) : value_(value % kPrime) {}
+  constexpr std::uint64_t value() const { return value_; }
+
+  friend constexpr Field operator+(Field a, Field b) { return Field(a.value_ + b.value_); }
+  friend constexpr Field operator-(Field a, Field b) { return Field(a.value_ + kPrime - b.value_); }
+  friend constexpr Field operator*(Field a, Field b) { return Field(a.value_ * b.value_); }
+  /// Requires: b is not 0.
+  friend constexpr Field operator/(Field a, Field b) { return a * b.inverse(); }
+  friend constexpr bool operator==(Field, Field) = default;
+
+ private:
+  constexpr Field inverse() const {  // value^(p − 2)
+    Field result(1), power(value_);
+    for (std::uint64_t e = kPrime - 2; e != 0; e >>= 1) {
+      if (e & 1u) result = result * power;
+      power = power * power;
+    }
+    return result;
+  }
+
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace stretto

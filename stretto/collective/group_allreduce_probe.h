@@ -1,0 +1,23 @@
+#pragma once
+
+#include "stretto/collective/group_allreduce.h"
+#include "stretto/collective/protocol/protocol_state.h"
+#include "stretto/collective/rounds/group_rounds.h"
+
+namespace stretto {
+
+/// What a search sees of a group allreduce beside its interface.
+class GroupProbe {
+ public:
+  explicit GroupProbe(GroupAllreduce& collective) : collective_(collective) {}
+  /// From now on `observer` hears of the rounds.
+  void observe(GroupObserver& observer);
+  ProtocolState state() const;
+  /// Versions published so far.
+  std::uint64_t versions() const;
+
+ private:
+  GroupAllreduce& collective_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,203 @@
+// The group allreduce over real shared memory: threads as ranks (so that the thread sanitizer sees them all), with real
+// helper threads, and integer models with exact sums; and misuse.
+
+#include "stretto/collective/group_allreduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "stretto/base/random.h"
+#include "stretto/collective/testing/thread_job.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kLength = 300;
+
+/// A model of rank r has so many in element r, and nothing in the others; the second bucket counts the ranks.
+void write(Contribution& model, int rank, std::uint64_t version) {
+  auto first = model.as<std::int64_t>(0);
+  std::ranges::fill(first, 0);
+  first[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(version);
+  std::ranges::fill(model.as<std::int64_t>(1), 1);
+}
+
+/// Returns what is wrong with the sum; empty if nothing is.
+std::string fault_of(const GroupResult& result, const Groups& groups, int rank, std::uint64_t own) {
+  std::vector<int> members = groups.members(rank, result.round);
+  if (result.full) {
+    members.clear();
+    for (int peer = 0; peer < groups.ranks(); ++peer) members.push_back(peer);
+  }
+  if (result.members != std::ssize(members)) return text("round ", result.round, " has ", result.members, " members");
+  const auto* versions = reinterpret_cast<const std::int64_t*>(result.sum[0].data());
+  for (int peer = 0; peer < groups.ranks(); ++peer) {
+    const bool member = std::ranges::count(members, peer) == 1;
+    if (member != (versions[peer] > 0)) return text("round ", result.round, ": rank ", peer);
+  }
+  const auto mine = static_cast<std::uint64_t>(versions[rank]);
+  if (mine > own || result.fresh != (mine == own)) return text("round ", result.round, ": own version ", mine);
+  const auto* counts = reinterpret_cast<const std::int64_t*>(result.sum[1].data());
+  for (std::uint64_t i = 0; i < kLength; ++i) {
+    if (counts[i] != result.members) return "torn";
+  }
+  return "";
+}
+
+struct Live {
+  int ranks = 4;
+  GroupOptions options;
+  std::uint64_t steps = 150;
+};
+
+/// Returns what is wrong; empty if nothing is.
+std::string run_rank(Engine& engine, const Live& live) {
+  const int rank = engine.rank();
+  GroupAllreduce groups(engine, {{DataType::int64, 40}, {DataType::int64, kLength}}, live.options);
+  const Groups who(engine.size(), groups.options().group_size, groups.options().order);
+  EngineDriver driver(engine, {.spin = 0ns});
+  const TimePoint deadline = driver.deadline(100s);
+  std::string fault;
+  std::uint64_t version = 0, batches = 0, all_batches = 0, used = 0;
+  const auto publish = [&](std::uint64_t steps) {
+    Contribution& model = groups.acquire();
+    write(model, rank, ++version);
+    groups.publish(model, {.batches = steps});
+  };
+  const auto apply = [&](const GroupResult& result) {
+    if (fault.empty()) fault = fault_of(result, who, rank, version);
+    if (result.round < used) fault = "a round used again";
+    used = result.round + 1;
+    if (result.full) {
+      all_batches += result.header->batches;
+      batches = 0;
+    }
+    publish(batches);
+  };
+  Random random(7, static_cast<std::uint64_t>(rank));
+  const std::uint64_t steps = live.steps + 10 * static_cast<std::uint64_t>(rank % 3);
+  publish(0);
+  for (std::uint64_t step = 0; step < steps && fault.empty(); ++step) {
+    if (random.chance(0.05)) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
+    publish(++batches);
+    if (const auto result = groups.exchange(driver, deadline, apply); !result) fault = result.error().message;
+  }
+  groups.drain();
+  publish(batches);
+  if (const auto end = groups.finish(driver, deadline, apply); !end && fault.empty()) fault = end.error().message;
+  std::uint64_t wanted = 0;
+  for (int peer = 0; peer < engine.size(); ++peer) wanted += live.steps + 10 * static_cast<std::uint64_t>(peer % 3);
+  if (fault.empty() && all_batches != wanted) fault = text(all_batches, " of ", wanted, " batches");
+  return fault;
+}
+
+void expect_exact(const Live& live) {
+  std::vector<std::string> faults(static_cast<std::size_t>(live.ranks));
+  run_thread_job(live.ranks, [&](Engine& engine) {
+    std::string& fault = faults[static_cast<std::size_t>(engine.rank())];
+    fault = run_rank(engine, live);
+    return fault.empty();
+  });
+  EXPECT_THAT(faults, testing::Each("")) << live.ranks << " ranks";
+}
+
+TEST(GroupAllreduceLive, SumsTheNewestModelsOfEachGroupOnce) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) expect_exact({.ranks = ranks});
+}
+
+TEST(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
+  for (const int ranks : {3, 4}) {
+    expect_exact({.ranks = ranks, .options = {.full_every = 4, .quorum = 2}});
+    expect_exact({.ranks = ranks, .options = {.full_every = 7, .late = LateRank::jumps, .keep_own = true}});
+    expect_exact({.ranks = ranks, .options = {.group_size = 2, .order = GroupOrder::fixed, .full_every = 1}});
+  }
+}
+
+/// The line with which a job of one rank is refused.
+template <class Misuse>
+std::string refused(GroupOptions options, Misuse misuse) {
+  std::string line;
+  run_thread_job(1, [&](Engine& engine) {
+    try {
+      GroupAllreduce groups(engine, {{DataType::int64, 4}}, options);
+      EngineDriver driver(engine, {.spin = 0ns});
+      misuse(groups, driver);
+    } catch (const UsageError& error) {
+      line = error.what();
+    }
+    return true;
+  });
+  return line;
+}
+
+TEST(GroupAllreduce, RefusesMisuseInALine) {
+  const auto nothing = [](const GroupResult&) {};
+  const auto make = [](GroupAllreduce&, Driver&) {};
+  EXPECT_THAT(refused({.group_size = 2}, make), HasSubstr("2"));
+  EXPECT_THAT(refused({.full_every = 0}, make), HasSubstr("a full round every 0 rounds"));
+  EXPECT_THAT(refused({.quorum = 2}, make), HasSubstr("a quorum of 2 of 1 ranks"));
+  EXPECT_THAT(refused({}, [&](GroupAllreduce& groups,
+                              Driver& driver) { (void)groups.exchange(driver, driver.deadline(1s), nothing); }),
+              HasSubstr("exchange() before the first publish()"));
+  EXPECT_THAT(refused({}, [&](GroupAllreduce& groups,
+                              Driver& driver) { (void)groups.finish(driver, driver.deadline(1s), nothing); }),
+              HasSubstr("finish() before drain()"));
+  EXPECT_THAT(refused({},
+                      [&](GroupAllreduce& groups, Driver&) {
+                        (void)groups.acquire();
+                        (void)groups.acquire();
+                      }),
+              HasSubstr("acquire() before"));
+  EXPECT_THAT(refused({.full_every = 1},
+                      [&](GroupAllreduce& groups, Driver& driver) {
+                        groups.publish(groups.acquire(), {});
+                        (void)groups.exchange(driver, driver.deadline(1s), nothing);
+                      }),
+              HasSubstr("no publish() in the apply function of round 0, which is full"));
+}
+
+TEST(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
+  run_thread_job(2, [](Engine& engine) {
+    GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.full_every = 1});
+    EngineDriver driver(engine, {.spin = 0ns});
+    const auto apply = [](const GroupResult&) {};
+    groups.publish(groups.acquire(), {});
+    if (engine.rank() == 1) {
+      const auto failed = [&] { return groups.failure().has_value(); };
+      EXPECT_TRUE(driver.wait(failed, driver.deadline(20s)));
+      EXPECT_THAT(groups.failure()->message, HasSubstr("enough"));
+      return true;
+    }
+    const auto late = groups.exchange(driver, driver.deadline(50ms), apply);
+    EXPECT_FALSE(late);
+    EXPECT_THAT(late.error().message, HasSubstr("round 0 (full) waits for rank 1 (computing)"));
+    groups.abort(driver, "enough");
+    EXPECT_EQ(groups.exchange(driver, driver.deadline(1s), apply).error().code, Errc::aborted);
+    return true;
+  });
+}
+
+TEST(GroupAllreduceLive, RanksThatDifferAreBothNamed) {
+  run_thread_job(2, [](Engine& engine) {
+    GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.full_every = engine.rank() == 0 ? Round{2} : Round{3}});
+    EngineDriver driver(engine, {.spin = 0ns});
+    groups.publish(groups.acquire(), {});
+    std::optional<Error> error;
+    for (int i = 0; i < 4 && !error; ++i) {
+      groups.publish(groups.acquire(), {});
+      const auto result = groups.exchange(driver, driver.deadline(20s),
+                                          [&](const GroupResult&) { groups.publish(groups.acquire(), {}); });
+      if (!result) error = result.error();
+    }
+    EXPECT_TRUE(error && error->code != Errc::timeout) << (error ? error->message : "none");
+    return true;
+  });
+}
+
+}  // namespace
+}  // namespace stretto

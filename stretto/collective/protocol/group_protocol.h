@@ -1,0 +1,112 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "stretto/base/rank_set.h"
+#include "stretto/transport/transport.h"
+
+namespace stretto {
+
+/// The engine's side of the protocol of a group allreduce (docs/protocol.md, Groups): which rounds are activated, when
+/// this rank joins them, and which rank tells which other one. A pure state machine: no thread, no transport, no
+/// buffer.
+///
+/// Every `full_every`-th round is full: it waits for the applications of all ranks. The others are group rounds, which
+/// the rank that comes first starts for all ranks, or the counter (rank 0) once a quorum of them has come.
+///
+/// At all times c ≤ s ≤ c + 1, with c complete() and s joined(): one round in flight a rank.
+class GroupProtocol {
+ public:
+  /// What is to be done.
+  struct Action {
+    /// Which of them.
+    enum class Kind {
+      activate,  ///< tell the neighbours that `round` has started
+      arrive,    ///< tell the counter that this rank waits at `round`
+      drain,     ///< tell the counter that this rank has no further batches
+    };
+    Kind kind;        ///< decides whether `round` counts
+    Round round = 0;  ///< activate, arrive
+  };
+
+  /// `quorum`: ranks that must have come before a group round starts; 0: the first one starts it. Throws UsageError
+  /// for a full_every of 0, and for a quorum beyond the ranks.
+  GroupProtocol(int rank, int ranks, Round full_every, int quorum);
+
+  // Events, as the owner hears of them. Each may make new actions due and change may_join().
+  /// The application waits at round `round`.
+  void application_arrived(Round round) { arrived_at_ = round; }
+  /// The application has taken the newest result, or passed over those before it: of rounds before `before`.
+  void application_took(Round before) { taken_ = before; }
+  /// The application has jumped over so many rounds: nothing follows from it, since rounds are full by their numbers.
+  void application_jumped(Round rounds) { jumped_ = rounds; }
+  /// The application has no further batches.
+  void application_drained() { drained_ = true; }
+  /// A message of the reduction of `round` came, or word that it has started (`activation`). Returns false if the round
+  /// is over already: drop it.
+  bool message_of(Round round, bool activation);
+  /// The counter hears that `peer` waits at `round`.
+  void peer_arrived(int peer, Round round);
+  /// The counter hears that `peer` has no further batches.
+  void peer_drained(int peer) { drained_peers_.insert(peer); }
+  /// Round complete() is complete. `all_drained`: the header of a full round shows every rank drained: nothing follows.
+  void round_completed(bool all_drained);
+
+  /// The next thing to be done, if any.
+  std::optional<Action> next_action();
+
+  /// Whether round `round` waits for all applications.
+  bool full(Round round) const;
+  /// Whether round joined() may be joined now.
+  bool may_join() const;
+  /// Joins round joined().
+  void join() { ++joined_; }
+  /// Whether the application waits at round `round`.
+  bool has_arrived_at(Round round) const { return arrived_at_ == round; }
+  bool drained() const { return drained_; }  ///< the application has
+  /// Whether `peer` may have drained, as far as this rank knows: the counter has been told of each that has.
+  bool may_have_drained(int peer) const { return !is_counter() || drained_peers_.contains(peer); }
+
+  Round complete() const { return complete_; }    ///< c: rounds complete here
+  Round joined() const { return joined_; }        ///< s: rounds joined here
+  Round activated() const { return activated_; }  ///< group rounds before this one have started
+  bool stopped() const { return stopped_; }       ///< the last round is complete
+
+  /// The rank whose engine counts.
+  static constexpr int counter() { return 0; }
+
+ private:
+  struct Arrivals {
+    Round round = 0;
+    RankSet ranks;
+  };
+
+  bool is_counter() const { return rank_ == counter(); }
+  Arrivals& arrivals_at(Round round);
+  std::optional<Action> tell_counter();
+  bool may_start_open();
+
+  const int rank_;
+  const int ranks_;
+  const Round full_every_;
+  const int quorum_;
+
+  Round complete_ = 0;
+  Round joined_ = 0;
+  Round activated_ = 0;
+  Round forwarded_ = 0;  // group rounds before this one have been told of
+  Round taken_ = 0;
+  Round jumped_ = 0;
+  std::optional<Round> arrived_at_;
+  std::optional<Round> told_of_;  // the round whose arrival the counter has been told of
+  bool drained_ = false;
+  bool drain_told_ = false;
+  bool stopped_ = false;
+
+  // The counter's.
+  std::deque<Arrivals> arrivals_;  // of rounds not complete here
+  RankSet drained_peers_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,240 @@
+#include "stretto/collective/rounds/group_rounds.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+#include "stretto/collective/schedules/binomial_tree.h"
+#include "stretto/collective/schedules/group_schedule.h"
+#include "stretto/collective/schedules/partial_schedule.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::size_t kKeptPlans = 64;  // making one takes about a microsecond for each of its operations
+
+GroupOptions resolved(GroupOptions options, int ranks) {
+  if (options.group_size == 0) options.group_size = ranks == 1 ? 1 : default_group_size(ranks);
+  return options;
+}
+
+std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions& options) {
+  std::string out = text("group allreduce of ", buckets.size(), " buckets in groups of ", options.group_size,
+                         options.order == GroupOrder::fixed ? ", fixed" : "", ", full every ", options.full_every,
+                         ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "");
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    out += text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
+  }
+  return out;
+}
+
+std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
+  if (buckets.empty()) throw UsageError("a group allreduce needs at least one bucket");
+  return buckets;
+}
+
+}  // namespace
+
+GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
+    : engine_(engine),
+      buckets_(checked(std::move(buckets))),
+      options_(resolved(options, engine.size())),
+      groups_(engine.size(), options_.group_size, options_.order),
+      description_(describe(buckets_, options_)),
+      failure_(engine),
+      query_(engine, kQuery, [this] { return state(); }),
+      models_(buckets_, options_.keep_own),
+      protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum) {
+  id_ = engine.add(*this, description_);
+  failure_.enroll(id_);
+  query_.enroll(id_);
+}
+
+void GroupRounds::freed() {
+  // Pairs with join_what_may_be(): either it sees what is free now, or we see that it waits.
+  if (held_.load(std::memory_order_seq_cst)) engine_.doorbell().ring();
+}
+
+// ---- events at the application and at the peers ----
+
+bool GroupRounds::poll(TimePoint) {
+  if (!failure_.poll()) return false;
+  query_.poll();
+  if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
+  if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
+    protocol_.application_arrived(arrived - 1);
+  }
+  protocol_.application_jumped(jumped_.load(std::memory_order_relaxed));
+  protocol_.application_took(took_.load(std::memory_order_acquire));
+  act();
+  join_what_may_be();
+  return false;  // joining starts operations, which the engine counts by itself
+}
+
+void GroupRounds::act() {
+  using Kind = GroupProtocol::Action::Kind;
+  while (const auto action = protocol_.next_action()) {
+    switch (action->kind) {
+      case Kind::activate: activate_neighbours(action->round); break;
+      case Kind::arrive: engine_.send_control(id_, GroupProtocol::counter(), kArrive, action->round, 0, {}); break;
+      case Kind::drain: engine_.send_control(id_, GroupProtocol::counter(), kDrain, 0, 0, {}); break;
+    }
+  }
+}
+
+/// All ranks hear of it, not the group alone: over the edges of a hypercube, or down the tree of the counter, which
+/// alone starts rounds of a quorum.
+void GroupRounds::activate_neighbours(Round round) {
+  const int rank = engine_.rank();
+  const auto tell = [&](int peer) { engine_.send_control(id_, peer, kActivate, round, 0, {}); };
+  if (defect(Defect::group_activates_group)) {
+    for (const int peer : members(round)) {
+      if (peer != rank) tell(peer);
+    }
+  } else if (options_.quorum != 0) {
+    for (const int child : binomial_tree(rank, engine_.size(), GroupProtocol::counter()).children) tell(child);
+  } else {
+    for (int distance = 1; distance < engine_.size(); distance *= 2) {
+      if ((rank ^ distance) < engine_.size()) tell(rank ^ distance);
+    }
+  }
+}
+
+bool GroupRounds::admit(Round round, const Envelope&) {
+  if (failure_.failed()) return false;
+  if (defect(Defect::group_early_dropped) && round >= protocol_.joined()) return false;
+  return protocol_.message_of(round, false);
+}
+
+void GroupRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  switch (envelope.channel) {
+    case kActivate: protocol_.message_of(envelope.round, true); return;
+    case kArrive: protocol_.peer_arrived(peer, envelope.round); return;
+    case kDrain: protocol_.peer_drained(peer); return;
+    default: break;
+  }
+  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
+  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
+}
+
+void GroupRounds::lost(int peer, const Error& reason) {
+  if (!stopped()) failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+}
+
+void GroupRounds::left(int peer, const Error& reason) {
+  // A rank leaves in order after the last round, and that comes when all have drained.
+  const bool all_may_have = drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer);
+  if (!all_may_have && failure_.poll()) lost(peer, reason);
+}
+
+// ---- a round ----
+
+void GroupRounds::join_what_may_be() {
+  if (!protocol_.may_join()) return;
+  if (!models_.has_room()) {
+    held_.store(true, std::memory_order_seq_cst);
+    if (!models_.has_room()) return;
+  }
+  held_.store(false, std::memory_order_relaxed);
+  join();
+}
+
+std::vector<int> GroupRounds::members(Round round) const {
+  if (!protocol_.full(round)) return groups_.members(engine_.rank(), round);
+  std::vector<int> all(static_cast<std::size_t>(engine_.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void GroupRounds::join() {
+  const Round round = protocol_.joined();
+  const bool own = defect(Defect::group_of_own_iteration) && !protocol_.full(round);
+  const std::vector<int> group = members(own ? ticket_.load(std::memory_order_relaxed) : round);
+  Plan& plan = plan_for(group);
+  plan.last_opened = round;
+  ++plan.open_rounds;
+  flights_.push_back({round, models_.join(round, static_cast<int>(group.size())), &plan});
+  in_flight_.fetch_add(1, std::memory_order_release);
+  if (observer_ != nullptr) observer_->joined(round, flights_.back().memory.model);
+  protocol_.join();
+  engine_.open(id_, round, plan.schedule, 0);
+}
+
+GroupRounds::Plan& GroupRounds::plan_for(const std::vector<int>& members) {
+  const auto known = plans_.find(members);
+  if (known != plans_.end()) return known->second;
+  drop_idle_plans();
+  return plans_.try_emplace(members, group_round_schedule(engine_.rank(), members, engine_.size(), buckets_))
+      .first->second;
+}
+
+/// Makes room for one more.
+void GroupRounds::drop_idle_plans() {
+  while (plans_.size() >= kKeptPlans) {
+    auto oldest = plans_.end();
+    for (auto plan = plans_.begin(); plan != plans_.end(); ++plan) {
+      if (plan->second.open_rounds > 0) continue;
+      if (oldest == plans_.end() || plan->second.last_opened < oldest->second.last_opened) oldest = plan;
+    }
+    if (oldest == plans_.end()) return;
+    engine_.forget(id_, oldest->second.schedule);
+    plans_.erase(oldest);
+  }
+}
+
+GroupRounds::Flight& GroupRounds::flight(Round round) {
+  const auto found = std::ranges::find(flights_, round, &Flight::round);
+  STRETTO_CHECK(found != flights_.end(), "round ", round, " is not under way");
+  return *found;
+}
+
+/// The join operation: binds the round's memory.
+bool GroupRounds::call(Round round, OpId, std::uint32_t) {
+  const auto [model, sum] = flight(round).memory;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    std::byte* data = model == nullptr ? nullptr : model->contribution.bucket(static_cast<int>(i)).data();
+    engine_.bind(id_, round, contribution_buffer(i), {data, model != nullptr});
+    engine_.bind(id_, round, sum_buffer(i, buckets_.size()), {sum->memory[i].data(), false});
+  }
+  RoundHeader& header = engine_.header(id_, round, contribution_buffer(0));
+  if (protocol_.has_arrived_at(round)) header.arrived.insert(engine_.rank());
+  if (protocol_.drained()) header.drained.insert(engine_.rank());
+  if (model != nullptr) enter(header, round, engine_.rank(), model->contribution.facts, protocol_.full(round));
+  if (engine_.size() > RoundHeader::kMaxNamedRanks) header.forget_names();
+  return true;
+}
+
+void GroupRounds::completed(Round round) {
+  GroupSum& sum = *flight(round).memory.sum;
+  const RoundHeader& header = engine_.header(id_, round, sum_buffer(0, buckets_.size()));
+  models_.complete(sum, header);
+  if (observer_ != nullptr) observer_->completed(round, sum);
+  const bool by_group = defect(Defect::group_ends_by_group) && header.drained.count() == sum.members;
+  protocol_.round_completed((protocol_.full(round) && header.drained.all()) || by_group);
+  if (protocol_.stopped()) stopped_.store(true, std::memory_order_release);
+  complete_.store(round + 1, std::memory_order_release);  // pairs with complete(): all of the above is visible
+}
+
+void GroupRounds::retired(Round round) {
+  const Flight done = flight(round);
+  models_.retire(done.memory);
+  --done.plan->open_rounds;
+  std::erase_if(flights_, [round](const Flight& flight) { return flight.round == round; });
+  in_flight_.fetch_sub(1, std::memory_order_release);
+}
+
+ProtocolState GroupRounds::state() const {
+  const Round arrived = arrived_.load(std::memory_order_relaxed);
+  return {.ticket = ticket_.load(std::memory_order_relaxed),
+          .handed = took_.load(std::memory_order_relaxed),
+          .complete = protocol_.complete(),
+          .joined = protocol_.joined(),
+          .activated = protocol_.activated(),
+          .waiting = arrived == protocol_.complete() + 1,
+          .drained = protocol_.drained(),
+          .full = protocol_.full(protocol_.complete())};
+}
+
+}  // namespace stretto

@@ -1,0 +1,121 @@
+#include "stretto/collective/rounds/standing_models.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+GroupSum::GroupSum(std::span<const BucketSpec> specs) {
+  for (const BucketSpec& spec : specs) {
+    const std::uint64_t bytes = spec.count * size_of(spec.type);
+    memory.emplace_back(bytes);
+    buckets.emplace_back(memory.back().data(), bytes);
+  }
+}
+
+StandingModels::StandingModels(std::span<const BucketSpec> buckets, bool keep_own) : keep_own_(keep_own) {
+  const int models = keep_own ? 4 : 3;
+  const int sums = 3;
+  for (const BucketSpec& bucket : buckets) bytes_per_set_ += bucket.count * size_of(bucket.type);
+  for (int i = 0; i < models; ++i) models_.push_back(std::make_unique<StandingModel>(buckets, i));
+  for (int i = 0; i < sums; ++i) sums_.push_back(std::make_unique<GroupSum>(buckets));
+}
+
+StandingModel& StandingModels::acquire() {
+  const MutexLock lock(mutex_);
+  for (const auto& model : models_) {
+    const bool stands = model.get() == newest_ && !defect(Defect::group_in_place);
+    if (stands || model->pins > 0 || model->filling) continue;
+    model->filling = true;
+    return *model;
+  }
+  STRETTO_CHECK(false, "none of ", models_.size(), " models is free to write to");
+}
+
+void StandingModels::publish(StandingModel& model, Round ticket) {
+  const MutexLock lock(mutex_);
+  model.filling = false;
+  model.version = ++versions_;
+  model.ticket = ticket;
+  newest_ = &model;
+}
+
+std::uint64_t StandingModels::versions() const {
+  const MutexLock lock(mutex_);
+  return versions_;
+}
+
+const GroupSum* StandingModels::read(Round from) {
+  const MutexLock lock(mutex_);
+  STRETTO_CHECK(reading_ == nullptr, "a sum is read before the one of round ", reading_->round, " is released");
+  if (newest_sum_ == nullptr || newest_sum_->round < from) return nullptr;
+  reading_ = newest_sum_;
+  return reading_;
+}
+
+void StandingModels::release() {
+  const MutexLock lock(mutex_);
+  drop_own(*reading_);
+  reading_ = nullptr;
+}
+
+/// The sum names its rank's own model no more.
+void StandingModels::drop_own(GroupSum& sum) {
+  if (std::exchange(sum.pins_own, false)) --sum.own->pins;
+}
+
+GroupSum* StandingModels::free_sum() const {
+  for (const auto& sum : sums_) {
+    if (defect(Defect::group_one_sum)) return sum.get();
+    if (sum.get() != newest_sum_ && sum.get() != reading_ && sum->rounds_using == 0) return sum.get();
+  }
+  return nullptr;
+}
+
+bool StandingModels::has_room() const {
+  const MutexLock lock(mutex_);
+  if (newest_ == nullptr && !defect(Defect::group_no_initial)) return false;
+  if (free_sum() == nullptr) return false;
+  // The application writes to one model, publishes it, and goes on with another: two that are not pinned.
+  const auto pinned = [this](const auto& model) { return model->pins > 0 || model.get() == newest_; };
+  return std::ranges::count_if(models_, pinned) + 2 <= std::ssize(models_);
+}
+
+StandingModels::Joined StandingModels::join(Round round, int members) {
+  const MutexLock lock(mutex_);
+  GroupSum* sum = free_sum();
+  drop_own(*sum);
+  StandingModel* model = newest_;
+  ++sum->rounds_using;
+  sum->round = round;
+  sum->members = members;
+  sum->own = model;
+  sum->own_version = model == nullptr ? 0 : model->version;
+  if (model == nullptr) return {model, sum};
+  ++model->pins;
+  if (keep_own_) {
+    ++model->pins;
+    sum->pins_own = true;
+  }
+  if (defect(Defect::group_taken)) newest_ = nullptr;
+  return {model, sum};
+}
+
+void StandingModels::complete(GroupSum& sum, const RoundHeader& header) {
+  const MutexLock lock(mutex_);
+  sum.header = header;
+  if (newest_sum_ != nullptr && newest_sum_ != reading_ && newest_sum_ != &sum) drop_own(*newest_sum_);
+  newest_sum_ = &sum;
+  if (defect(Defect::group_reuse_before_sent) && sum.own != nullptr) --sum.own->pins;
+}
+
+void StandingModels::retire(const Joined& joined) {
+  const MutexLock lock(mutex_);
+  if (!defect(Defect::group_reuse_before_sent) && joined.model != nullptr) --joined.model->pins;
+  --joined.sum->rounds_using;
+}
+
+}  // namespace stretto
