@@ -46,7 +46,7 @@ class GroupModels {
 };
 
 /// Knows what every rank has published, and so what every sum and every model must be. Checks the promises of a group
-/// allreduce (docs/protocol.md, Groups: G1 to G10). Keeps the first violation.
+/// allreduce (docs/groups.md, G1 to G10). Keeps the first violation.
 class GroupOracle {
  public:
   explicit GroupOracle(const GroupJob& job);

@@ -11,7 +11,7 @@ inline constexpr std::string_view kGroupReaches[] = {"stale sums",     "sums pas
                                                      "unequal groups", "quorums",          "full rounds"};
 
 /// Runs the job of `seed` on the real engine and the real GroupAllreduce: ranks that publish models in a prime field,
-/// some of them slow, over links some of which are slow, with groups of any size. Checks G1 to G10 (docs/protocol.md).
+/// some of them slow, over links some of which are slow, with groups of any size. Checks G1 to G10 (docs/groups.md).
 JobFinding run_group_job(std::uint64_t seed, int ranks = 0);
 
 }  // namespace stretto

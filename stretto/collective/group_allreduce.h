@@ -48,7 +48,7 @@ struct GroupResult {
 
 /// Sums models over groups of ranks, others in each round, and does not wait for ranks that compute: the wait-avoiding
 /// group allreduce of Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding
-/// Group Averaging" (WAGMA-SGD, arXiv 2005.00124, section III). Protocol: docs/protocol.md, Groups.
+/// Group Averaging" (WAGMA-SGD, arXiv 2005.00124, section III). Protocol: docs/groups.md.
 ///
 /// A rank *publishes* a model, which stands until it publishes the next one: each round sums the newest model of every
 /// member of a group, whatever its application does. Every GroupOptions::full_every-th round is *full*: it sums the
@@ -88,8 +88,9 @@ class GroupAllreduce final : public Collective {
   /// No more batches here: neither arrives at a group round nor starts one from now on. The model as it is now is to be
   /// published once more, and then finish() to be called. Throws UsageError while an exchange waits.
   void drain();
-  /// After drain(): passes results on as they come, after each of which a model is to be published again, and returns after the last round: the first full one to which no rank has batches left. All ranks have its result.
-  /// Errors as exchange(); after Errc::timeout call it again. Throws UsageError before drain().
+  /// After drain(): passes results on as they come, after each of which a model is to be published again, and returns
+  /// after the last round: the first full one to which no rank has batches left. All ranks have its result. Errors as
+  /// exchange(); after Errc::timeout call it again. Throws UsageError before drain().
   Result<int> finish(Driver& driver, TimePoint deadline, Apply apply);
 
   /// Where a call that does not block has got to.

@@ -22,7 +22,7 @@ using torch::nn::Sequential;
 using DistributedOptimizerTest = TorchRanksTest;
 
 TEST_F(DistributedOptimizerTest, RanksWithAnyNumberOfBatchesEndEqual) {
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "eager-quorum:3", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "eager-quorum:3", "local", "wagma:2"}) {
     const auto reports = run(3, [&](RankContext& rank) {
       Sequential net = make_net(static_cast<std::uint64_t>(rank.rank()));  // rank 0's is what counts
       DistributedOptimizer optimizer(rank, net.ptr(), sgd(*net), {.algorithm = algorithm});

@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// The engine's side of the protocol of a group allreduce (docs/protocol.md, Groups): which rounds are activated, when
+/// The engine's side of the protocol of a group allreduce (docs/groups.md): which rounds are activated, when
 /// this rank joins them, and which rank tells which other one. A pure state machine: no thread, no transport, no
 /// buffer.
 ///

@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-/// The application's side of the protocol of a group allreduce (docs/protocol.md, Groups): the round of its next
+/// The application's side of the protocol of a group allreduce (docs/groups.md): the round of its next
 /// exchange, and up to which round results have been used. Pure.
 class GroupTicket {
  public:

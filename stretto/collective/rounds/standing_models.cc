@@ -1,6 +1,5 @@
 #include "stretto/collective/rounds/standing_models.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "stretto/base/defect.h"
@@ -17,11 +16,9 @@ GroupSum::GroupSum(std::span<const BucketSpec> specs) {
 }
 
 StandingModels::StandingModels(std::span<const BucketSpec> buckets, bool keep_own) : keep_own_(keep_own) {
-  const int models = keep_own ? 4 : 3;
-  const int sums = 3;
   for (const BucketSpec& bucket : buckets) bytes_per_set_ += bucket.count * size_of(bucket.type);
-  for (int i = 0; i < models; ++i) models_.push_back(std::make_unique<StandingModel>(buckets, i));
-  for (int i = 0; i < sums; ++i) sums_.push_back(std::make_unique<GroupSum>(buckets));
+  for (int i = 0; i < num_models(); ++i) models_.push_back(std::make_unique<StandingModel>(buckets, i));
+  for (int i = 0; i < num_sums(); ++i) sums_.push_back(std::make_unique<GroupSum>(buckets));
 }
 
 StandingModel& StandingModels::acquire() {
@@ -80,8 +77,9 @@ bool StandingModels::has_room() const {
   if (newest_ == nullptr && !defect(Defect::group_no_initial)) return false;
   if (free_sum() == nullptr) return false;
   // The application writes to one model, publishes it, and goes on with another: two that are not pinned.
-  const auto pinned = [this](const auto& model) { return model->pins > 0 || model.get() == newest_; };
-  return std::ranges::count_if(models_, pinned) + 2 <= std::ssize(models_);
+  std::size_t pinned = 0;
+  for (const auto& model : models_) pinned += model->pins > 0 || model.get() == newest_ ? 1 : 0;
+  return pinned + 2 <= models_.size();
 }
 
 StandingModels::Joined StandingModels::join(Round round, int members) {

@@ -80,8 +80,8 @@ class StandingModels {
   /// All that the round sends has left.
   void retire(const Joined& joined);
 
-  int num_models() const { return static_cast<int>(models_.size()); }
-  int num_sums() const { return static_cast<int>(sums_.size()); }
+  int num_models() const { return keep_own_ ? 4 : 3; }
+  static constexpr int num_sums() { return 3; }
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 
  private:

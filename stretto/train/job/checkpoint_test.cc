@@ -112,7 +112,7 @@ TEST_F(CheckpointTest, AKilledSyncRunContinuesToTheBit) {
 }
 
 TEST_F(CheckpointTest, InTheOthersNoBatchIsLostOrUsedTwice) {
-  for (const std::string algorithm : {"eager-solo", "eager-quorum", "eager-majority", "local"}) {
+  for (const std::string algorithm : {"eager-solo", "eager-quorum", "eager-majority", "local", "wagma"}) {
     for (const std::string data : {"shared", "partitioned"}) {
       const std::string name = folder(algorithm + data);
       TrainOptions options{

@@ -93,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Run, EveryAlgorithm,
                                          Case{"eager-majority", 3}, Case{"eager-quorum", 1}, Case{"eager-quorum", 4},
                                          Case{"eager-quorum:5", 5}, Case{"eager-deadline:2,1ms", 4},
                                          Case{"eager-deadline:2,adaptive", 3}, Case{"local", 1}, Case{"local", 3},
-                                         Case{"local", 5}),
+                                         Case{"local", 5}, Case{"wagma", 1}, Case{"wagma", 4}, Case{"wagma:2", 5},
+                                         Case{"wagma-quorum", 3}, Case{"wagma-quorum", 4}),
                          [](const auto& info) {
                            std::string name = text(info.param.algorithm, "_on_", info.param.ranks);
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -132,7 +133,7 @@ TEST_F(RunTest, SyncOnSeveralBoardsRepeatsToTheBit) {
 }
 
 TEST_F(RunTest, ProgressByTheApplicationAloneIsEnough) {
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma", "wagma-quorum"}) {
     const RunSummary s = run({.algorithm = algorithm, .ranks = 3, .epochs = 5, .progress_by = ProgressBy::application});
     EXPECT_EQ(s.deposits.applied, 80u) << algorithm;
     EXPECT_TRUE(s.replicas_identical) << algorithm;
@@ -155,7 +156,7 @@ TEST_F(RunTest, OneRankDoesWhatPlainSgdDoes) {
     alone->replica().end_backward();
     alone->replica().step();
   }
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma"}) {
     EXPECT_EQ(final_checksum({.algorithm = algorithm, .ranks = 1, .epochs = 2, .momentum = 0.9, .sync_every = 1}),
               alone->replica().checksum())
         << algorithm;
@@ -219,6 +220,32 @@ TEST_F(RunTest, PostLocalIsLocalWithOneStepAsLongAsItLasts) {
   EXPECT_NE(final_checksum(options), local);
 }
 
+TEST_F(RunTest, WagmaWithFullRoundsAloneIsLocalWithOneStep) {
+  for (const int ranks : {2, 3, 4}) {
+    TrainOptions options{.algorithm = "local", .ranks = ranks, .epochs = 3, .momentum = 0.9, .sync_every = 1};
+    options.steps = 12;
+    options.epochs = 0;
+    const ReplicaChecksum local = final_checksum(options);
+    for (const char* algorithm : {"wagma", "wagma-quorum"}) {
+      options.algorithm = algorithm;
+      options.sync_every = 0;
+      options.data = "partitioned";
+      options.algorithm_options = {{"tau", "1"}};
+      EXPECT_EQ(final_checksum(options), local) << algorithm << " on " << ranks << " ranks";
+    }
+  }
+}
+
+TEST_F(RunTest, WagmaInOneGroupIsSyncUpToRoundingWhereNobodyIsLate) {
+  // A quorum of all ranks: everybody has come when a round starts, so that no sum is stale.
+  const TrainOptions sync{.ranks = 4, .steps = 24};
+  TrainOptions wagma = sync;
+  wagma.algorithm = "wagma:4";
+  wagma.algorithm_options = {{"group-quorum", "4"}, {"tau", "6"}};
+  const double expected = run(sync).loss.value();
+  EXPECT_NEAR(run(wagma).loss.value(), expected, 1e-4 * expected);
+}
+
 TEST_F(RunTest, LatestCountsTheRoundsItSkipsAndSynchronizesModels) {
   // Rank 0, which counts for all, is the one that is passed over.
   for (const char* late : {"persistent:rank=0,delay=3ms", "persistent:rank=2,delay=3ms"}) {
@@ -248,7 +275,7 @@ TEST_F(RunTest, ALostRankWakesThoseThatSleep) {
   const auto task = linear_task({.before_batch = [&](std::uint64_t) {
     if (begun.fetch_add(1) == 1) ::raise(SIGKILL);
   }});
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma"}) {
     for (const char* pace : {"linear:9000s..9999s", "none"}) {
       begun = 0;
       TrainOptions options{.algorithm = algorithm, .ranks = 3, .epochs = 1, .imbalance = pace};
@@ -315,7 +342,7 @@ TEST_F(RunTest, APaceStretchesStepsAndIsToldApartFromComputing) {
 }
 
 TEST_F(RunTest, AGradientThatIsNotANumberStopsEverybody) {
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma", "wagma-quorum"}) {
     for (const char* imbalance : {"none", "linear:1us..2us"}) {
       try {
         run({.algorithm = algorithm, .ranks = 3, .epochs = 50, .imbalance = imbalance}, *linear_task({.poisoned = 17}));

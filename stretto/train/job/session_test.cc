@@ -239,7 +239,8 @@ TEST(SessionTest, TrainsOnAVirtualClock) {
 
 /// The last rank has five times as many batches, and is slow: it needs the others to let it go on in both.
 TEST(SessionTest, ARankThatEndsOneKeepsNobodyWaitingInItsOthers) {
-  for (const char* algorithm : {"sync", "eager-solo", "eager-majority", "eager-quorum", "eager-quorum:3", "local"}) {
+  for (const char* algorithm :
+       {"sync", "eager-solo", "eager-majority", "eager-quorum", "eager-quorum:3", "local", "wagma"}) {
     std::vector<ReplicaChecksum> ends;
     run(3, [&](RankOfTest& rank) {
       const auto task_a = start(1), task_b = start(2);

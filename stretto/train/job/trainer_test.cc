@@ -69,7 +69,7 @@ class TrainerTest : public testing::Test {
 
 TEST_F(TrainerTest, ReplicasBeginAndEndEqual) {
   const auto task = linear_task();
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma", "wagma-quorum:2"}) {
     const auto reports = train(plan({.algorithm = algorithm, .ranks = 4, .epochs = 3}), {task.get()});
     for (std::size_t rank = 0; rank < 4; ++rank) {
       EXPECT_FALSE(reports[rank].error) << reports[rank].error->message;

@@ -14,12 +14,44 @@ namespace {
 
 using Kind = AlgorithmOption::Kind;
 
+constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
+constexpr std::string_view kStaleRules[] = {"mix", "carry"};
+constexpr std::string_view kPublications[] = {"before", "after"};
+constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
+
 constexpr AlgorithmOption kOptions[] = {
     {"post-local", "N",
      "local: averages after every step until N batches of all ranks have been applied, and only then every "
      "--sync-every "
      "steps (post-local SGD). Default 0.",
      "1000", Kind::count},
+    {"tau", "N",
+     "wagma: every N-th round is one of all ranks, who wait for each other. A larger N waits less often, and lets "
+     "models "
+     "part further meanwhile. Default 10.",
+     "10", Kind::count, 1, 1e9},
+    {"group-order", "ORDER",
+     "wagma: which ranks are in a group. dynamic (default): others in each round; fixed: always the same, for "
+     "comparison.",
+     "dynamic", Kind::word, 0, 0, kGroupOrders},
+    {"group-quorum", "N",
+     "wagma: a round in groups starts when N of all ranks have come; 0: when the first has. A larger N waits longer, "
+     "and "
+     "averages fewer models that are out of date. Default 0; wagma-quorum: half of the ranks.",
+     "4", Kind::count, 0, 1e6},
+    {"stale", "RULE",
+     "wagma: what a rank does whose newest model is not in the sum of its group. mix (the paper's): counts as one "
+     "member "
+     "more; carry: takes the average and adds what it has done since. Default mix; wagma-quorum: carry.",
+     "carry", Kind::word, 0, 0, kStaleRules},
+    {"publish", "WHEN",
+     "wagma: the model that others average with. before (the paper's): after each step of its rank's own; after: also "
+     "after each average. Default before; wagma-quorum: after.",
+     "after", Kind::word, 0, 0, kPublications},
+    {"late", "WHAT",
+     "wagma: a rank that has missed rounds. catch-up (the paper's): makes a batch for each of them, without waiting; "
+     "jump: goes on with the open one, which pays with --data shared. Default catch-up; wagma-quorum: jump.",
+     "jump", Kind::word, 0, 0, kLateRanks},
 };
 
 template <class Number>

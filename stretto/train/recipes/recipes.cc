@@ -8,11 +8,13 @@
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/local.h"
 #include "stretto/train/recipes/sync.h"
+#include "stretto/train/recipes/wagma.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::string_view kLocalOptions[] = {"post-local"};
+constexpr std::string_view kWagmaOptions[] = {"tau", "group-order", "group-quorum", "stale", "publish", "late"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -27,6 +29,11 @@ constexpr RecipeInfo kRecipes[] = {
      deadline_policy, make_eager},
     {"local", "", "models, averaged over all ranks every --sync-every steps of their own (local SGD)", "partitioned",
      sync_policy, make_local, true, 8, kLocalOptions},
+    {"wagma", "[:S]",
+     "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
+     wagma_policy, make_wagma, true, 0, kWagmaOptions, check_wagma},
+    {"wagma-quorum", "[:S]", "the same once half of the ranks have come; a late rank keeps all of its steps", "shared",
+     wagma_policy, make_wagma_quorum, true, 0, kWagmaOptions, check_wagma_quorum},
 };
 
 }  // namespace

@@ -60,6 +60,23 @@ void scale_as(std::span<std::byte> dst, std::span<const std::byte> src, double f
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] * by;
 }
 
+template <class T>
+void add_divide_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src);
+  const T by = static_cast<T>(divisor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = (out[i] + in[i]) / by;
+}
+
+template <class T>
+void carry_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
+              std::span<const std::byte> old) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src), before = as<T>(old);
+  const T by = static_cast<T>(divisor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / by + (out[i] - before[i]);
+}
+
 // Several sums side by side, so that the loop is vectorised.
 template <class T>
 double squares_as(std::span<const T> in) {
@@ -95,6 +112,18 @@ void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> 
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
   check_same_length(dst.size(), src.size());
   type == DataType::float32 ? scale_as<float>(dst, src, factor) : scale_as<double>(dst, src, factor);
+}
+
+void add_divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
+  check_same_length(dst.size(), src.size());
+  type == DataType::float32 ? add_divide_as<float>(dst, src, divisor) : add_divide_as<double>(dst, src, divisor);
+}
+
+void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
+           std::span<const std::byte> old) {
+  check_same_length(dst.size(), src.size());
+  check_same_length(dst.size(), old.size());
+  type == DataType::float32 ? carry_as<float>(dst, src, divisor, old) : carry_as<double>(dst, src, divisor, old);
 }
 
 double sum_of_squares(DataType type, std::span<const std::byte> numbers) {

@@ -21,6 +21,14 @@ void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> 
 /// dst = src × factor, number by number. Requires: the same length; float32 or float64.
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
 
+/// dst = (dst + src) / divisor, number by number. Requires: the same length; float32 or float64.
+void add_divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
+
+/// dst = src / divisor + (dst − old), number by number: a mean, and what dst has become since it was old. Requires: the
+/// same length; float32 or float64.
+void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
+           std::span<const std::byte> old);
+
 /// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
 /// threads compute there. Requires: float32 or float64.
 double sum_of_squares(DataType type, std::span<const std::byte> numbers);

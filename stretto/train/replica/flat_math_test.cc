@@ -55,6 +55,22 @@ TEST(Scaling, DividesAndMultipliesNumberByNumber) {
   EXPECT_EQ(wide, (std::vector<double>{1.5, 2.5}));
 }
 
+TEST(Means, CountWhatARankHasDoneByItself) {
+  std::vector<float> sum{6, 9}, old{1, 1};
+  std::vector<float> model{3, 5};
+  add_divide(DataType::float32, bytes(model), bytes(sum), 3);
+  EXPECT_EQ(model, (std::vector<float>{3, 14.0f / 3.0f}));
+  model = {3, 5};
+  carry(DataType::float32, bytes(model), bytes(sum), 2, bytes(old));
+  EXPECT_EQ(model, (std::vector<float>{3 + 2, 4.5f + 4}));
+  std::vector<double> wide{3};
+  std::vector<double> wide_sum{6}, wide_old{1};
+  add_divide(DataType::float64, bytes(wide), bytes(wide_sum), 2);
+  EXPECT_EQ(wide, (std::vector<double>{4.5}));
+  carry(DataType::float64, bytes(wide), bytes(wide_sum), 2, bytes(wide_old));
+  EXPECT_EQ(wide, (std::vector<double>{6.5}));
+}
+
 TEST(Squares, AreAddedUpWhateverTheirNumber) {
   for (const std::size_t count : {0u, 1u, 7u, 8u, 9u, 1000u}) {
     std::vector<float> numbers(count);
