@@ -230,7 +230,7 @@ TEST_F(RunTest, WagmaWithFullRoundsAloneIsLocalWithOneStep) {
       options.algorithm = algorithm;
       options.sync_every = 0;
       options.data = "partitioned";
-      options.algorithm_options = {{"tau", "1"}};
+      options.algorithm_options = {{"tau", "1"}, {"average-momentum", "no"}};
       EXPECT_EQ(final_checksum(options), local) << algorithm << " on " << ranks << " ranks";
     }
   }

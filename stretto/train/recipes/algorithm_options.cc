@@ -18,6 +18,7 @@ constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
 constexpr std::string_view kStaleRules[] = {"mix", "carry"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
+constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 
 constexpr AlgorithmOption kOptions[] = {
     {"post-local", "N",
@@ -52,6 +53,11 @@ constexpr AlgorithmOption kOptions[] = {
      "wagma: a rank that has missed rounds. catch-up (the paper's): makes a batch for each of them, without waiting; "
      "jump: goes on with the open one, which pays with --data shared. Default catch-up; wagma-quorum: jump.",
      "jump", Kind::word, 0, 0, kLateRanks},
+    {"average-momentum", "YES",
+     "wagma: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in the rounds of all ranks: "
+     "yes or "
+     "no. Default no; wagma-quorum: yes.",
+     "yes", Kind::word, 0, 0, kYesOrNo},
 };
 
 template <class Number>

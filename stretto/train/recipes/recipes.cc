@@ -14,7 +14,8 @@ namespace stretto {
 namespace {
 
 constexpr std::string_view kLocalOptions[] = {"post-local"};
-constexpr std::string_view kWagmaOptions[] = {"tau", "group-order", "group-quorum", "stale", "publish", "late"};
+constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum",    "stale",
+                                              "publish", "late",        "average-momentum"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",

@@ -23,6 +23,7 @@ struct Choices {
   GroupOptions groups;
   StaleRule stale = StaleRule::mix;
   bool publish_after = false;
+  bool average_momentum = false;
 };
 
 int parse_group_size(const std::string& argument) {
@@ -56,6 +57,7 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   choices.stale = said.word("stale", paper ? "mix" : "carry") == "carry" ? StaleRule::carry : StaleRule::mix;
   groups.keep_own = choices.stale == StaleRule::carry;
   choices.publish_after = said.word("publish", paper ? "before" : "after") == "after";
+  choices.average_momentum = said.word("average-momentum", paper ? "no" : "yes") == "yes";
   return choices;
 }
 
@@ -85,17 +87,19 @@ class Wagma final : public Recipe {
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
-    return collective_->exchange(driver, deadline, [this](const GroupResult& result) { apply(result); });
+    return collective_->exchange(driver, deadline,
+                                 [this, &driver](const GroupResult& result) { apply(driver, result); });
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     begin_finish();
-    return collective_->finish(driver, deadline, [this](const GroupResult& result) { apply(result); });
+    return collective_->finish(driver, deadline, [this, &driver](const GroupResult& result) { apply(driver, result); });
   }
 
-  Result<bool> drain(Driver&) override {
+  Result<bool> drain(Driver& driver) override {
     begin_finish();
-    const auto progress = collective_->try_finish([this](const GroupResult& result) { apply(result); });
+    const auto progress =
+        collective_->try_finish([this, &driver](const GroupResult& result) { apply(driver, result); });
     if (!progress) return progress.error();
     return *progress == GroupAllreduce::Progress::done;
   }
@@ -127,7 +131,7 @@ class Wagma final : public Recipe {
     publish();
   }
 
-  void apply(const GroupResult& result) {
+  void apply(Driver& driver, const GroupResult& result) {
     if (!result.full) {
       move(result);
       if (choices_.publish_after || drained_) publish();
@@ -139,6 +143,7 @@ class Wagma final : public Recipe {
     // With τ = 1 all models are alike after a full round: averaged without a step in between they would be rounded
     // anew.
     if (result.header->batches != 0 || choices_.groups.full_every != 1) move(result);
+    if (choices_.average_momentum) context_.meeting.average_optimizer(driver);
     since_full_ = {.batches = 0, .samples = 0};
     context_.listener.after(round);
     publish();

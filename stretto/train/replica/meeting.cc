@@ -124,13 +124,36 @@ void Meeting::broadcast_optimizer(Driver& driver) {
 }
 
 void Meeting::average_parameters(Driver& driver) {
-  average(driver, parameters_, parameters());
+  average(driver, parameters_, parameters(), ranks_);
+}
+
+void Meeting::average_optimizer(Driver& driver) {
+  const std::vector<Replica::Buffer> arrays = replica_.optimizer_arrays();
+  Numbers mine{};
+  for (const auto& array : arrays) mine[array.type == DataType::float32 ? 0 : 1] += array.memory.size();
+  const auto all = gather(driver, mine);
+  const Numbers most = *std::ranges::max_element(all);
+  const auto have = std::ranges::count(all, most);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == most || all[rank] == Numbers{}) continue;
+    throw UsageError(text("rank ", rank, " has ", all[rank][0] + all[rank][1],
+                          " bytes of optimizer state where another has ", most[0] + most[1],
+                          ": expected the same on all, to average it"));
+  }
+  if (most == Numbers{}) return;
+  if (optimizer_.empty()) {
+    for (const DataType type : {DataType::float32, DataType::float64}) {
+      const std::uint64_t bytes = most[type == DataType::float32 ? 0 : 1];
+      if (bytes > 0) optimizer_.push_back(std::make_unique<Average>(engine_, type, bytes / size_of(type)));
+    }
+  }
+  average(driver, optimizer_, arrays, static_cast<int>(have));
 }
 
 void Meeting::average_buffers(Driver& driver) {
   std::vector<std::vector<std::byte>> before;
   for (const auto& mean : means()) before.emplace_back(mean.memory.begin(), mean.memory.end());
-  average(driver, buffers_, replica_.floating_buffers());
+  average(driver, buffers_, replica_.floating_buffers(), ranks_);
   if (!before.empty()) add_spread(driver, std::move(before));
   if (!replica_.counts().empty()) take_largest_counts(driver);
 }
@@ -158,7 +181,7 @@ void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> bef
   for_each_number([](auto& mine, auto& mean, auto&) { mine = (mine - mean) * (mine - mean); });
   std::vector<Replica::Buffer> squares;
   for (std::size_t i = 0; i < all.size(); ++i) squares.push_back({all[i].type, before[i]});
-  average(driver, spread_, squares);
+  average(driver, spread_, squares, ranks_);
   for_each_number([](auto& square, auto&, auto& variance) { variance += square; });
 }
 
@@ -176,10 +199,10 @@ void Meeting::take_largest_counts(Driver& driver) {
 }
 
 void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& averages,
-                      const std::vector<Replica::Buffer>& arrays) {
+                      const std::vector<Replica::Buffer>& arrays, int divisor) {
   Call call(*this);
   for (auto& average : averages) {
-    average->mine.resize(average->count * size_of(average->type));
+    average->mine.assign(average->count * size_of(average->type), std::byte{0});
     average->total.resize(average->mine.size());
     std::byte* at = average->mine.data();
     for (const auto& array : arrays) {
@@ -189,7 +212,7 @@ void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& ave
     const std::byte* from = average->total.data();
     for (const auto& array : arrays) {
       if (array.type != average->type) continue;
-      divide(average->type, array.memory, {from, array.memory.size()}, ranks_);
+      divide(average->type, array.memory, {from, array.memory.size()}, divisor);
       from += array.memory.size();
     }
     average->mine = average->total = {};

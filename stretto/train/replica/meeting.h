@@ -43,6 +43,10 @@ class Meeting {
   /// the spread of their means. A count becomes the largest.
   void average_buffers(Driver& driver);
 
+  /// Sets the arrays in the optimizer's state (momentum, Adam's moments) to their mean over the ranks that have any;
+  /// ranks that have made no step yet keep none. Throws UsageError, on every rank, where ranks have different ones.
+  void average_optimizer(Driver& driver);
+
   static constexpr std::size_t kNumbers = 32;           ///< so many a rank at a time
   using Numbers = std::array<std::uint64_t, kNumbers>;  ///< what they say is the caller's
   /// A few numbers of each rank, by rank.
@@ -72,8 +76,9 @@ class Meeting {
   /// Sets interrupted() while a call runs, and for good where it throws.
   class Call;
 
+  /// Sets `arrays` to their sum over all ranks, divided by `divisor`. A rank that has none brings zeros.
   void average(Driver& driver, std::vector<std::unique_ptr<Average>>& averages,
-               const std::vector<Replica::Buffer>& arrays);
+               const std::vector<Replica::Buffer>& arrays, int divisor);
   std::vector<Replica::Buffer> parameters();
   std::vector<std::unique_ptr<Average>> make_averages(Engine& engine, const std::vector<Replica::Buffer>& arrays);
 
@@ -89,6 +94,7 @@ class Meeting {
   Broadcast weights_;
   std::vector<std::unique_ptr<Average>> parameters_, buffers_, spread_;  // a type each
   std::unique_ptr<Broadcast> state_;                                     // while it runs
+  std::vector<std::unique_ptr<Average>> optimizer_;                      // made when the optimizer's arrays are known
 };
 
 }  // namespace stretto

@@ -64,6 +64,18 @@ TEST_P(MeetingTest, AveragesParametersAndBuffers) {
   });
 }
 
+TEST_P(MeetingTest, AveragesTheOptimizersState) {
+  meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
+    for (int again = 0; again < 2; ++again) {
+      for (const auto& array : replica.optimizer_arrays()) fill(array.memory, static_cast<float>(2 * rank + again));
+      meeting.average_optimizer(driver);
+      for (const auto& array : replica.optimizer_arrays()) {
+        EXPECT_EQ(floats(array.memory)[0], static_cast<float>(GetParam() - 1 + again));
+      }
+    }
+  });
+}
+
 TEST_P(MeetingTest, GathersNumbersAndLists) {
   meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
     const auto numbers = meeting.gather(driver, {static_cast<std::uint64_t>(rank), ~std::uint64_t{0}});

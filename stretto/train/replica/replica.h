@@ -102,6 +102,9 @@ class Replica {
   virtual std::string optimizer_state() = 0;
   /// Takes over what optimizer_state() of a replica of the same model and optimizer gave.
   virtual void set_optimizer_state(const std::string& state) = 0;
+  /// The arrays of floating point numbers in that state (momentum, Adam's moments), in the order of the parameters; none
+  /// before the first step. Valid until the next step.
+  virtual std::vector<Buffer> optimizer_arrays() = 0;
   /// The library that computes, with its version: "torch 2.13.0".
   virtual std::string library() const = 0;
   /// Of the trained parameters and the optimizer's state as they are now.

@@ -72,6 +72,7 @@ class TorchReplica final : public Replica {
   std::string optimizer_description() const override;
   std::string optimizer_state() override;
   void set_optimizer_state(const std::string& state) override;
+  std::vector<Buffer> optimizer_arrays() override;
   std::string library() const override;
   ReplicaChecksum checksum() override;
   std::string save() override;

@@ -111,6 +111,27 @@ TEST_F(TorchReplicaGuard, RefusesWhatItCannotTrain) {
   }
 }
 
+TEST_F(TorchReplicaGuard, ShowsTheArraysOfTheOptimizersState) {
+  const auto arrays_after_a_step = [](auto make_optimizer) {
+    Sequential net = make_net(1);
+    TorchReplica replica(net.ptr(), make_optimizer(net->parameters()));
+    EXPECT_TRUE(replica.optimizer_arrays().empty());
+    replica.attach_own();
+    loss_of(net, 1).backward();
+    replica.end_backward();
+    replica.step();
+    for (const auto& array : replica.optimizer_arrays()) std::memset(array.memory.data(), 0, array.memory.size());
+    return std::pair(replica.optimizer_arrays().size(), net->parameters().size());
+  };
+  using Parameters = std::vector<at::Tensor>;
+  using torch::optim::SGD, torch::optim::SGDOptions, torch::optim::Adam;
+  const auto [momenta, weights] =
+      arrays_after_a_step([](const Parameters& p) { return std::make_shared<SGD>(p, SGDOptions(0.1).momentum(0.9)); });
+  EXPECT_EQ(momenta, weights);
+  EXPECT_EQ(arrays_after_a_step([](const Parameters& p) { return std::make_shared<SGD>(p, 0.1); }).first, 0u);
+  EXPECT_EQ(arrays_after_a_step([](const Parameters& p) { return std::make_shared<Adam>(p, 0.1); }).first, 2 * weights);
+}
+
 TEST_F(TorchReplicaGuard, StateOfAnOptimizerGoesOver) {
   const auto adam = [](Sequential& net) { return std::make_shared<torch::optim::Adam>(net->parameters(), 0.01); };
   Sequential a = make_net(1), b = make_net(1);

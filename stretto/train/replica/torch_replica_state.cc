@@ -96,6 +96,22 @@ void add_to(Hash64& hash, const torch::optim::OptimizerOptions& group) {
   }
 }
 
+/// What is averaged over past gradients; undefined tensors among them. Of other optimizers than LibTorch's: nothing.
+std::vector<at::Tensor> moments_in(const torch::optim::OptimizerParamState& state) {
+  if (const auto* sgd = dynamic_cast<const torch::optim::SGDParamState*>(&state)) return {sgd->momentum_buffer()};
+  if (const auto* adam = dynamic_cast<const torch::optim::AdamParamState*>(&state)) {
+    return {adam->exp_avg(), adam->exp_avg_sq(), adam->max_exp_avg_sq()};
+  }
+  if (const auto* adamw = dynamic_cast<const torch::optim::AdamWParamState*>(&state)) {
+    return {adamw->exp_avg(), adamw->exp_avg_sq(), adamw->max_exp_avg_sq()};
+  }
+  if (const auto* rms = dynamic_cast<const torch::optim::RMSpropParamState*>(&state)) {
+    return {rms->square_avg(), rms->momentum_buffer(), rms->grad_avg()};
+  }
+  if (const auto* adagrad = dynamic_cast<const torch::optim::AdagradParamState*>(&state)) return {adagrad->sum()};
+  return {};
+}
+
 std::vector<at::Tensor> parameters_in_order(const torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : optimizer.param_groups()) {
@@ -162,6 +178,23 @@ void TorchReplica::set_optimizer_state(const std::string& state) {
   std::istringstream bytes(state);
   archive.load_from(bytes);
   optimizer().load(archive);
+}
+
+std::vector<TorchReplica::Buffer> TorchReplica::optimizer_arrays() {
+  std::vector<Buffer> arrays;
+  const auto& state = optimizer().state();
+  for (const at::Tensor& parameter : parameters_in_order(optimizer())) {
+    const auto found = state.find(parameter.unsafeGetTensorImpl());
+    if (found == state.end()) continue;
+    for (const at::Tensor& moment : moments_in(*found->second)) {
+      if (!moment.defined() || !moment.is_contiguous()) continue;
+      const bool wide = moment.scalar_type() == at::kDouble;
+      if (!wide && moment.scalar_type() != at::kFloat) continue;
+      arrays.push_back({wide ? DataType::float64 : DataType::float32,
+                        {static_cast<std::byte*>(moment.data_ptr()), moment.nbytes()}});
+    }
+  }
+  return arrays;
 }
 
 std::string TorchReplica::library() const {

@@ -97,6 +97,9 @@ class LinearReplica final : public Replica {
       from += momentum.size() * sizeof(float);
     }
   }
+  std::vector<Buffer> optimizer_arrays() override {
+    return {{DataType::float32, bytes(momentum_[0])}, {DataType::float32, bytes(momentum_[1])}};
+  }
   std::string model_description() const override { return text("linear with ", buckets_[1].count, " features\n"); }
   std::string optimizer_description() const override {
     return text("sgd lr=", options_.lr, " momentum=", options_.momentum, "\n");
