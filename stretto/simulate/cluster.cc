@@ -21,6 +21,9 @@ struct SimulatedCluster::Message {
   int pieces = 1;               // of the body
   int come = 0;                 // pieces delivered
   std::byte* target = nullptr;  // from the first piece on
+  Duration transfer{0};         // at the receiver's card
+  bool reaching = false;        // on its way there
+  bool queued = false;          // waits for others at both cards
   bool last_piece() const { return come + 1 >= pieces; }
 };
 
@@ -99,11 +102,17 @@ class SimulatedCluster::Node final : public Transport {
     return any;
   }
 
-  /// When the last message to `peer` arrives, so that the next one does not overtake it.
-  TimePoint& last_arrival(int peer) {
+  /// Of the messages to one peer: none overtakes another.
+  struct Arrival {
+    int peer;
+    TimePoint time;     // when the last one arrives
+    TimePoint reached;  // when the last one that goes through the receiver's card comes there
+    int reaching = 0;   // so many are on their way to it
+  };
+  Arrival& last_arrival(int peer) {
     const auto at = std::ranges::lower_bound(arrivals_, peer, {}, &Arrival::peer);
-    if (at != arrivals_.end() && at->peer == peer) return at->time;
-    return arrivals_.insert(at, {peer, TimePoint()})->time;
+    if (at != arrivals_.end() && at->peer == peer) return *at;
+    return *arrivals_.insert(at, {peer, TimePoint(), TimePoint()});
   }
 
   std::vector<Message*> inbox;
@@ -113,6 +122,7 @@ class SimulatedCluster::Node final : public Transport {
   std::optional<SharedArena> shared;
   TimePoint stopped_until;
   TimePoint busy_until;
+  TimePoint sending_until, receiving_until;  // its card, if it is shared
   bool crashed = false;
 
  private:
@@ -145,11 +155,6 @@ class SimulatedCluster::Node final : public Transport {
     return true;
   }
 
-  struct Arrival {
-    int peer;
-    TimePoint time;
-  };
-
   SimulatedCluster& cluster_;
   const int rank_;
   std::vector<Arrival> arrivals_;  // of peers that have been sent something, sorted: most ranks talk to few
@@ -162,6 +167,7 @@ class SimulatedCluster::Node final : public Transport {
 
 SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed)
     : network_(network), random_(seed, 0x636c7573746572) {
+  STRETTO_CHECK(!network_.shared_card || network_.pieces == 1, "messages in pieces through a shared card");
   for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
 }
 
@@ -245,23 +251,52 @@ void SimulatedCluster::post(Message* message) {
     const auto slowed = link_factor_.find(link(message->src, message->dst));
     if (slowed != link_factor_.end()) factor = slowed->second;
   }
-  const double bytes = static_cast<double>(sizeof(Envelope) + message->head.size() + message->envelope.body_bytes);
+  const double bytes = static_cast<double>(sizeof(Envelope) + message->head.size()) +
+                       network_.body_scale * static_cast<double>(message->envelope.body_bytes);
   const Duration jitter = drawn_below(network_.jitter);
+  const double transfer = factor * bytes / network_.bytes_per_second;
+  const double latency = factor * seconds(network_.latency + jitter);
   sender.busy_until = std::max(sender.busy_until, now()) + network_.overhead;
-  const Duration travel =
-      from_seconds(factor * (seconds(network_.latency + jitter) + bytes / network_.bytes_per_second));
-  TimePoint& last = sender.last_arrival(message->dst);
-  last = std::max(sender.busy_until + travel, last + Duration(1));
   message->come = 0;
   message->pieces = 1;
+  Node::Arrival& last = sender.last_arrival(message->dst);
+  message->queued = network_.shared_card && bytes > NetworkOptions::kPacketBytes;
+  if (message->queued || last.reaching > 0) {
+    message->transfer = from_seconds(transfer);
+    message->reaching = true;
+    ++last.reaching;
+    TimePoint leaves = sender.busy_until;
+    if (message->queued) {
+      leaves = std::max(leaves, sender.sending_until);
+      sender.sending_until = leaves + message->transfer;
+    }
+    last.reached = std::max(leaves + from_seconds(latency), last.reached + Duration(1));
+    return push(last.reached, message->dst, message);
+  }
+  last.time = std::max(sender.busy_until + from_seconds(latency + transfer), last.time + Duration(1));
   if (network_.pieces > 1 && message->envelope.body_bytes > 1) {
     message->pieces += static_cast<int>(random_.below(static_cast<std::uint64_t>(network_.pieces)));
   }
-  push(last, message->dst, message);
+  push(last.time, message->dst, message);
   for (int piece = 1; piece < message->pieces; ++piece) {
-    last = last + Duration(1) + from_seconds(factor * seconds(drawn_below(2 * (network_.latency + network_.jitter))));
-    push(last, message->dst, message);
+    last.time =
+        last.time + Duration(1) + from_seconds(factor * seconds(drawn_below(2 * (network_.latency + network_.jitter))));
+    push(last.time, message->dst, message);
   }
+}
+
+void SimulatedCluster::reach(Message* message) {
+  message->reaching = false;
+  Node::Arrival& last = nodes_[static_cast<std::size_t>(message->src)]->last_arrival(message->dst);
+  --last.reaching;
+  TimePoint received = now() + message->transfer;
+  if (message->queued) {
+    TimePoint& card = nodes_[static_cast<std::size_t>(message->dst)]->receiving_until;
+    received = std::max(received, card + message->transfer);
+    card = received;
+  }
+  last.time = std::max(received, last.time + Duration(1));
+  push(last.time, message->dst, message);
 }
 
 bool SimulatedCluster::run_next() {
@@ -292,6 +327,10 @@ bool SimulatedCluster::run_next() {
     return true;
   }
   --under_way_;
+  if (event.message != nullptr && event.message->reaching) {
+    reach(event.message);
+    return true;
+  }
   if (event.message != nullptr) node.inbox.push_back(event.message);
   wake(event.rank);
   return true;

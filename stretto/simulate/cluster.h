@@ -29,13 +29,22 @@ class VirtualClock final : public Clock {
 struct NetworkOptions {
   Duration latency{1000};          ///< of every message
   Duration overhead{100};          ///< the sender is busy this long for each message
-  double bytes_per_second = 10e9;  ///< of one directed link
-  Duration jitter{0};              ///< added to the latency, uniform in [0, jitter]; lets pairs overtake one another
-  bool payload = true;             ///< bodies have bytes
-  int pieces = 1;                  ///< a body comes in up to so many, drawn, with time between them
+  double bytes_per_second = 10e9;  ///< of one directed link, or of a rank's card in each direction
+  /// False: every message has a link of its own, and those of one rank do not slow each other. True: all messages of a
+  /// rank share its network card, each direction by itself. One larger than kPacketBytes leaves when those before it
+  /// have left, and is received when those that reached the receiver before it have been; smaller ones pass between
+  /// the packets of larger ones, except those between the same two ranks. Requires: pieces = 1.
+  bool shared_card = false;
+  /// Bytes that a byte of a body stands for, in the time it takes: a small model in place of a large one.
+  double body_scale = 1;
+  Duration jitter{0};   ///< added to the latency, uniform in [0, jitter]; lets pairs overtake one another
+  bool payload = true;  ///< bodies have bytes
+  int pieces = 1;       ///< a body comes in up to so many, drawn, with time between them
   /// Bodies of at most so many bytes are copied when they are sent, and the send is complete at once, as by the eager
   /// protocol of MPI; it saves an event a message. −1: none.
   std::int64_t eager_bytes = -1;
+
+  static constexpr double kPacketBytes = 4096;  ///< of a message that waits for no other at a shared card
 };
 
 /// The ranks of a job on a virtual clock: event queue, links and faults, all from one seed. Single-threaded.
@@ -93,6 +102,8 @@ class SimulatedCluster {
   std::uint64_t link(int src, int dst) const;
   Duration drawn_below(Duration limit);
   void post(Message* message);
+  /// The first byte of a message has come to the card of the receiver.
+  void reach(Message* message);
   void enqueue(const Event& event);
   /// A piece of `message` for `rank`; null: something else that wakes it.
   void push(TimePoint time, int rank, Message* message = nullptr);

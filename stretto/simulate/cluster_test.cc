@@ -140,5 +140,81 @@ TEST(SimulatedCluster, IsAFunctionOfItsSeed) {
   EXPECT_NE(run(1), run(2));
 }
 
+/// When each message came, as (source, round).
+struct Arrivals {
+  explicit Arrivals(NetworkOptions network, int ranks) : h(ranks, network) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      h.cluster.on_wake(rank, [this, rank] {
+        Inbox& inbox = h.inboxes[static_cast<std::size_t>(rank)];
+        h.cluster.transport(rank).poll(inbox);
+        for (const auto& message : inbox.messages) at[message] = h.cluster.now().since_start;
+        inbox.messages.clear();
+      });
+    }
+  }
+  Harness h;
+  std::map<std::pair<int, Round>, Duration> at;
+};
+
+// A byte takes a nanosecond; an envelope is so many.
+constexpr auto kEnvelope = Duration(sizeof(Envelope));
+constexpr NetworkOptions kCards{.latency = 1us, .overhead = Duration(0), .bytes_per_second = 1e9, .shared_card = true};
+
+TEST(SharedCard, MessagesOfOneRankLeaveOneAfterAnother) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  Arrivals a(kCards, 3);
+  a.h.send(0, 1, 1, body);
+  a.h.send(0, 2, 2, body);
+  a.h.run();
+  EXPECT_EQ((a.at[{0, 1}]), 1us + transfer);
+  EXPECT_EQ((a.at[{0, 2}]), 1us + 2 * transfer);
+
+  NetworkOptions links = kCards;
+  links.shared_card = false;
+  Arrivals b(links, 3);
+  b.h.send(0, 1, 1, body);
+  b.h.send(0, 2, 2, body);
+  b.h.run();
+  EXPECT_EQ((b.at[{0, 1}]), 1us + transfer);
+  EXPECT_EQ((b.at[{0, 2}]), 1us + transfer) << "each has a link of its own";
+}
+
+TEST(SharedCard, AReceiverTakesOneMessageAtATimeAndSendsMeanwhile) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  Arrivals a(kCards, 3);
+  a.h.send(0, 2, 1, body);
+  a.h.send(1, 2, 2, body);
+  a.h.send(2, 0, 3, body);
+  a.h.run();
+  EXPECT_EQ((a.at[{0, 1}]), 1us + transfer);
+  EXPECT_EQ((a.at[{1, 2}]), 1us + 2 * transfer);
+  EXPECT_EQ((a.at[{2, 3}]), 1us + transfer) << "the other direction";
+}
+
+TEST(SharedCard, ASmallMessagePassesLargeOnesOfOtherPairsAlone) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  Arrivals a(kCards, 3);
+  a.h.send(0, 1, 1, body);
+  a.h.send(0, 2, 2);
+  a.h.send(0, 1, 3);
+  a.h.run();
+  EXPECT_EQ((a.at[{0, 1}]), 1us + transfer);
+  EXPECT_EQ((a.at[{0, 2}]), 1us + kEnvelope);
+  EXPECT_EQ((a.at[{0, 3}]), 1us + transfer + Duration(1)) << "none overtakes another of its pair";
+}
+
+TEST(SimulatedCluster, BytesOfABodyStandForMore) {
+  const std::vector<std::byte> body(1000);
+  NetworkOptions network = kCards;
+  network.body_scale = 100;
+  Arrivals a(network, 2);
+  a.h.send(0, 1, 1, body);
+  a.h.run();
+  EXPECT_EQ((a.at[{0, 1}]), 1us + 100us + kEnvelope);
+}
+
 }  // namespace
 }  // namespace stretto
