@@ -11,7 +11,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/simulate/testing/virtual_ranks.h"
+#include "stretto/simulate/virtual_ranks.h"
 
 namespace stretto {
 namespace {
@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 void run_virtually(int ranks, std::uint64_t seed, const PartialOptions& options,
                    const std::function<void(VirtualRank&, PartialAllreduce&)>& application) {
   SimulatedCluster cluster(ranks, {.jitter = 20us}, seed);
-  run_virtually(cluster, [&](VirtualRank& rank) {
+  VirtualRanks(cluster).run([&](VirtualRank& rank) {
     Engine engine(rank.transport(), rank.clock());
-    rank.drive_engine(engine);
+    rank.drive_engine(&engine);
     PartialAllreduce partial(engine, {{DataType::int64, 3}}, options);
     application(rank, partial);
   });

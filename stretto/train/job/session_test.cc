@@ -11,7 +11,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
-#include "stretto/simulate/testing/virtual_ranks.h"
+#include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
@@ -93,7 +93,7 @@ struct Deaf final : RoundListener {
 /// One rank of a test, with its engine on the virtual clock.
 struct RankOfTest {
   explicit RankOfTest(VirtualRank& rank) : place(rank), engine(rank.transport(), rank.clock(), &rank) {
-    rank.drive_engine(engine.engine());
+    rank.drive_engine(&engine.engine());
   }
   int rank() const { return place.rank(); }
   Session session(Replica& replica, const Algorithm& algorithm) {
@@ -124,7 +124,7 @@ void step(Session& session, RankTask& task, const std::vector<std::uint32_t>& sa
 
 void run(int ranks, const std::function<void(RankOfTest&)>& application) {
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
-  run_virtually(cluster, [&](VirtualRank& place) {
+  VirtualRanks(cluster).run([&](VirtualRank& place) {
     RankOfTest rank(place);
     application(rank);
   });

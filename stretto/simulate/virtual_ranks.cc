@@ -1,0 +1,195 @@
+#include "stretto/simulate/virtual_ranks.h"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "stretto/base/process_limit.h"
+
+namespace stretto {
+
+VirtualRank::VirtualRank(VirtualRanks& ranks, int rank) : ranks_(ranks), rank_(rank) {
+  cluster().on_wake(rank, [this] { woken(); });
+}
+
+SimulatedCluster& VirtualRank::cluster() {
+  return ranks_.cluster_;
+}
+
+const Clock& VirtualRank::clock() const {
+  return ranks_.cluster_.clock();
+}
+
+void VirtualRank::notify() {
+  wake_by(clock().now());
+}
+
+void VirtualRank::drive_engine(Engine* engine, ProgressBy progress_by) {
+  engine_ = engine;
+  progress_by_ = progress_by;
+}
+
+void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
+  // What the application has done since the last step, a helper thread would see now.
+  const bool rung = engine_ != nullptr && engine_->doorbell().rings() != rings_;
+  if (rung && progress_by_ == ProgressBy::thread) step();
+  if (engine_ != nullptr) wake_by(engine_->step_by());
+
+  const TimePoint until = clock().now() + duration;
+  const bool beside = ranks_.compute_threads_ > 1;
+  if (!beside) work();
+  computing_ = true;
+  ++ranks_.computing_;
+  cluster().at(until, rank_, [this, beside] {
+    if (beside) computed_.acquire();
+    resume();
+  });
+  std::exception_ptr thrown;
+  if (beside) {
+    ranks_.turn_.release();
+    ranks_.cores_.acquire();
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    ranks_.cores_.release();
+    computed_.release();
+    turn_.acquire();
+  } else {
+    rest();
+  }
+  computing_ = false;
+  --ranks_.computing_;
+  ranks_.last_progress_ = clock().now();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+bool VirtualRank::drive(FunctionRef<bool()> done, TimePoint deadline, Looking, std::atomic<std::uint32_t>*) {
+  STRETTO_CHECK(engine_ != nullptr, "rank ", rank_, " waits without an engine");
+  step();
+  if (done()) return true;
+  if (clock().now() >= deadline) return false;
+  if (ranks_.stuck_) throw Failure(*ranks_.stuck_);
+  waiting_.emplace(Waiting{done, deadline});
+  wake_by(std::min(deadline, engine_->step_by()));
+  rest();
+  waiting_.reset();
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  if (!done_ && ranks_.stuck_) throw Failure(*ranks_.stuck_);
+  if (done_) ranks_.last_progress_ = clock().now();
+  return done_;
+}
+
+void VirtualRank::main(const std::function<void(VirtualRank&)>& application) {
+  turn_.acquire();
+  try {
+    application(*this);
+  } catch (...) {
+    ranks_.thrown_[static_cast<std::size_t>(rank_)] = std::current_exception();
+  }
+  engine_ = nullptr;
+  over_ = true;
+  --ranks_.running_;
+  ranks_.last_progress_ = clock().now();
+  ranks_.turn_.release();
+}
+
+void VirtualRank::rest() {
+  ranks_.turn_.release();
+  turn_.acquire();
+}
+
+void VirtualRank::resume() {
+  turn_.release();
+  ranks_.turn_.acquire();
+}
+
+void VirtualRank::step() {
+  if (engine_ == nullptr) return;
+  rings_ = engine_->doorbell().rings();
+  while (engine_->step()) {
+  }
+}
+
+void VirtualRank::woken() {
+  if (over_ || engine_ == nullptr) return;
+  if (!waiting_ && progress_by_ == ProgressBy::application) return;
+  step();
+  if (!waiting_) return wake_by(engine_->step_by());
+  try {
+    done_ = waiting_->done();
+  } catch (...) {
+    thrown_ = std::current_exception();
+  }
+  if (done_ || thrown_ || clock().now() >= waiting_->deadline) return resume();
+  wake_by(std::min(waiting_->deadline, engine_->step_by()));
+}
+
+void VirtualRank::timer(TimePoint when) {
+  if (when != wakes_at_) return;  // an earlier one has been set since, and has set what is needed
+  wakes_at_ = TimePoint::never();
+  woken();
+}
+
+// A later timer is not needed: the earlier one sets the next.
+void VirtualRank::wake_by(TimePoint when) {
+  when = std::max(when, clock().now());
+  if (when >= wakes_at_) return;
+  wakes_at_ = when;
+  cluster().at(when, rank_, [this, when] { timer(when); });
+}
+
+VirtualRanks::VirtualRanks(SimulatedCluster& cluster, int compute_threads)
+    : cluster_(cluster), compute_threads_(compute_threads), cores_(compute_threads) {
+  STRETTO_CHECK(compute_threads >= 1, compute_threads, " threads");
+  for (int rank = 0; rank < cluster.size(); ++rank) {
+    all_.push_back(std::unique_ptr<VirtualRank>(new VirtualRank(*this, rank)));
+  }
+  thrown_.resize(all_.size());
+}
+
+VirtualRanks::~VirtualRanks() {
+  for (const auto& rank : all_) cluster_.on_wake(rank->rank(), nullptr);
+}
+
+void VirtualRanks::run(const std::function<void(VirtualRank&)>& application) {
+  std::vector<std::thread> threads;
+  std::optional<Error> no_thread;
+  try {
+    for (auto& rank : all_) threads.emplace_back([&application, &rank] { rank->main(application); });
+  } catch (const std::system_error& error) {
+    no_thread = Error{Errc::unavailable, text("no thread for rank ", threads.size(), " of ", all_.size(), ": ",
+                                              why_no_process(error.code().value()))};
+  }
+  running_ = static_cast<int>(threads.size());
+  if (no_thread) stuck_ = no_thread;
+  for (std::size_t rank = 0; rank < threads.size(); ++rank) {
+    cluster_.at(TimePoint{}, static_cast<int>(rank), [this, rank] { all_[rank]->resume(); });
+  }
+  loop();
+  for (auto& thread : threads) thread.join();
+  if (no_thread) throw Failure(*no_thread);
+  for (const auto& thrown : thrown_) {
+    if (thrown) std::rethrow_exception(thrown);
+  }
+}
+
+void VirtualRanks::loop() {
+  while (running_ > 0) {
+    if (!stuck_ && computing_ == 0 && cluster_.now() - last_progress_ > kStuckAfter) {
+      give_up(text("no rank goes on: each has waited since ", seconds(last_progress_.since_start), " s"));
+    }
+    if (!cluster_.run_next()) give_up("a rank waits, and nothing happens any more");
+  }
+}
+
+void VirtualRanks::give_up(const std::string& why) {
+  stuck_ = Error{Errc::timeout, why};
+  for (auto& rank : all_) {
+    if (rank->waiting_ && !rank->over_) rank->resume();
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <semaphore>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+
+// Ranks whose applications block, on a virtual clock.
+//
+// Each rank's application runs in a thread of its own, as it is, and believes that it waits. In truth one thing at a
+// time happens: either the loop of events runs (SimulatedCluster), or one application does. The turn goes from the loop
+// to an application when its wait is over, and back when it waits again, so that everything that decides an order
+// happens in the order of the events, which depends on the seed alone and not on the machine.
+//
+// Only what an application computes is done beside this. Its virtual duration is known before it begins: the
+// application's return is an event at that time, and the application gives the turn back and computes on a core of its
+// own, while the loop goes on with what happens before. When the loop comes to the event it waits until the computation
+// is really over. So gradients of many ranks are computed at once, and none of it can be seen in the results.
+//
+// While an application waits or computes, its rank's engine is stepped by the loop, as soon as something comes for it:
+// the helper thread of a real rank without the time that it would take to wake up.
+
+class VirtualRanks;
+
+/// One rank's place on a virtual clock. Its application's thread calls everything here, but for what it inherits.
+class VirtualRank final : public Driver {
+ public:
+  int rank() const { return rank_; }                             ///< this rank's number
+  SimulatedCluster& cluster();                                   ///< of all ranks
+  Transport& transport() { return cluster().transport(rank_); }  ///< of this rank
+  const Clock& clock() const override;                           ///< the virtual one, the same for all ranks
+  void notify() override;                                        ///< as Driver's; while it is this rank's turn
+
+  /// The engine to drive from now on, until the application returns or lets go of it (null). `progress_by`: whether the
+  /// engine is stepped while the application computes.
+  void drive_engine(Engine* engine, ProgressBy progress_by = ProgressBy::thread);
+
+  /// Passes so much virtual time.
+  void compute(Duration duration) {
+    compute(duration, [] {});
+  }
+  /// The same, and calls `work` meanwhile: at once in this thread, while other ranks' work and all events before that
+  /// time go on, if there are several threads to compute with (VirtualRanks). So `work` may use what nothing else
+  /// touches until it has returned, neither another rank nor this rank's engine. Rethrows what it throws, at the end.
+  void compute(Duration duration, FunctionRef<void()> work);
+
+ private:
+  friend class VirtualRanks;
+  VirtualRank(VirtualRanks& ranks, int rank);
+
+  bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking, std::atomic<std::uint32_t>* or_on) override;
+
+  // On the application's thread.
+  void main(const std::function<void(VirtualRank&)>& application);
+  void rest();
+
+  // In the loop.
+  void resume();
+  void woken();
+  void timer(TimePoint when);
+
+  void step();
+  void wake_by(TimePoint when);
+
+  struct Waiting {
+    FunctionRef<bool()> done;
+    TimePoint deadline;
+  };
+
+  VirtualRanks& ranks_;
+  const int rank_;
+  std::binary_semaphore turn_{0};
+
+  // Owned by whose turn it is.
+  Engine* engine_ = nullptr;
+  ProgressBy progress_by_ = ProgressBy::thread;
+  std::optional<Waiting> waiting_;
+  bool done_ = false;          // of the wait that is over
+  std::exception_ptr thrown_;  // by its `done`
+  bool computing_ = false;
+  bool over_ = false;                        // the application has returned
+  TimePoint wakes_at_ = TimePoint::never();  // the earliest timer under way
+  std::uint32_t rings_ = 0;                  // of the doorbell at the last step
+
+  std::binary_semaphore computed_{0};  // the work of compute() has been done in another thread
+};
+
+/// Runs blocking applications as the ranks of a simulated cluster. Once.
+class VirtualRanks {
+ public:
+  /// Virtual time that passes without anything but deadlines until run() says that the ranks wait for one another for
+  /// ever.
+  static constexpr Duration kStuckAfter = std::chrono::hours(1);
+
+  /// `compute_threads`: so many ranks compute at once (VirtualRank::compute()); 1: each in its turn. No result depends
+  /// on it. The cluster must outlive it.
+  explicit VirtualRanks(SimulatedCluster& cluster, int compute_threads = 1);
+  ~VirtualRanks();
+  VirtualRanks(const VirtualRanks&) = delete;
+  VirtualRanks& operator=(const VirtualRanks&) = delete;
+
+  /// Runs `application` as every rank from virtual time 0 on, a thread each, and returns when all have returned.
+  /// Rethrows what the first of them by number has thrown. When no rank can go on any more, every wait throws Failure
+  /// (Errc::timeout). Throws Failure (Errc::unavailable) where the system makes no further thread.
+  void run(const std::function<void(VirtualRank&)>& application);
+
+ private:
+  friend class VirtualRank;
+  bool any(bool VirtualRank::*flag) const;
+  void loop();
+  void give_up(const std::string& why);
+
+  SimulatedCluster& cluster_;
+  const int compute_threads_;
+  std::counting_semaphore<> cores_;  // free to compute on
+  std::binary_semaphore turn_{0};    // of the loop
+  std::vector<std::unique_ptr<VirtualRank>> all_;
+  std::vector<std::exception_ptr> thrown_;  // by each application
+
+  // Owned by whose turn it is.
+  int running_ = 0;             // applications that have not returned
+  int computing_ = 0;           // of them
+  TimePoint last_progress_;     // when an application last went on with what it had waited for
+  std::optional<Error> stuck_;  // no wait returns any more
+};
+
+}  // namespace stretto
