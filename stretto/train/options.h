@@ -52,6 +52,14 @@ struct TrainOptions {
   std::string out;                     ///< run folder; empty: none
   ProgressBy progress_by = ProgressBy::thread;
   double time_scale = 1;  ///< multiplies pace and injected delays
+  /// All ranks in one process and in virtual time: steps take what `pace` and `imbalance` say, messages what `network`
+  /// says. The gradients are real ones. Needs a pace.
+  bool simulated = false;
+  std::string network;            ///< simulated: parse_network() (simulate/network_spec.h) reads it
+  bool no_gradients = false;      ///< simulated: nothing is computed, so that throughput alone is left
+  std::uint64_t model_bytes = 0;  ///< no_gradients: of the model whose messages take their time; 0: the task's own
+  /// simulated: gradients of so many ranks are computed at once; 0: as many as there are cores. Changes no result.
+  int compute_threads = 0;
 };
 /// \endcond
 

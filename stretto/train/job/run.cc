@@ -4,18 +4,22 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <vector>
 
+#include "stretto/base/cores.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/no_gradients.h"
 #include "stretto/train/job/progress_page.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/summarize.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/trainer.h"
+#include "stretto/train/simulated/simulated_ranks.h"
 
 namespace stretto {
 namespace {
@@ -28,9 +32,12 @@ class Run {
 
  private:
   void prepare_folder();
-  int run_rank(RankContext& context);
-  RankReport train(RankContext& context);
+  /// `place`: of a simulated rank; else null.
+  int run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place);
+  RankReport train(RankContext& context, const TrainingTask& task, VirtualRank* place);
   JobResult run_ranks();
+  /// All ranks in this process, in virtual time. Returns their reports.
+  std::vector<std::string> simulate();
   void show_progress();
   void tell(const std::string& line);
   std::vector<RankReport> reports_of(const JobResult& job) const;
@@ -44,6 +51,7 @@ class Run {
   RunPlan plan_;
   std::optional<RunFolder> folder_;
   SharedProgressPage page_;
+  std::optional<TimePoint> simulating_since_;  // on this machine's clock
 };
 
 bool same_folder(const std::string& a, const std::string& b) {
@@ -60,6 +68,9 @@ int exit_status(const RankReport& report) {
 Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks)
     : task_(task), hooks_(hooks), launched_(launched_from_outside()) {
   plan_ = plan_run(options, task.facts());
+  if (launched_ && plan_.options.simulated) {
+    throw UsageError("simulated ranks are all in one process: start it without mpirun and srun");
+  }
   if (!options.resume.empty()) resume_ = read_checkpoint(options.resume);
   if (resume_) require_same_job(*resume_, plan_);
 }
@@ -76,13 +87,14 @@ void Run::prepare_folder() {
   if (const auto written = folder_->write_config(to_json(plan_.options)); !written) tell(written.error().message);
 }
 
-RankReport Run::train(RankContext& context) {
+RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   if (context.size() != plan_.options.ranks) {
     throw UsageError(text("ranks ", plan_.options.ranks, ": this job was started with ", context.size()));
   }
-  const SteadyClock clock;
+  const SteadyClock steady;
+  const Clock& clock = place != nullptr ? place->clock() : steady;
   const auto rank_task =
-      task_.start_rank({.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum});
+      task.start_rank({.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum});
   RankReport report;
   {
     Trainer trainer({.plan = plan_,
@@ -92,7 +104,8 @@ RankReport Run::train(RankContext& context) {
                      .counter = context.counter(0),
                      .page = *page_,
                      .folder = plan_.options.out,
-                     .resume = resume_ ? &*resume_ : nullptr});
+                     .resume = resume_ ? &*resume_ : nullptr,
+                     .place = place});
     report = trainer.run();
   }
   if (context.rank() == 0) {
@@ -102,11 +115,11 @@ RankReport Run::train(RankContext& context) {
   return report;
 }
 
-int Run::run_rank(RankContext& context) {
+int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   RankReport report{.rank = context.rank()};
   try {
     if (launched_ && context.rank() == 0) prepare_folder();
-    report = train(context);
+    report = train(context, task, place);
   } catch (const UsageError& error) {
     report.usage_error = true;
     report.error = Error{Errc::bad_input, error.what(), context.rank()};
@@ -136,21 +149,39 @@ void Run::show_progress() {
   while (const auto line = page_->take_line()) tell(*line);
   if (!hooks_.progress) return;
   const SteadyClock clock;
-  const auto start = page_->start();
+  auto start = page_->start();
+  if (start && plan_.options.simulated) {  // there it is a virtual time
+    if (!simulating_since_) simulating_since_ = clock.now();
+    start = simulating_since_;
+  }
   hooks_.progress({.batches = page_->batches(),
                    .total = plan_.total_batches,
                    .rounds = page_->rounds(),
                    .seconds = start ? seconds(clock.now() - *start) : 0});
 }
 
+// The process of a simulation has reported for all of its ranks, a line each.
+void split_reports(JobResult& job, int ranks) {
+  std::istringstream all(job.reports[0]);
+  job.reports.assign(static_cast<std::size_t>(ranks), "");
+  job.exit_status.assign(static_cast<std::size_t>(ranks), job.exit_status[0]);
+  for (std::string& report : job.reports) std::getline(all, report);
+}
+
 JobResult Run::run_ranks() {
-  const auto main = [this](RankContext& context) { return run_rank(context); };
+  const auto main = [this](RankContext& context) {
+    if (!plan_.options.simulated) return run_rank(context, task_, nullptr);
+    std::string all;
+    for (const std::string& report : simulate()) all += report + '\n';
+    context.report(std::move(all));
+    return 0;
+  };
   if (launched_) {
     page_->print_lines();
     return run_as_launched(main).or_throw();
   }
   prepare_folder();
-  JobResult result = run_job({.ranks = plan_.options.ranks,
+  JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
                               .while_running = [this] { show_progress(); },
                               .tell =
                                   [this](const std::string& line) {
@@ -160,7 +191,22 @@ JobResult Run::run_ranks() {
                              main)
                          .or_throw();
   show_progress();
+  if (plan_.options.simulated) split_reports(result, plan_.options.ranks);
   return result;
+}
+
+std::vector<std::string> Run::simulate() {
+  std::optional<NoGradients> nothing;
+  SimulatedJob job{.ranks = plan_.options.ranks, .network = plan_.network, .seed = plan_.options.seed};
+  job.compute_threads = std::min(job.ranks, plan_.options.compute_threads);
+  if (job.compute_threads == 0) job.compute_threads = std::min(job.ranks, num_cores());
+  if (plan_.options.no_gradients) {
+    nothing.emplace(task_, plan_.options.model_bytes);
+    job.network.body_scale = nothing->scale();
+    job.compute_threads = 1;
+  }
+  const TrainingTask& task = nothing ? *nothing : task_;
+  return run_simulated(job, [&](RankContext& context, VirtualRank& place) { return run_rank(context, task, &place); });
 }
 
 // The first failure by the ranks' reports: that of the rank it happened on, rather than those of the ranks that were
@@ -183,9 +229,10 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
   if (job.first_lost >= 0) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
+    const std::string who =
+        plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
     throw Failure({Errc::lost_peer,
-                   text("rank ", job.first_lost, " was lost ", so_far, ": ended by signal ", signal, " (",
-                        strsignal(signal), ")"),
+                   text(who, " was lost ", so_far, ": ended by signal ", signal, " (", strsignal(signal), ")"),
                    job.first_lost});
   }
   std::vector<RankReport> reports;

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "stretto/base/error.h"
+#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
+#include "stretto/simulate/network_spec.h"
 
 namespace stretto {
 namespace {
@@ -33,6 +35,21 @@ void check(const TrainOptions& o) {
           text(o.checkpoint_every, " batches"), "a run folder to write them to, such as --out runs/first");
 }
 
+void check_simulation(const TrainOptions& o) {
+  if (!o.simulated) {
+    require(o.network.empty(), "network", o.network, "a simulated run, which alone has one that can be chosen");
+    require(!o.no_gradients, "no-gradients", "given", "a simulated run; a real one computes");
+    require(o.compute_threads == 0, "compute-threads", o.compute_threads, "a simulated run; a real rank has one");
+  } else {
+    require(o.pace * o.time_scale >= Duration(1), "pace", to_text(o.pace),
+            "a time a step takes for each unit of work, such as 1ms: a simulated run has no other");
+    require(o.seats <= 1, "seats", o.seats, "1: simulated ranks are hosts of a network, and share no memory");
+    require(o.compute_threads >= 0, "compute-threads", o.compute_threads, "a number from 1");
+  }
+  require(o.no_gradients || o.model_bytes == 0, "model-bytes", o.model_bytes,
+          "a run without gradients; with them the model is the workload's");
+}
+
 // Each option that asks for full rounds gets them at its multiples.
 std::uint64_t full_every(const RunPlan& plan) {
   if (plan.algorithm.policy.kind == Policy::Kind::full) return 0;
@@ -43,6 +60,7 @@ std::uint64_t full_every(const RunPlan& plan) {
 
 RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   check(options);
+  check_simulation(options);
   RunPlan plan{.options = options, .algorithm = parse_algorithm(options.algorithm, options.ranks, options.quorum)};
   TrainOptions& o = plan.options;
   const RecipeInfo& recipe = *plan.algorithm.recipe;
@@ -56,6 +74,13 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.sync_every == 0) o.sync_every = recipe.local_steps;
   o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
+  NetworkOptions network;
+  if (o.simulated) {
+    network = parse_network(o.network);
+    o.network = to_text(network);
+    o.seats = 1;
+    o.fixed_order = true;  // in the order of arrival each rank would send every other one a message a round
+  }
   const bool latest = o.delivery == "latest";
   if (latest && plan.algorithm.policy.kind == Policy::Kind::full) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,
@@ -88,6 +113,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
                  .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
+  plan.network = network;
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   return plan;
 }

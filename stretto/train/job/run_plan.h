@@ -6,6 +6,7 @@
 #include "stretto/dispenser/batch_plan.h"
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/imbalance/spec.h"
+#include "stretto/simulate/cluster.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/options.h"
 #include "stretto/train/recipes/lr_schedule.h"
@@ -24,6 +25,7 @@ struct RunPlan {
   Imbalance imbalance;  ///< scaled
   Duration pace{0};     ///< scaled
   LrSchedule lr;
+  NetworkOptions network;  ///< of a simulated run
 };
 
 /// Throws UsageError, which names the value, the values expected, and one that would work.

@@ -67,7 +67,11 @@ double ratio(double part, double whole) {
 
 RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, const Checkpoint* resume) {
   const RoundTotals& rounds = *reports[0].totals;
-  RunSummary s{.algorithm = plan.options.algorithm, .seed = plan.options.seed, .ranks = plan.options.ranks};
+  RunSummary s{.algorithm = plan.options.algorithm,
+               .seed = plan.options.seed,
+               .ranks = plan.options.ranks,
+               .simulated = plan.options.simulated,
+               .network = plan.options.network};
   double waited = 0, computed = 0, compute_share = 0, units = 0;
   s.replicas_identical = true;
   for (const RankReport& report : reports) {

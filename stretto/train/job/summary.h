@@ -12,6 +12,8 @@ struct RunSummary {
   std::string algorithm;
   std::uint64_t seed = 0;
   int ranks = 0;
+  bool simulated = false;          ///< all times are virtual ones
+  std::string network;             ///< then
   double wall_seconds = 0;         ///< from the first step to the last applied round; evaluation is not in it
   double throughput = 0;           ///< batches applied a second, over all ranks
   double ideal_seconds = 0;        ///< the drawn step times list-scheduled without any waiting

@@ -49,7 +49,11 @@ std::string to_json(const TrainOptions& o) {
                       {"algorithm_options", o.algorithm_options.values()},
                       {"checkpoint_every", o.checkpoint_every},
                       {"progress_by", o.progress_by == ProgressBy::thread ? "thread" : "application"},
-                      {"time_scale", o.time_scale}}
+                      {"time_scale", o.time_scale},
+                      {"simulated", o.simulated},
+                      {"network", o.network},
+                      {"no_gradients", o.no_gradients},
+                      {"model_bytes", o.model_bytes}}
       .dump(2);
 }
 
@@ -61,6 +65,8 @@ std::string to_json(const RunSummary& s) {
   return ordered_json{{"algorithm", s.algorithm},
                       {"seed", s.seed},
                       {"ranks", s.ranks},
+                      {"simulated", s.simulated},
+                      {"network", s.simulated ? ordered_json(s.network) : ordered_json()},
                       {"wall_seconds", s.wall_seconds},
                       {"throughput", s.throughput},
                       {"ideal_seconds", s.ideal_seconds},

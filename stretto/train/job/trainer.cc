@@ -53,6 +53,7 @@ Replica& loaded(const TrainerContext& context) {
 class Trainer::Impl final : public RoundListener {
  public:
   explicit Impl(const TrainerContext& context);
+  ~Impl() override;
   RankReport run();
 
  private:
@@ -63,6 +64,8 @@ class Trainer::Impl final : public RoundListener {
   /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
   void check_memory();
   void step(const BatchRef& batch);
+  /// begin_step() to end_backward() of the session, for as long as the pace and the delays say.
+  PacedStep compute(const BatchRef& batch, double& loss);
   void moves_by_itself(const BatchRef& batch);
   /// Takes a round into account, whose numbers this rank may not have been handed.
   void note_round(Round round, const Policy& policy, const RoundHeader& header);
@@ -115,7 +118,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
       rank_(context.transport.rank()),
       replica_(loaded(context)),
-      engine_(context.transport, context.clock),
+      engine_(context.transport, context.clock, context.place),
       session_(engine_, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
       dispenser_(batches_, context.plan.sharing, rank_, context.counter,
@@ -128,6 +131,11 @@ Trainer::Impl::Impl(const TrainerContext& context)
       reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
+  if (context.place != nullptr) context.place->drive_engine(&engine_.engine(), context.plan.options.progress_by);
+}
+
+Trainer::Impl::~Impl() {
+  if (context_.place != nullptr) context_.place->drive_engine(nullptr);
 }
 
 RankReport Trainer::Impl::run() {
@@ -171,9 +179,10 @@ void Trainer::Impl::begin() {
 void Trainer::Impl::check_memory() {
   const auto [bytes, parts] = session_.recipe().memory();
   const std::string needed = text("gradients take ", format_bytes(bytes), " a rank: ", parts);
-  if (std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
+  const bool simulated = context_.place != nullptr;  // all ranks in this process
+  if (!simulated && std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
   const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
-  const MemoryBudget budget = memory_budget();
+  const MemoryBudget budget = simulated ? available_memory() : memory_budget();
   context_.page.tell(text(needed, ", ", format_bytes(total), " in all"));
   if (total > budget.bytes) {
     throw Failure({Errc::unavailable,
@@ -184,16 +193,11 @@ void Trainer::Impl::check_memory() {
 }
 
 void Trainer::Impl::step(const BatchRef& batch) {
-  const auto draw = context_.plan.imbalance.draw(context_.plan.options.seed, rank_, batch.step);
   const Round base = next_round_;
   require_going_on();
   if (context_.plan.algorithm.recipe->averages_models) moves_by_itself(batch);
-  pacer_.begin();
-  session_.begin_step(batch.samples.size(), waited_);
-  const std::uint64_t seed = random_bits(context_.plan.options.seed, kBatchStream, batch.sequence);
-  const double loss = context_.task.forward_backward(batch.samples, seed);
-  session_.end_backward(text("step ", batch.step, " (batch ", batch.sequence, ")"));
-  const PacedStep paced = pacer_.end(batch.units, draw);
+  double loss = 0;
+  const PacedStep paced = compute(batch, loss);
   require_going_on();
   session_.deposit(paced.computed + paced.paced + paced.delayed);
   dispenser_.deposited();
@@ -222,6 +226,27 @@ void Trainer::Impl::step(const BatchRef& batch) {
   report_.waited += seconds(waited_);
   record();
   trace(paced, batch.step);
+}
+
+PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
+  const std::uint64_t job_seed = context_.plan.options.seed;
+  const auto draw = context_.plan.imbalance.draw(job_seed, rank_, batch.step);
+  const std::string where = text("step ", batch.step, " (batch ", batch.sequence, ")");
+  const auto pass = [&] {
+    loss = context_.task.forward_backward(batch.samples, random_bits(job_seed, kBatchStream, batch.sequence));
+  };
+  pacer_.begin();
+  session_.begin_step(batch.samples.size(), waited_);
+  if (context_.place == nullptr) {
+    pass();
+    session_.end_backward(where);
+    return pacer_.end(batch.units, draw);
+  }
+  const TimePoint begin = context_.clock.now();
+  const Duration lasts = paced_step_time(context_.plan.pace, batch.units, draw);
+  context_.place->compute(lasts, pass);
+  session_.end_backward(where);
+  return {.begin = begin, .computed = Duration(0), .paced = lasts - draw.delay, .delayed = draw.delay};
 }
 
 /// Ranks that move their own weights may be far from the next round of all: the number of the batch in the whole job

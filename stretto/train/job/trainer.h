@@ -4,6 +4,7 @@
 #include <string>
 
 #include "stretto/base/shared_counter.h"
+#include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/progress_page.h"
 #include "stretto/train/job/rank_report.h"
@@ -24,6 +25,7 @@ struct TrainerContext {
   std::string folder;  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
   Duration silence = std::chrono::seconds(10);  ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;           ///< where the job continues; null: at its start
+  VirtualRank* place = nullptr;                 ///< on a virtual clock, which is `clock`; null: time passes as it does
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
