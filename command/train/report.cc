@@ -120,7 +120,7 @@ std::string about_the_ideal(std::span<const RunGroup> groups) {
     return mean(speedups(first, group)) > mean(ideals);
   };
   const auto faster = std::ranges::find_if(groups.subspan(1), above);
-  if (faster == groups.end() || first.options.algorithm != "sync") return out;
+  if (faster == groups.end() || first.options.algorithm != "sync" || first.options.simulated) return out;
   const double own =
       1 - mean(each(first, [](const RunSummary& run) { return share_of_ideal(run) * ideal_speedup(run); }));
   if (own <= 0) return out;
@@ -203,10 +203,13 @@ std::string conditions(const TrainOptions& options, const std::string& unit) {
   const std::string scale = options.time_scale == 1 ? "" : fmt::format(", all times × {}", options.time_scale);
   const std::string imbalance = injected ? fmt::format("imbalance {} (injected)", options.imbalance)
                                          : "imbalance natural: what the data brings, nothing injected";
+  const std::string how = options.simulated ? "simulated: all times are virtual" : "emulated by sleeping";
   const std::string pace = options.pace > Duration(0)
-                               ? fmt::format("pace {} per {} (emulated by sleeping)", to_text(options.pace), unit)
+                               ? fmt::format("pace {} per {} ({})", to_text(options.pace), unit, how)
                                : "real computing time, unpaced";
-  return imbalance + "; " + pace + scale;
+  const std::string network = options.simulated ? fmt::format("; network {}", options.network) : "";
+  const std::string nothing = options.no_gradients ? "; nothing is computed" : "";
+  return imbalance + "; " + pace + scale + network + nothing;
 }
 
 Json to_json(const RunSummary& run, std::optional<double> speedup) {
@@ -244,6 +247,8 @@ Json to_json(std::span<const RunGroup> groups, const Machine& machine) {
   out["imbalance"] = options.imbalance;
   out["pace"] = options.pace > Duration(0) ? Json(to_text(options.pace)) : Json(nullptr);
   out["time_scale"] = options.time_scale;
+  out["simulated"] = options.simulated;
+  out["network"] = options.simulated ? Json(options.network) : Json(nullptr);
   out["machine"] = machine.to_json();
   return out;
 }

@@ -141,6 +141,11 @@ TEST(Report, SaysWhatIsRealAndWhatIsNot) {
   options.pace = std::chrono::microseconds(50);
   EXPECT_EQ(conditions(options, "image"),
             "imbalance random:ranks=1,delay=200ms (injected); pace 50us per image (emulated by sleeping)");
+  options.simulated = true;
+  options.network = "latency=1us";
+  EXPECT_EQ(conditions(options, "image"),
+            "imbalance random:ranks=1,delay=200ms (injected); pace 50us per image (simulated: all times are virtual); "
+            "network latency=1us");
 }
 
 TEST(Report, LedgerNamesTheRankThatCostMost) {

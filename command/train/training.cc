@@ -31,6 +31,7 @@ void say_caveats(const Output& output, std::span<const RunGroup> groups) {
                     "emulates a core each",
                     options.ranks, num_cores()));
   }
+  if (options.simulated) return;  // no core is shared there
   const Duration pace = from_seconds(seconds(options.pace) * options.time_scale);
   output.say(fmt::format("real computation takes {:.0f} % of the pace", 100 * share));
   if (const auto warning = pace_warning(share, pace)) output.say(*warning);

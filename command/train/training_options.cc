@@ -12,6 +12,7 @@
 #include "stretto/imbalance/duration.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/simulate/network_spec.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/transport/job_memory.h"
@@ -83,6 +84,38 @@ void describe_imbalance(CommandLine& line, TrainOptions& options) {
       "an image, a row), by sleeping the rest. So that many ranks on few cores show the algorithm and not the "
       "scheduler.",
       into(options.pace, "50us"));
+}
+
+void describe_simulation(CommandLine& line, TrainOptions& options) {
+  line.heading("In virtual time");
+  line.flag("--simulated", "",
+            "All ranks in one process, on a virtual clock: the gradients are real, and a step takes what --pace and "
+            "--imbalance say, a message what --network says. The same seed gives the same bits on any number of cores.",
+            [&options](std::string_view, const std::string&) { options.simulated = true; });
+  line.option(
+      "--network", "SPEC",
+      "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
+      "overhead=TIME of a message at its sender, jitter=TIME. Default latency=1us,bandwidth=10GB/s,overhead=100ns.",
+      {{"latency=", "bandwidth="}, [&options](std::string_view option, const std::string& written) {
+         try {
+           parse_network(written);
+         } catch (const UsageError& error) {
+           throw UsageError(fmt::format("--{}", error.what()));
+         }
+         if (written.empty()) reject(option, written, "a network", "latency=1us,bandwidth=10GB/s");
+         options.network = written;
+       }});
+  line.flag("--no-gradients", "", "Compute nothing: throughput alone, of more ranks in less time.",
+            [&options](std::string_view, const std::string&) { options.no_gradients = true; });
+  line.option("--model-bytes", "SIZE",
+              "With --no-gradients: bytes of the model whose messages take their time. Default: the workload's.",
+              [&options](std::string_view option, const std::string& written) {
+                options.model_bytes = parse_bytes(option, written, "100MiB");
+                if (options.model_bytes == 0) reject(option, written, "at least 1 byte", "100MiB");
+              });
+  line.option("--compute-threads", "N",
+              "So many ranks compute at once. Default: as many as there are cores. Changes no result.",
+              into(options.compute_threads, 1, JobMemory::kMaxRanks, "2"));
 }
 
 void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& given) {
@@ -176,6 +209,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
                }});
   describe_algorithm(line, command.options, command.given);
   describe_imbalance(line, command.options);
+  describe_simulation(line, command.options);
   line.heading("What it leaves behind");
   line.option("--out", "DIR",
               "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
@@ -192,6 +226,8 @@ void describe_train(CommandLine& line, TrainCommand& command) {
       "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
       "One rank three times slower than the rest; nobody waits for it.");
   line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  line.example("stretto train digits --simulated --ranks 64 --pace 1ms --algorithm eager-solo",
+               "64 ranks on this machine, in virtual time.");
   add_epilogue(line);
 }
 
@@ -208,6 +244,7 @@ void describe_compare(CommandLine& line, CompareCommand& command) {
               into(command.repeats, 1, 1000, "10"));
   describe_algorithm(line, command.options, command.given);
   describe_imbalance(line, command.options);
+  describe_simulation(line, command.options);
   line.heading("What it leaves behind");
   line.option(
       "--out", "DIR",
@@ -270,6 +307,9 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
   require(
       given.order_arrival, "--order arrival", [](const std::string& name) { return name != "local" && name != "sync"; },
       "it sums in one order; leave it out, or say --order fixed");
+  if (given.order_arrival && options.simulated) {
+    throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
+  }
   if (given.seats && options.seats > 1 && (options.delivery == "latest" || launched_rank())) {
     throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
                                  options.seats, launched_rank() ? "under mpirun and srun" : "with --delivery latest"));
@@ -277,6 +317,9 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
 }
 
 void check_training(const TrainOptions& options) {
+  if (options.simulated && launched_rank()) {
+    throw UsageError("--simulated: all ranks are in one process; start it without mpirun, with --ranks N");
+  }
   resolved(options, plentiful(workload_info(options.workload)));
   if (const auto launched = launched_rank(); launched && launched->ranks != options.ranks) {
     throw UsageError(fmt::format("--ranks {}: this job was started with {} ranks; leave --ranks out", options.ranks,

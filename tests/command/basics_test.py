@@ -92,6 +92,22 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("reproduce", "fig9", "--activations", "solo,quorum:99"), "quorum:99")
         self.assert_rejected(stretto("check", "--seeds", "9..3"), "9..3", "smaller seed first")
 
+    def test_virtual_time(self):
+        simulated = ("train", "vowels", "--simulated", "--pace", "1ms")
+        for arguments, parts in ((("train", "vowels", "--simulated"), ("pace 0s", "such as 1ms")),
+                                 (("train", "vowels", "--network", "latency=1us"), ("network latency=1us", "simulated run")),
+                                 (("train", "vowels", "--no-gradients"), ("no-gradients", "simulated run")),
+                                 (("compare", "vowels", "--compute-threads", "2"), ("compute-threads 2", "simulated run")),
+                                 ((*simulated, "--network", "latency=1"), ("--network latency=1", "latency=1us,bandwidth=10GB/s")),
+                                 ((*simulated, "--network", ""), ("--network", "latency=1us,bandwidth=10GB/s")),
+                                 ((*simulated, "--seats", "2"), ("seats 2", "expected 1")),
+                                 ((*simulated, "--algorithm", "eager-solo", "--order", "arrival"),
+                                  ("--order arrival has no effect", "--simulated")),
+                                 ((*simulated, "--model-bytes", "1MiB"), ("model-bytes", "without gradients")),
+                                 ((*simulated, "--no-gradients", "--model-bytes", "many"), ("--model-bytes many", "100MiB")),
+                                 ((*simulated, "--compute-threads", "0"), ("--compute-threads 0", "expected"))):
+            self.assert_rejected(stretto(*arguments), *parts)
+
     def test_options_without_effect(self):
         for arguments, part in ((("--quorum", "2"), "--quorum has no effect with sync"),
                                 (("--algorithm", "eager-quorum:3", "--quorum", "2"), "no effect with eager-quorum:3"),
