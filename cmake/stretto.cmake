@@ -64,7 +64,7 @@ endif()
 
 # The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and
 # the address sanitizer for it.
-set(STRETTO_THREADED_ROOMS base transport board engine collective membership dispenser train)
+set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser train)
 
 # stretto_room(NAME [SOURCES ...] [TESTS ...]): sources go into stretto::core, tests into one program a room.
 function(stretto_room name)

@@ -50,6 +50,7 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
 
   Json json = {{"name", command.name}, {"experiments", Json::array()}};
   int code = kSuccess;
+  Json holds = Json::array();  // of the experiments that are judged
   for (Experiment& experiment : reproduction.experiments(command)) {
     for (RunGroup& group : experiment.groups) group.options = resolved(group.options, task->facts());
     const TrainOptions& options = experiment.groups.front().options;
@@ -58,13 +59,21 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
                                    conditions(options, task->facts().unit)));
     run_groups(experiment.groups, command.repeats, *task);
     say_result(command.output, experiment.groups);
-    command.output.say(expectations(experiment));
+    if (experiment.judge == nullptr) {
+      command.output.say(expectations(experiment));
+    } else {
+      const Judgement judgement = experiment.judge(experiment);
+      command.output.say(judgement.text);
+      if (!judgement.holds) code = std::max<int>(code, kFailedRun);
+      holds.push_back(judgement.holds);
+    }
     code = std::max(code, verdict(experiment.groups));
     Json part = to_json(experiment.groups, machine);
     part["title"] = experiment.title;
     part["expected"] = experiment.expect;
     json["experiments"].push_back(std::move(part));
   }
+  if (!holds.empty()) json["holds"] = holds;
   json["machine"] = machine.to_json();
   command.output.emit(json);
   return code;

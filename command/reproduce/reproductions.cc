@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "command/cli/command_line.h"
+#include "command/reproduce/virtual_time.h"
 #include "command/train/training_options.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
@@ -16,19 +17,6 @@ namespace stretto::command {
 namespace {
 
 using namespace std::chrono_literals;
-
-TrainOptions base_options(const ReproduceCommand& command, const std::string& workload) {
-  TrainOptions options;
-  options.workload = workload;
-  options.ranks = command.ranks;
-  options.seed = command.seed;
-  options.steps = command.steps;
-  options.epochs = command.epochs;
-  options.pace = command.pace;
-  options.time_scale = command.scale;
-  options.out = command.out;
-  return options;
-}
 
 RunGroup group(const std::string& algorithm, TrainOptions options, const std::string& folder) {
   options.algorithm = algorithm;
@@ -131,6 +119,14 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.epochs = 20, .pace = 4ms},
        lag_experiments},
+      {"virtual-time",
+       "Whether virtual time predicts real time.",
+       "The same jobs live and in virtual time, on half of the ranks and on all: batches a second, rounds per batch "
+       "and "
+       "mean staleness beside each other, with the differences allowed.",
+       "vowels",
+       {.epochs = 10, .pace = 4ms},
+       virtual_time_experiments},
   };
   return reproductions;
 }
@@ -166,6 +162,19 @@ void describe_options(CommandLine& line, ReproduceCommand& command, const Reprod
 }
 
 }  // namespace
+
+TrainOptions base_options(const ReproduceCommand& command, const std::string& workload) {
+  TrainOptions options;
+  options.workload = workload;
+  options.ranks = command.ranks;
+  options.seed = command.seed;
+  options.steps = command.steps;
+  options.epochs = command.epochs;
+  options.pace = command.pace;
+  options.time_scale = command.scale;
+  options.out = command.out;
+  return options;
+}
 
 std::span<const Reproduction> training_reproductions() {
   return table();

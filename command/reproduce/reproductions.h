@@ -25,11 +25,21 @@ struct ReproduceCommand {
   Output output;
 };
 
+struct Experiment;
+
+/// What the runs of an experiment say of a statement about them.
+struct Judgement {
+  std::string text;
+  bool holds = true;
+};
+
 /// Groups that are compared with each other under the same delays, and the results expected of them.
 struct Experiment {
   std::string title;
   std::vector<RunGroup> groups;     ///< the others are compared with the first one
   std::vector<std::string> expect;  ///< a line for each group: the number of the paper or of the arithmetic
+  /// Called when all has been run; where it does not hold the command fails. Null: the reader judges.
+  Judgement (*judge)(const Experiment& finished) = nullptr;
 };
 
 /// A measurement that trains, as data: its runs and their texts. Knows no Torch.
@@ -43,6 +53,9 @@ struct Reproduction {
 };
 
 std::span<const Reproduction> training_reproductions();
+
+/// The options of all runs of an experiment, by those of the command.
+TrainOptions base_options(const ReproduceCommand& command, const std::string& workload);
 
 /// Returns an exit code.
 using RunReproduction = std::function<int(const Reproduction& reproduction, const ReproduceCommand& command)>;
