@@ -87,6 +87,9 @@ void Run::prepare_folder() {
   if (const auto written = folder_->write_config(to_json(plan_.options)); !written) tell(written.error().message);
 }
 
+// In virtual time a long step is no news. A wait that lasts for ever is named before it ends the run.
+constexpr Duration kVirtualSilence = VirtualRanks::kStuckAfter / 4;
+
 RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   if (context.size() != plan_.options.ranks) {
     throw UsageError(text("ranks ", plan_.options.ranks, ": this job was started with ", context.size()));
@@ -104,6 +107,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .counter = context.counter(0),
                      .page = *page_,
                      .folder = plan_.options.out,
+                     .silence = place != nullptr ? kVirtualSilence : kSilence,
                      .resume = resume_ ? &*resume_ : nullptr,
                      .place = place});
     report = trainer.run();

@@ -189,6 +189,25 @@ TEST_F(SimulatedRunTest, NamesTheRankWhoseGradientIsNotFinite) {
   }
 }
 
+TEST_F(SimulatedRunTest, TakesOptionsAsARealRunDoes) {
+  const TrainOptions options{.algorithm = "eager-quorum", .ranks = 5, .epochs = 5, .imbalance = "linear:0ms..8ms"};
+  TrainOptions by_application = options;
+  by_application.progress_by = ProgressBy::application;
+  EXPECT_LT(run(by_application).throughput, 0.95 * run(options).throughput) << "who computes holds up the others";
+  TrainOptions latest = options;
+  latest.delivery = "latest";
+  latest.sync_every = 20;
+  EXPECT_EQ(run(latest).deposits.lost, 0u);
+}
+
+TEST_F(SimulatedRunTest, ALongStepIsNoNews) {
+  std::string notices;
+  const RunHooks hooks{.progress = [&](const RunProgress& progress) { notices += progress.notice; }};
+  const TrainOptions options{.ranks = 3, .steps = 2, .imbalance = "persistent:rank=1,delay=600s"};
+  run_training(simulated(options), *linear_task(), hooks);
+  EXPECT_EQ(notices.find("waits for"), std::string::npos) << notices;
+}
+
 TEST_F(SimulatedRunTest, RefusesOptionsThatDoNotFit) {
   const auto refused = [](TrainOptions options) {
     try {

@@ -14,6 +14,9 @@
 
 namespace stretto {
 
+/// So long a wait is told of in a real job.
+inline constexpr Duration kSilence = std::chrono::seconds(10);
+
 /// The objects that one rank's trainer works with. All outlive the trainer.
 struct TrainerContext {
   const RunPlan& plan;
@@ -22,10 +25,10 @@ struct TrainerContext {
   const Clock& clock;      ///< the same for all ranks of a host
   SharedCounter& counter;  ///< of the dispenser; 0 at the start
   ProgressPage& page;
-  std::string folder;  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
-  Duration silence = std::chrono::seconds(10);  ///< after such a time without news the ranks waited for are told
-  const Checkpoint* resume = nullptr;           ///< where the job continues; null: at its start
-  VirtualRank* place = nullptr;                 ///< on a virtual clock, which is `clock`; null: time passes as it does
+  std::string folder;                  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
+  Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
+  const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
+  VirtualRank* place = nullptr;        ///< on a virtual clock, which is `clock`; null: time passes as it does
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
