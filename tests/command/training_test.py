@@ -77,6 +77,19 @@ class Train(ProgramTest):
                          [f"random:ranks=1,delay={delay}ms" for delay in (200, 300, 400)])
         self.assertIn("paper", result.stderr)
 
+    def test_virtual_time(self):
+        outputs = []
+        for threads in ("1", "2"):
+            result = stretto("train", "digits", "--ranks", "6", "--steps", "8", "--simulated", "--pace", "1ms", "--algorithm",
+                             "eager-solo", "--imbalance", "linear:0ms..9ms", "--compute-threads", threads, "--json")
+            self.assert_succeeds(result)
+            self.assertIn("simulated: all times are virtual", result.stderr)
+            outputs.append(json.loads(result.stdout))
+            del outputs[-1]["machine"]
+        self.assertEqual(outputs[0], outputs[1])
+        self.assertTrue(outputs[0]["simulated"])
+        self.assertTrue(outputs[0]["network"].startswith("latency=1us"))
+
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: Open MPI is not installed")
     def test_over_mpi(self):
         # Two mpirun of one user at once race for the folder that they share: one removes it where the other makes it.

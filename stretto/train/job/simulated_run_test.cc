@@ -83,7 +83,7 @@ TEST_F(SimulatedRunTest, AppliesEveryBatchOnceAndLeavesEqualReplicas) {
 
 TEST_F(SimulatedRunTest, RepeatsToTheBitOnAnyNumberOfCores) {
   const auto task = linear_task({.varied = true});
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local"}) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma", "wagma-quorum"}) {
     TrainOptions options{.algorithm = algorithm,
                          .ranks = 5,
                          .epochs = 5,
