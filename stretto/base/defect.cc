@@ -61,6 +61,10 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::group_nobody_finishes, "group-nobody-finishes", "group"},
     {Defect::group_ends_by_group, "group-ends-by-group", "group"},
     {Defect::round_modulo_4, "group-round-modulo-4", "group"},
+    {Defect::anchor_is_newest_outer_model, "anchor-is-newest-outer-model", "diloco"},
+    {Defect::weights_without_anchor, "weights-without-anchor", "diloco"},
+    {Defect::anchor_without_weights, "anchor-without-weights", "diloco"},
+    {Defect::keep_weights_at_the_end, "keep-weights-at-the-end", "diloco"},
 };
 
 }  // namespace

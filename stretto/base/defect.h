@@ -66,6 +66,12 @@ enum class Defect {
   group_stops,              ///< a rank without further batches just stops
   group_nobody_finishes,    ///< no rank starts the rounds up to the full one at the end
   group_ends_by_group,      ///< ends with a group whose members have all drained
+
+  // DiLoCo: phases of own steps, and an outer model.
+  anchor_is_newest_outer_model,  ///< measures a phase from the newest outer model, not from its beginning
+  weights_without_anchor,        ///< the weights take the outer model, the anchor stays
+  anchor_without_weights,        ///< the anchor takes the outer model, the weights stay
+  keep_weights_at_the_end,       ///< a rank ends with its own weights
 };
 
 struct PlantedDefect {

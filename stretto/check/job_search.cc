@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/check/diloco_search.h"
 #include "stretto/check/group_search.h"
 #include "stretto/check/threshold_search.h"
 
@@ -15,6 +16,8 @@ constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 
 constexpr JobSearch kSearches[] = {
     {"group", "models averaged in groups of ranks, others in each round", kGroupReaches, run_group_job},
+    {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
+     run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
 };
 
