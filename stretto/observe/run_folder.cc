@@ -41,7 +41,8 @@ std::string_view without_part(std::string_view name) {
 }
 
 bool is_state(std::string_view name) {
-  return is_numbered(without_part(name), "stretto-state-", ".pt");
+  const std::string_view whole = without_part(name);
+  return is_numbered(whole, "stretto-state-", ".pt") || is_numbered(whole, "stretto-recipe-", ".bin");
 }
 
 bool is_of_a_run(std::string_view name) {
@@ -152,18 +153,18 @@ Result<std::string> RunFolder::read(std::string_view name) const {
   return read_whole_file(file(name));
 }
 
-void RunFolder::remove_states_but(std::string_view keep, const Disk& disk) const {
+void RunFolder::remove_states_but(std::span<const std::string> keep, const Disk& disk) const {
   for (const std::string& name : names_in(path_)) {
-    if (is_state(name) && name != keep) disk.remove(file(name));
+    if (is_state(name) && std::ranges::count(keep, name) == 0) disk.remove(file(name));
   }
 }
 
-void RunFolder::go_back_to(std::span<const std::uint64_t> steps, std::string_view state) const {
+void RunFolder::go_back_to(std::span<const std::uint64_t> steps, std::span<const std::string> states) const {
   const Disk disk;
   for (const std::string& name : names_in(path_)) {
     if (is_of_a_run(name) && name != without_part(name)) disk.remove(file(name));
   }
-  remove_states_but(state, disk);
+  remove_states_but(states, disk);
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
     cut_records(records_file(static_cast<int>(rank)), steps[rank]);
   }

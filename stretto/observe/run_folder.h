@@ -14,7 +14,8 @@
 namespace stretto {
 
 /// The folder of a run: config.json, records-<rank>.jsonl, summary.json, trace.json, curves.csv with
-/// two drawings of it, waiting.svg, checkpoint.json and the stretto-state-<batches>.pt that it names.
+/// two drawings of it, waiting.svg, checkpoint.json and the states that it names: stretto-state-<batches>.pt, of the
+/// replica, and stretto-recipe-<batches>.bin, of an algorithm that has one.
 class RunFolder {
  public:
   /// Makes the folder and those above it. Where config.json is that of a run, removes the files of that run under the
@@ -36,11 +37,11 @@ class RunFolder {
   /// Errc::bad_input if it is not there.
   Result<std::string> read(std::string_view name) const;
 
-  /// Removes every stretto-state-<batches>.pt but `keep`.
-  void remove_states_but(std::string_view keep, const Disk& disk = Disk()) const;
-  /// For a run that goes on from a checkpoint, whose state file is `state` and at which rank r had done steps[r] steps
-  /// of its own: removes unfinished files, and the records of later steps.
-  void go_back_to(std::span<const std::uint64_t> steps, std::string_view state) const;
+  /// Removes every state but those in `keep`, by name.
+  void remove_states_but(std::span<const std::string> keep, const Disk& disk = Disk()) const;
+  /// For a run that goes on from a checkpoint, whose state files are `states` and at which rank r had done steps[r]
+  /// steps of its own: removes unfinished files, and the records of later steps.
+  void go_back_to(std::span<const std::uint64_t> steps, std::span<const std::string> states) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

@@ -273,7 +273,9 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
     throw UsageError("batches() a second time: one pool has all passes over the data (BatchesOptions::epochs)");
   }
   if (steps_ != steps_before_) throw UsageError("batches() after step(): expected before the first");
-  const Sharing sharing = parse_sharing(o.data.empty() ? std::string(session_options_.recipe->data) : o.data);
+  const Sharing sharing = parse_sharing(
+      o.data.empty() ? std::string(default_data(*session_options_.recipe, session_options_.recipe_options.policy))
+                     : o.data);
   return Batches(batches_.make(session_.driver(),
                                {.samples = samples,
                                 .batch = batch,
@@ -297,6 +299,7 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
   c.ranks = static_cast<std::uint64_t>(session_.ranks());
   c.batches = applied_;
   c.checksum = replica_.checksum();
+  c.algorithm = session_options_.recipe->name;
   const auto all = meeting.gather(driver, {c.checksum.parameters, steps_});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     c.steps.push_back(all[rank][1]);
@@ -309,23 +312,27 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
   c.random = meeting.gather_lists(driver, random_state());
   batches_.save_to(c, driver);
   Result<void> written;
-  if (session_.rank() == 0) written = write_loop_checkpoint(folder, c, replica_);
+  if (session_.rank() == 0) written = write_loop_checkpoint(folder, c, replica_, session_.recipe().state());
   if (!written) tell(text("no checkpoint after ", applied_, " batches: ", written.error().message));
   return meeting.gather(driver, {written.ok() ? 1u : 0u})[0][0] != 0;
 }
 
 bool DistributedOptimizer::Impl::load(const std::string& folder) {
   if (steps_ != 0 || batches_.made()) throw UsageError("load(): expected before batches() and the first step()");
-  std::string state;
+  CheckpointPaths paths;
   std::optional<LoopCheckpoint> c;
-  if (has_checkpoint(folder)) c = read_loop_checkpoint(folder, identity_of(replica_), session_.ranks(), state);
+  if (has_checkpoint(folder)) c = read_loop_checkpoint(folder, identity_of(replica_), session_.ranks(), paths);
   const auto other = session_.meeting().differing_rank(session_.driver(), {c ? 1u : 0u, c ? c->batches : 0});
   if (other) throw UsageError(text("load(): rank ", *other, " sees another checkpoint in '", folder, "' than rank 0"));
   if (!c) return false;
-  replica_.load(state);
+  replica_.load(paths.replica);
   const ReplicaChecksum loaded = replica_.checksum();
   if (loaded != c->checksum) {
-    throw UsageError(text("cannot continue from ", state, ": the weights it holds are not those that were saved"));
+    throw UsageError(
+        text("cannot continue from ", paths.replica, ": the weights it holds are not those that were saved"));
+  }
+  if (!paths.recipe.empty() && c->algorithm == session_options_.recipe->name) {
+    session_.recipe().set_state(read_whole_file(paths.recipe).or_throw());
   }
   const auto mine = static_cast<std::size_t>(session_.rank());
   applied_ = full_at_ = c->batches;

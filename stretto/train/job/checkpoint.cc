@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "stretto/train/job/checkpoint_files.h"
-
 namespace stretto {
 namespace {
 
@@ -27,7 +25,8 @@ ordered_json to_json(const Checkpoint& c) {
           {"seconds", c.seconds},
           {"position", ordered_json::parse(to_json(c.position))},
           {"parameters_checksum", c.checksum.parameters},
-          {"optimizer_checksum", c.checksum.optimizer}};
+          {"optimizer_checksum", c.checksum.optimizer},
+          {"algorithm", c.algorithm}};
 }
 
 /// All but the version, and the state file's name. Throws nlohmann's exceptions, and Failure for a position that is
@@ -49,6 +48,7 @@ Checkpoint from_json(const ordered_json& json) {
   c.position = position_from_json(json.at("position").dump()).or_throw();
   json.at("parameters_checksum").get_to(c.checksum.parameters);
   json.at("optimizer_checksum").get_to(c.checksum.optimizer);
+  json.at("algorithm").get_to(c.algorithm);
   return c;
 }
 
@@ -84,27 +84,29 @@ Checkpoint checkpoint_identity(const RunPlan& plan) {
           .batch = o.batch,
           .data = o.data,
           .seed = o.seed,
-          .momentum = o.momentum};
+          .momentum = o.momentum,
+          .algorithm = std::string(plan.algorithm.recipe->name)};
 }
 
-Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& replica, const Disk& disk) {
-  std::string state;
+Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& replica, const std::string& recipe_state,
+                              const Disk& disk) {
+  CheckpointStates states{.replica = {}, .recipe = recipe_state};
   try {
-    state = replica.save();
+    states.replica = replica.save();
   } catch (const Failure& failure) {
     return failure.error();
   }
   c.checksum = replica.checksum();
-  return write_checkpoint_files(folder, c.batches, to_json(c).dump(), state, disk);
+  return write_checkpoint_files(folder, c.batches, to_json(c).dump(), states, disk);
 }
 
 Checkpoint read_checkpoint(const std::string& folder) {
-  std::string state_path;
-  const std::string json = read_checkpoint_files(folder, Checkpoint::kVersion, state_path);
+  CheckpointPaths paths;
+  const std::string json = read_checkpoint_files(folder, Checkpoint::kVersion, paths);
   try {
     Checkpoint c = from_json(ordered_json::parse(json));
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
-    c.state_path = state_path;
+    c.paths = paths;
     return c;
   } catch (const nlohmann::json::exception& error) {
     refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));

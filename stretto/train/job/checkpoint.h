@@ -6,6 +6,7 @@
 #include "stretto/base/error.h"
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/train/job/checkpoint_files.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
@@ -13,12 +14,12 @@
 namespace stretto {
 
 /// The position of a job after a full round: nothing is pending then, and one copy of weights and optimizer is that of
-/// all ranks. Two files of the run folder: checkpoint.json, which this is, and the state of the replica, which it
-/// names (checkpoint_files.h).
+/// all ranks. Files of the run folder: checkpoint.json, which this is, and the states of the replica and, where it has
+/// one, of the algorithm, which it names (checkpoint_files.h).
 ///
 /// Where models are averaged, and under delivery latest, the optimizer's state is that of rank 0.
 struct Checkpoint {
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
 
   // The job it belongs to; all of it must be the same where it is continued.
   std::string stretto;  ///< version of this library
@@ -35,16 +36,17 @@ struct Checkpoint {
   double seconds = 0;         ///< since the first step of the job, without the time between its parts
   DispenserPosition position;
   ReplicaChecksum checksum;
-  std::string state_path;  ///< where read_checkpoint() has found the state
+  std::string algorithm;  ///< name of the recipe; with another one its state is of no use, and is left
+  CheckpointPaths paths;  ///< where read_checkpoint() has found the states
 };
 
 /// The identity of the job that `plan` describes, without that of its replicas; the rest is empty.
 Checkpoint checkpoint_identity(const RunPlan& plan);
 
-/// Writes the replica's state and then the checkpoint, and removes older states. An error: the old checkpoint is
-/// untouched, and nothing of the new one is left.
+/// Writes the replica's state and that of the recipe (Recipe::state()), then the checkpoint, and removes older states.
+/// An error: the old checkpoint is untouched, and nothing of the new one is left.
 Result<void> write_checkpoint(const RunFolder& folder, Checkpoint checkpoint, Replica& replica,
-                              const Disk& disk = Disk());
+                              const std::string& recipe_state, const Disk& disk = Disk());
 
 /// The checkpoint of a run folder; that it and its state file are whole is verified by their checksums. Throws
 /// UsageError, in one line, when there is none, or it is truncated, damaged, or of another version.

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "stretto/train/replica/flat_math.h"
 
@@ -13,20 +14,29 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFile = "checkpoint.json";
 
-std::string state_file_of(std::uint64_t batches) {
-  return text("stretto-state-", batches, ".pt");
-}
+/// A file beside checkpoint.json; its keys there are <what>_file, <what>_bytes and <what>_hash.
+struct StateFile {
+  const char* what;
+  const char* extension;
+  std::string of(std::uint64_t batches) const { return text("stretto-", what, "-", batches, extension); }
+  std::string key(const char* part) const { return text(what, "_", part); }
+};
+constexpr StateFile kReplica{"state", ".pt"}, kRecipe{"recipe", ".bin"};
 
 std::string path_of(const std::string& folder) {
   return (fs::path(folder) / kFile).string();
 }
 
-/// The state file that checkpoint.json names; empty where there is no checkpoint.json that can be read.
-std::string named_state(const RunFolder& folder) {
+/// The state files that checkpoint.json names; none where there is no checkpoint.json that can be read.
+std::vector<std::string> named_states(const RunFolder& folder) {
   const auto content = folder.read(kFile);
   const auto json = ordered_json::parse(content ? *content : "", nullptr, false);
-  const auto named = json.is_object() ? json.find("state_file") : json.end();
-  return named != json.end() && named->is_string() ? named->get<std::string>() : "";
+  std::vector<std::string> names;
+  for (const StateFile& file : {kReplica, kRecipe}) {
+    const auto named = json.is_object() ? json.find(file.key("file")) : json.end();
+    if (named != json.end() && named->is_string()) names.push_back(named->get<std::string>());
+  }
+  return names;
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
@@ -47,24 +57,48 @@ ordered_json parsed(const std::string& folder, const std::string& content, int v
   }
 }
 
+Result<void> write_state(const RunFolder& folder, std::uint64_t batches, const StateFile& file,
+                         const std::string& state, ordered_json& json, const Disk& disk) {
+  const std::string name = file.of(batches);
+  json[file.key("file")] = name;
+  json[file.key("bytes")] = state.size();
+  json[file.key("hash")] = Hash64::of(state);
+  return folder.write(name, state, disk);
+}
+
+/// The path of a state that is whole.
+std::string checked_state(const std::string& folder, const StateFile& file, const ordered_json& json) {
+  const std::string name = json.at(file.key("file")), expected = file.of(json.at("batches"));
+  if (name != expected) {
+    refuse_checkpoint(folder, text("contradicts itself: ", file.what, " file '", name, "', expected ", expected));
+  }
+  const std::string path = (fs::path(folder) / name).string();
+  const auto state = read_whole_file(path);
+  if (!state) refuse(path, state.error().message);
+  const std::uint64_t bytes = json.at(file.key("bytes")), hash = json.at(file.key("hash"));
+  if (state->size() != bytes) {
+    const char* how = state->size() < bytes ? "truncated: " : "too long: ";
+    refuse(path, text(how, state->size(), " bytes, expected ", bytes));
+  }
+  if (Hash64::of(*state) != hash) refuse(path, "damaged: its content is not what was written");
+  return path;
+}
+
 }  // namespace
 
 Result<void> write_checkpoint_files(const RunFolder& folder, std::uint64_t batches, const std::string& object,
-                                    const std::string& state, const Disk& disk) {
+                                    const CheckpointStates& states, const Disk& disk) {
   ordered_json json = ordered_json::parse(object);
-  const std::string state_file = state_file_of(batches);
-  json["state_file"] = state_file;
-  json["state_bytes"] = state.size();
-  json["state_hash"] = Hash64::of(state);
+  auto written = write_state(folder, batches, kReplica, states.replica, json, disk);
+  if (written && !states.recipe.empty()) written = write_state(folder, batches, kRecipe, states.recipe, json, disk);
   json["checksum"] = Hash64::of(json.dump());
-  auto written = folder.write(state_file, state, disk);
   if (written) written = folder.write(kFile, json.dump(2), disk);
-  // The one that is named stays: the new one, unless it could not be written.
-  folder.remove_states_but(named_state(folder), disk);
+  // Those that are named stay: the new ones, unless they could not be written.
+  folder.remove_states_but(named_states(folder), disk);
   return written;
 }
 
-std::string read_checkpoint_files(const std::string& folder, int version, std::string& state_path) {
+std::string read_checkpoint_files(const std::string& folder, int version, CheckpointPaths& paths) {
   const auto content = read_whole_file(path_of(folder));
   if (!content) {
     refuse_checkpoint(folder,
@@ -72,20 +106,8 @@ std::string read_checkpoint_files(const std::string& folder, int version, std::s
   }
   const ordered_json json = parsed(folder, *content, version);
   try {
-    const std::string state_file = json.at("state_file");
-    const std::string expected = state_file_of(json.at("batches"));
-    if (state_file != expected) {
-      refuse_checkpoint(folder, text("contradicts itself: state file '", state_file, "', expected ", expected));
-    }
-    state_path = (fs::path(folder) / state_file).string();
-    const auto state = read_whole_file(state_path);
-    if (!state) refuse(state_path, state.error().message);
-    const std::uint64_t bytes = json.at("state_bytes"), hash = json.at("state_hash");
-    if (state->size() != bytes) {
-      const char* how = state->size() < bytes ? "truncated: " : "too long: ";
-      refuse(state_path, text(how, state->size(), " bytes, expected ", bytes));
-    }
-    if (Hash64::of(*state) != hash) refuse(state_path, "damaged: its content is not what was written");
+    paths.replica = checked_state(folder, kReplica, json);
+    paths.recipe = json.contains(kRecipe.key("file")) ? checked_state(folder, kRecipe, json) : "";
   } catch (const nlohmann::json::exception& error) {
     refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
   }

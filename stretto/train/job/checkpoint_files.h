@@ -8,18 +8,30 @@
 
 namespace stretto {
 
-/// Writes a checkpoint: `state` to stretto-state-<batches>.pt, then `json`, an object with "version" and "batches",
-/// which gets the name, size and hash of that file and a checksum of its own, to checkpoint.json; then removes older
-/// states. The state is on the disk before checkpoint.json is renamed, and that before the older state is removed:
-/// whenever the power is cut, checkpoint.json and the state it names are whole. An error: the old checkpoint is
-/// untouched, and nothing of the new one is left.
-Result<void> write_checkpoint_files(const RunFolder& folder, std::uint64_t batches, const std::string& json,
-                                    const std::string& state, const Disk& disk = Disk());
+/// What a checkpoint holds beside its JSON, as the content of files.
+struct CheckpointStates {
+  std::string replica;  ///< Replica::save()
+  std::string recipe;   ///< Recipe::state(); empty: there is no file of it
+};
 
-/// The object of the folder's checkpoint.json, and in `state_path` the file of its state; that both are whole is
-/// verified by their checksums. Throws UsageError, in one line, when there is none, or it is truncated, damaged, or of
-/// another `version` of the format.
-std::string read_checkpoint_files(const std::string& folder, int version, std::string& state_path);
+/// Where the states of a checkpoint lie.
+struct CheckpointPaths {
+  std::string replica;  ///< for Replica::load()
+  std::string recipe;   ///< a file with what Recipe::set_state() takes; empty: there is none
+};
+
+/// Writes a checkpoint: the states to stretto-state-<batches>.pt and stretto-recipe-<batches>.bin, then `json`, an
+/// object with "version" and "batches", which gets the names, sizes and hashes of these files and a checksum of its
+/// own, to checkpoint.json; then removes older states. The states are on the disk before checkpoint.json is renamed,
+/// and that before the older ones are removed: whenever the power is cut, checkpoint.json and the states it names are
+/// whole. An error: the old checkpoint is untouched, and nothing of the new one is left.
+Result<void> write_checkpoint_files(const RunFolder& folder, std::uint64_t batches, const std::string& json,
+                                    const CheckpointStates& states, const Disk& disk = Disk());
+
+/// The object of the folder's checkpoint.json, and in `paths` the files of its states; that all are whole is verified
+/// by their checksums. Throws UsageError, in one line, when there is none, or it is truncated, damaged, or of another
+/// `version` of the format.
+std::string read_checkpoint_files(const std::string& folder, int version, CheckpointPaths& paths);
 
 /// Whether the folder has a checkpoint.json, whole or not.
 bool has_checkpoint(const std::string& folder);

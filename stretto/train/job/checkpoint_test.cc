@@ -214,14 +214,14 @@ TEST_F(CheckpointTest, OfAnotherJobIsRefusedInOneLine) {
   edit(options.resume, [](ordered_json& json) { json["stretto"] = "0.0.7"; });
   EXPECT_THAT(complaint(options), HasSubstr("checkpoint with stretto version 0.0.7, this run with stretto version"));
   edit(options.resume, [](ordered_json& json) { json["version"] = 99; });
-  EXPECT_THAT(complaint(options), HasSubstr("version 99 of the format, expected 2"));
+  EXPECT_THAT(complaint(options), HasSubstr("version 99 of the format, expected 3"));
 }
 
 TEST_F(CheckpointTest, ThatIsDamagedIsRefusedInOneLine) {
   TrainOptions options{.ranks = 2, .epochs = 2, .checkpoint_every = 1000, .out = folder("good")};
   EXPECT_THAT(complaint({.ranks = 2, .resume = folder("none")}), HasSubstr("none/checkpoint.json: no such file"));
   run(options);
-  const std::string state = read_checkpoint(options.out).state_path;
+  const std::string state = read_checkpoint(options.out).paths.replica;
   const auto size = fs::file_size(state);
   options.resume = options.out;
 

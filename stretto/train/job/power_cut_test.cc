@@ -163,7 +163,7 @@ TEST_F(PowerCutTest, AfterAnyOperationThereIsAWholeCheckpointOrNone) {
   const RecordingDisk disk;
   std::vector<std::size_t> ends;
   for (const std::uint64_t batches : {10u, 20u, 30u}) {
-    ASSERT_TRUE(write_checkpoint(folder, checkpoint_after(batches), rank->replica(), disk));
+    ASSERT_TRUE(write_checkpoint(folder, checkpoint_after(batches), rank->replica(), "momentum", disk));
     ends.push_back(disk.operations.size());
   }
   CutDisk cut(path);
@@ -201,14 +201,14 @@ TEST_F(PowerCutTest, AFullDiskLeavesTheOlderCheckpointAndNothingElse) {
   const auto task = linear_task();
   const auto rank = task->start_rank({.seed = 1, .lr = 0.1, .momentum = 0.9});
   const RunFolder folder = RunFolder::create((root_ / "run").string());
-  ASSERT_TRUE(write_checkpoint(folder, checkpoint_after(10), rank->replica()));
+  ASSERT_TRUE(write_checkpoint(folder, checkpoint_after(10), rank->replica(), "momentum"));
   const std::size_t state = rank->replica().save().size();
   for (const std::size_t room : {std::size_t{0}, state - 1, state}) {
-    const auto written = write_checkpoint(folder, checkpoint_after(20), rank->replica(), SmallDisk(room));
+    const auto written = write_checkpoint(folder, checkpoint_after(20), rank->replica(), "momentum", SmallDisk(room));
     ASSERT_FALSE(written);
     EXPECT_THAT(written.error().message, HasSubstr("No space left on device"));
     EXPECT_EQ(read_checkpoint(folder.path()).batches, 10u);
-    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 3);
   }
 }
 

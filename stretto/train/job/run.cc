@@ -80,7 +80,11 @@ void Run::prepare_folder() {
   if (path.empty()) return;
   if (resume_ && same_folder(path, plan_.options.resume)) {
     folder_ = RunFolder::open(path).or_throw();
-    folder_->go_back_to(resume_->position.steps, std::filesystem::path(resume_->state_path).filename().string());
+    std::vector<std::string> states;
+    for (const std::string& state : {resume_->paths.replica, resume_->paths.recipe}) {
+      states.push_back(std::filesystem::path(state).filename().string());
+    }
+    folder_->go_back_to(resume_->position.steps, states);
   } else {
     folder_ = RunFolder::create(path);
   }

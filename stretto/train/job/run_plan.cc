@@ -53,7 +53,8 @@ void check_simulation(const TrainOptions& o) {
 // Each option that asks for full rounds gets them at its multiples.
 std::uint64_t full_every(const RunPlan& plan) {
   if (plan.algorithm.policy.kind == Policy::Kind::full) return 0;
-  return std::gcd(plan.options.sync_every, plan.options.checkpoint_every);
+  const bool in_batches = plan.algorithm.recipe->local_steps == 0;  // else it counts steps of each rank
+  return std::gcd(in_batches ? plan.options.sync_every : 0, plan.options.checkpoint_every);
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.lr == 0) o.lr = facts.lr;
   if (o.momentum < 0) o.momentum = facts.momentum;
   if (o.steps == 0 && o.epochs == 0) o.epochs = facts.epochs;
-  if (o.data.empty()) o.data = recipe.data;
+  if (o.data.empty()) o.data = default_data(recipe, plan.algorithm.policy);
   if (o.sync_every == 0) o.sync_every = recipe.local_steps;
   o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
@@ -82,7 +83,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
     o.fixed_order = true;  // in the order of arrival each rank would send every other one a message a round
   }
   const bool latest = o.delivery == "latest";
-  if (latest && plan.algorithm.policy.kind == Policy::Kind::full) {
+  if (latest && (plan.algorithm.policy.kind == Policy::Kind::full || moves_own_weights(recipe))) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,
                           "': expected an eager one, which alone has rounds that a rank misses"));
   }

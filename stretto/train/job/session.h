@@ -69,6 +69,7 @@ class Session final : private BatchSource {
   Driver& driver() { return driver_; }
   Meeting& meeting() { return *meeting_; }
   const Recipe& recipe() const { return *recipe_; }
+  Recipe& recipe() { return *recipe_; }
 
  private:
   /// Calls until it does not time out, and says who is missing when it does.

@@ -79,7 +79,8 @@ void SyncPoints::save(Driver& driver, std::uint64_t batches) {
   checkpoint.batches = batches;
   checkpoint.seconds = seconds;
   checkpoint.position = saved_position_;
-  if (const auto written = write_checkpoint(*folder_, std::move(checkpoint), context_.replica); !written) {
+  if (const auto written = write_checkpoint(*folder_, std::move(checkpoint), context_.replica, context_.recipe.state());
+      !written) {
     context_.page.tell(text("no checkpoint after ", batches, " batches: ", written.error().message));
   }
 }

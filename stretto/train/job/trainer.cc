@@ -39,13 +39,21 @@ Replica& loaded(const TrainerContext& context) {
   Replica& replica = context.task.replica();
   if (context.resume != nullptr) {
     require_same_model(*context.resume, replica);
-    replica.load(context.resume->state_path);
+    replica.load(context.resume->paths.replica);
     if (replica.checksum() != context.resume->checksum) {
-      throw Failure(
-          {Errc::bad_input, text(context.resume->state_path, ": the weights it holds are not those that were saved")});
+      throw Failure({Errc::bad_input,
+                     text(context.resume->paths.replica, ": the weights it holds are not those that were saved")});
     }
   }
   return replica;
+}
+
+/// The state of the algorithm that the checkpoint was made with, if it is this one.
+void load_recipe(const TrainerContext& context, Recipe& recipe) {
+  const Checkpoint* resume = context.resume;
+  if (resume == nullptr || resume->paths.recipe.empty()) return;
+  if (resume->algorithm != context.plan.algorithm.recipe->name) return;
+  recipe.set_state(read_whole_file(resume->paths.recipe).or_throw());
 }
 
 }  // namespace
@@ -131,6 +139,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
+  load_recipe(context_, session_.recipe());
   if (context.place != nullptr) context.place->drive_engine(&engine_.engine(), context.plan.options.progress_by);
 }
 
@@ -195,7 +204,7 @@ void Trainer::Impl::check_memory() {
 void Trainer::Impl::step(const BatchRef& batch) {
   const Round base = next_round_;
   require_going_on();
-  if (context_.plan.algorithm.recipe->averages_models) moves_by_itself(batch);
+  if (moves_own_weights(*context_.plan.algorithm.recipe)) moves_by_itself(batch);
   double loss = 0;
   const PacedStep paced = compute(batch, loss);
   require_going_on();

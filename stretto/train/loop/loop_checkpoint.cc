@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "stretto/train/job/checkpoint_files.h"
-
 namespace stretto {
 namespace {
 
@@ -25,7 +23,8 @@ ordered_json to_json(const LoopCheckpoint& c) {
           {"pool", c.pool},
           {"position", ordered_json::parse(to_json(c.position))},
           {"parameters_checksum", c.checksum.parameters},
-          {"optimizer_checksum", c.checksum.optimizer}};
+          {"optimizer_checksum", c.checksum.optimizer},
+          {"algorithm", c.algorithm}};
 }
 
 /// Throws nlohmann's exceptions, and Failure for a position that is none.
@@ -43,6 +42,7 @@ LoopCheckpoint from_json(const ordered_json& json) {
   c.position = position_from_json(json.at("position").dump()).or_throw();
   json.at("parameters_checksum").get_to(c.checksum.parameters);
   json.at("optimizer_checksum").get_to(c.checksum.optimizer);
+  json.at("algorithm").get_to(c.algorithm);
   return c;
 }
 
@@ -67,22 +67,23 @@ void require_equal(const std::string& folder, const char* what, const T& there, 
 }  // namespace
 
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
-                                   const Disk& disk) {
+                                   const std::string& recipe_state, const Disk& disk) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Errc::io, text("folder '", folder, "' cannot be made: ", error.message())};
   const auto opened = RunFolder::open(folder);
   if (!opened) return opened.error();
   try {
-    return write_checkpoint_files(*opened, checkpoint.batches, to_json(checkpoint).dump(), replica.save(), disk);
+    return write_checkpoint_files(*opened, checkpoint.batches, to_json(checkpoint).dump(),
+                                  {.replica = replica.save(), .recipe = recipe_state}, disk);
   } catch (const Failure& failure) {
     return failure.error();
   }
 }
 
 LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
-                                    std::string& state_path) {
-  const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, state_path);
+                                    CheckpointPaths& paths) {
+  const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, paths);
   try {
     LoopCheckpoint c = from_json(ordered_json::parse(json));
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);

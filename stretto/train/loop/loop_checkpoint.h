@@ -7,17 +7,18 @@
 #include "stretto/base/error.h"
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/whole_file.h"
+#include "stretto/train/job/checkpoint_files.h"
 #include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
 
 /// Where a loop of the user's own stands after a full round, when nothing is pending and one copy of weights, buffers
-/// and optimizer is that of all ranks. Two files of a folder (checkpoint_files.h).
+/// and optimizer is that of all ranks. Files of a folder (checkpoint_files.h).
 ///
 /// Where models are averaged the optimizer's state is that of rank 0.
 struct LoopCheckpoint {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   // What must be the same where it is continued.
   ReplicaIdentity replica;
@@ -31,16 +32,18 @@ struct LoopCheckpoint {
   std::string pool;                                ///< which batches, in words, where they are ours
   DispenserPosition position;                      ///< in them
   ReplicaChecksum checksum;
+  std::string algorithm;  ///< name of the recipe; with another one its state is of no use, and is left
 };
 
-/// Errc::io names what could not be written; the checkpoint that was there before is untouched then. Makes the folder.
+/// With the state of the recipe (Recipe::state()). Errc::io names what could not be written; the checkpoint that was
+/// there before is untouched then. Makes the folder.
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
-                                   const Disk& disk = Disk());
+                                   const std::string& recipe_state, const Disk& disk = Disk());
 
-/// The checkpoint of a folder, and in `state_path` the file for Replica::load(). Throws UsageError, in one line, where
+/// The checkpoint of a folder, and in `paths` the files of its states. Throws UsageError, in one line, where
 /// it is truncated, damaged, contradicts itself, or is not of `here` on so many ranks, naming the first thing that
 /// differs.
 LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
-                                    std::string& state_path);
+                                    CheckpointPaths& paths);
 
 }  // namespace stretto

@@ -38,10 +38,10 @@ class LoopCheckpointTest : public testing::Test {
     c.checksum = replica().checksum();
     return c;
   }
-  void write() { ASSERT_TRUE(write_loop_checkpoint(folder_, standing(), replica())); }
+  void write() { ASSERT_TRUE(write_loop_checkpoint(folder_, standing(), replica(), "")); }
   std::string refusal() {
     try {
-      read_loop_checkpoint(folder_, identity_of(replica()), 2, state_);
+      read_loop_checkpoint(folder_, identity_of(replica()), 2, paths_);
     } catch (const UsageError& error) {
       return error.what();
     }
@@ -63,12 +63,12 @@ class LoopCheckpointTest : public testing::Test {
   const std::string folder_ = testing::TempDir() + text("loop_checkpoint_", ::getpid());
   const std::unique_ptr<TrainingTask> task_ = linear_task();
   const std::unique_ptr<RankTask> rank_ = task_->start_rank({.lr = 0.1, .momentum = 0.9});
-  std::string state_;
+  CheckpointPaths paths_;
 };
 
 TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   write();
-  const LoopCheckpoint there = read_loop_checkpoint(folder_, identity_of(replica()), 2, state_);
+  const LoopCheckpoint there = read_loop_checkpoint(folder_, identity_of(replica()), 2, paths_);
   const LoopCheckpoint here = standing();
   EXPECT_EQ(there.batches, here.batches);
   EXPECT_EQ(there.steps, here.steps);
@@ -77,8 +77,8 @@ TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   EXPECT_EQ(there.pool, here.pool);
   EXPECT_EQ(there.position, here.position);
   EXPECT_EQ(there.checksum, here.checksum);
-  EXPECT_EQ(state_, folder_ + "/stretto-state-7.pt");
-  replica().load(state_);
+  EXPECT_EQ(paths_.replica, folder_ + "/stretto-state-7.pt");
+  replica().load(paths_.replica);
 }
 
 TEST_F(LoopCheckpointTest, OnlyTheNewestStateIsKept) {
@@ -86,9 +86,9 @@ TEST_F(LoopCheckpointTest, OnlyTheNewestStateIsKept) {
   LoopCheckpoint later = standing();
   later.batches = 9;
   later.steps = {5, 4};
-  ASSERT_TRUE(write_loop_checkpoint(folder_, later, replica()));
+  ASSERT_TRUE(write_loop_checkpoint(folder_, later, replica(), ""));
   EXPECT_FALSE(fs::exists(folder_ + "/stretto-state-7.pt"));
-  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, state_).batches, 9u);
+  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, paths_).batches, 9u);
 }
 
 TEST_F(LoopCheckpointTest, ThatOfAnotherProgramIsRefused) {
@@ -137,12 +137,12 @@ TEST_F(LoopCheckpointTest, AFullDiskLeavesTheOlderOne) {
   LoopCheckpoint later = standing();
   later.batches = 9;
   later.steps = {5, 4};
-  const auto written = write_loop_checkpoint(folder_, later, replica(), FullDisk());
+  const auto written = write_loop_checkpoint(folder_, later, replica(), "", FullDisk());
   ASSERT_FALSE(written.ok());
   EXPECT_THAT(written.error().message, HasSubstr("No space left"));
   EXPECT_EQ(refusal(), "");
-  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, state_).batches, 7u);
-  EXPECT_FALSE(write_loop_checkpoint("/dev/null/here", standing(), replica()).ok());
+  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), 2, paths_).batches, 7u);
+  EXPECT_FALSE(write_loop_checkpoint("/dev/null/here", standing(), replica(), "").ok());
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 
 namespace stretto {
 
+void Recipe::set_state(const std::string& state) {
+  if (!state.empty()) throw Failure({Errc::bad_input, "a state of an algorithm that has none"});
+}
+
 RecipeMemory memory_of(const PartialAllreduce& collective) {
   const int lag = collective.options().max_lag;
   return {collective.memory_bytes(),

@@ -101,6 +101,12 @@ class Recipe {
   virtual Round rounds() const = 0;
   /// What its collectives hold here.
   virtual RecipeMemory memory() const = 0;
+  /// What it holds beside the replica and a job has to go on with, the same on every rank: for a checkpoint, where all
+  /// ranks are at the same full round. Empty: nothing.
+  virtual std::string state() const { return {}; }
+  /// Takes over what state() of this algorithm over the same model gave, before the first step. Throws Failure
+  /// (Errc::bad_input) for one that does not fit.
+  virtual void set_state(const std::string& state);
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 };

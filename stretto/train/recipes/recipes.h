@@ -29,6 +29,15 @@ struct RecipeInfo {
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
 };
 
+/// Whether a rank takes steps of its own between two rounds.
+inline bool moves_own_weights(const RecipeInfo& recipe) {
+  return recipe.averages_models || recipe.local_steps != 0;
+}
+/// RecipeInfo::data under a policy: where a round does not wait for all, no rank may be left with batches of its own.
+inline std::string_view default_data(const RecipeInfo& recipe, const Policy& policy) {
+  return recipe.local_steps != 0 && policy.kind != Policy::Kind::full ? "shared" : recipe.data;
+}
+
 /// The algorithms of the library. To add one, add its file and its line here; one outside the library is handed over as
 /// DistributedOptions::recipe.
 std::span<const RecipeInfo> recipes();
