@@ -21,6 +21,22 @@ constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 
 constexpr AlgorithmOption kOptions[] = {
+    {"outer-lr", "RATE",
+     "diloco: rate of the outer step, by which all ranks move the outer model in each round; 1 with --outer-momentum 0 "
+     "is plain averaging. Default 0.7; with --keep yes 1.",
+     "0.7", Kind::number},
+    {"outer-momentum", "M",
+     "diloco: Nesterov's momentum of the outer step, from 0 to below 1. Default 0.9; with --keep yes 0, since it would "
+     "carry the outer model away from weights that do not follow.",
+     "0.9", Kind::number},
+    {"keep", "yes|no",
+     "diloco under a policy: weights go on from where they are, and take the outer model at full rounds only, instead "
+     "of after each exchange (no, the default).",
+     "yes", Kind::word, 0, 0, kYesOrNo},
+    {"full-every", "N",
+     "diloco under a policy: batches between rounds that wait for all. Default: none; with --keep yes ten phases of "
+     "each rank.",
+     "1000", Kind::count, 1},
     {"post-local", "N",
      "local: averages after every step until N batches of all ranks have been applied, and only then every "
      "--sync-every "

@@ -1,6 +1,7 @@
 #include "stretto/train/recipes/local.h"
 
 #include "stretto/base/error.h"
+#include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/model_average.h"
 
 namespace stretto {
@@ -55,6 +56,7 @@ class Local final : public Recipe {
 
 std::unique_ptr<Recipe> make_local(const RecipeContext& context) {
   if (context.options.local_steps == 0) throw UsageError("local: expected at least one step between two averages");
+  if (context.options.policy.kind != Policy::Kind::full) return make_local_by_policy(context);
   return std::make_unique<Local>(context);
 }
 

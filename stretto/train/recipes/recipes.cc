@@ -5,6 +5,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
+#include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/local.h"
 #include "stretto/train/recipes/sync.h"
@@ -13,6 +14,7 @@
 namespace stretto {
 namespace {
 
+constexpr std::string_view kDilocoOptions[] = {"outer-lr", "outer-momentum", "keep", "full-every"};
 constexpr std::string_view kLocalOptions[] = {"post-local"};
 constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum",    "stale",
                                               "publish", "late",        "average-momentum"};
@@ -28,13 +30,19 @@ constexpr RecipeInfo kRecipes[] = {
      quorum_policy, make_eager},
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
      deadline_policy, make_eager},
-    {"local", "", "models, averaged over all ranks every --sync-every steps of their own (local SGD)", "partitioned",
-     sync_policy, make_local, true, 8, kLocalOptions},
     {"wagma", "[:S]",
      "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
      wagma_policy, make_wagma, true, 0, kWagmaOptions, check_wagma},
     {"wagma-quorum", "[:S]", "the same once half of the ranks have come; a late rank keeps all of its steps", "shared",
      wagma_policy, make_wagma_quorum, true, 0, kWagmaOptions, check_wagma_quorum},
+    {"local", "[:POLICY]",
+     "models, averaged every --sync-every steps of their own (local SGD); POLICY: over the ranks that have come, as in "
+     "local:quorum:4",
+     "partitioned", phase_policy, make_local, true, 8, kLocalOptions},
+    {"diloco", "[:POLICY]",
+     "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
+     "as in diloco:quorum:4",
+     "partitioned", phase_policy, make_diloco, false, 8, kDilocoOptions, check_diloco},
 };
 
 }  // namespace

@@ -77,6 +77,24 @@ void carry_as(std::span<std::byte> dst, std::span<const std::byte> src, double d
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / by + (out[i] - before[i]);
 }
 
+template <class T>
+void subtract_as(std::span<std::byte> dst, std::span<const T> a, std::span<const T> b) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  for (std::size_t i = 0; i < a.size(); ++i) out[i] = a[i] - b[i];
+}
+
+template <class T>
+void nesterov_as(std::span<std::byte> weights, std::span<std::byte> velocity, std::span<const T> sum, T divisor, T lr,
+                 T momentum) {
+  auto* w = reinterpret_cast<T*>(weights.data());
+  auto* v = reinterpret_cast<T*>(velocity.data());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const T g = sum[i] / divisor;
+    v[i] = momentum * v[i] + g;
+    w[i] -= lr * (g + momentum * v[i]);
+  }
+}
+
 // Several sums side by side, so that the loop is vectorised.
 template <class T>
 double squares_as(std::span<const T> in) {
@@ -124,6 +142,25 @@ void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> s
   check_same_length(dst.size(), src.size());
   check_same_length(dst.size(), old.size());
   type == DataType::float32 ? carry_as<float>(dst, src, divisor, old) : carry_as<double>(dst, src, divisor, old);
+}
+
+void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte> a, std::span<const std::byte> b) {
+  check_same_length(dst.size(), a.size());
+  check_same_length(dst.size(), b.size());
+  type == DataType::float32 ? subtract_as(dst, as<float>(a), as<float>(b))
+                            : subtract_as(dst, as<double>(a), as<double>(b));
+}
+
+void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
+                   std::span<const std::byte> sum, double divisor, double lr, double momentum) {
+  check_same_length(weights.size(), sum.size());
+  check_same_length(velocity.size(), sum.size());
+  if (type == DataType::float32) {
+    nesterov_as(weights, velocity, as<float>(sum), static_cast<float>(divisor), static_cast<float>(lr),
+                static_cast<float>(momentum));
+  } else {
+    nesterov_as(weights, velocity, as<double>(sum), divisor, lr, momentum);
+  }
 }
 
 double sum_of_squares(DataType type, std::span<const std::byte> numbers) {

@@ -29,6 +29,20 @@ void add_divide(DataType type, std::span<std::byte> dst, std::span<const std::by
 void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
            std::span<const std::byte> old);
 
+/// dst = a − b, number by number. Requires: the same length; float32 or float64. dst may be a or b.
+void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte> a, std::span<const std::byte> b);
+
+/// A step of gradient descent with Nesterov's momentum (as Sutskever et al., "On the importance of initialization and
+/// momentum in deep learning", ICML 2013, and PyTorch's SGD with nesterov=True write it): with g = sum / divisor,
+///
+///     velocity = momentum · velocity + g
+///     weights = weights − lr · (g + momentum · velocity)
+///
+/// Number by number, in the precision of the numbers: the same bits wherever the same bits go in. Requires: the same
+/// length; float32 or float64.
+void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
+                   std::span<const std::byte> sum, double divisor, double lr, double momentum);
+
 /// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
 /// threads compute there. Requires: float32 or float64.
 double sum_of_squares(DataType type, std::span<const std::byte> numbers);

@@ -85,6 +85,14 @@ TEST(Squares, AreAddedUpWhateverTheirNumber) {
   }
 }
 
+TYPED_TEST(Finite, SubtractsNumberByNumberAlsoInPlace) {
+  std::vector<TypeParam> a{5, -2, 0.5}, b{1, -3, 2}, d(3);
+  subtract(this->kType, bytes(d), bytes(a), bytes(b));
+  EXPECT_EQ(d, (std::vector<TypeParam>{4, 1, -1.5}));
+  subtract(this->kType, bytes(a), bytes(a), bytes(b));
+  EXPECT_EQ(a, d);
+}
+
 TEST(Hash, DependsOnEveryByteAndOnWherePiecesEnd) {
   std::set<std::uint64_t> values;
   const std::string base(100, 'x');

@@ -1,0 +1,271 @@
+#include "stretto/train/recipes/diloco.h"
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/collective/protocol/outer_phases.h"
+#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/outer_optimizer.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+constexpr OuterOptimizerOptions kPlainAverage{.lr = 1, .momentum = 0};
+constexpr std::uint64_t kPhasesKept = 10;  // of each rank, between full rounds, where weights are kept
+
+/// What the sum of a round is divided by.
+enum class Divisor {
+  ranks,
+  contributors,
+  phases,   ///< batches / H
+  samples,  ///< which weigh each pseudo-gradient
+};
+
+struct Variant {
+  OuterOptimizerOptions outer;
+  Divisor divisor = Divisor::ranks;
+  bool keep = false;
+  std::uint64_t full_every = 0;  // batches
+};
+
+bool keeps(const RecipeOptions& options) {
+  return options.algorithm.word("keep", "no") == "yes";
+}
+
+std::uint64_t full_every(const RecipeOptions& options, int ranks) {
+  if (options.policy.kind == Policy::Kind::full) return 0;
+  const std::uint64_t phase_of_all = options.local_steps * static_cast<std::uint64_t>(ranks);
+  const std::uint64_t unless_said = keeps(options) ? kPhasesKept * phase_of_all : 0;
+  return std::gcd(options.full_every, options.algorithm.count("full-every", unless_said));
+}
+
+Variant diloco_variant(const RecipeOptions& options, int ranks) {
+  // Weights that are kept do not see the outer steps between full rounds. With momentum the outer model would run ahead
+  // of them, lr / (1 − momentum) times as far.
+  const OuterOptimizerOptions defaults = keeps(options) ? kPlainAverage : OuterOptimizerOptions();
+  return {.outer = {.lr = options.algorithm.number("outer-lr", defaults.lr),
+                    .momentum = options.algorithm.number("outer-momentum", defaults.momentum)},
+          .divisor = options.normalize == Normalize::samples        ? Divisor::samples
+                     : options.normalize == Normalize::contributors ? Divisor::phases
+                                                                    : Divisor::ranks,
+          .keep = keeps(options),
+          .full_every = full_every(options, ranks)};
+}
+
+Variant local_variant(const RecipeOptions& options) {
+  return {.outer = kPlainAverage,
+          .divisor = options.normalize == Normalize::samples ? Divisor::samples : Divisor::contributors,
+          .full_every = options.full_every};
+}
+
+PartialOptions partial_options(const RecipeOptions& options, const Variant& variant) {
+  return {.policy = options.policy,
+          .full_every = variant.full_every,
+          .max_lag = options.max_lag,
+          .deposits = DepositKind::taken,
+          .order = options.policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,
+          .seed = options.seed,
+          .batches_before = options.batches_before,
+          .seats = options.seats};
+}
+
+/// The models of a rank, for OuterPhases: the weights are the replica's.
+class Models {
+ public:
+  Models(Replica& replica, const Variant& variant, std::uint64_t local_steps)
+      : replica_(replica),
+        divisor_(variant.divisor),
+        local_steps_(static_cast<double>(local_steps)),
+        optimizer_(replica.buckets(), variant.outer) {
+    for (auto& model : beside_) {
+      for (const BucketSpec& bucket : replica.buckets()) model.emplace_back(bucket.count * size_of(bucket.type));
+    }
+  }
+
+  void copy(PhaseModel to, PhaseModel from) {
+    for (int b = 0; b < num_buckets(); ++b) {
+      const auto dst = bucket(to, b), src = bucket(from, b);
+      std::memcpy(dst.data(), src.data(), src.size());
+    }
+  }
+
+  void subtract(Contribution& to, PhaseModel from) {
+    for (int b = 0; b < num_buckets(); ++b) {
+      const auto d = to.bucket(b);
+      stretto::subtract(type_of(b), d, bucket(from, b), bucket(PhaseModel::weights, b));
+      if (divisor_ == Divisor::samples) scale(type_of(b), d, d, static_cast<double>(samples_));
+    }
+  }
+
+  void outer_step(const RoundResult& result) {
+    for (int b = 0; b < num_buckets(); ++b) {
+      optimizer_.step(b, bucket(PhaseModel::outer, b), result.buckets[static_cast<std::size_t>(b)],
+                      divisor(*result.header));
+    }
+  }
+
+  /// Those behind the next subtract().
+  void set_samples(std::uint64_t samples) { samples_ = samples; }
+  OuterOptimizer& optimizer() { return optimizer_; }
+  const OuterOptimizer& optimizer() const { return optimizer_; }
+
+ private:
+  int num_buckets() const { return static_cast<int>(replica_.buckets().size()); }
+  DataType type_of(int b) const { return replica_.buckets()[static_cast<std::size_t>(b)].type; }
+
+  std::span<std::byte> bucket(PhaseModel model, int b) {
+    if (model == PhaseModel::weights) return replica_.parameters(b);
+    return beside_[model == PhaseModel::anchor ? 0 : 1][static_cast<std::size_t>(b)];
+  }
+
+  double divisor(const RoundHeader& header) const {
+    switch (divisor_) {
+      case Divisor::ranks: return header.ranks();
+      case Divisor::contributors: return header.contributors();
+      case Divisor::phases: return static_cast<double>(header.batches) / local_steps_;
+      case Divisor::samples: return static_cast<double>(header.samples);
+    }
+    return 1;
+  }
+
+  Replica& replica_;
+  const Divisor divisor_;
+  const double local_steps_;
+  std::array<std::vector<std::vector<std::byte>>, 2> beside_;  // anchor and outer model, in buckets
+  OuterOptimizer optimizer_;
+  std::uint64_t samples_ = 0;
+};
+
+class Diloco final : public Recipe {
+ public:
+  Diloco(const RecipeContext& context, const Variant& variant)
+      : context_(context),
+        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
+                                                       partial_options(context.options, variant))),
+        models_(context.replica, variant, context.options.local_steps),
+        phases_(models_, variant.keep),
+        short_until_(context.options.algorithm.count("post-local", 0)),
+        batches_(context.options.batches_before) {}
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    samples_ = samples;
+    since_.waited += waited;
+    context_.replica.attach_own();
+  }
+
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
+
+  void deposit(Duration computed) override {
+    begin();
+    context_.replica.step();
+    ++since_.batches;
+    since_.samples += samples_;
+    since_.computed += computed;
+    if (since_.batches >= (batches_ < short_until_ ? 1 : context_.options.local_steps)) end_phase();
+  }
+
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    if (since_.batches != 0) return 0;  // in the middle of a phase
+    const auto rounds = collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    if (rounds) phases_.exchanged();
+    return rounds;
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    end_last_phase();
+    const auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    if (rounds) phases_.finish();
+    return rounds;
+  }
+
+  Result<bool> drain(Driver&) override {
+    end_last_phase();
+    const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+    if (!progress) return progress.error();
+    if (*progress != PartialAllreduce::Progress::done) return false;
+    phases_.finish();
+    return true;
+  }
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }
+  Round rounds() const override { return collective_->handed(); }
+  RecipeMemory memory() const override {
+    RecipeMemory all = memory_of(*collective_);
+    all.bytes += 3 * models_.optimizer().bytes();
+    all.parts += ", anchor, outer model and outer momentum";
+    return all;
+  }
+  bool averages_gradients() const override { return false; }
+  /// Where all ranks are at the same full round the outer model and the anchor are the weights.
+  std::string state() const override { return models_.optimizer().state(); }
+  void set_state(const std::string& state) override { models_.optimizer().set_state(state); }
+
+ private:
+  /// The weights of rank 0, or of a checkpoint, are there before the first step only.
+  void begin() {
+    if (!std::exchange(begun_, true)) phases_.begin();
+  }
+
+  void end_phase() {
+    Contribution& mine = collective_->acquire();
+    models_.set_samples(since_.samples);
+    phases_.end_phase(mine);
+    collective_->deposit(mine, since_);
+    since_ = {.batches = 0, .samples = 0};
+  }
+
+  void end_last_phase() {
+    begin();
+    if (since_.batches != 0) end_phase();
+  }
+
+  void apply(const RoundResult& result) {
+    if (!result.empty()) context_.listener.before(result);
+    phases_.apply(result);
+    batches_ += result.header->batches;
+    context_.listener.after(result);
+  }
+
+  const RecipeContext context_;
+  const std::shared_ptr<PartialAllreduce> collective_;
+  Models models_;
+  OuterPhases<Models> phases_;
+  const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
+  std::uint64_t batches_;                          // of all ranks, since the start of the job
+  std::uint64_t samples_ = 0;                      // of the step under way
+  DepositInfo since_{.batches = 0, .samples = 0};  // the last phase
+  bool begun_ = false;
+};
+
+}  // namespace
+
+Policy phase_policy(const std::string& argument, int ranks, int) {
+  return argument.empty() ? Policy::full() : Policy::parse(argument, ranks);
+}
+
+void check_diloco(const RecipeOptions& options, int ranks) {
+  if (options.local_steps == 0) throw UsageError("diloco: expected at least one step of each rank between two rounds");
+  const OuterOptimizer refuses_what_it_cannot({}, diloco_variant(options, ranks).outer);
+  if (options.policy.kind != Policy::Kind::full) return;
+  for (const char* name : {"keep", "full-every"}) {
+    if (!options.algorithm.given(name) || options.algorithm.word(name, "") == "no") continue;
+    throw UsageError(text(name, " ", options.algorithm.word(name, ""), " with algorithm 'diloco', of which every ",
+                          "round is full: expected a policy, as in diloco:quorum"));
+  }
+}
+
+std::unique_ptr<Recipe> make_diloco(const RecipeContext& context) {
+  check_diloco(context.options, context.engine.size());
+  return std::make_unique<Diloco>(context, diloco_variant(context.options, context.engine.size()));
+}
+
+std::unique_ptr<Recipe> make_local_by_policy(const RecipeContext& context) {
+  return std::make_unique<Diloco>(context, local_variant(context.options));
+}
+
+}  // namespace stretto

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+/// "quorum:4", "solo", "deadline:6,20ms", as Policy::parse() takes them; empty: full.
+Policy phase_policy(const std::string& argument, int ranks, int quorum);
+
+/// DiLoCo (Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, algorithm 1),
+/// under any policy: each rank takes RecipeOptions::local_steps steps of its own, deposits by how much its weights have
+/// moved (a pseudo-gradient, of the size of the model), and every rank moves the outer model by the average of what the
+/// round has brought, with Nesterov's momentum. Then it begins the next steps with the outer model. In a partial round
+/// the ranks that have come do not wait for the others: a late rank's pseudo-gradient goes into a later round, as does
+/// a late gradient under eager-SGD, and the rank goes on from the newest outer model. What is promised:
+/// collective/protocol/outer_phases.h. All ranks make the same outer steps, to the bit, and end with the same weights.
+///
+/// The sum of a round is divided by the number of ranks (Normalize::ranks), by the phases that are in it, batches /
+/// local_steps (Normalize::contributors), or each pseudo-gradient counts by its samples (Normalize::samples).
+///
+/// Options: `outer-lr`, `outer-momentum`, `keep` (the weights go on from where they are, and take the outer model at
+/// full rounds only; the outer step is then a plain average unless said otherwise), `full-every` (batches between full
+/// rounds). The state of the inner optimizer stays local.
+///
+/// With one local step, an outer rate of 1 and no outer momentum, full and plain SGD, it equals sync up to rounding.
+std::unique_ptr<Recipe> make_diloco(const RecipeContext& context);
+/// RecipeInfo::check: throws UsageError for an outer momentum outside [0, 1), an outer rate that is not above 0, no
+/// local step, and for `keep` where every round is full.
+void check_diloco(const RecipeOptions& options, int ranks);
+
+/// Local SGD with a quorum of models, or another policy under which a round does not wait for all: make_diloco() with
+/// an outer step that is the plain average over the ranks that have brought something. So a round averages the models
+/// of the ranks that have come, each carried over to the newest average: average + the rank's own steps. A late rank
+/// goes on from the newest average; its own steps since the one it had come from are in the average of a later round.
+std::unique_ptr<Recipe> make_local_by_policy(const RecipeContext& context);
+
+}  // namespace stretto
