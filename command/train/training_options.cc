@@ -66,7 +66,7 @@ void describe_job(CommandLine& line, TrainOptions& options) {
   line.option("--data", "KIND",
               "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
               "others; partitioned: fixed, so that a run repeats to the bit; sampled: drawn with replacement. Default: "
-              "shared for the eager algorithms, partitioned for the others.",
+              "shared where rounds do not wait for all ranks, partitioned for the others.",
               one_of(options.data, {"shared", "partitioned", "sampled"}));
 }
 
@@ -138,7 +138,7 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
   line.option(
       "--normalize", "BY",
       "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
-      "brought something), samples (unequal batches are unbiased).",
+      "brought something; diloco: phases of --sync-every steps), samples (unequal batches are unbiased).",
       one_of<Normalize>(
           {{"ranks", Normalize::ranks}, {"contributors", Normalize::contributors}, {"samples", Normalize::samples}},
           [&options, &given](Normalize by) {
@@ -157,10 +157,10 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "every (default): each rank applies every round, so replicas never diverge. latest: only the newest, as in "
       "the paper; replicas drift until --sync-every brings them together.",
       one_of(options.delivery, {"every", "latest"}));
-  line.option(
-      "--sync-every", "N",
-      "Batches between rounds that wait for all. local: batches of each rank between two averages (H, default 8).",
-      into(options.sync_every, 1, "1000"));
+  line.option("--sync-every", "N",
+              "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
+              "default 8).",
+              into(options.sync_every, 1, "1000"));
   for (const AlgorithmOption& option : algorithm_options()) {
     const std::string name(option.name);
     std::vector<std::string> words(option.words.begin(), option.words.end());
@@ -305,7 +305,8 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
       [&](const std::string& algorithm) { return !recipe(algorithm)->averages_models; },
       "models are averaged over those that contribute; expected contributors or samples");
   require(
-      given.order_arrival, "--order arrival", [](const std::string& name) { return name != "local" && name != "sync"; },
+      given.order_arrival, "--order arrival",
+      [](const std::string& name) { return name != "local" && name != "diloco" && name != "sync"; },
       "it sums in one order; leave it out, or say --order fixed");
   if (given.order_arrival && options.simulated) {
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");

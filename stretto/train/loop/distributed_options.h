@@ -16,20 +16,22 @@ struct RecipeInfo;
 /// How the ranks train together. The same on every rank.
 struct DistributedOptions {
   /// A name from recipes(), with what may follow it: "sync", "eager-solo", "eager-majority", "eager-quorum:6" (6 ranks
-  /// start a round), "eager-deadline:6,20ms", "local". docs/algorithms.md says which for which job, and whose they are.
+  /// start a round), "eager-deadline:6,20ms", "local", "diloco:quorum:4". docs/algorithms.md says which for which job,
+  /// and whose they are.
   std::string algorithm = "eager-quorum";
   const RecipeInfo* recipe = nullptr;  ///< an algorithm of your own, which `algorithm` names; outlives the optimizer
   int quorum = 0;                      ///< 0: half of the ranks, rounded up
   int max_lag = 4;                     ///< bound of staleness, in rounds, from 1; memory grows with it
   /// The divisor of the sum of the gradients: the ranks by default. With `local` that of the models, where ranks
-  /// that brought none never count: each model once by default, or by its samples.
+  /// that brought none never count: each model once by default, or by its samples. With `diloco` contributors are the
+  /// phases of `sync_every` steps that a round has taken.
   std::optional<Normalize> normalize;
   bool fixed_order = false;  ///< the same bits in every run, if the ranks get the same batches
   /// sync: reduces during the backward pass, the last one where DistributedOptimizer::accumulate() adds up several.
   bool overlap = false;
   double clip_norm = 0;          ///< largest 2-norm of the averaged gradient (`local`: of each rank's own); 0: any
   std::uint64_t full_every = 0;  ///< batches between full rounds, for DistributedOptimizer::on_full_round(); 0: none
-  std::uint64_t sync_every = 0;  ///< `local`: steps of each rank between averages (0: 8)
+  std::uint64_t sync_every = 0;  ///< `local`, `diloco`: steps of each rank between rounds (0: 8)
   /// What only some algorithms can be told: {{"post-local", "1000"}}. `stretto train --help` explains them.
   AlgorithmOptions algorithm_options;
   /// The learning rate by batches applied, in steps of as many batches as there are ranks: "constant", or parts joined

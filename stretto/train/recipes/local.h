@@ -12,6 +12,7 @@ namespace stretto {
 /// The average counts each model once, or, with Normalize::samples, as often as it has seen samples since the last.
 /// With one local step and plain SGD it equals sync up to rounding. Option `post-local`: one local step until so many
 /// batches of all ranks have been applied (Lin et al., "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020).
+/// Under another policy than full: make_local_by_policy() (diloco.h).
 std::unique_ptr<Recipe> make_local(const RecipeContext& context);
 
 }  // namespace stretto
