@@ -145,6 +145,19 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
             options.normalize = by;
             given.normalize_ranks = by == Normalize::ranks;
           }));
+  line.option("--evaluate-every", "N",
+              "Rank 0 evaluates a model, on test and training data, once N more batches have been applied, while the "
+              "others go on: a curve in summary.json. Default: none while the run goes on.",
+              into(options.evaluate_every, 1, "1000"));
+  line.option(
+      "--evaluate", "WHAT",
+      "With --evaluate-every. average (default): at the first round after which all ranks have the same weights; "
+      "where models are averaged under a policy such rounds are made. replica: rank 0's as it is.",
+      one_of(options.evaluate, {"average", "replica"}));
+  line.option("--final", "MODEL",
+              "Which model counts at the end. average (default): that of all ranks. best: of those evaluated that with "
+              "the lowest training loss. rank0: that rank's before the last average, where models are averaged.",
+              one_of(options.final_model, {"average", "best", "rank0"}));
   line.option("--order", "ORDER",
               "arrival (default): sums in the order in which contributions come. fixed: one order, so that runs repeat "
               "to the bit; sync always has it.",

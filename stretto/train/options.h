@@ -47,6 +47,11 @@ struct TrainOptions {
   Normalize normalize = Normalize::ranks;
   bool fixed_order = false;            ///< --order fixed
   AlgorithmOptions algorithm_options;  ///< those that the algorithm does not take have no effect
+  std::uint64_t evaluate_every = 0;    ///< batches between evaluations while the run goes on; 0: none
+  std::string evaluate = "average";    ///< what is evaluated: average, or replica, that of rank 0
+  /// Which model counts at the end: average of all ranks; best, of those evaluated that of the lowest training loss;
+  /// rank0, that rank's own before the last average.
+  std::string final_model = "average";
   std::uint64_t checkpoint_every = 0;  ///< batches between checkpoints; 0: none
   std::string resume;                  ///< a run folder to continue
   std::string out;                     ///< run folder; empty: none

@@ -25,6 +25,30 @@ std::optional<TaskScore> score_from_json(const json& value) {
   return score;
 }
 
+json evaluations_to_json(const std::vector<EvaluationPoint>& points) {
+  json out = json::array();
+  for (const EvaluationPoint& point : points) {
+    out.push_back({{"seconds", point.seconds},
+                   {"batches", point.batches},
+                   {"average", point.average},
+                   {"test", score_to_json(point.test)},
+                   {"training", score_to_json(point.training)}});
+  }
+  return out;
+}
+
+std::vector<EvaluationPoint> evaluations_from_json(const json& value) {
+  std::vector<EvaluationPoint> out;
+  for (const json& point : value) {
+    out.push_back({.seconds = point.at("seconds"),
+                   .batches = point.at("batches"),
+                   .average = point.at("average"),
+                   .test = score_from_json(point.at("test")).value_or(TaskScore()),
+                   .training = score_from_json(point.at("training")).value_or(TaskScore())});
+  }
+  return out;
+}
+
 json totals_to_json(const std::optional<RoundTotals>& totals) {
   if (!totals) return nullptr;
   return {{"rounds", totals->rounds},
@@ -78,7 +102,9 @@ std::string to_json(const RankReport& report) {
               {"losses", losses},
               {"totals", totals_to_json(report.totals)},
               {"test", score_to_json(report.test)},
-              {"training", score_to_json(report.training)}}
+              {"training", score_to_json(report.training)},
+              {"final_batches", report.final_batches},
+              {"evaluations", evaluations_to_json(report.evaluations)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -103,6 +129,8 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     report.totals = totals_from_json(value.at("totals"));
     report.test = score_from_json(value.at("test"));
     report.training = score_from_json(value.at("training"));
+    report.final_batches = value.at("final_batches");
+    report.evaluations = evaluations_from_json(value.at("evaluations"));
     return report;
   } catch (const json::exception& error) {
     return Error{Errc::bad_input, stretto::text("a rank's report cannot be read: ", error.what())};

@@ -31,6 +31,14 @@ struct LossBin {
   std::uint64_t count = 0;
 };
 
+/// A model evaluated while the run goes on.
+struct EvaluationPoint {
+  double seconds = 0;         ///< since the first step
+  std::uint64_t batches = 0;  ///< applied before it
+  bool average = true;        ///< the weights of all ranks; else rank 0's own
+  TaskScore test, training;
+};
+
 /// A rank's report of its part of a run: its results, or the error that ended it.
 struct RankReport {
   int rank = 0;
@@ -46,8 +54,10 @@ struct RankReport {
   std::uint64_t lost_records = 0;  ///< lines that could not be written
   bool identical = true;           ///< every comparison of replicas found them equal
   std::vector<LossBin> losses;
-  std::optional<RoundTotals> totals;        ///< on rank 0
-  std::optional<TaskScore> test, training;  ///< on rank 0
+  std::optional<RoundTotals> totals;         ///< on rank 0
+  std::optional<TaskScore> test, training;   ///< on rank 0, of the model that counts at the end
+  std::uint64_t final_batches = 0;           ///< on rank 0: applied to that model
+  std::vector<EvaluationPoint> evaluations;  ///< on rank 0, of the run since it was last started
 };
 
 std::string to_json(const RankReport& report);

@@ -31,6 +31,13 @@ void check(const TrainOptions& o) {
           text("a number from 1 to ", o.ranks, ", the number of ranks").c_str());
   require(o.delivery == "every" || o.delivery == "latest", "delivery", o.delivery, "every or latest");
   require(std::isfinite(o.time_scale) && o.time_scale > 0, "time scale", o.time_scale, "a number above 0, such as 0.1");
+  require(o.evaluate == "average" || o.evaluate == "replica", "evaluate", o.evaluate, "average or replica");
+  require(o.evaluate == "average" || o.evaluate_every != 0, "evaluate", o.evaluate,
+          "evaluate-every, the batches between two evaluations, beside it");
+  require(o.final_model == "average" || o.final_model == "best" || o.final_model == "rank0", "final", o.final_model,
+          "average, best or rank0");
+  require(o.final_model != "best" || o.evaluate_every != 0, "final", o.final_model,
+          "evaluate-every beside it: best is the lowest training loss of the models evaluated");
   require(o.checkpoint_every == 0 || !o.out.empty() || !o.resume.empty(), "checkpoints every",
           text(o.checkpoint_every, " batches"), "a run folder to write them to, such as --out runs/first");
 }
@@ -54,7 +61,10 @@ void check_simulation(const TrainOptions& o) {
 std::uint64_t full_every(const RunPlan& plan) {
   if (plan.algorithm.policy.kind == Policy::Kind::full) return 0;
   const bool in_batches = plan.algorithm.recipe->local_steps == 0;  // else it counts steps of each rank
-  return std::gcd(in_batches ? plan.options.sync_every : 0, plan.options.checkpoint_every);
+  const std::uint64_t asked = std::gcd(in_batches ? plan.options.sync_every : 0, plan.options.checkpoint_every);
+  // Where gradients are averaged all ranks have the same weights after every round.
+  const bool parted = moves_own_weights(*plan.algorithm.recipe) || plan.options.delivery == "latest";
+  return parted && plan.options.evaluate == "average" ? std::gcd(asked, plan.options.evaluate_every) : asked;
 }
 
 }  // namespace
@@ -86,6 +96,11 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (latest && (plan.algorithm.policy.kind == Policy::Kind::full || moves_own_weights(recipe))) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,
                           "': expected an eager one, which alone has rounds that a rank misses"));
+  }
+
+  if (o.final_model == "rank0" && !moves_own_weights(recipe)) {
+    throw UsageError(text("final rank0 with algorithm '", o.algorithm,
+                          "': expected one that averages models; all ranks have the same weights here"));
   }
 
   plan.sharing = parse_sharing(o.data);

@@ -103,7 +103,21 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     s.loss = score->loss;
     s.accuracy = score->accuracy;
   }
-  if (const auto& score = reports[0].training) s.train_accuracy = score->accuracy;
+  if (const auto& score = reports[0].training) {
+    s.train_loss = score->loss;
+    s.train_accuracy = score->accuracy;
+  }
+  s.final_model = plan.options.final_model;
+  s.final_batches = reports[0].final_batches;
+  for (const EvaluationPoint& point : reports[0].evaluations) {
+    s.evaluations.push_back({.seconds = point.seconds,
+                             .batches = point.batches,
+                             .of = point.average ? "average" : "replica",
+                             .loss = point.test.loss,
+                             .accuracy = point.test.accuracy,
+                             .train_loss = point.training.loss,
+                             .train_accuracy = point.training.accuracy});
+  }
 
   StepTimes times(plan, resume, ratio(computed, units));
   const std::uint64_t left = plan.total_batches - (resume != nullptr ? resume->batches : 0);

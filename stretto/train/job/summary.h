@@ -12,17 +12,30 @@ struct RunSummary {
   std::string algorithm;
   std::uint64_t seed = 0;
   int ranks = 0;
-  bool simulated = false;          ///< all times are virtual ones
-  std::string network;             ///< then
-  double wall_seconds = 0;         ///< from the first step to the last applied round; evaluation is not in it
-  double throughput = 0;           ///< batches applied a second, over all ranks
-  double ideal_seconds = 0;        ///< the drawn step times list-scheduled without any waiting
-  double sync_ideal_seconds = 0;   ///< the drawn step times with a barrier after each
-  double real_compute_share = 0;   ///< real computing time / paced time; 0 without a pace
-  std::optional<double> loss;      ///< on test data
-  std::optional<double> accuracy;  ///< on test data; none for regression
+  bool simulated = false;            ///< all times are virtual ones
+  std::string network;               ///< then
+  double wall_seconds = 0;           ///< from the first step to the last applied round; evaluation is not in it
+  double throughput = 0;             ///< batches applied a second, over all ranks
+  double ideal_seconds = 0;          ///< the drawn step times list-scheduled without any waiting
+  double sync_ideal_seconds = 0;     ///< the drawn step times with a barrier after each
+  double real_compute_share = 0;     ///< real computing time / paced time; 0 without a pace
+  std::optional<double> loss;        ///< on test data
+  std::optional<double> accuracy;    ///< on test data; none for regression
+  std::optional<double> train_loss;  ///< on training data
   std::optional<double> train_accuracy;
-  double rounds_per_batch = 0;  ///< rounds × ranks / batches applied
+  std::string final_model;          ///< whose loss and accuracy these are: average, best, rank0
+  std::uint64_t final_batches = 0;  ///< applied to that model
+  struct EvaluationPoint {
+    double seconds = 0;         ///< since the first step
+    std::uint64_t batches = 0;  ///< applied before it
+    std::string of;             ///< average, or replica
+    double loss = 0;            ///< on test data
+    std::optional<double> accuracy;
+    double train_loss = 0;
+    std::optional<double> train_accuracy;
+  };
+  std::vector<EvaluationPoint> evaluations;  ///< while the run went on
+  double rounds_per_batch = 0;               ///< rounds × ranks / batches applied
   std::uint64_t rounds = 0;
   double staleness_mean = 0;  ///< per batch
   std::uint64_t staleness_max = 0;

@@ -47,6 +47,9 @@ std::string to_json(const TrainOptions& o) {
                       {"normalize", name_of(o.normalize)},
                       {"order", o.fixed_order ? "fixed" : "arrival"},
                       {"algorithm_options", o.algorithm_options.values()},
+                      {"evaluate_every", o.evaluate_every},
+                      {"evaluate", o.evaluate},
+                      {"final", o.final_model},
                       {"checkpoint_every", o.checkpoint_every},
                       {"progress_by", o.progress_by == ProgressBy::thread ? "thread" : "application"},
                       {"time_scale", o.time_scale},
@@ -62,6 +65,16 @@ std::string to_json(const RunSummary& s) {
   for (const auto& point : s.curve) {
     curve.push_back({{"seconds", point.seconds}, {"batches", point.batches}, {"loss", number(point.loss)}});
   }
+  ordered_json evaluations = ordered_json::array();
+  for (const auto& point : s.evaluations) {
+    evaluations.push_back({{"seconds", point.seconds},
+                           {"batches", point.batches},
+                           {"of", point.of},
+                           {"loss", number(point.loss)},
+                           {"accuracy", number(point.accuracy)},
+                           {"train_loss", number(point.train_loss)},
+                           {"train_accuracy", number(point.train_accuracy)}});
+  }
   return ordered_json{{"algorithm", s.algorithm},
                       {"seed", s.seed},
                       {"ranks", s.ranks},
@@ -74,7 +87,9 @@ std::string to_json(const RunSummary& s) {
                       {"real_compute_share", s.real_compute_share},
                       {"loss", number(s.loss)},
                       {"accuracy", number(s.accuracy)},
+                      {"train_loss", number(s.train_loss)},
                       {"train_accuracy", number(s.train_accuracy)},
+                      {"final", {{"model", s.final_model}, {"batches", s.final_batches}}},
                       {"rounds", s.rounds},
                       {"rounds_per_batch", s.rounds_per_batch},
                       {"staleness", {{"mean", s.staleness_mean}, {"max", s.staleness_max}}},
@@ -87,7 +102,8 @@ std::string to_json(const RunSummary& s) {
                         {"lost", s.deposits.lost}}},
                       {"replicas_identical", s.replicas_identical},
                       {"lost_seconds", s.lost_seconds},
-                      {"curve", curve}}
+                      {"curve", curve},
+                      {"evaluations", evaluations}}
       .dump(2);
 }
 

@@ -8,6 +8,7 @@
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
+#include "stretto/train/job/evaluations.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
@@ -75,6 +76,8 @@ class Trainer::Impl final : public RoundListener {
   /// begin_step() to end_backward() of the session, for as long as the pace and the delays say.
   PacedStep compute(const BatchRef& batch, double& loss);
   void moves_by_itself(const BatchRef& batch);
+  /// On rank 0, between two steps: the time it takes is no step's.
+  void evaluate();
   /// Takes a round into account, whose numbers this rank may not have been handed.
   void note_round(Round round, const Policy& policy, const RoundHeader& header);
   /// The same of the rounds that delivery latest has passed over, once.
@@ -105,7 +108,8 @@ class Trainer::Impl final : public RoundListener {
   std::optional<RunFolder> folder_;
   std::optional<RecordWriter> records_;
   std::optional<TraceWriter> trace_;
-  Ledger ledger_;  // rank 0 alone
+  Ledger ledger_;                           // rank 0 alone
+  std::optional<Evaluations> evaluations_;  // rank 0 alone
 
   std::uint64_t applied_;  // batches, since the start of the job
   std::uint64_t
@@ -140,6 +144,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
   load_recipe(context_, session_.recipe());
+  if (rank_ == 0) evaluations_.emplace(context.plan, context.task, applied_);
   if (context.place != nullptr) context.place->drive_engine(&engine_.engine(), context.plan.options.progress_by);
 }
 
@@ -151,6 +156,7 @@ RankReport Trainer::Impl::run() {
   try {
     begin();
     while (const auto batch = dispenser_.next()) step(*batch);
+    if (evaluations_) evaluations_->before_last_rounds();
     session_.finish();
     end();
   } catch (const Failure&) {
@@ -235,6 +241,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   report_.waited += seconds(waited_);
   record();
   trace(paced, batch.step);
+  if (evaluations_) evaluate();
 }
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
@@ -264,6 +271,11 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
   reached_ = std::max(reached_, batch.sequence);
   replica_.set_lr_factor(context_.plan.lr.factor(reached_, context_.plan.options.ranks));
   context_.page.applied(reached_, next_round_);
+}
+
+void Trainer::Impl::evaluate() {
+  const bool average = context_.plan.options.evaluate == "average";
+  evaluations_->after_step(average ? applied_ : reached_, seconds(since_start(context_.clock.now())));
 }
 
 void Trainer::Impl::require_going_on() const {
@@ -309,6 +321,9 @@ void Trainer::Impl::after(const RoundResult& result) {
                   now);
   }
   context_.page.applied(applied_, next_round_);
+  if (evaluations_ && (result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients())) {
+    evaluations_->note_average();
+  }
   sync_points_.after_round(session_.driver(), result, applied_);
 }
 
@@ -373,6 +388,7 @@ void Trainer::Impl::end() {
   std::uint64_t made = 0;
   for (const auto& numbers : session_.meeting().gather(session_.driver(), {report_.made})) made += numbers[0];
   if (rank_ == 0) report_.totals = totals(made);
+  if (evaluations_) evaluations_->finish(applied_, report_);
   if (records_) {
     records_->flush();
     trace_->flush();
