@@ -263,6 +263,31 @@ TEST_F(OwnLoopTest, AKilledSyncLoopContinuesToTheBit) {
   }
 }
 
+TEST_F(OwnLoopTest, DilocoGoesOnToTheBitWithItsOuterMomentum) {
+  const auto train = [](const std::string& folder, std::uint64_t save_at) {
+    return run(3, [&](RankContext& rank) {
+      Sequential net = make_net(1);
+      const auto plain = std::make_shared<torch::optim::SGD>(net->parameters(), 0.05);  // its state would be rank 0's
+      DistributedOptimizer optimizer(rank, net.ptr(), plain,
+                                     {.algorithm = "diloco", .full_every = 12, .sync_every = 2});
+      optimizer.on_full_round([&] {
+        if (optimizer.batches_applied() == save_at) EXPECT_TRUE(optimizer.save(folder));
+      });
+      EXPECT_EQ(optimizer.load(folder), save_at == 0);
+      while (optimizer.steps() < 12) {
+        loss_of(net, 100 * rank.rank() + static_cast<int>(optimizer.steps())).backward();
+        optimizer.step();
+      }
+      optimizer.finish();
+      return bits_of(*net);
+    });
+  };
+  const auto whole = train(folder_, 12);
+  EXPECT_EQ(whole[0], whole[1]);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/stretto-recipe-12.bin"));
+  EXPECT_TRUE(train(folder_, 0) == whole);
+}
+
 TEST_F(OwnLoopTest, AKilledEagerLoopLosesAndRepeatsNoBatch) {
   for (const char* algorithm : {"eager-quorum", "eager-solo", "local"}) {
     for (const int dies : {5, 17}) {

@@ -171,14 +171,14 @@ class Diloco final : public Recipe {
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     if (since_.batches != 0) return 0;  // in the middle of a phase
-    const auto rounds = collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    auto rounds = collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
     if (rounds) phases_.exchanged();
     return rounds;
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     end_last_phase();
-    const auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
     if (rounds) phases_.finish();
     return rounds;
   }
