@@ -65,6 +65,12 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::weights_without_anchor, "weights-without-anchor", "diloco"},
     {Defect::anchor_without_weights, "anchor-without-weights", "diloco"},
     {Defect::keep_weights_at_the_end, "keep-weights-at-the-end", "diloco"},
+    {Defect::drop_late_mass, "drop-late-mass", "push-sum"},
+    {Defect::mailbox_of_one, "mailbox-of-one", "push-sum"},
+    {Defect::no_flush_at_end, "no-flush-at-end", "push-sum"},
+    {Defect::weight_not_sent, "weight-not-sent", "push-sum"},
+    {Defect::newest_of_a_sender, "newest-of-a-sender", "neighbours"},
+    {Defect::stop_with_own_batches, "stop-with-own-batches", "neighbours"},
 };
 
 }  // namespace

@@ -72,6 +72,12 @@ enum class Defect {
   weights_without_anchor,        ///< the weights take the outer model, the anchor stays
   anchor_without_weights,        ///< the anchor takes the outer model, the weights stay
   keep_weights_at_the_end,       ///< a rank ends with its own weights
+  drop_late_mass,              ///< neighbours: throws a message away that comes after its round
+  mailbox_of_one,              ///< neighbours: keeps one message of each sender, the newest
+  no_flush_at_end,             ///< neighbours: ends while messages of the last rounds are on their way
+  weight_not_sent,             ///< push-sum: the weight does not travel with the mass
+  newest_of_a_sender,          ///< neighbours: takes what a sender has sent for this round, whatever its round
+  stop_with_own_batches,       ///< neighbours: a rank without further batches makes no further rounds
 };
 
 struct PlantedDefect {

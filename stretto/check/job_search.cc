@@ -7,6 +7,7 @@
 #include "stretto/base/error.h"
 #include "stretto/check/diloco_search.h"
 #include "stretto/check/group_search.h"
+#include "stretto/check/neighbour_search.h"
 #include "stretto/check/threshold_search.h"
 
 namespace stretto {
@@ -19,6 +20,10 @@ constexpr JobSearch kSearches[] = {
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
+    {"push-sum", "biased models and their weights, sent on in parts to out-neighbours", kPushSumReaches,
+     run_push_sum_job},
+    {"neighbours", "models averaged with those of neighbours, on graphs or by gossip", kNeighbourReaches,
+     run_neighbour_job},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

@@ -107,7 +107,9 @@ Contribution& PartialAllreduce::acquire() {
 }
 
 void PartialAllreduce::Impl::note_facts(Contribution& contribution, const DepositInfo& info) {
-  if (info.batches == 0) throw UsageError("a deposit of 0 batches: deposit only what has been computed");
+  if (info.batches == 0 && rounds.options().policy.kind != Policy::Kind::full) {
+    throw UsageError("a deposit of 0 batches: deposit only what has been computed");
+  }
   if (draining) throw UsageError("deposit() after finish(): this rank has said that it has no more batches");
   if (&contribution != filling) {
     throw UsageError(text("deposit() of set ", contribution.index(),

@@ -90,7 +90,8 @@ class PartialAllreduce final : public Collective {
 
   /// Adds this step's contribution to what no round has taken yet. Returns at once; the memory belongs to the
   /// collective until acquire() returns it again. Its base is the number of rounds handed over so far. Throws
-  /// UsageError for a contribution that acquire() has not returned last, for 0 batches, and after finish().
+  /// UsageError for a contribution that acquire() has not returned last, for 0 batches under a policy other than full,
+  /// and after finish().
   void deposit(Contribution& contribution, const DepositInfo& info);
 
   /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready() hands over

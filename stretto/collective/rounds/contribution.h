@@ -15,7 +15,8 @@ namespace stretto {
 
 /// The facts of a deposit beside its buffers.
 struct DepositInfo {
-  std::uint64_t batches = 1;  ///< added up in it, from 1
+  /// Added up in it, from 1. Under policy full also 0, from a rank that brings what it has without a batch of its own.
+  std::uint64_t batches = 1;
   std::uint64_t samples = 1;  ///< in these batches
   Duration computed{0};       ///< time the rank computed for it, for the round's header
   Duration waited{0};         ///< time the rank waited at the round before it, for the round's header

@@ -19,6 +19,7 @@ constexpr std::string_view kStaleRules[] = {"mix", "carry"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
+constexpr std::string_view kMixOrders[] = {"average-then-step", "step-then-average"};
 
 constexpr AlgorithmOption kOptions[] = {
     {"outer-lr", "RATE",
@@ -74,6 +75,22 @@ constexpr AlgorithmOption kOptions[] = {
      "yes or "
      "no. Default no; wagma-quorum: yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
+    {"graph", "GRAPH",
+     "d-psgd: who averages with whom: ring (the default), exponential (hops of 1, 2, 4, ... by turns), bipartite (an "
+     "even and an odd rank), complete, or a file with an edge \"a b\" a line. sgp, osgp: exponential (the default) or "
+     "bipartite.",
+     "exponential"},
+    {"mix-order", "ORDER",
+     "d-psgd: average-then-step (the paper; messages travel while the gradient is computed) or step-then-average. "
+     "Default average-then-step.",
+     "step-then-average", Kind::word, 0, 0, kMixOrders},
+    {"neighbours", "K",
+     "sgp, osgp: ranks to which parts of the model are sent in each step. More mix faster and send more. Default 1.",
+     "2", Kind::count, 1},
+    {"overlap-rounds", "N",
+     "osgp: waits for messages of the step N ago alone; 0 is sgp. The more is on its way in messages, the further a "
+     "step moves the model that is left. Default 1.",
+     "1", Kind::count, 0, 1000},
 };
 
 template <class Number>

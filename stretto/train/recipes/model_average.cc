@@ -46,6 +46,12 @@ Result<int> ModelAverage::exchange(Driver& driver, TimePoint deadline) {
   return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
 }
 
+Result<bool> ModelAverage::try_exchange() {
+  const auto progress = collective_->try_exchange([this](const RoundResult& result) { apply(result); });
+  if (!progress) return progress.error();
+  return *progress == PartialAllreduce::Progress::done;
+}
+
 Result<int> ModelAverage::finish(Driver& driver, TimePoint deadline) {
   if (since_.batches != 0) hand_over();
   return collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });

@@ -28,12 +28,15 @@ class ModelAverage {
   /// Steps of this rank since its last hand_over().
   std::uint64_t steps() const { return since_.batches; }
 
-  /// Deposits the model as it is now. Requires: steps() > 0.
+  /// Deposits the model as it is now. A rank without steps of its own since the last may do so, too: its model, which
+  /// others have moved, is part of the average then.
   void hand_over();
   /// As of the recipe: Recipe::exchange(), finish(), drain(). The last two hand over first what there is.
   Result<int> exchange(Driver& driver, TimePoint deadline);
   Result<int> finish(Driver& driver, TimePoint deadline);  ///< as exchange()
   Result<bool> drain();                                    ///< as exchange()
+  /// exchange() without waiting. Returns whether it is done; if not, call it again.
+  Result<bool> try_exchange();
 
   /// Batches that all ranks had made at the last average, since the start of the job.
   std::uint64_t batches() const { return batches_; }

@@ -8,6 +8,7 @@
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/local.h"
+#include "stretto/train/recipes/neighbour_averaging.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 
@@ -18,6 +19,10 @@ constexpr std::string_view kDilocoOptions[] = {"outer-lr", "outer-momentum", "ke
 constexpr std::string_view kLocalOptions[] = {"post-local"};
 constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum",    "stale",
                                               "publish", "late",        "average-momentum"};
+constexpr std::span<const std::string_view> kNoOptions;
+constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order"};
+constexpr std::string_view kSgpOptions[] = {"graph", "neighbours"};
+constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -43,6 +48,14 @@ constexpr RecipeInfo kRecipes[] = {
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
      "partitioned", phase_policy, make_diloco, false, 8, kDilocoOptions, check_diloco},
+    {"d-psgd", "", "models, averaged with those of the neighbours in a graph in every step (D-PSGD)", "partitioned",
+     sync_policy, make_d_psgd, true, kAverageAtTheEnd, kDPsgdOptions, check_d_psgd},
+    {"sgp", "", "models, parts of which are pushed on to other ranks in every step (stochastic gradient push)",
+     "partitioned", sync_policy, make_sgp, true, kAverageAtTheEnd, kSgpOptions, check_push_sum},
+    {"osgp", "", "the same, where a rank waits for messages of --overlap-rounds steps ago alone", "partitioned",
+     sync_policy, make_osgp, true, kAverageAtTheEnd, kOsgpOptions, check_push_sum},
+    {"gossip-grad", "", "models, averaged with that of one other rank in every step, another one each time",
+     "partitioned", sync_policy, make_gossip_grad, true, kAverageAtTheEnd, kNoOptions, check_gossip_grad},
 };
 
 }  // namespace

@@ -95,6 +95,14 @@ void nesterov_as(std::span<std::byte> weights, std::span<std::byte> velocity, st
   }
 }
 
+template <class T>
+void add_scaled_as(std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src);
+  const T by = static_cast<T>(factor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] += in[i] * by;
+}
+
 // Several sums side by side, so that the loop is vectorised.
 template <class T>
 double squares_as(std::span<const T> in) {
@@ -161,6 +169,11 @@ void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::b
   } else {
     nesterov_as(weights, velocity, as<double>(sum), divisor, lr, momentum);
   }
+}
+
+void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
+  check_same_length(dst.size(), src.size());
+  type == DataType::float32 ? add_scaled_as<float>(dst, src, factor) : add_scaled_as<double>(dst, src, factor);
 }
 
 double sum_of_squares(DataType type, std::span<const std::byte> numbers) {

@@ -42,6 +42,8 @@ void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte
 /// length; float32 or float64.
 void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
                    std::span<const std::byte> sum, double divisor, double lr, double momentum);
+/// dst += src × factor, number by number. Requires: the same length; float32 or float64.
+void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
 
 /// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
 /// threads compute there. Requires: float32 or float64.

@@ -53,6 +53,8 @@ TEST(Scaling, DividesAndMultipliesNumberByNumber) {
   std::vector<double> wide{3, 5};
   scale(DataType::float64, bytes(wide), bytes(wide), 0.5);
   EXPECT_EQ(wide, (std::vector<double>{1.5, 2.5}));
+  add_scaled(DataType::float32, bytes(numbers), bytes(out), 3);
+  EXPECT_EQ(numbers, (std::vector<float>{6, 10, 14}));
 }
 
 TEST(Means, CountWhatARankHasDoneByItself) {

@@ -1,0 +1,443 @@
+#include "stretto/check/neighbour_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/check/neighbour_job.h"
+#include "stretto/check/prime_field.h"
+#include "stretto/collective/neighbours/neighbour_exchange.h"
+#include "stretto/collective/neighbours/push_sum_weight.h"
+#include "stretto/engine/engine.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+using Model = std::vector<Field>;
+
+void add(Model& to, const Model& more, Field factor = Field(1)) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = to[i] + more[i] * factor;
+}
+
+void scale(Model& model, Field factor) {
+  for (Field& x : model) x = x * factor;
+}
+
+struct Mass {
+  Model z;
+  Field w;
+  double weight = 0;  // w as a floating point number
+};
+
+class Rank;
+
+/// What the ranks have done, beside the code under test: which messages are on their way, and what all models sum to.
+class Ledger {
+ public:
+  explicit Ledger(const NeighbourJob& job) : job_(job) {}
+
+  void violated(std::string what) {
+    if (!violation_) violation_ = std::move(what);
+  }
+  const std::optional<std::string>& violation() const { return violation_; }
+
+  void sent(Round round, int sender, int receiver, Mass mass) {
+    on_their_way_[{receiver, round, sender}] = std::move(mass);
+  }
+  /// Returns what has been sent under this key, once.
+  std::optional<Mass> came(Round round, int sender, int receiver) {
+    const auto found = on_their_way_.find({receiver, round, sender});
+    if (found == on_their_way_.end()) {
+      violated(text("rank ", receiver, " is handed a message of rank ", sender, " for round ", round,
+                    " that is not on its way"));
+      return std::nullopt;
+    }
+    Mass mass = std::move(found->second);
+    on_their_way_.erase(found);
+    return mass;
+  }
+  /// The rank has everything of rounds below `whole`.
+  void has_all(int rank, Round whole) {
+    const auto first = on_their_way_.lower_bound({rank, 0, 0});
+    if (first == on_their_way_.end() || std::get<0>(first->first) != rank || std::get<1>(first->first) >= whole) return;
+    violated(text("rank ", rank, " goes on without the message of rank ", std::get<2>(first->first), " for round ",
+                  std::get<1>(first->first)));
+  }
+  bool empty() const { return on_their_way_.empty(); }
+
+  /// After each transition.
+  void look_at(const std::vector<std::unique_ptr<Rank>>& all);
+
+  std::map<std::pair<Round, int>, Model> models;  // as of their rounds (Kind::mean, Kind::gossip)
+  Model total;                                    // first models and all updates
+  int at_average = 0;                             // ranks that have come to the next average of all
+  std::vector<std::uint64_t> reached;
+
+ private:
+  const NeighbourJob& job_;
+  std::map<std::tuple<int, Round, int>, Mass> on_their_way_;  // by receiver, round, sender
+  std::optional<std::string> violation_;
+};
+
+class Rank {
+ public:
+  Rank(const NeighbourJob& job, SimulatedCluster& cluster, Ledger& ledger, std::vector<std::unique_ptr<Rank>>& all,
+       int rank)
+      : job_(job),
+        cluster_(cluster),
+        ledger_(ledger),
+        all_(all),
+        rank_(rank),
+        random_(job.seed, 5000 + static_cast<std::uint64_t>(rank)),
+        engine_(cluster.transport(rank), cluster.clock()),
+        exchange_(engine_, job.buckets,
+                  {.links = [&job, rank](Round round) { return job.links(rank, round); },
+                   .graph = job.graph_words,
+                   .block = job.block}) {
+    for (const BucketSpec& bucket : job.buckets) size_ += bucket.count;
+    mine_ = draw();
+    update_total();
+    cluster.on_wake(rank, [this] { wake(); });
+  }
+
+  void start() { next(); }
+
+  const Model& model() const { return mine_; }
+  Field weight() const { return weight_.value(); }
+  double approximate_weight() const { return approximate_.value(); }
+  Round begun() const { return exchange_.begun(); }
+  bool is_over() const { return state_ == State::over; }
+  bool has_crashed() const { return state_ == State::crashed; }
+  bool has_failed() const { return state_ == State::failed || exchange_.failure(); }
+  void average(const Model& mean) {
+    mine_ = mean;
+    weight_ = {};
+    approximate_ = {};
+    cluster_.after(short_while(), rank_, [this] { next(); });
+  }
+
+ private:
+  enum class State { computing, taking, averaging, ending, over, crashed, failed };
+
+  Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(3000))); }
+  Model draw() {
+    Model model;
+    for (std::uint64_t i = 0; i < size_; ++i) model.push_back(Field(random_.bits()));
+    return model;
+  }
+  void update_total() {
+    if (ledger_.total.empty()) ledger_.total.resize(size_);
+    add(ledger_.total, mine_);
+  }
+  bool first_averages() const { return job_.average_first; }
+
+  /// The next batch, or the end.
+  void next() {
+    if (rank_ == job_.crashed_rank && batch_ == job_.crash_batch) {
+      state_ = State::crashed;
+      return cluster_.crash(rank_, job_.network.latency);
+    }
+    if (batch_ == job_.batches[static_cast<std::size_t>(rank_)]) {
+      exchange_.drain();
+      state_ = State::ending;
+      return poll();
+    }
+    ++batch_;
+    state_ = State::computing;
+    if (first_averages()) begin();
+    step_engine();
+    const double spread = 0.5 + random_.uniform();
+    const Duration compute =
+        from_seconds(seconds(job_.compute) * job_.slowness[static_cast<std::size_t>(rank_)] * spread);
+    cluster_.after(compute, rank_, [this] { computed(); });
+  }
+
+  void computed() {
+    if (!first_averages()) {
+      step(mine_);
+      begin();
+    }
+    state_ = State::taking;
+    poll();
+  }
+
+  void step(Model& model) {
+    const Model update = draw();
+    add(model, update);
+    add(ledger_.total, update);
+  }
+
+  void begin() {
+    const Round round = exchange_.begun();
+    const Links links = job_.links(rank_, round);
+    if (job_.kind == NeighbourJob::Kind::push_sum) {
+      const auto out = static_cast<int>(links.out.size());
+      weight_.split(out);
+      approximate_.split(out);
+      scale(mine_, Field(1) / Field(out + 1));
+    } else {
+      ledger_.models[{round, rank_}] = mine_;
+    }
+    const Mass mass{mine_, weight_.value(), approximate_.value()};
+    std::size_t at = 0;
+    for (int b = 0; b < static_cast<int>(job_.buckets.size()); ++b) {
+      const auto bucket = exchange_.outgoing(b);
+      for (std::size_t i = 0; i < bucket.size(); i += sizeof(std::uint64_t)) {
+        const std::uint64_t value = mass.z[at++].value();
+        std::memcpy(bucket.data() + i, &value, sizeof value);
+      }
+    }
+    for (const int peer : links.out) {
+      ledger_.sent(round, rank_, peer, mass);
+      if (all_[static_cast<std::size_t>(peer)]->begun() < round) ++ledger_.reached[0];
+    }
+    exchange_.begin(mass.w.value());
+    if (job_.kind != NeighbourJob::Kind::push_sum) {
+      sum_ = mine_;
+      Field own(1);
+      for (const Share& share : job_.shares(rank_, round)) own = own - Field(1) / Field(share.parts);
+      scale(sum_, own);
+    }
+    ledger_.look_at(all_);
+  }
+
+  void take(const NeighbourMessage& message) {
+    const auto sent = ledger_.came(message.round, message.sender, rank_);
+    if (!sent) return;
+    Model z;
+    for (const auto bucket : message.buckets) {
+      for (std::size_t i = 0; i < bucket.size(); i += sizeof(std::uint64_t)) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, bucket.data() + i, sizeof value);
+        z.push_back(Field(value));
+      }
+    }
+    if (z != sent->z || message.word != sent->w.value()) {
+      ledger_.violated(text("rank ", rank_, " is handed something else than rank ", message.sender,
+                            " has sent for round ", message.round));
+    }
+    if (job_.kind == NeighbourJob::Kind::push_sum) {
+      if (message.round + 1 < exchange_.begun()) ++ledger_.reached[1];
+      add(mine_, z);
+      weight_.add(Field(message.word));
+      approximate_.add(sent->weight);
+      return;
+    }
+    for (const Share& share : job_.shares(rank_, exchange_.begun() - 1)) {
+      if (share.rank == message.sender) add(sum_, z, Field(1) / Field(share.parts));
+    }
+  }
+
+  /// The own model has been mixed with those that have come.
+  void mixed() {
+    ledger_.has_all(rank_, exchange_.whole());
+    if (job_.kind != NeighbourJob::Kind::push_sum) {
+      check_mean();
+      mine_ = sum_;
+      if (first_averages() && !draining()) step(mine_);
+    }
+    ledger_.look_at(all_);
+  }
+
+  void check_mean() {
+    const Round round = exchange_.begun() - 1;
+    Model mean(size_);
+    Field own(1);
+    for (const Share& share : job_.shares(rank_, round)) {
+      const Field part = Field(1) / Field(share.parts);
+      own = own - part;
+      add(mean, ledger_.models[{round, share.rank}], part);
+    }
+    add(mean, ledger_.models[{round, rank_}], own);
+    if (mean != sum_) {
+      ledger_.violated(
+          text("rank ", rank_, ": the model after round ", round, " is not the mean of those of its round"));
+    }
+  }
+
+  bool draining() const {
+    return exchange_.begun() > static_cast<Round>(job_.batches[static_cast<std::size_t>(rank_)]);
+  }
+  bool at_end_of_block() const { return job_.block > 0 && exchange_.begun() % job_.block == 0; }
+
+  /// Rounds of which everything is needed before the next step.
+  Round needed() const {
+    const Round begun = exchange_.begun();
+    return at_end_of_block() ? begun : begun - std::min(begun, job_.overlap);
+  }
+
+  /// What the application does, until it waits; the engine sees what it has done.
+  void poll() {
+    do {
+      polled_at_ = exchange_.news();
+      look();
+      step_engine();
+    } while ((state_ == State::taking || state_ == State::ending) && polled_at_ != exchange_.news());
+  }
+
+  void step_engine() {
+    while (engine_.step()) {
+    }
+  }
+
+  void look() {
+    const auto add = [this](const NeighbourMessage& message) { take(message); };
+    if (state_ == State::taking) {
+      const Result<bool> taken = exchange_.try_take(needed(), add);
+      if (!taken) return fail(taken.error());
+      if (!*taken) return;
+      mixed();
+      if (at_end_of_block()) return come_to_average();
+      return next();
+    }
+    if (state_ != State::ending) return;
+    const auto next = exchange_.try_next(add);
+    if (!next) return fail(next.error());
+    ledger_.look_at(all_);
+    if (*next == NeighbourExchange::Next::begin) {
+      begin();
+      ++ledger_.reached[without_batches()];
+      state_ = State::taking;
+      return look();
+    }
+    if (*next == NeighbourExchange::Next::over) {
+      state_ = State::over;
+      ledger_.has_all(rank_, exchange_.begun());
+    }
+  }
+
+  /// Where "rounds of ranks without batches" stands among what is reached; the next two follow in both tables.
+  std::size_t without_batches() const { return job_.kind == NeighbourJob::Kind::push_sum ? 2 : 1; }
+
+  void come_to_average() {
+    state_ = State::averaging;
+    if (++ledger_.at_average < job_.ranks) return;
+    ledger_.at_average = 0;
+    ++ledger_.reached[without_batches() + 1];
+    Model mean(size_);
+    for (const auto& rank : all_) add(mean, rank->model());
+    if (mean != ledger_.total) {
+      ledger_.violated(
+          text("the models averaged after round ", exchange_.begun(), " do not sum to the first ones and all updates"));
+    }
+    scale(mean, Field(1) / Field(job_.ranks));
+    for (const auto& rank : all_) rank->average(mean);
+    ledger_.look_at(all_);
+  }
+
+  void fail(const Error& error) {
+    state_ = State::failed;
+    ++ledger_.reached[without_batches() + 2];
+    if (error.rank != job_.crashed_rank) ledger_.violated(text("rank ", rank_, " fails with: ", error.message));
+  }
+
+  void wake() {
+    if (state_ == State::crashed) return;
+    step_engine();
+    if (polled_at_ == exchange_.news() && !exchange_.failure()) return;
+    if (random_.chance(0.8)) return poll();
+    // A thread that is woken need not run at once.
+    cluster_.after(short_while(), rank_, [this] { poll(); });
+  }
+
+  const NeighbourJob& job_;
+  SimulatedCluster& cluster_;
+  Ledger& ledger_;
+  std::vector<std::unique_ptr<Rank>>& all_;
+  const int rank_;
+  Random random_;
+  Engine engine_;
+  NeighbourExchange exchange_;
+  State state_ = State::computing;
+  std::uint64_t size_ = 0;
+  std::uint64_t polled_at_ = ~std::uint64_t{0};
+  int batch_ = 0;
+  Model mine_;  // of push-sum the biased one, z
+  PushSumWeight<Field> weight_;
+  PushSumWeight<double> approximate_;
+  Model sum_;  // of the round under way
+};
+
+void Ledger::look_at(const std::vector<std::unique_ptr<Rank>>& all) {
+  if (job_.kind != NeighbourJob::Kind::push_sum) return;
+  Field weights;
+  Model sum(total.size());
+  for (const auto& rank : all) {
+    weights = weights + rank->weight();
+    add(sum, rank->model());
+    if (!(rank->approximate_weight() > 0)) violated(text("a rank has the weight ", rank->approximate_weight()));
+  }
+  for (const auto& [key, mass] : on_their_way_) {
+    weights = weights + mass.w;
+    add(sum, mass.z);
+  }
+  if (weights != Field(job_.ranks)) violated("the weights of ranks and messages do not sum to the number of ranks");
+  if (sum != total) violated("ranks and messages do not hold the sum of the first models and all updates");
+}
+
+void check_end(const NeighbourJob& job, const std::vector<std::unique_ptr<Rank>>& all, Ledger& ledger) {
+  auto rounds = static_cast<Round>(*std::ranges::max_element(job.batches));
+  if (job.block > 1) rounds = (rounds + job.block - 1) / job.block * job.block;
+  Model sum(ledger.total.size());
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const Rank& one = *all[static_cast<std::size_t>(rank)];
+    if (job.crashed_rank >= 0 && (one.has_crashed() || one.has_failed() || one.is_over())) continue;
+    if (!one.is_over()) ledger.violated(text("the job rests, and rank ", rank, " is in round ", one.begun()));
+    if (one.begun() != rounds) {
+      ledger.violated(text("rank ", rank, " ends after ", one.begun(), " rounds, and the job has ", rounds));
+    }
+    add(sum, one.model());
+  }
+  if (job.crashed_rank >= 0) return;
+  if (!ledger.empty()) ledger.violated("all ranks have ended, and a message has been handed out to nobody");
+  if (sum != ledger.total) ledger.violated("the models at the end do not sum to the first ones and all updates");
+}
+
+JobFinding run(const NeighbourJob& job, std::size_t situations) {
+  SimulatedCluster cluster(job.ranks, job.network, job.seed);
+  for (const auto& [src, dst] : job.slow_links) cluster.slow_link(src, dst, 20);
+  JobFinding finding{.job = job.to_string()};
+  Ledger ledger(job);
+  ledger.reached.resize(situations);
+  const CheckFailuresThrow checks_throw;
+  try {
+    std::vector<std::unique_ptr<Rank>> all;
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      all.push_back(std::make_unique<Rank>(job, cluster, ledger, all, rank));
+    }
+    for (const auto& rank : all) rank->start();
+    while (!ledger.violation() && cluster.run_next()) {
+    }
+    if (!ledger.violation()) check_end(job, all, ledger);
+    for (const auto& rank : all) finding.rounds = std::max(finding.rounds, rank->begun());
+  } catch (const CheckFailure& failure) {
+    ledger.violated(text("internal check: ", failure.what()));
+  }
+  finding.violation = ledger.violation();
+  finding.messages = cluster.messages();
+  finding.reached = ledger.reached;
+  return finding;
+}
+
+}  // namespace
+
+JobFinding run_push_sum_job(std::uint64_t seed, int ranks) {
+  return run(NeighbourJob::draw(seed, true, ranks), std::size(kPushSumReaches));
+}
+
+JobFinding run_neighbour_job(std::uint64_t seed, int ranks) {
+  const NeighbourJob job = NeighbourJob::draw(seed, false, ranks);
+  JobFinding finding = run(job, std::size(kNeighbourReaches));
+  if (job.kind == NeighbourJob::Kind::gossip) finding.reached.back() += finding.rounds;
+  return finding;
+}
+
+}  // namespace stretto

@@ -1,0 +1,58 @@
+#include "stretto/collective/neighbours/graph_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::string why(std::string_view content, int ranks) {
+  try {
+    (void)parse_edges(content, "g", ranks);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(GraphFile, ReadsAnEdgeALineInAnyOrderWithComments) {
+  EXPECT_THAT(parse_edges("# a path\n2 1\n\n  0\t1 # the first\r\n", "g", 3), ElementsAre(Pair(0, 1), Pair(1, 2)));
+  EXPECT_TRUE(parse_edges("", "g", 1).empty());
+}
+
+TEST(GraphFile, SaysInWhichLineSomethingIsWrong) {
+  EXPECT_EQ(why("0 1\n1\n", 3), "graph g, line 2: \"1\" is no edge; expected two ranks such as \"0 1\"");
+  EXPECT_THAT(why("0 1 2\n", 3), HasSubstr("line 1: \"0 1 2\" is no edge"));
+  EXPECT_THAT(why("0 x\n", 3), HasSubstr("line 1: \"0 x\" is no edge"));
+  EXPECT_THAT(why("0 99999999999\n", 3), HasSubstr("line 1: \"0 99999999999\" is no edge"));
+  EXPECT_EQ(why("0 1\n\n1 3\n", 3), "graph g, line 3: there is no rank 3; expected 0 to 2");
+  EXPECT_EQ(why("0 -1\n", 3), "graph g, line 1: there is no rank -1; expected 0 to 2");
+  EXPECT_EQ(why("1 1\n", 3), "graph g, line 1: an edge from rank 1 to itself; expected two different ranks");
+  EXPECT_EQ(why("0 1\n1 2\n1 0\n", 3), "graph g, line 3: the edge 0 1 of line 1 once more");
+}
+
+TEST(GraphFile, NamesTheRanksThatAreNotConnected) {
+  EXPECT_EQ(why("0 2\n1 3\n", 5),
+            "graph g is not connected: no path from rank 0 to rank 1, 3, 4; expected one between any two of 5 ranks");
+  EXPECT_THAT(why("", 2), HasSubstr("no path from rank 0 to rank 1"));
+}
+
+TEST(GraphFile, SaysThatAFileCannotBeRead) {
+  try {
+    (void)read_edges("/nowhere/graph", 2);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "graph /nowhere/graph: cannot be read; expected ring, exponential, bipartite, complete or a file of "
+              "edges, one \"a b\" a line");
+  }
+}
+
+}  // namespace
+}  // namespace stretto
