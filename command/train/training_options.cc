@@ -172,8 +172,8 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       one_of(options.delivery, {"every", "latest"}));
   line.option("--sync-every", "N",
               "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
-              "default 8). d-psgd, sgp, osgp, gossip-grad: the same, besides the average at the end (default: that one "
-              "alone).",
+              "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
+              "ad-psgd: between two averages of all (default: only at the end).",
               into(options.sync_every, 1, "1000"));
   for (const AlgorithmOption& option : algorithm_options()) {
     const std::string name(option.name);

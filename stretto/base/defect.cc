@@ -71,6 +71,11 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::weight_not_sent, "weight-not-sent", "push-sum"},
     {Defect::newest_of_a_sender, "newest-of-a-sender", "neighbours"},
     {Defect::stop_with_own_batches, "stop-with-own-batches", "neighbours"},
+    {Defect::no_roles, "no-roles", "ad-psgd"},
+    {Defect::overwritten_answer, "overwritten-answer", "ad-psgd"},
+    {Defect::averaging_not_atomic, "averaging-not-atomic", "ad-psgd"},
+    {Defect::partner_stops, "partner-stops-when-its-batches-end", "ad-psgd"},
+    {Defect::overwritten_elastic, "overwritten-elastic-answer", "easgd-async"},
 };
 
 }  // namespace

@@ -78,6 +78,12 @@ enum class Defect {
   weight_not_sent,             ///< push-sum: the weight does not travel with the mass
   newest_of_a_sender,          ///< neighbours: takes what a sender has sent for this round, whatever its round
   stop_with_own_batches,       ///< neighbours: a rank without further batches makes no further rounds
+  // Models that are exchanged in pairs, or with a center.
+  no_roles,              ///< pairs: every rank asks, and answers while it does not ask
+  overwritten_answer,    ///< pairs: an answer makes the model what it would have become at once
+  averaging_not_atomic,  ///< pairs: a model is read, and replaced by the average later
+  partner_stops,         ///< pairs: a rank answers no more when its own batches have ended
+  overwritten_elastic,   ///< center: overwritten_answer, in elastic averaging
 };
 
 struct PlantedDefect {

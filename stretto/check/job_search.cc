@@ -8,6 +8,7 @@
 #include "stretto/check/diloco_search.h"
 #include "stretto/check/group_search.h"
 #include "stretto/check/neighbour_search.h"
+#include "stretto/check/pair_search.h"
 #include "stretto/check/threshold_search.h"
 
 namespace stretto {
@@ -24,6 +25,8 @@ constexpr JobSearch kSearches[] = {
      run_push_sum_job},
     {"neighbours", "models averaged with those of neighbours, on graphs or by gossip", kNeighbourReaches,
      run_neighbour_job},
+    {"ad-psgd", "models that ranks exchange in pairs, whose engines answer at once", kPairReaches, run_ad_psgd_job},
+    {"easgd-async", "models that ranks exchange with a center", kPairReaches, run_easgd_async_job},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

@@ -42,7 +42,8 @@ struct TrainOptions {
   int max_lag = 4;
   int seats = 0;   ///< PartialOptions::seats: ranks per board in shared memory; 0: all at one, 1: no board
   int quorum = 0;  ///< 0: ⌈ranks/2⌉
-  std::uint64_t sync_every = 0;    ///< batches between model synchronizations (delivery latest), H of `local` (0: 8)
+  std::uint64_t sync_every =
+      0;  ///< batches between model synchronizations (delivery latest), H of algorithms that have one
   std::string delivery = "every";  ///< every, latest
   Normalize normalize = Normalize::ranks;
   bool fixed_order = false;            ///< --order fixed

@@ -91,6 +91,16 @@ constexpr AlgorithmOption kOptions[] = {
      "osgp: waits for messages of the step N ago alone; 0 is sgp. The more is on its way in messages, the further a "
      "step moves the model that is left. Default 1.",
      "1", Kind::count, 0, 1000},
+    {"alpha", "A",
+     "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks, so that "
+     "ranks "
+     "and center meet halfway or nearly; a smaller one lets ranks explore, and mixes slower.",
+     "0.1", Kind::number, 0, 1},
+    {"beta", "B",
+     "easgd, easgd-async: share of the mean distance by which the center moves. Default ranks * alpha, where nothing "
+     "is "
+     "lost between ranks and center.",
+     "0.9", Kind::number, 0, 2},
 };
 
 template <class Number>

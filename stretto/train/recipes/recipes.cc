@@ -7,8 +7,11 @@
 #include "stretto/base/words/suggest.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
+#include "stretto/train/recipes/easgd.h"
+#include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/local.h"
 #include "stretto/train/recipes/neighbour_averaging.h"
+#include "stretto/train/recipes/pair_averaging.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 
@@ -23,6 +26,7 @@ constexpr std::span<const std::string_view> kNoOptions;
 constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order"};
 constexpr std::string_view kSgpOptions[] = {"graph", "neighbours"};
 constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds"};
+constexpr std::string_view kElasticOptions[] = {"alpha", "beta"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -56,6 +60,12 @@ constexpr RecipeInfo kRecipes[] = {
      sync_policy, make_osgp, true, kAverageAtTheEnd, kOsgpOptions, check_push_sum},
     {"gossip-grad", "", "models, averaged with that of one other rank in every step, another one each time",
      "partitioned", sync_policy, make_gossip_grad, true, kAverageAtTheEnd, kNoOptions, check_gossip_grad},
+    {"ad-psgd", "", "models, averaged in pairs drawn anew for each step: nobody waits for a slower rank (AD-PSGD)",
+     "shared", sync_policy, make_ad_psgd, true, kMeetsAtTheEnd},
+    {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",
+     "partitioned", sync_policy, make_easgd, true, 10, kElasticOptions, check_elastic_options},
+    {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
+     sync_policy, make_easgd_async, true, 10, kElasticOptions, check_elastic_options},
 };
 
 }  // namespace

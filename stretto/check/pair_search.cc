@@ -1,0 +1,370 @@
+#include "stretto/check/pair_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/check/prime_field.h"
+#include "stretto/collective/pairs/pair_exchange.h"
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/engine/engine.h"
+#include "stretto/kernel/mix.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+static_assert(Field::kPrime == kMixPrime);
+
+constexpr std::uint64_t kStream = 0x7061697273;
+
+using Values = std::vector<std::vector<std::int64_t>>;  // residues, by bucket
+
+std::span<std::byte> bytes(std::vector<std::int64_t>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return a * b % kMixPrime;
+}
+
+void add(Values& sum, const Values& values, std::int64_t factor = 1) {
+  for (std::size_t b = 0; b < sum.size(); ++b) {
+    for (std::size_t i = 0; i < sum[b].size(); ++i) sum[b][i] = (sum[b][i] + times(factor, values[b][i])) % kMixPrime;
+  }
+}
+
+struct Job {
+  std::uint64_t seed = 0;
+  int ranks = 2;
+  PairOptions options;
+  std::uint64_t every = 1;                          // own steps between two exchanges
+  std::vector<BucketSpec> buckets;                  // of int64
+  std::vector<std::vector<std::uint64_t>> batches;  // by phase and rank
+  Duration compute{1000};
+  std::vector<double> slowness;  // by rank
+
+  bool center() const { return options.pairing == Pairing::center; }
+  Values zeros() const {
+    Values out;
+    for (const BucketSpec& bucket : buckets) out.emplace_back(bucket.count, 0);
+    return out;
+  }
+  std::string to_string() const {
+    std::uint64_t most = 0, least = ~std::uint64_t{0}, elements = 0;
+    for (const auto& phase : batches) {
+      most = std::max(most, *std::ranges::max_element(phase));
+      least = std::min(least, *std::ranges::min_element(phase));
+    }
+    for (const BucketSpec& bucket : buckets) elements += bucket.count;
+    return text(ranks, " ranks, ", center() ? "a center" : "pairs", ", weight ", options.weight, ", an exchange every ",
+                every, " steps, ", buckets.size(), " buckets of ", elements, " residues, ", batches.size(),
+                " phases of ", least, " to ", most, " batches a rank");
+  }
+};
+
+Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
+  Random random(seed, kStream);
+  Job job{.seed = seed, .ranks = static_cast<int>(random.between(2, 8))};
+  if (random.chance(0.03)) job.ranks = random.chance(0.5) ? 16 : 33;
+  if (ranks != 0) job.ranks = ranks;
+  job.options = {.pairing = pairing, .seed = random.bits()};
+  if (pairing == Pairing::center) {
+    job.options.weight = job.options.back = random.uniform();
+    job.every = random.log_uniform(1, 4);
+  }
+  const auto num_buckets = random.between(1, 3);
+  for (int b = 0; b < num_buckets; ++b) job.buckets.push_back({DataType::int64, random.log_uniform(1, 20)});
+  const auto phases = random.between(1, 3);
+  const double slow = random.uniform();
+  const std::uint64_t most = random.log_uniform(1, 12);
+  for (int phase = 0; phase < phases; ++phase) {
+    auto& batches = job.batches.emplace_back();
+    for (int rank = 0; rank < job.ranks; ++rank) batches.push_back(random.chance(0.1) ? 0 : random.below(most + 1));
+  }
+  job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(100, 50'000)));
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    job.slowness.push_back(random.chance(0.3 * slow) ? static_cast<double>(random.log_uniform(2, 50)) : 1.0);
+  }
+  return job;
+}
+
+/// What must hold whenever the ranks meet. A rank may be in a phase while another has not met at the end of the last.
+class Sums {
+ public:
+  explicit Sums(const Job& job) : models_(job.ranks + (job.center() ? 1 : 0)), start_(job.zeros()) {
+    Random random(job.seed, kStream + 1);
+    for (auto& bucket : start_) {
+      for (auto& x : bucket) x = static_cast<std::int64_t>(random.below(kMixPrime));
+    }
+    for (std::size_t i = 0; i < job.batches.size(); ++i) phases_.push_back({.moved = job.zeros(), .sum = job.zeros()});
+  }
+
+  const Values& start() const { return start_; }
+  void made_step(std::size_t phase, const Values& step) { add(phases_[phase].moved, step); }
+
+  /// A rank's model, or the center, when it has settled.
+  void settled(std::size_t phase, const Values& model) {
+    Phase& p = phases_[phase];
+    add(p.sum, model);
+    if (++p.settled < models_) return;
+    add(p.moved, phase == 0 ? start_ : phases_[phase - 1].meeting, models_);
+    if (p.sum != p.moved) violated(text("phase ", phase, ": the models have moved by more or less than the steps"));
+  }
+
+  /// A rank has the model with which all go on.
+  void met(std::size_t phase, const Values& model) {
+    Phase& p = phases_[phase];
+    if (p.meeting.empty()) p.meeting = model;
+    if (model != p.meeting) violated(text("phase ", phase, ": the ranks end with different models"));
+  }
+
+  void violated(std::string what) {
+    if (!violation) violation = std::move(what);
+  }
+
+  std::optional<std::string> violation;
+  std::uint64_t reached[std::size(kPairReaches)] = {};
+
+ private:
+  struct Phase {
+    int settled = 0;
+    Values moved, sum;  // by the steps; of the models
+    Values meeting;     // with which all go on; empty: not there yet
+  };
+
+  const int models_;
+  Values start_;
+  std::vector<Phase> phases_;
+};
+
+class Rank {
+ public:
+  Rank(SimulatedCluster& cluster, const Job& job, Sums& sums, int rank)
+      : cluster_(cluster),
+        job_(job),
+        sums_(sums),
+        rank_(rank),
+        random_(job.seed, kStream + 100 + static_cast<std::uint64_t>(rank)),
+        engine_(cluster.transport(rank), cluster.clock()),
+        pairs_(engine_, job.buckets, job.options),
+        meeting_(engine_, job.buckets, {.policy = Policy::full()}) {
+    cluster.on_wake(rank, [this] { wake(); });
+  }
+
+  void start() {
+    begin(sums_.start());
+    wake();
+  }
+
+  std::uint64_t exchanges() const { return pairs_.exchanges(); }
+  std::optional<std::string> rests() const {
+    if (state_ == State::done) return std::nullopt;
+    const char* where = state_ == State::exchanging ? "waits for an answer"
+                        : state_ == State::settling ? "waits for the end of a phase"
+                        : state_ == State::meeting  ? "waits for all ranks"
+                                                    : "computes";
+    return text("the job rests: rank ", rank_, ' ', where, " in phase ", phase_);
+  }
+
+ private:
+  enum class State { computing, exchanging, settling, meeting, done };
+
+  Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(300))); }
+
+  void begin(const Values& model) {
+    model_ = model;
+    std::vector<std::span<const std::byte>> all;
+    for (auto& bucket : model_) all.push_back(bytes(bucket));
+    pairs_.begin(all);
+    step_ = 0;
+    if (batches() == 0) ++sums_.reached[2];
+    next_batch();
+  }
+
+  std::uint64_t batches() const { return job_.batches[phase_][static_cast<std::size_t>(rank_)]; }
+
+  void next_batch() {
+    if (step_ == batches()) {
+      state_ = State::settling;
+      return look();
+    }
+    state_ = State::computing;
+    const double factor = job_.slowness[static_cast<std::size_t>(rank_)] * (0.5 + random_.uniform());
+    cluster_.after(from_seconds(seconds(job_.compute) * factor), rank_, [this] {
+      Values step = job_.zeros();
+      for (auto& bucket : step) {
+        for (auto& x : bucket) x = static_cast<std::int64_t>(random_.below(kMixPrime));
+      }
+      sums_.made_step(phase_, step);
+      add(model_, step);
+      changed_ = false;
+      add_bucket(0);
+    });
+  }
+
+  void add_bucket(std::size_t bucket) {
+    if (pairs_.add_step(static_cast<int>(bucket), bytes(model_[bucket])) > 0) changed_ = true;
+    if (bucket + 1 < model_.size()) {
+      return cluster_.after(short_while(), rank_, [this, bucket] { add_bucket(bucket + 1); });
+    }
+    if (changed_) ++sums_.reached[0];
+    ++step_;
+    if (step_ % job_.every != 0) return next_batch();
+    cluster_.after(short_while(), rank_, [this] {
+      state_ = State::exchanging;
+      look();
+      if (state_ == State::exchanging) ++sums_.reached[1];
+    });
+  }
+
+  void look() {
+    look_at_collectives();
+    if (engine_.doorbell().rings() == rings_seen_) return;
+    rings_seen_ = engine_.doorbell().rings();
+    wake();
+  }
+
+  void look_at_collectives() {
+    if (state_ == State::exchanging) {
+      const auto done = pairs_.try_exchange();
+      if (!done) return sums_.violated(done.error().message);
+      if (!*done && !pairs_.asks()) sums_.violated(text("rank ", rank_, " waits, and only answers"));
+      if (*done) next_batch();
+    } else if (state_ == State::settling) {
+      const auto done = pairs_.try_settle();
+      if (!done) return sums_.violated(done.error().message);
+      if (*done) settled();
+    } else if (state_ == State::meeting) {
+      const auto done = meeting_.try_exchange([this](const RoundResult& result) { meet(result); });
+      if (!done) return sums_.violated(done.error().message);
+      if (*done == PartialAllreduce::Progress::done) met();
+    }
+  }
+
+  void settled() {
+    for (std::size_t b = 0; b < model_.size(); ++b) pairs_.read(static_cast<int>(b), bytes(model_[b]));
+    sums_.settled(phase_, model_);
+    if (job_.center()) {
+      // The center is all that is brought.
+      for (std::size_t b = 0; b < model_.size(); ++b) {
+        std::ranges::fill(model_[b], 0);
+        if (pairs_.owns_center()) pairs_.read_center(static_cast<int>(b), bytes(model_[b]));
+      }
+      if (pairs_.owns_center()) sums_.settled(phase_, model_);
+    }
+    Contribution& mine = meeting_.acquire();
+    for (std::size_t b = 0; b < model_.size(); ++b) {
+      std::ranges::copy(model_[b], mine.as<std::int64_t>(static_cast<int>(b)).begin());
+    }
+    meeting_.deposit(mine, {});
+    state_ = State::meeting;
+    look_at_collectives();  // arrives, which its engine sees in its next step
+    wake();
+  }
+
+  void meet(const RoundResult& result) {
+    for (std::size_t b = 0; b < model_.size(); ++b) {
+      const auto sum = result.as<std::int64_t>(static_cast<int>(b));
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        const Field x(static_cast<std::uint64_t>(sum[i]));
+        const Field model = job_.center() ? x : x / Field(static_cast<std::uint64_t>(job_.ranks));
+        model_[b][i] = static_cast<std::int64_t>(model.value());
+      }
+    }
+    sums_.met(phase_, model_);
+  }
+
+  void met() {
+    if (++phase_ == job_.batches.size()) {
+      state_ = State::done;
+    } else {
+      begin(model_);
+    }
+  }
+
+  // The engine takes one step an event, as a thread of its own that may be late.
+  void wake() {
+    rung_ = true;
+    schedule();
+  }
+  void schedule() {
+    if (std::exchange(scheduled_, true)) return;
+    const std::uint64_t slowest = random_.chance(0.01) ? 20'000 : 200;
+    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(slowest))), rank_, [this] { step_once(); });
+  }
+  void step_once() {
+    scheduled_ = rung_ = false;
+    const bool more = engine_.step();
+    look();
+    if (more || rung_) schedule();
+  }
+
+  SimulatedCluster& cluster_;
+  const Job& job_;
+  Sums& sums_;
+  const int rank_;
+  Random random_;
+  Engine engine_;
+  PairExchange pairs_;
+  PartialAllreduce meeting_;
+
+  State state_ = State::computing;
+  bool scheduled_ = false, rung_ = false, changed_ = false;
+  std::uint32_t rings_seen_ = 0;
+  std::size_t phase_ = 0;
+  std::uint64_t step_ = 0;
+  Values model_;
+};
+
+JobFinding run(std::uint64_t seed, int ranks, Pairing pairing) {
+  const Job job = draw(seed, ranks, pairing);
+  Random random(seed, kStream + 2);
+  NetworkOptions network{.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)))};
+  network.jitter = Duration(network.latency.count() * random.between(0, 8));
+  network.pieces = random.chance(0.3) ? 4 : 1;
+  SimulatedCluster cluster(job.ranks, network, seed);
+  for (int i = 0; i < job.ranks && job.ranks > 1; ++i) {
+    if (!random.chance(0.2)) continue;
+    const int to = (i + static_cast<int>(random.between(1, job.ranks - 1))) % job.ranks;
+    cluster.slow_link(i, to, static_cast<double>(random.log_uniform(2, 100)));
+  }
+  JobFinding finding{.job = job.to_string()};
+  const CheckFailuresThrow checks_throw;
+  try {
+    Sums sums(job);
+    std::vector<std::unique_ptr<Rank>> all;
+    for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(cluster, job, sums, rank));
+    for (const auto& rank : all) rank->start();
+    while (!sums.violation && cluster.run_next()) {
+    }
+    for (const auto& rank : all) {
+      if (!sums.violation) sums.violation = rank->rests();
+      finding.rounds += rank->exchanges();
+    }
+    finding.rounds += job.batches.size();
+    finding.violation = sums.violation;
+    finding.messages = cluster.messages();
+    finding.reached.assign(std::begin(sums.reached), std::end(sums.reached));
+  } catch (const CheckFailure& failure) {
+    finding.violation = text("internal check: ", failure.what());
+  }
+  finding.reached.resize(std::size(kPairReaches));
+  return finding;
+}
+
+}  // namespace
+
+JobFinding run_ad_psgd_job(std::uint64_t seed, int ranks) {
+  return run(seed, ranks, Pairing::bipartite);
+}
+
+JobFinding run_easgd_async_job(std::uint64_t seed, int ranks) {
+  return run(seed, ranks, Pairing::center);
+}
+
+}  // namespace stretto

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "stretto/base/data_type.h"
+
+namespace stretto {
+
+// Arithmetic on models of which two move towards each other. Elements are float32, float64 or int64. An int64 is taken
+// as a residue modulo kMixPrime: there every division is exact, so that a search can check sums to the bit. A weight
+// m·2^e, as each double is one, stands for the residue of m·2^e.
+// Pointers need no alignment; memory of different arguments does not overlap.
+
+/// The prime 2^31 − 1: the sum of 2^32 residues fits in an int64, and so does the product of two.
+inline constexpr std::int64_t kMixPrime = (std::int64_t{1} << 31) - 1;
+
+/// Whether mix() and the others know this type.
+constexpr bool can_mix(DataType type) {
+  return type == DataType::float32 || type == DataType::float64 || type == DataType::int64;
+}
+
+/// Moves `mine` towards `theirs` by `weight` of their distance, and puts into `theirs` what must be subtracted there
+/// for it to come closer by `back`: with difference = theirs − mine, mine += weight × difference, theirs = back ×
+/// difference. With weight = back what is added here is to the bit what is subtracted there.
+void mix(DataType type, std::byte* mine, std::byte* theirs, std::uint64_t count, double weight, double back);
+
+/// dst −= src.
+void subtract(DataType type, std::byte* dst, const std::byte* src, std::uint64_t count);
+
+/// Adds to `dst` how far `moved` has come from `base`: dst += moved − base; then moved = base = dst.
+void add_move(DataType type, std::byte* dst, std::byte* base, std::byte* moved, std::uint64_t count);
+
+}  // namespace stretto

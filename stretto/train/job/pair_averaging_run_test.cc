@@ -1,0 +1,135 @@
+// AD-PSGD and elastic averaging, in whole runs over a task without Torch, ranks as processes.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/run.h"
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+class PairAveragingTest : public testing::TestWithParam<const char*> {
+ protected:
+  PairAveragingTest() : folder_(std::filesystem::path(testing::TempDir()) / text("stretto_pairs_", ::getpid())) {
+    ::alarm(100);
+  }
+  ~PairAveragingTest() override {
+    ::alarm(0);
+    std::filesystem::remove_all(folder_);
+  }
+
+  RunSummary run(const TrainOptions& options, const LinearTaskOptions& task = {}) {
+    return run_training(options, *linear_task(task), {.progress = [](const RunProgress&) {}}).value();
+  }
+  ReplicaChecksum final_checksum(TrainOptions options) {
+    options.out = (folder_ / text("final", runs_++)).string();
+    options.checkpoint_every = 1'000'000;
+    run(options);
+    return read_checkpoint(options.out).checksum;
+  }
+
+  const std::filesystem::path folder_;
+  int runs_ = 0;
+};
+
+TEST_P(PairAveragingTest, CountsEveryBatchAndEndsWithEqualReplicas) {
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+    // 80 batches, of 1 ms each so that no rank is through before the others have begun.
+    const RunSummary s = run({.algorithm = GetParam(), .ranks = ranks, .epochs = 5, .pace = 250us, .sync_every = 2});
+    EXPECT_EQ(s.deposits.made, 80u) << ranks;
+    EXPECT_EQ(s.deposits.applied, 80u) << ranks;
+    EXPECT_TRUE(s.replicas_identical) << ranks;
+    EXPECT_LT(*s.loss, 15) << "from 50, on " << ranks;
+  }
+}
+
+TEST_P(PairAveragingTest, EndsWhereRanksHaveMoreAndFewerBatchesAndSomeHaveNone) {
+  for (const int ranks : {2, 3, 16}) {
+    for (const std::uint64_t sync_every : {1, 3, 10}) {
+      // Without a pace one rank may take nearly all batches.
+      TrainOptions options{.algorithm = GetParam(), .ranks = ranks, .epochs = 2};
+      options.data = "shared";
+      options.imbalance = "persistent:rank=1,factor=3";
+      options.sync_every = sync_every;
+      const RunSummary s = run(options);
+      EXPECT_EQ(s.deposits.applied, 32u) << ranks;
+      EXPECT_TRUE(s.replicas_identical) << ranks;
+    }
+  }
+}
+
+TEST_P(PairAveragingTest, IsDrivenByTheApplicationAlone) {
+  const RunSummary s = run({.algorithm = GetParam(), .ranks = 3, .epochs = 5, .progress_by = ProgressBy::application});
+  EXPECT_EQ(s.deposits.applied, 80u);
+  EXPECT_TRUE(s.replicas_identical);
+}
+
+TEST_P(PairAveragingTest, GoesOnFromACheckpoint) {
+  TrainOptions options{.algorithm = GetParam(), .ranks = 3, .epochs = 2};
+  options.checkpoint_every = 1'000'000;
+  options.out = (folder_ / "first").string();
+  const double first = run(options).loss.value();
+  options.resume = options.out;
+  options.epochs = 4;
+  const RunSummary s = run(options);
+  EXPECT_EQ(s.deposits.applied, 32u) << "more";
+  EXPECT_LT(*s.loss, first);
+  EXPECT_TRUE(s.replicas_identical);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PairAveragingTest, testing::Values("ad-psgd", "easgd", "easgd-async"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+class PairAveragingAlone : public PairAveragingTest {};
+
+// All gradients are those of the weights that every rank begins with, whatever is exchanged meanwhile. Exchanges keep
+// the mean, so it ends where one step of sync does.
+TEST_F(PairAveragingAlone, PairsKeepTheMean) {
+  for (const int ranks : {2, 3, 4, 5, 8}) {
+    TrainOptions options{.ranks = ranks, .steps = 1, .data = "partitioned"};
+    const double sync = run(options).loss.value();
+    options.algorithm = "ad-psgd";
+    EXPECT_NEAR(run(options).loss.value(), sync, 1e-5 * sync) << ranks;
+  }
+}
+
+TEST_F(PairAveragingAlone, OneRankDoesWhatLocalSgdDoes) {
+  TrainOptions options{.algorithm = "local", .ranks = 1, .epochs = 2, .momentum = 0.9, .sync_every = 4};
+  const ReplicaChecksum local = final_checksum(options);
+  options.algorithm = "ad-psgd";
+  EXPECT_EQ(final_checksum(options), local);
+}
+
+TEST_F(PairAveragingAlone, ElasticAveragingRepeatsToTheBit) {
+  for (const int ranks : {2, 3, 5}) {
+    const TrainOptions options{.algorithm = "easgd", .ranks = ranks, .epochs = 2, .momentum = 0.9, .sync_every = 3};
+    EXPECT_EQ(final_checksum(options), final_checksum(options)) << ranks;
+  }
+}
+
+// With alpha = 1/P and one step between rounds the first center is the mean of the models after it.
+TEST_F(PairAveragingAlone, ElasticAveragingBeginsAsSyncDoesWhereTheCenterGoesAllTheWay) {
+  TrainOptions options{.ranks = 4, .steps = 1, .data = "partitioned"};
+  const double sync = run(options).loss.value();
+  options.algorithm = "easgd";
+  options.sync_every = 1;
+  options.algorithm_options = {{"alpha", "0.25"}};
+  EXPECT_NEAR(run(options).loss.value(), sync, 1e-5 * sync);
+  options.algorithm_options = {{"alpha", "0.1"}, {"beta", "1"}};
+  EXPECT_NEAR(run(options).loss.value(), sync, 1e-5 * sync);
+  options.algorithm_options = {{"alpha", "0.25"}, {"beta", "0.5"}};
+  EXPECT_GT(run(options).loss.value(), 1.01 * sync) << "half of the way";
+}
+
+}  // namespace
+}  // namespace stretto

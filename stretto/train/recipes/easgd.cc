@@ -1,0 +1,148 @@
+#include "stretto/train/recipes/easgd.h"
+
+#include <cstring>
+
+#include "stretto/kernel/mix.h"
+#include "stretto/kernel/reduce.h"
+#include "stretto/train/recipes/elastic_options.h"
+#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+PartialOptions partial_options(const RecipeOptions& options) {
+  return {.policy = Policy::full(),
+          .max_lag = options.max_lag,
+          .deposits = DepositKind::taken,
+          .order = SumOrder::fixed,
+          .seed = options.seed,
+          .batches_before = options.batches_before,
+          .seats = options.seats};
+}
+
+class Easgd final : public Recipe {
+ public:
+  explicit Easgd(const RecipeContext& context)
+      : context_(context),
+        elastic_(elastic_options(context.options, context.engine.size())),
+        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
+                                                       partial_options(context.options))),
+        center_(context.replica.buckets(), 0),
+        own_(context.replica.buckets(), 1) {}
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    begin();
+    samples_ = samples;
+    since_.waited += waited;
+    context_.replica.attach_own();
+  }
+
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
+
+  void deposit(Duration computed) override {
+    context_.replica.step();
+    ++since_.batches;
+    since_.samples += samples_;
+    since_.computed += computed;
+    if (since_.batches == context_.options.local_steps) hand_over();
+  }
+
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    if (since_.batches != 0) return 0;  // on the way to the next round
+    return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    prepare_end();
+    auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    if (rounds) show_center();
+    return rounds;
+  }
+
+  Result<bool> drain(Driver&) override {
+    prepare_end();
+    const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+    if (!progress) return progress.error();
+    return *progress == PartialAllreduce::Progress::done;
+  }
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }
+  Round rounds() const override { return collective_->handed(); }
+  RecipeMemory memory() const override {
+    RecipeMemory memory = memory_of(*collective_);
+    for (const BucketSpec& bucket : context_.replica.buckets()) memory.bytes += 2 * bucket.count * size_of(bucket.type);
+    memory.parts += ", the center, and the model while the center is shown";
+    return memory;
+  }
+  bool averages_gradients() const override { return false; }
+
+ private:
+  int num_buckets() const { return collective_->num_buckets(); }
+  const BucketSpec& spec(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)]; }
+  std::span<std::byte> model(int bucket) { return context_.replica.parameters(bucket); }
+
+  static void copy(std::span<std::byte> to, std::span<const std::byte> from) {
+    std::memcpy(to.data(), from.data(), from.size());
+  }
+
+  /// The center is what all ranks begin with.
+  void begin() {
+    if (begun_) return;
+    begun_ = true;
+    for (int b = 0; b < num_buckets(); ++b) copy(center_.bucket(b), model(b));
+  }
+
+  void prepare_end() {
+    begin();
+    if (since_.batches != 0) hand_over();
+  }
+
+  void hand_over() {
+    Contribution& mine = collective_->acquire();
+    for (int b = 0; b < num_buckets(); ++b) {
+      copy(mine.bucket(b), model(b));
+      mix(spec(b).type, center_.bucket(b).data(), mine.bucket(b).data(), spec(b).count, 0, elastic_.alpha);
+      subtract(spec(b).type, model(b).data(), mine.bucket(b).data(), spec(b).count);
+    }
+    collective_->deposit(mine, since_);
+    since_ = {.batches = 0, .samples = 0};
+  }
+
+  void show_center() {
+    for (int b = 0; b < num_buckets(); ++b) copy(model(b), center_.bucket(b));
+  }
+
+  void apply(const RoundResult& result) {
+    for (int b = 0; b < num_buckets(); ++b) copy(own_.bucket(b), model(b));
+    if (!result.empty()) {
+      context_.listener.before(result);
+      const double share = elastic_.beta / (elastic_.alpha * context_.engine.size());
+      for (int b = 0; b < num_buckets(); ++b) {
+        scale(spec(b).type, model(b), result.buckets[static_cast<std::size_t>(b)], share);
+        reduce(spec(b).type, ReduceOp::sum, false, center_.bucket(b).data(), model(b).data(), spec(b).count);
+      }
+    }
+    show_center();
+    context_.listener.after(result);
+    for (int b = 0; b < num_buckets(); ++b) copy(model(b), own_.bucket(b));
+  }
+
+  const RecipeContext context_;
+  const ElasticOptions elastic_;
+  const std::shared_ptr<PartialAllreduce> collective_;
+  Contribution center_;
+  Contribution own_;                               // the rank's model while the center is shown
+  bool begun_ = false;                             // the center is there
+  std::uint64_t samples_ = 0;                      // of the step under way
+  DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_easgd(const RecipeContext& context) {
+  return std::make_unique<Easgd>(context);
+}
+
+}  // namespace stretto

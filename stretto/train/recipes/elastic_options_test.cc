@@ -1,0 +1,36 @@
+#include "stretto/train/recipes/elastic_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ElasticOptions, HaveDefaultsByTheNumberOfRanks) {
+  const ElasticOptions four = elastic_options({}, 4);
+  EXPECT_DOUBLE_EQ(four.alpha, 0.225);
+  EXPECT_DOUBLE_EQ(four.beta, 0.9);
+  const ElasticOptions given = elastic_options({.algorithm = {{"alpha", "0.1"}}}, 4);
+  EXPECT_DOUBLE_EQ(given.beta, 0.4);
+}
+
+TEST(ElasticOptions, RefuseWhatDiverges) {
+  for (const char* alpha : {"0", "0.5", "1"}) {
+    try {
+      check_elastic_options({.algorithm = {{"alpha", alpha}}}, 4);
+      ADD_FAILURE() << alpha;
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("below 0.5 (2 / ranks)"));
+    }
+  }
+  EXPECT_THROW(check_elastic_options({.algorithm = {{"beta", "2"}}}, 4), UsageError);
+  EXPECT_THROW(check_elastic_options({.local_steps = 0}, 4), UsageError);
+  EXPECT_NO_THROW(check_elastic_options({.algorithm = {{"alpha", "0.49"}}}, 4));
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,199 @@
+#include "stretto/train/recipes/pair_averaging.h"
+
+#include <cstring>
+#include <utility>
+
+#include "stretto/collective/pairs/pair_exchange.h"
+#include "stretto/train/recipes/elastic_options.h"
+#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+/// How a recipe exchanges models, and when all ranks meet.
+struct Exchanges {
+  PairOptions options;
+  std::uint64_t every = 1;                    // own steps between two exchanges
+  std::uint64_t meet_every = kMeetsAtTheEnd;  // own steps between two rounds of all
+};
+
+/// The model of a rank without batches counts in the average, too, and each model once.
+RecipeContext with_each_model_once(RecipeContext context) {
+  context.options.normalize = Normalize::ranks;
+  return context;
+}
+
+class PairAveraging final : public Recipe {
+ public:
+  PairAveraging(const RecipeContext& context, const Exchanges& exchanges)
+      : context_(with_each_model_once(context)),
+        exchanges_(exchanges),
+        pairs_(std::make_shared<PairExchange>(context.engine, context.replica.buckets(), exchanges.options)),
+        average_(context_) {}
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    begin();
+    samples_ = samples;
+    waited_ = waited;
+    context_.replica.attach_own();
+  }
+
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
+
+  void deposit(Duration computed) override {
+    context_.replica.step();
+    for (int b = 0; b < pairs_->num_buckets(); ++b) (void)pairs_->add_step(b, context_.replica.parameters(b));
+    average_.note_step(samples_, computed, waited_);
+    ++steps_;
+    if (average_.steps() == exchanges_.meet_every) {
+      due_ = Due::meeting;
+    } else if (steps_ == exchanges_.every) {
+      due_ = Due::exchange;
+    }
+  }
+
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    Result<int> rounds = 0;
+    if (due_ == Due::exchange) {
+      if (const auto done = pairs_->exchange(driver, deadline); !done) return done.error();
+      steps_ = 0;
+    } else if (due_ == Due::meeting) {
+      rounds = meet(driver, deadline);
+      if (!rounds) return rounds;
+      begin();
+    }
+    due_ = Due::nothing;
+    return rounds;
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    while (!ended_) {
+      begin();
+      if (auto rounds = meet(driver, deadline); !rounds) return rounds;
+    }
+    return average_.finish(driver, deadline);
+  }
+
+  Result<bool> drain(Driver&) override {
+    while (!ended_) {
+      begin();
+      auto met = try_meet();
+      if (!met || !*met) return met;
+    }
+    return average_.drain();
+  }
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {pairs_, average_.collective()}; }
+  Round rounds() const override { return average_.collective()->handed(); }
+  RecipeMemory memory() const override {
+    RecipeMemory memory = memory_of(*average_.collective());
+    memory.bytes += pairs_->memory_bytes();
+    memory.parts += ", and the model as others see it, a copy of it, and what is being exchanged";
+    return memory;
+  }
+  bool averages_gradients() const override { return false; }
+
+ private:
+  enum class Due { nothing, exchange, meeting };
+
+  /// Begins a phase, unless one has begun, with the model as all ranks have it.
+  void begin() {
+    if (std::exchange(begun_, true)) return;
+    std::vector<std::span<const std::byte>> model;
+    for (int b = 0; b < pairs_->num_buckets(); ++b) model.emplace_back(context_.replica.parameters(b));
+    pairs_->begin(model);
+  }
+
+  /// Ends the phase, and makes one model of all. Timeouts: as Recipe::exchange().
+  Result<int> meet(Driver& driver, TimePoint deadline) {
+    if (!handed_over_) {
+      if (center_lacks_steps()) {
+        if (const auto done = pairs_->exchange(driver, deadline); !done) return done.error();
+        steps_ = 0;
+      }
+      if (const auto settled = pairs_->settle(driver, deadline); !settled) return settled.error();
+      hand_over();
+    }
+    Result<int> rounds = average_.exchange(driver, deadline);
+    if (rounds) have_met();
+    return rounds;
+  }
+
+  Result<bool> try_meet() {
+    if (!handed_over_) {
+      if (center_lacks_steps()) {
+        auto done = pairs_->try_exchange();
+        if (!done || !*done) return done;
+        steps_ = 0;
+      }
+      auto settled = pairs_->try_settle();
+      if (!settled || !*settled) return settled;
+      hand_over();
+    }
+    auto met = average_.try_exchange();
+    if (met && *met) have_met();
+    return met;
+  }
+
+  /// Of the models only what the center has heard of them is left.
+  bool center_lacks_steps() const { return exchanges_.options.pairing == Pairing::center && steps_ > 0; }
+
+  void hand_over() {
+    for (int b = 0; b < pairs_->num_buckets(); ++b) {
+      const std::span<std::byte> parameters = context_.replica.parameters(b);
+      if (exchanges_.options.pairing == Pairing::bipartite) {
+        pairs_->read(b, parameters);
+      } else if (pairs_->owns_center()) {
+        // The average over P ranks, of which the others bring zeros, is the center.
+        pairs_->read_center(b, parameters);
+        const DataType type = context_.replica.buckets()[static_cast<std::size_t>(b)].type;
+        scale(type, parameters, parameters, context_.engine.size());
+      } else {
+        std::memset(parameters.data(), 0, parameters.size());
+      }
+    }
+    batches_before_ = average_.batches();
+    average_.hand_over();
+    handed_over_ = true;
+  }
+
+  void have_met() {
+    handed_over_ = begun_ = false;
+    steps_ = 0;
+    // A rank that goes on has brought meet_every batches.
+    ended_ = average_.batches() - batches_before_ < exchanges_.meet_every;
+  }
+
+  const RecipeContext context_;
+  const Exchanges exchanges_;
+  const std::shared_ptr<PairExchange> pairs_;
+  ModelAverage average_;
+  std::uint64_t samples_ = 0;         // of the step under way
+  Duration waited_{0};                // before it
+  std::uint64_t steps_ = 0;           // of this rank since its last exchange
+  Due due_ = Due::nothing;            // before the next step
+  bool begun_ = false;                // a phase
+  bool handed_over_ = false;          // the model, at the phase's end
+  bool ended_ = false;                // no rank has a batch left
+  std::uint64_t batches_before_ = 0;  // of all ranks, before the meeting under way
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_ad_psgd(const RecipeContext& context) {
+  return std::make_unique<PairAveraging>(
+      context, Exchanges{.options = {.pairing = Pairing::bipartite, .seed = context.options.seed},
+                         .meet_every = context.options.local_steps});
+}
+
+std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {
+  const ElasticOptions elastic = elastic_options(context.options, context.engine.size());
+  return std::make_unique<PairAveraging>(context, Exchanges{.options = {.pairing = Pairing::center,
+                                                                        .weight = elastic.beta / context.engine.size(),
+                                                                        .back = elastic.alpha},
+                                                            .every = context.options.local_steps});
+}
+
+}  // namespace stretto
