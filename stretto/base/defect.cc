@@ -76,6 +76,12 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::averaging_not_atomic, "averaging-not-atomic", "ad-psgd"},
     {Defect::partner_stops, "partner-stops-when-its-batches-end", "ad-psgd"},
     {Defect::overwritten_elastic, "overwritten-elastic-answer", "easgd-async"},
+    {Defect::no_done, "no-done", "server"},
+    {Defect::count_done_clocks, "count-done-clocks", "server"},
+    {Defect::get_without_version, "get-without-version", "server"},
+    {Defect::shards_decide_alone, "shards-decide-alone", "server"},
+    {Defect::count_late_pushes, "count-late-pushes", "server"},
+    {Defect::keep_k, "keep-k", "server"},
 };
 
 }  // namespace

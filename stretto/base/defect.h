@@ -72,18 +72,25 @@ enum class Defect {
   weights_without_anchor,        ///< the weights take the outer model, the anchor stays
   anchor_without_weights,        ///< the anchor takes the outer model, the weights stay
   keep_weights_at_the_end,       ///< a rank ends with its own weights
-  drop_late_mass,              ///< neighbours: throws a message away that comes after its round
-  mailbox_of_one,              ///< neighbours: keeps one message of each sender, the newest
-  no_flush_at_end,             ///< neighbours: ends while messages of the last rounds are on their way
-  weight_not_sent,             ///< push-sum: the weight does not travel with the mass
-  newest_of_a_sender,          ///< neighbours: takes what a sender has sent for this round, whatever its round
-  stop_with_own_batches,       ///< neighbours: a rank without further batches makes no further rounds
+  drop_late_mass,                ///< neighbours: throws a message away that comes after its round
+  mailbox_of_one,                ///< neighbours: keeps one message of each sender, the newest
+  no_flush_at_end,               ///< neighbours: ends while messages of the last rounds are on their way
+  weight_not_sent,               ///< push-sum: the weight does not travel with the mass
+  newest_of_a_sender,            ///< neighbours: takes what a sender has sent for this round, whatever its round
+  stop_with_own_batches,         ///< neighbours: a rank without further batches makes no further rounds
   // Models that are exchanged in pairs, or with a center.
   no_roles,              ///< pairs: every rank asks, and answers while it does not ask
   overwritten_answer,    ///< pairs: an answer makes the model what it would have become at once
   averaging_not_atomic,  ///< pairs: a model is read, and replaced by the average later
   partner_stops,         ///< pairs: a rank answers no more when its own batches have ended
   overwritten_elastic,   ///< center: overwritten_answer, in elastic averaging
+  // Parameter server.
+  no_done,              ///< server: a rank without further batches just waits for the final value
+  count_done_clocks,    ///< server: ssp keeps the clocks of ranks that are done in the minimum
+  get_without_version,  ///< server: GET is answered with whatever version is there
+  shards_decide_alone,  ///< server: each shard takes the k gradients that come to it first
+  count_late_pushes,    ///< server: k-sync takes gradients that were computed on an older version
+  keep_k,               ///< server: k-sync waits for k gradients where fewer ranks can still push
 };
 
 struct PlantedDefect {

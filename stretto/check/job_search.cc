@@ -9,6 +9,7 @@
 #include "stretto/check/group_search.h"
 #include "stretto/check/neighbour_search.h"
 #include "stretto/check/pair_search.h"
+#include "stretto/check/server_search.h"
 #include "stretto/check/threshold_search.h"
 
 namespace stretto {
@@ -27,6 +28,7 @@ constexpr JobSearch kSearches[] = {
      run_neighbour_job},
     {"ad-psgd", "models that ranks exchange in pairs, whose engines answer at once", kPairReaches, run_ad_psgd_job},
     {"easgd-async", "models that ranks exchange with a center", kPairReaches, run_easgd_async_job},
+    {"server", "a sharded parameter server: sync, async, ssp and k-sync", kServerReaches, run_server_job},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

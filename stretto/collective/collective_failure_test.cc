@@ -10,6 +10,7 @@
 
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/plain.h"
+#include "stretto/collective/server/parameter_server.h"
 #include "stretto/collective/testing/thread_job.h"
 
 namespace stretto {
@@ -54,6 +55,37 @@ Waiting partial(Engine& engine, int seats) {
           }};
 }
 
+/// One step of a sync parameter server.
+Waiting server(Engine& engine) {
+  struct Step {
+    explicit Step(Engine& engine)
+        : server(engine, {{DataType::int32, 100}}, {},
+                 [](int, std::span<std::byte>, std::span<const std::byte>, std::span<std::byte>, int) {}) {}
+    Result<void> run(Driver& driver, TimePoint by) {
+      const auto bytes = std::as_writable_bytes(std::span(value));
+      const std::span<const std::byte> first = bytes;
+      if (!server.begun()) {
+        server.begin({&first, 1});
+        server.push(0, std::as_writable_bytes(std::span(gradient)), bytes);
+      }
+      return server.wait(driver, by);
+    }
+    std::vector<std::int32_t> value = std::vector<std::int32_t>(100), gradient = value;
+    ParameterServer server;
+  };
+  auto step = std::make_shared<Step>(engine);
+  struct Made final : Collective {
+    explicit Made(std::shared_ptr<Step> step) : step(std::move(step)) {}
+    void abort(Driver& driver, const std::string& reason) override { step->server.abort(driver, reason); }
+    std::optional<Error> failure() const override { return step->server.failure(); }
+    std::string who_is_missing(Driver& driver, Duration timeout) override {
+      return step->server.who_is_missing(driver, timeout);
+    }
+    std::shared_ptr<Step> step;
+  };
+  return {std::make_unique<Made>(step), [&step = *step](Driver& driver, TimePoint by) { return step.run(driver, by); }};
+}
+
 const Kind kKinds[] = {
     {"Barrier", barrier},
     {"AllreduceByMessages", [](Engine& e) { return allreduce(e, {.through = AllreduceOptions::Through::messages}); }},
@@ -63,6 +95,7 @@ const Kind kKinds[] = {
     {"PartialOnABoard", [](Engine& e) { return partial(e, 0); }},
     {"PartialByMessages", [](Engine& e) { return partial(e, 1); }},
     {"PartialOnSeveralBoards", [](Engine& e) { return partial(e, 2); }},
+    {"ParameterServer", server},
 };
 
 class EveryCollective : public testing::TestWithParam<Kind> {};

@@ -155,7 +155,9 @@ Trainer::Impl::~Impl() {
 RankReport Trainer::Impl::run() {
   try {
     begin();
-    while (const auto batch = dispenser_.next()) step(*batch);
+    if (session_.recipe().takes_batches()) {
+      while (const auto batch = dispenser_.next()) step(*batch);
+    }
     if (evaluations_) evaluations_->before_last_rounds();
     session_.finish();
     end();

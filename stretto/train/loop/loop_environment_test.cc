@@ -63,7 +63,10 @@ TEST_F(LoopEnvironmentTest, AnyProgramsOptionsFitAnyAlgorithm) {
     EXPECT_NO_THROW(session_options(options, 4)) << options.algorithm;
     for (const std::string& algorithm : algorithm_names()) {
       LoopEnvironment environment;
-      environment.algorithm = algorithm == "eager-deadline" ? "eager-deadline:2,5ms" : algorithm;
+      environment.algorithm = algorithm == "eager-deadline" ? "eager-deadline:2,5ms"
+                              : algorithm == "ssp"          ? "ssp:2"
+                              : algorithm == "k-sync"       ? "k-sync:2"
+                                                            : algorithm;
       environment.seed = 2;
       const DistributedOptions here = overridden(options, environment);
       EXPECT_EQ(here.algorithm, *environment.algorithm);

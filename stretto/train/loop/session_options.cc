@@ -65,8 +65,7 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                          .max_lag = o.max_lag,
                          .seed = o.seed,
                          .full_every = algorithm.policy.kind == Policy::Kind::full ? 0 : o.full_every,
-                         .local_steps =
-                             o.sync_every != 0 ? o.sync_every : std::max<std::uint64_t>(1, recipe.local_steps),
+                         .local_steps = o.sync_every != 0 ? o.sync_every : recipe.local_steps,
                          .overlap = o.overlap,
                          .notes = true,
                          .argument = algorithm.argument,

@@ -101,6 +101,15 @@ constexpr AlgorithmOption kOptions[] = {
      "is "
      "lost between ranks and center.",
      "0.9", Kind::number, 0, 2},
+    {"servers", "N",
+     "ps-sync, ps-async, ssp, k-sync: the first N ranks hold the weights, bucket by bucket in turns, beside training; "
+     "dedicated:N: the last N ranks, which do nothing else and need --data shared. Default: all ranks hold some.",
+     "dedicated:1"},
+    {"layerwise", "yes|no",
+     "ps-sync, ps-async, ssp, k-sync: push each bucket's gradient and ask for its weights as soon as its backward pass "
+     "is done, into memory of the model's size more; no: after the backward pass. Default: yes, but where a step is "
+     "stretched by sleeping.",
+     "no", Kind::word, 0, 0, kYesOrNo},
 };
 
 template <class Number>

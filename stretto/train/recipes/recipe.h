@@ -74,6 +74,8 @@ class Recipe {
  public:
   virtual ~Recipe() = default;  ///< after finish(), or after a failure
 
+  /// Whether this rank takes batches; false: it only helps the others, and calls finish() at once.
+  virtual bool takes_batches() const { return true; }
   /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
   /// the last step, for the round's header.
   virtual void begin_step(std::uint64_t samples, Duration waited) = 0;

@@ -12,6 +12,7 @@
 #include "stretto/train/recipes/local.h"
 #include "stretto/train/recipes/neighbour_averaging.h"
 #include "stretto/train/recipes/pair_averaging.h"
+#include "stretto/train/recipes/server.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 
@@ -27,6 +28,8 @@ constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order"};
 constexpr std::string_view kSgpOptions[] = {"graph", "neighbours"};
 constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds"};
 constexpr std::string_view kElasticOptions[] = {"alpha", "beta"};
+
+constexpr std::string_view kServerOptions[] = {"servers", "layerwise"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -66,6 +69,14 @@ constexpr RecipeInfo kRecipes[] = {
      "partitioned", sync_policy, make_easgd, true, 10, kElasticOptions, check_elastic_options},
     {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
      sync_policy, make_easgd_async, true, 10, kElasticOptions, check_elastic_options},
+    {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
+     make_ps_sync, true, 0, kServerOptions, check_ps_sync},
+    {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,
+     make_ps_async, true, 0, kServerOptions, check_ps_async},
+    {"ssp", ":S", "as ps-async, but no rank goes on while another is more than S steps behind", "shared", ssp_policy,
+     make_ssp, true, 0, kServerOptions, check_ssp},
+    {"k-sync", ":K", "weights on servers, moved by the first K gradients of a step; later ones are dropped",
+     "partitioned", k_sync_policy, make_k_sync, true, 0, kServerOptions, check_k_sync},
 };
 
 }  // namespace

@@ -103,6 +103,31 @@ void add_scaled_as(std::span<std::byte> dst, std::span<const std::byte> src, dou
   for (std::size_t i = 0; i < in.size(); ++i) out[i] += in[i] * by;
 }
 
+template <class T>
+void decay_and_scale_as(std::span<std::byte> dst, std::span<const std::byte> src, double decay, double factor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  const std::span<const T> in = as<T>(src);
+  const T pull = static_cast<T>(decay), by = static_cast<T>(factor);
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = (out[i] + in[i] * pull) * by;
+}
+
+template <class T>
+void descend_as(std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
+                std::span<const std::byte> sum, double momentum, double divisor) {
+  auto* out = reinterpret_cast<T*>(dst.data());
+  auto* v = reinterpret_cast<T*>(velocity.data());
+  const std::span<const T> in = as<T>(src), gradient = as<T>(sum);
+  const T keep = static_cast<T>(momentum), by = static_cast<T>(divisor);
+  if (velocity.empty()) {
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] - gradient[i] / by;
+    return;
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    v[i] = v[i] * keep + gradient[i] / by;
+    out[i] = in[i] - v[i];
+  }
+}
+
 // Several sums side by side, so that the loop is vectorised.
 template <class T>
 double squares_as(std::span<const T> in) {
@@ -174,6 +199,22 @@ void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::b
 void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
   check_same_length(dst.size(), src.size());
   type == DataType::float32 ? add_scaled_as<float>(dst, src, factor) : add_scaled_as<double>(dst, src, factor);
+}
+
+void decay_and_scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double decay,
+                     double factor) {
+  check_same_length(dst.size(), src.size());
+  type == DataType::float32 ? decay_and_scale_as<float>(dst, src, decay, factor)
+                            : decay_and_scale_as<double>(dst, src, decay, factor);
+}
+
+void descend(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
+             std::span<const std::byte> sum, double momentum, double divisor) {
+  check_same_length(dst.size(), src.size());
+  check_same_length(dst.size(), sum.size());
+  if (!velocity.empty()) check_same_length(dst.size(), velocity.size());
+  type == DataType::float32 ? descend_as<float>(dst, src, velocity, sum, momentum, divisor)
+                            : descend_as<double>(dst, src, velocity, sum, momentum, divisor);
 }
 
 double sum_of_squares(DataType type, std::span<const std::byte> numbers) {

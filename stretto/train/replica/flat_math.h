@@ -42,8 +42,19 @@ void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte
 /// length; float32 or float64.
 void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
                    std::span<const std::byte> sum, double divisor, double lr, double momentum);
+
 /// dst += src × factor, number by number. Requires: the same length; float32 or float64.
 void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
+
+/// dst = (dst + src × decay) × factor, number by number: a gradient with weight decay, times the learning rate.
+/// Requires: the same length; float32 or float64.
+void decay_and_scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double decay,
+                     double factor);
+
+/// velocity = velocity × momentum + sum / divisor, then dst = src − velocity, number by number; dst may be src. An
+/// empty velocity is 0 and stays so. Requires: otherwise the same length; float32 or float64.
+void descend(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
+             std::span<const std::byte> sum, double momentum, double divisor);
 
 /// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
 /// threads compute there. Requires: float32 or float64.

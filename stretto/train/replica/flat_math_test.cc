@@ -57,6 +57,22 @@ TEST(Scaling, DividesAndMultipliesNumberByNumber) {
   EXPECT_EQ(numbers, (std::vector<float>{6, 10, 14}));
 }
 
+TEST(Descend, FollowsTheRuleOfMomentum) {
+  std::vector<float> weights{1, 2}, next(2), velocity{4, 0}, sum{2, 8};
+  descend(DataType::float32, bytes(next), bytes(weights), bytes(velocity), bytes(sum), 0.5, 2);
+  EXPECT_EQ(velocity, (std::vector<float>{3, 4}));
+  EXPECT_EQ(next, (std::vector<float>{-2, -2}));
+  std::vector<double> in_place{1}, wide{3};
+  descend(DataType::float64, bytes(in_place), bytes(in_place), {}, bytes(wide), 0.5, 2);
+  EXPECT_EQ(in_place, (std::vector<double>{-0.5})) << "without a velocity";
+}
+
+TEST(Descend, DecayPullsAtTheWeightsTheGradientWasComputedOn) {
+  std::vector<float> gradient{1, 2}, weights{2, 4};
+  decay_and_scale(DataType::float32, bytes(gradient), bytes(weights), 0.5, 0.25);
+  EXPECT_EQ(gradient, (std::vector<float>{0.5, 1}));
+}
+
 TEST(Means, CountWhatARankHasDoneByItself) {
   std::vector<float> sum{6, 9}, old{1, 1};
   std::vector<float> model{3, 5};

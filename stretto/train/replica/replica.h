@@ -26,6 +26,15 @@ struct OptimizerOptions {
   std::uint64_t hash = 0;  ///< of all options of all groups
 };
 
+/// Stochastic gradient descent with one set of options for all parameters: v = momentum × v + (g + weight_decay × w),
+/// w −= lr × v.
+struct SgdRule {
+  double lr = 0;                                                     ///< as it is now
+  double momentum = 0;                                               ///< the share of the velocity v that stays
+  double weight_decay = 0;                                           ///< pulls the weights towards 0
+  friend bool operator==(const SgdRule&, const SgdRule&) = default;  ///< all are equal
+};
+
 /// One rank's copy of a model, with the optimizer that moves it, as algorithms see it: flat, contiguous buckets of
 /// parameters, and gradients in memory that the caller owns and that changes from step to step. Knows no Torch;
 /// TorchReplica is the one over LibTorch. Not thread-safe; one thread computes.
@@ -72,6 +81,9 @@ class Replica {
   virtual void step() = 0;
   /// As they are now.
   virtual OptimizerOptions optimizer_options() const = 0;
+  /// The rule by which the optimizer moves the weights, so that it can be followed elsewhere. None: it is another one,
+  /// or has options that SgdRule does not know.
+  virtual std::optional<SgdRule> sgd_rule() const { return std::nullopt; }
   /// Multiplies the learning rate there was at construction.
   virtual void set_lr_factor(double factor) = 0;
 
@@ -102,8 +114,8 @@ class Replica {
   virtual std::string optimizer_state() = 0;
   /// Takes over what optimizer_state() of a replica of the same model and optimizer gave.
   virtual void set_optimizer_state(const std::string& state) = 0;
-  /// The arrays of floating point numbers in that state (momentum, Adam's moments), in the order of the parameters; none
-  /// before the first step. Valid until the next step.
+  /// The arrays of floating point numbers in that state (momentum, Adam's moments), in the order of the parameters;
+  /// none before the first step. Valid until the next step.
   virtual std::vector<Buffer> optimizer_arrays() = 0;
   /// The library that computes, with its version: "torch 2.13.0".
   virtual std::string library() const = 0;

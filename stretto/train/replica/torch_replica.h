@@ -62,6 +62,7 @@ class TorchReplica final : public Replica {
   void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) override;
   void step() override;
   OptimizerOptions optimizer_options() const override;
+  std::optional<SgdRule> sgd_rule() const override;
   void set_lr_factor(double factor) override;
   std::span<std::byte> parameters(int bucket) override;
   std::vector<std::span<std::byte>> weights() override;

@@ -163,6 +163,18 @@ OptimizerOptions TorchReplica::optimizer_options() const {
   return {groups.front().options().get_lr(), hash.value()};
 }
 
+std::optional<SgdRule> TorchReplica::sgd_rule() const {
+  std::optional<SgdRule> rule;
+  for (const auto& group : optimizer().param_groups()) {
+    const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&group.options());
+    if (sgd == nullptr || sgd->nesterov() || sgd->dampening() != 0) return std::nullopt;
+    const SgdRule here{.lr = sgd->lr(), .momentum = sgd->momentum(), .weight_decay = sgd->weight_decay()};
+    if (rule && *rule != here) return std::nullopt;
+    rule = here;
+  }
+  return rule;
+}
+
 std::string TorchReplica::optimizer_state() {
   if (optimizer().state().empty()) return {};
   OutputArchive archive;

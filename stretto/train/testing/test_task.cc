@@ -74,6 +74,9 @@ class LinearReplica final : public Replica {
     }
   }
   OptimizerOptions optimizer_options() const override { return {options_.lr * lr_factor_, 0}; }
+  std::optional<SgdRule> sgd_rule() const override {
+    return SgdRule{.lr = options_.lr * lr_factor_, .momentum = options_.momentum};
+  }
   void set_lr_factor(double factor) override { lr_factor_ = factor; }
 
   std::span<std::byte> parameters(int bucket) override { return bytes(parameters_[static_cast<std::size_t>(bucket)]); }

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/collective/server/parameter_server.h"
+
+namespace stretto {
+
+/// What a simulated job of a ParameterServer is.
+struct ServerJob {
+  ServerOptions options;
+  int ranks = 1;
+  std::vector<std::uint64_t> elements;  ///< of each bucket: int64, at least 2
+  std::vector<std::uint64_t> steps;     ///< of each rank
+  bool overlapped = false;              ///< buckets are pushed one after the other, during the computation
+};
+
+/// Knows what every value must be, and checks what servers take and ranks are answered. A value's first element counts
+/// its versions; each other one is the sum, modulo 2^64, of numbers that belong to bucket, rank, step and element: so a
+/// value shows exactly which gradients it contains.
+class ServerOracle final : public ServerObserver {
+ public:
+  explicit ServerOracle(const ServerJob& job);
+
+  /// Writes the gradient of a step.
+  void fill(int bucket, int rank, std::uint64_t step, std::span<std::int64_t> gradient) const;
+  /// A rank is about to push a gradient of its next step, and computed it on the values of answered(), or the first.
+  void pushes(int bucket, int rank);
+  /// A rank has the values it has asked for, one span a bucket.
+  void answered(int rank, std::span<const std::span<const std::int64_t>> values);
+  /// A rank has the final values.
+  void ended(int rank, std::span<const std::span<const std::int64_t>> values);
+  /// The job rests, and all ranks have ended; `counts` is the sum over all.
+  void over(const ServerCounts& counts);
+
+  void released(int bucket, int rank, std::uint64_t step, Version base, std::optional<Version> into) override;
+
+  void violated(std::string what);
+  const std::optional<std::string>& violation() const { return violation_; }
+
+  std::uint64_t dropped() const { return dropped_; }  ///< gradients
+  std::uint64_t stale() const { return stale_; }      ///< taken that were computed on an older version
+  std::uint64_t lowered() const { return lowered_; }  ///< versions of fewer than k gradients
+  std::uint64_t ahead() const { return ahead_; }      ///< values of k_sync that are newer than the one named
+  std::uint64_t too_new() const { return too_new_; }  ///< ssp: answers with steps that the rank itself has not made
+
+ private:
+  struct Took {
+    int rank;
+    std::uint64_t step;
+    friend bool operator==(const Took&, const Took&) = default;
+  };
+  struct Bucket {
+    std::vector<std::vector<std::uint64_t>> values;  // by version
+    std::vector<std::vector<std::uint64_t>> clocks;  // by version, rank: gradients it contains
+    std::vector<std::vector<Took>> took;             // by version
+    std::vector<std::uint64_t> released;             // by rank: gradients taken or dropped
+    std::set<std::pair<int, std::uint64_t>> dropped;
+  };
+  struct Rank {
+    std::vector<std::uint64_t> pushed;           // by bucket
+    std::vector<std::vector<Version>> based_on;  // by bucket, step
+  };
+
+  void take(int bucket, const Took& took, Version into);
+  void check_whole(int bucket, Version version);
+  std::optional<Version> check_value(int rank, int bucket, std::span<const std::int64_t> value);
+  void check_answer(int rank, int bucket, Version version, Version named);
+
+  const ServerJob& job_;
+  std::vector<Bucket> buckets_;
+  std::vector<Rank> ranks_;
+  std::optional<std::string> violation_;
+  std::uint64_t dropped_ = 0, stale_ = 0, lowered_ = 0, ahead_ = 0, too_new_ = 0, staleness_ = 0, taken_ = 0;
+};
+
+}  // namespace stretto

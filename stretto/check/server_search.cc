@@ -1,0 +1,259 @@
+#include "stretto/check/server_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/check/server_oracle.h"
+#include "stretto/collective/server/parameter_server.h"
+#include "stretto/engine/engine.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kStream = 0x736572766572;
+constexpr std::uint64_t kMostEvents = 3'000'000;
+
+struct Scenario {
+  ServerJob job;
+  NetworkOptions network;
+  std::vector<double> slowness;  // of each rank
+  Duration compute{1000};
+  double stops = 0;  // probability of a long stop before a step
+
+  std::string to_string() const {
+    std::string steps;
+    for (const std::uint64_t n : job.steps) steps += text(steps.empty() ? "" : ", ", n);
+    return text(job.options.to_string(), ", ", job.ranks, " ranks, ", job.elements.size(), " buckets, steps ", steps,
+                job.overlapped ? ", overlapped" : "");
+  }
+};
+
+int draw_ranks(Random& random) {
+  if (random.chance(0.02)) return random.chance(0.5) ? 16 : 33;
+  return static_cast<int>(random.between(2, 8));
+}
+
+Scenario draw(std::uint64_t seed, int ranks) {
+  Random random(seed, kStream);
+  Scenario s;
+  ServerJob& job = s.job;
+  job.ranks = draw_ranks(random);
+  if (ranks != 0) job.ranks = ranks;
+  job.options.mode = static_cast<ServerMode>(random.below(4));
+  job.options.servers = static_cast<int>(random.between(0, job.ranks));
+  job.options.dedicated = job.ranks > 1 && random.chance(0.2);
+  if (job.options.dedicated) job.options.servers = static_cast<int>(random.between(1, job.ranks - 1));
+  const int workers = job.options.num_workers(job.ranks);
+  job.options.staleness = random.below(4);
+  job.options.enough = static_cast<int>(random.between(1, workers));
+  for (std::int64_t b = random.between(1, 5); b > 0; --b) job.elements.push_back(random.log_uniform(2, 200));
+  const std::uint64_t most = random.log_uniform(1, 30);
+  const bool equal = random.chance(0.3);
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const std::uint64_t steps = equal ? most : random.chance(0.1) ? 0 : random.below(most + 1);
+    job.steps.push_back(rank < workers ? steps : 0);
+    s.slowness.push_back(random.chance(0.3) ? static_cast<double>(random.log_uniform(1, 30)) : 1.0);
+  }
+  job.overlapped = random.chance(0.5);
+  s.compute = Duration(static_cast<std::int64_t>(random.log_uniform(100, 50'000)));
+  s.stops = random.chance(0.3) ? 0.1 : 0;
+  s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)));
+  s.network.jitter = Duration(s.network.latency.count() * random.between(0, 8));
+  s.network.pieces = static_cast<int>(random.between(1, 4));
+  return s;
+}
+
+/// One rank: its engine, its end of the server, and an application that computes for a while and pushes.
+class Rank {
+ public:
+  Rank(SimulatedCluster& cluster, const Scenario& scenario, ServerOracle& oracle, std::uint64_t seed, int rank)
+      : cluster_(cluster),
+        scenario_(scenario),
+        job_(scenario.job),
+        oracle_(oracle),
+        random_(seed, 1000 + static_cast<std::uint64_t>(rank)),
+        rank_(rank),
+        engine_(cluster.transport(rank), cluster.clock()) {
+    std::vector<BucketSpec> buckets;
+    for (const std::uint64_t count : job_.elements) {
+      buckets.push_back({DataType::int64, count});
+      gradients_.emplace_back(count);
+      values_.emplace_back(count);
+    }
+    server_.emplace(engine_, buckets, job_.options, add);
+    server_->observe(oracle);
+    cluster.on_wake(rank, [this] { run(); });
+  }
+
+  void start() {
+    std::vector<std::span<const std::byte>> values;
+    for (const auto& value : values_) values.push_back(std::as_bytes(std::span(value)));
+    server_->begin(values);
+    compute();
+    run();
+  }
+
+  void run() {
+    do {
+      while (engine_.step()) {
+      }
+    } while (look() || rung());
+  }
+
+  bool over() const { return state_ == State::over; }
+  ServerCounts counts() const { return server_->counts(); }
+  std::uint64_t steps() const { return step_; }
+
+ private:
+  enum class State { computing, pushing, waiting, finishing, over, failed };
+
+  /// The first element counts versions.
+  static void add(int, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum, int) {
+    auto* out = reinterpret_cast<std::uint64_t*>(to.data());
+    const auto* in = reinterpret_cast<const std::uint64_t*>(from.data());
+    const auto* gradients = reinterpret_cast<const std::uint64_t*>(sum.data());
+    out[0] = in[0] + 1;
+    for (std::size_t i = 1; i < to.size() / sizeof(std::uint64_t); ++i) out[i] = in[i] + gradients[i];
+  }
+
+  void compute() {
+    if (step_ == job_.steps[static_cast<std::size_t>(rank_)]) {
+      state_ = State::finishing;
+      return;
+    }
+    state_ = State::computing;
+    if (random_.chance(scenario_.stops)) {
+      cluster_.stop(rank_, cluster_.now() + Duration(scenario_.compute.count() * random_.between(1, 20)));
+    }
+    const double factor = scenario_.slowness[static_cast<std::size_t>(rank_)] * (0.5 + random_.uniform());
+    cluster_.after(from_seconds(seconds(scenario_.compute) * factor), rank_, [this] {
+      state_ = State::pushing;
+      next_ = 0;
+      push();
+    });
+  }
+
+  void push() {
+    const int buckets = static_cast<int>(job_.elements.size());
+    for (; next_ < buckets; ++next_) {
+      const auto b = static_cast<std::size_t>(next_);
+      oracle_.fill(next_, rank_, step_, gradients_[b]);
+      oracle_.pushes(next_, rank_);
+      server_->push(next_, std::as_writable_bytes(std::span(gradients_[b])),
+                    std::as_writable_bytes(std::span(values_[b])));
+      if (job_.overlapped && next_ + 1 < buckets) {
+        ++next_;
+        cluster_.after(Duration(static_cast<std::int64_t>(random_.below(3000))), rank_, [this] { push(); });
+        return run();
+      }
+    }
+    ++step_;
+    state_ = State::waiting;
+    run();
+  }
+
+  /// Returns whether the application has gone on.
+  bool look() {
+    if (state_ != State::waiting && state_ != State::finishing) return false;
+    const bool waits = state_ == State::waiting;
+    const Result<bool> there = waits ? server_->ready() : server_->try_finish(targets());
+    if (!there) {
+      oracle_.violated(text("rank ", rank_, " fails with: ", there.error().message));
+      state_ = State::failed;
+      return false;
+    }
+    if (!*there) return false;
+    std::vector<std::span<const std::int64_t>> values;
+    for (const auto& value : values_) values.emplace_back(value);
+    if (waits) {
+      oracle_.answered(rank_, values);
+      compute();
+    } else {
+      oracle_.ended(rank_, values);
+      state_ = State::over;
+    }
+    return true;
+  }
+
+  /// Whether the application has told the engine of something since it was last asked.
+  bool rung() {
+    const std::uint32_t rings = engine_.doorbell().rings();
+    return std::exchange(rings_, rings) != rings;
+  }
+
+  std::vector<std::span<std::byte>> targets() {
+    std::vector<std::span<std::byte>> all;
+    for (auto& value : values_) all.push_back(std::as_writable_bytes(std::span(value)));
+    return all;
+  }
+
+  SimulatedCluster& cluster_;
+  const Scenario& scenario_;
+  const ServerJob& job_;
+  ServerOracle& oracle_;
+  Random random_;
+  const int rank_;
+  Engine engine_;
+  std::optional<ParameterServer> server_;
+  std::vector<std::vector<std::int64_t>> gradients_, values_;  // by bucket
+  State state_ = State::computing;
+  std::uint64_t step_ = 0;
+  std::uint32_t rings_ = 0;
+  int next_ = 0;  // bucket to be pushed
+};
+
+void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& finding) {
+  SimulatedCluster cluster(scenario.job.ranks, scenario.network, seed);
+  Random links(seed, kStream + 1);
+  for (int src = 0; src < scenario.job.ranks; ++src) {
+    for (int dst = 0; dst < scenario.job.ranks; ++dst) {
+      if (src != dst && links.chance(0.1)) cluster.slow_link(src, dst, static_cast<double>(links.log_uniform(2, 50)));
+    }
+  }
+  ServerOracle oracle(scenario.job);
+  std::vector<std::unique_ptr<Rank>> all;
+  for (int rank = 0; rank < scenario.job.ranks; ++rank) {
+    all.push_back(std::make_unique<Rank>(cluster, scenario, oracle, seed, rank));
+  }
+  for (int rank = 0; rank < scenario.job.ranks; ++rank) {  // some servers begin late
+    cluster.after(Duration(static_cast<std::int64_t>(links.below(20'000))), rank,
+                  [&, rank] { all[static_cast<std::size_t>(rank)]->start(); });
+  }
+  while (!oracle.violation() && cluster.events() < kMostEvents && cluster.run_next()) {
+  }
+  ServerCounts counts;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank]->over()) oracle.violated(text("rank ", rank, " waits forever after step ", all[rank]->steps()));
+    const ServerCounts own = all[rank]->counts();
+    counts.taken += own.taken;
+    counts.dropped += own.dropped;
+    counts.staleness += own.staleness;
+  }
+  if (!oracle.violation()) oracle.over(counts);
+  finding.violation = oracle.violation();
+  finding.messages = cluster.messages();
+  finding.reached = {oracle.dropped(), oracle.stale(), oracle.lowered(), oracle.ahead(), oracle.too_new()};
+}
+
+}  // namespace
+
+JobFinding run_server_job(std::uint64_t seed, int ranks) {
+  const Scenario scenario = draw(seed, ranks);
+  JobFinding finding{.job = scenario.to_string()};
+  finding.reached.resize(std::size(kServerReaches));
+  finding.rounds = std::max<std::uint64_t>(1, *std::ranges::max_element(scenario.job.steps));
+  const CheckFailuresThrow checks_throw;
+  try {
+    run_to_the_end(scenario, seed, finding);
+  } catch (const CheckFailure& failure) {
+    finding.violation = text("internal check: ", failure.what());
+  }
+  return finding;
+}
+
+}  // namespace stretto

@@ -1,0 +1,187 @@
+#include "stretto/collective/server/parameter_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/description.h"
+#include "stretto/base/error.h"
+#include "stretto/collective/server/server_node.h"
+
+namespace stretto {
+namespace {
+
+const ServerOptions& checked(const ServerOptions& options, const std::vector<BucketSpec>& buckets, int ranks) {
+  check_server_options(options, ranks);
+  if (buckets.empty()) throw UsageError("a parameter server needs at least one bucket");
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    if (buckets[i].count == 0) throw UsageError(text("bucket ", i, " is empty: give it at least one element"));
+  }
+  return options;
+}
+
+}  // namespace
+
+class ParameterServer::Impl {
+ public:
+  Impl(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options, ServerUpdate update)
+      : node(engine, std::move(buckets), options, std::move(update)), pushed(node.buckets().size()) {}
+  ~Impl() {
+    const Engine::Pause pause(node.engine());
+    node.withdraw();
+  }
+
+  std::uint64_t bytes_of(int bucket) const {
+    const BucketSpec& spec = node.buckets()[static_cast<std::size_t>(bucket)];
+    return spec.count * size_of(spec.type);
+  }
+  void require(int bucket, std::size_t bytes, const char* what) const {
+    if (!begun) throw UsageError("parameter server: call begin() first, with the values that all ranks begin with");
+    if (bytes == bytes_of(bucket)) return;
+    throw UsageError(
+        text("parameter server: ", what, " of bucket ", bucket, " has ", bytes, " bytes; expected ", bytes_of(bucket)));
+  }
+  int num_buckets() const { return static_cast<int>(node.buckets().size()); }
+  bool ready() {
+    for (int b = 0; b < num_buckets(); ++b) {
+      const auto& wish = node.wish(b);
+      const std::uint64_t wanted = pushed[static_cast<std::size_t>(b)];
+      if (wish.answered.load(std::memory_order_acquire) < wanted) return false;
+      if (wish.left.load(std::memory_order_acquire) < wanted) return false;
+    }
+    return true;
+  }
+  void end(std::span<const std::span<std::byte>> values) {
+    if (ending) return;
+    if (!ready()) throw UsageError("parameter server: finish() before the values of the last push are there");
+    for (int b = 0; b < num_buckets(); ++b) {
+      require(b, values[static_cast<std::size_t>(b)].size(), "the final value");
+      node.wish(b).value = values[static_cast<std::size_t>(b)].data();
+    }
+    ending = true;
+    node.set_end();
+    node.engine().doorbell().ring();
+  }
+  Error late(Driver& driver, const char* what) {
+    return {Errc::timeout,
+            text(words_of(node.words()), ": ", what, "; ", missing(driver, std::chrono::milliseconds(200))), -1};
+  }
+  std::string missing(Driver& driver, Duration timeout) {
+    driver.wait_driving([&] { return node.ask_who(), true; }, driver.clock().now());
+    driver.notify();
+    driver.wait([&] { return node.all_answered() || node.failure().failed(); }, driver.deadline(timeout));
+    const std::string who = node.who();
+    return who.empty() ? "no server says that it waits for a rank" : who;
+  }
+
+  ServerNode node;
+  std::vector<std::uint64_t> pushed;  // by bucket: steps
+  bool begun = false;
+  bool ending = false;
+};
+
+ParameterServer::ParameterServer(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options,
+                                 ServerUpdate update) {
+  checked(options, buckets, engine.size());
+  const Engine::Pause pause(engine);
+  impl_ = std::make_unique<Impl>(engine, std::move(buckets), options, std::move(update));
+}
+
+ParameterServer::~ParameterServer() = default;
+
+void ParameterServer::begin(std::span<const std::span<const std::byte>> values) {
+  if (impl_->begun) throw UsageError("parameter server: begin() has been called before");
+  impl_->begun = true;
+  for (int b = 0; b < impl_->num_buckets(); ++b) {
+    impl_->require(b, values[static_cast<std::size_t>(b)].size(), "the first value");
+  }
+  for (const auto& served : impl_->node.served()) served->start(values[static_cast<std::size_t>(served->bucket())]);
+  impl_->node.set_begun();
+  impl_->node.engine().doorbell().ring();
+}
+
+bool ParameterServer::begun() const {
+  return impl_->begun;
+}
+
+void ParameterServer::push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value) {
+  impl_->require(bucket, gradient.size(), "the gradient");
+  impl_->require(bucket, value.size(), "the value");
+  auto& wish = impl_->node.wish(bucket);
+  std::uint64_t& pushed = impl_->pushed[static_cast<std::size_t>(bucket)];
+  if (impl_->ending || wish.left.load(std::memory_order_acquire) < pushed ||
+      wish.answered.load(std::memory_order_acquire) < pushed) {
+    throw UsageError(text("parameter server: bucket ", bucket, " is pushed ",
+                          impl_->ending ? "after finish()" : "before the value of the last push is there"));
+  }
+  wish.gradient = gradient.data();
+  wish.value = value.data();
+  wish.wanted.store(++pushed, std::memory_order_release);
+  impl_->node.engine().doorbell().ring();
+}
+
+Result<bool> ParameterServer::ready() const {
+  if (auto why = failure()) return *std::move(why);
+  return impl_->ready();
+}
+
+Result<void> ParameterServer::wait(Driver& driver, TimePoint deadline) {
+  const auto over = [this] { return impl_->node.failure().failed() || impl_->ready(); };
+  const bool here = driver.wait(over, deadline);
+  if (auto why = failure()) return *std::move(why);
+  if (!here) return impl_->late(driver, "values have not come");
+  return {};
+}
+
+Result<bool> ParameterServer::try_finish(std::span<const std::span<std::byte>> values) {
+  if (auto why = failure()) return *std::move(why);
+  if (!impl_->ending && !impl_->ready()) return false;
+  impl_->end(values);
+  return impl_->node.over();
+}
+
+Result<void> ParameterServer::finish(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values) {
+  if (auto why = failure()) return *std::move(why);
+  impl_->end(values);
+  const auto over = [this] { return impl_->node.failure().failed() || impl_->node.over(); };
+  const bool ended = driver.wait(over, deadline);
+  if (!impl_->node.over()) {
+    if (auto why = failure()) return *std::move(why);
+  }
+  if (!ended) return impl_->late(driver, "other ranks still push");
+  return {};
+}
+
+void ParameterServer::abort(Driver& driver, const std::string& reason) {
+  impl_->node.failure().abort(driver, reason);
+}
+
+std::optional<Error> ParameterServer::failure() const {
+  return impl_->node.failure().error();
+}
+
+std::string ParameterServer::who_is_missing(Driver& driver, Duration timeout) {
+  return text(words_of(impl_->node.words()), ": ", impl_->missing(driver, timeout));
+}
+
+std::uint64_t ParameterServer::steps() const {
+  return impl_->pushed.front();
+}
+
+ServerCounts ParameterServer::counts() const {
+  return impl_->node.counts();
+}
+
+std::uint64_t ParameterServer::memory_bytes() const {
+  std::uint64_t bytes = 0;
+  const auto ranks = static_cast<std::uint64_t>(impl_->node.engine().size());
+  for (const auto& served : impl_->node.served()) {
+    bytes += served->bytes() + ranks * impl_->bytes_of(served->bucket());
+  }
+  return bytes;
+}
+
+void ParameterServer::observe(ServerObserver& observer) {
+  impl_->node.observe(observer);
+}
+
+}  // namespace stretto

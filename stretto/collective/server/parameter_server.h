@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/collective/collective.h"
+#include "stretto/collective/server/served_bucket.h"
+#include "stretto/collective/server/server_options.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/kernel/bucket.h"
+
+namespace stretto {
+
+/// What has become of the gradients that were pushed to the buckets a rank serves.
+struct ServerCounts {
+  std::uint64_t taken = 0;          ///< gradients that a value contains, each bucket counted for itself
+  std::uint64_t dropped = 0;        ///< k_sync: those that came too late
+  std::uint64_t staleness = 0;      ///< sum over those taken: versions between the value computed on and the one moved
+  std::uint64_t max_staleness = 0;  ///< the largest of them
+};
+
+/// Hears of each gradient on the thread that steps the engine of the server; for tests of the promises.
+class ServerObserver {
+ public:
+  virtual ~ServerObserver() = default;  ///< after the collective
+  /// The gradient of step `step` of `rank`, computed on version `base`, is in the value that became version `into`;
+  /// none: it has been dropped. Those of one version are told in the order in which they were added.
+  virtual void released(int bucket, int rank, std::uint64_t step, Version base, std::optional<Version> into) = 0;
+};
+
+/// A sharded parameter server: the values lie on servers, bucket by bucket in turns; ranks push gradients and pull
+/// values. Ranks may serve and push at once: a serving rank's engine answers while its application computes. What is
+/// waited for, and which gradients a value contains, is said by ServerMode and Shard.
+///
+/// A step costs a rank, for each bucket that it does not serve itself, the messages PUSH and VALUE of the whole bucket,
+/// and GET without a body; a rank that has no more batches sends DONE once a bucket. k_sync adds COMMIT, to each other
+/// server once a version.
+///
+/// One application thread; must outlive every call on it.
+class ParameterServer final : public Collective {
+ public:
+  /// Registers with the engine: in the same order, with the same buckets and options, on every rank. `update` is called
+  /// for the buckets of this rank alone. Throws UsageError: check_server_options(), and for no or empty buckets.
+  ParameterServer(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options, ServerUpdate update);
+  /// After finish(), or after a failure. With a message in flight the engine steps no more (Engine::remove()).
+  ~ParameterServer() override;
+
+  /// The values all ranks begin with, a span a bucket, the same bytes on every rank. Once, first, on every rank: also
+  /// on one that pushes nothing. They are copied.
+  void begin(std::span<const std::span<const std::byte>> values);
+  /// Whether begin() has been called.
+  bool begun() const;
+
+  /// Hands over this step's gradient of a bucket and asks for the value that the next step begins with. Returns at
+  /// once; both belong to the collective until ready(), and the gradient is overwritten. Each bucket once a step, in
+  /// any order. Throws UsageError before begin(), for memory of another size, and for a bucket pushed twice.
+  void push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value);
+  /// Whether the values that push() has asked for are there, of all buckets, or how the collective has failed.
+  Result<bool> ready() const;
+  /// Waits until ready(). Errc::timeout: call it again; Errc::aborted, lost_peer, bad_input: final.
+  Result<void> wait(Driver& driver, TimePoint deadline);
+
+  /// No more batches here: returns when every rank has said so, with the final values in `values`, a span a bucket,
+  /// which are the same on every rank. Serves meanwhile. Errors as wait(); after Errc::timeout call it again with the
+  /// same memory. Throws UsageError before begin(), and while a push is not ready.
+  Result<void> finish(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values);
+  /// The same without waiting: whether it is finished. May be called again.
+  Result<bool> try_finish(std::span<const std::span<std::byte>> values);
+
+  void abort(Driver& driver, const std::string& reason) override;
+  std::optional<Error> failure() const override;
+  /// Asks the servers whose answers have not come.
+  std::string who_is_missing(Driver& driver, Duration timeout) override;
+
+  /// Steps this rank has pushed.
+  std::uint64_t steps() const;
+  /// Of the buckets served here. Requires: finished.
+  ServerCounts counts() const;
+  /// Values and what a version's gradients take, in bytes.
+  std::uint64_t memory_bytes() const;
+  /// Before begin().
+  void observe(ServerObserver& observer);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

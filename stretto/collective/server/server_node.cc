@@ -1,0 +1,402 @@
+#include "stretto/collective/server/server_node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+#include "stretto/schedule/builder.h"
+
+namespace stretto {
+namespace {
+
+using Kind = MessageId::Kind;
+
+constexpr OpId kArrived = 1;  // of the schedule that receives a gradient: holds it until the shard has taken it
+
+std::string describe(const std::vector<BucketSpec>& buckets, const ServerOptions& options) {
+  std::uint64_t elements = 0;
+  for (const BucketSpec& bucket : buckets) elements += bucket.count;
+  std::string text =
+      stretto::text("parameter server of ", buckets.size(), buckets.size() == 1 ? " bucket of " : " buckets of ",
+                    elements, ' ', name_of(buckets.front().type), ", ", options.to_string());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    text += stretto::text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
+  }
+  return text;
+}
+
+}  // namespace
+
+ServerNode::ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options,
+                       ServerUpdate update)
+    : engine_(engine),
+      buckets_(std::move(buckets)),
+      options_(options),
+      update_(std::move(update)),
+      description_(describe(buckets_, options)),
+      failure_(engine),
+      askings_(buckets_.size()),
+      pushed_(buckets_.size()),
+      wishes_(buckets_.size()) {
+  for (int bucket = 0; bucket < num_buckets(); ++bucket) {
+    if (!mine(bucket)) continue;
+    const auto b = static_cast<std::size_t>(bucket);
+    pushed_[b].resize(static_cast<std::size_t>(engine.size()));
+    ServedBucketHost& host = *this;
+    served_.push_back(std::make_unique<ServedBucket>(bucket, buckets_[b], engine.size(),
+                                                     Shard(options, engine.size(), bucket == 0), host, update_));
+  }
+  id_ = engine.add(*this, description_);
+  failure_.enroll(id_);
+  if (engine.arena() != nullptr) (void)failure_.take_shared(0, description_);
+}
+
+ServedBucket* ServerNode::served_here(int bucket) const {
+  const auto found = std::ranges::find(served_, bucket, [](const auto& served) { return served->bucket(); });
+  return found == served_.end() ? nullptr : found->get();
+}
+
+bool ServerNode::poll(TimePoint) {
+  if (!failure_.poll()) return false;
+  if (const std::uint64_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_who_) {
+    asked_who_ = wanted;
+    for (int peer = 0; peer < engine_.size(); ++peer) {
+      if (peer != engine_.rank()) engine_.send_control(id_, peer, kWaiting, 0, wanted, {});
+    }
+  }
+  if (!begun_.load(std::memory_order_acquire)) return false;
+  bool did = false;
+  for (bool more = true; more && !failure_.failed(); did |= more) {
+    more = serve();
+    for (int bucket = 0; bucket < num_buckets(); ++bucket) more |= work(bucket);
+  }
+  if (!left_.empty()) look_who_has_left();
+  const bool all_over = std::ranges::all_of(served_, [](const auto& served) { return served->shard().over(); });
+  if (all_over && finals_ == num_buckets() && open_rounds_ == 0) over_.store(true, std::memory_order_release);
+  return did;
+}
+
+// ---- what this rank asks of the servers ----
+
+bool ServerNode::work(int bucket) {
+  Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+  const std::uint64_t wanted = wish(bucket).wanted.load(std::memory_order_acquire);
+  if (asking.pushed < wanted) return send_push(bucket), true;
+  if (asking.asked < wanted) return send_get(bucket);
+  const bool end = end_wanted_.load(std::memory_order_acquire) && !asking.done;
+  if (!end || defect(Defect::no_done)) return false;
+  send_done(bucket);
+  return true;
+}
+
+void ServerNode::send_push(int bucket) {
+  Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+  const MessageId id{Kind::push, bucket, engine_.rank(), asking.pushed++};
+  std::byte* gradient = wish(bucket).gradient;
+  if (!mine(bucket)) {
+    return open(round_of(id), schedule(true, true, server_of(bucket), bucket), asking.base, gradient, true);
+  }
+  requests_.push_back({.kind = Request::Kind::push,
+                       .bucket = bucket,
+                       .rank = id.worker,
+                       .clock = id.clock,
+                       .version = asking.base,
+                       .gradient = gradient});
+}
+
+/// k_sync: the answer of bucket 0 names the version of the step; the other buckets are asked for that one.
+bool ServerNode::send_get(int bucket) {
+  Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+  Version version = asking.pushed;
+  if (options_.mode == ServerMode::k_sync && bucket == 0) version = asking.base + 1;
+  if (options_.mode == ServerMode::k_sync && bucket != 0) {
+    if (wish(0).answered.load(std::memory_order_relaxed) < asking.pushed) return false;
+    version = asking.base = askings_[0].base;
+  }
+  const MessageId id{Kind::value, bucket, engine_.rank(), asking.pushed};
+  asking.asked = asking.pushed;
+  if (mine(bucket)) {
+    requests_.push_back(
+        {.kind = Request::Kind::get, .bucket = bucket, .rank = id.worker, .clock = id.clock, .version = version});
+  } else {
+    open(round_of(id), schedule(false, false, server_of(bucket), bucket), 0, wish(bucket).value, false);
+    engine_.send_control(id_, server_of(bucket), kGet, round_of(id), version, {});
+  }
+  return true;
+}
+
+void ServerNode::send_done(int bucket) {
+  Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+  asking.done = true;
+  const MessageId id{Kind::final, bucket, engine_.rank(), asking.pushed};
+  if (mine(bucket)) {
+    requests_.push_back({.kind = Request::Kind::done, .bucket = bucket, .rank = id.worker, .clock = id.clock});
+  } else {
+    open(round_of(id), schedule(false, false, server_of(bucket), bucket), 0, wish(bucket).value, false);
+    engine_.send_control(id_, server_of(bucket), kDone, round_of(id), 0, {});
+  }
+}
+
+void ServerNode::value_here(int bucket, Version version, bool last) {
+  Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+  const bool named = options_.mode == ServerMode::k_sync && bucket != 0;  // by the answer of bucket 0
+  if (!named) asking.base = version;
+  if (last) {
+    ++finals_;
+  } else {
+    wish(bucket).answered.store(asking.pushed, std::memory_order_release);
+  }
+}
+
+// ---- what the servers do ----
+
+bool ServerNode::serve() {
+  const bool any = !requests_.empty();
+  while (!requests_.empty() && !failure_.failed()) {
+    Request request = std::move(requests_.front());
+    requests_.pop_front();
+    if (request.kind == Request::Kind::commit) {
+      for (const auto& served : served_) {
+        served->shard().committed(request.clock, request.ranks, request.last);
+        served->act();
+      }
+      continue;
+    }
+    ServedBucket& served = *served_here(request.bucket);
+    switch (request.kind) {
+      case Request::Kind::get: served.shard().asked(request.rank, request.clock, request.version); break;
+      case Request::Kind::done: served.shard().ended(request.rank, request.clock); break;
+      case Request::Kind::push: {
+        Pushed& pushed = pushed_[static_cast<std::size_t>(request.bucket)][static_cast<std::size_t>(request.rank)];
+        pushed = {round_of({Kind::push, request.bucket, request.rank, request.clock}), request.clock, request.version};
+        served.gradient(request.rank, request.gradient);
+        served.shard().pushed(request.rank, request.clock, request.version);
+        break;
+      }
+      case Request::Kind::commit: break;
+    }
+    served.act();
+  }
+  return any;
+}
+
+void ServerNode::answer(int bucket, const ShardAction& action, std::span<const std::byte> value, int pin) {
+  const Version version = served_here(bucket)->shard().version();
+  if (action.rank == engine_.rank()) {
+    if (std::byte* to = wish(bucket).value; to != nullptr) std::memcpy(to, value.data(), value.size());
+    served_here(bucket)->unpin(pin);
+    return value_here(bucket, version, action.last);
+  }
+  const MessageId id{action.last ? Kind::final : Kind::value, bucket, action.rank, action.clock};
+  sending_[round_of(id)] = {bucket, pin};
+  // The engine only reads what is sent.
+  open(round_of(id), schedule(true, false, action.rank, bucket), version, const_cast<std::byte*>(value.data()), true);
+}
+
+void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
+  const Pushed& pushed = pushed_[static_cast<std::size_t>(bucket)][static_cast<std::size_t>(rank)];
+  if (into) {
+    const std::uint64_t staleness = *into - 1 - pushed.base;
+    ++counts_.taken;
+    counts_.staleness += staleness;
+    counts_.max_staleness = std::max(counts_.max_staleness, staleness);
+  } else {
+    ++counts_.dropped;
+  }
+  if (observer_ != nullptr) observer_->released(bucket, rank, pushed.clock, pushed.base, into);
+  if (rank == engine_.rank()) {
+    wish(bucket).left.fetch_add(1, std::memory_order_release);
+  } else {
+    engine_.finish(id_, pushed.round, kArrived);
+  }
+}
+
+void ServerNode::commit(const ShardAction& action) {
+  const auto words = bits_of(action.ranks, engine_.size());
+  const int servers = std::min(options_.num_servers(engine_.size()), num_buckets());
+  for (int bucket = 1; bucket < servers; ++bucket) {  // the first of each other server
+    engine_.send_control(id_, server_of(bucket), kCommit, action.version, action.last ? 1 : 0,
+                         std::as_bytes(std::span(words)));
+  }
+  requests_.push_back(
+      {.kind = Request::Kind::commit, .clock = action.version, .ranks = action.ranks, .last = action.last});
+}
+
+// ---- messages ----
+
+const Schedule& ServerNode::schedule(bool sends, bool push, int peer, int bucket) {
+  const std::uint64_t key =
+      ((static_cast<std::uint64_t>(peer) * buckets_.size() + static_cast<std::uint64_t>(bucket)) << 2) |
+      (sends ? 2 : 0) | (push ? 1 : 0);
+  auto& known = schedules_[key];
+  if (known != nullptr) return *known;
+  const BucketSpec& spec = buckets_[static_cast<std::size_t>(bucket)];
+  ScheduleBuilder b(push ? "push" : "value", engine_.rank(), engine_.size());
+  if (sends) {
+    known = std::make_unique<Schedule>(b.build(b.send(peer, 0, b.whole(b.buffer("body", spec.type, spec.count)), {})));
+  } else if (push) {  // into memory of the engine's, which the call keeps
+    const OpId here = b.recv(peer, 0, b.whole(b.scratch("gradient", spec.type, spec.count)), {});
+    known = std::make_unique<Schedule>(b.build(b.call(0, {here})));
+  } else {
+    known = std::make_unique<Schedule>(b.build(b.recv(peer, 0, b.whole(b.buffer("value", spec.type, spec.count)), {})));
+  }
+  return *known;
+}
+
+void ServerNode::open(Round round, const Schedule& schedule, std::uint64_t note, std::byte* memory, bool present) {
+  ++open_rounds_;
+  engine_.open(id_, round, schedule, note);
+  engine_.bind(id_, round, 0, {memory, present});
+}
+
+bool ServerNode::admit(Round round, const Envelope& envelope) {
+  if (failure_.failed()) return false;
+  const MessageId id = id_of(round);
+  if (id.kind != Kind::push) {  // the round was opened with the request
+    if (!engine_.is_open(id_, round)) return false;
+    askings_[static_cast<std::size_t>(id.bucket)].incoming = envelope.note;
+    return true;
+  }
+  if (!mine(id.bucket) || id.worker == engine_.rank()) return false;
+  if (engine_.is_open(id_, round)) return true;
+  coming_[round] = envelope.note;
+  ++open_rounds_;
+  engine_.open(id_, round, schedule(false, true, id.worker, id.bucket), 0);
+  return true;
+}
+
+bool ServerNode::call(Round round, OpId, std::uint32_t) {
+  const MessageId id = id_of(round);
+  const auto base = coming_.extract(round);
+  requests_.push_back({.kind = Request::Kind::push,
+                       .bucket = id.bucket,
+                       .rank = id.worker,
+                       .clock = id.clock,
+                       .version = base.mapped(),
+                       .gradient = engine_.buffer(id_, round, 0).data});
+  engine_.doorbell().ring();
+  return false;
+}
+
+void ServerNode::completed(Round round) {
+  const MessageId id = id_of(round);
+  const bool received = id.kind != Kind::push && id.worker == engine_.rank();
+  if (!received) return;
+  value_here(id.bucket, askings_[static_cast<std::size_t>(id.bucket)].incoming, id.kind == Kind::final);
+}
+
+void ServerNode::retired(Round round) {
+  --open_rounds_;
+  const MessageId id = id_of(round);
+  const bool from_here = id.worker == engine_.rank();
+  if (id.kind == Kind::push && from_here) wish(id.bucket).left.fetch_add(1, std::memory_order_release);
+  if (const auto sent = sending_.extract(round)) served_here(sent.mapped().bucket)->unpin(sent.mapped().pin);
+}
+
+void ServerNode::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  if (failure_.control(envelope, head)) return;
+  const MessageId id = id_of(envelope.round);
+  switch (envelope.channel) {
+    case kGet:
+    case kDone:
+      if (id.worker != peer || !mine(id.bucket)) break;
+      requests_.push_back({.kind = envelope.channel == kGet ? Request::Kind::get : Request::Kind::done,
+                           .bucket = id.bucket,
+                           .rank = peer,
+                           .clock = id.clock,
+                           .version = envelope.note});
+      return;
+    case kCommit: {
+      std::vector<std::uint64_t> words(head.size() / sizeof(std::uint64_t));
+      std::memcpy(words.data(), head.data(), words.size() * sizeof(std::uint64_t));
+      requests_.push_back({.kind = Request::Kind::commit,
+                           .clock = envelope.round,
+                           .ranks = ranks_of(words, engine_.size()),
+                           .last = envelope.note != 0});
+      return;
+    }
+    case kWaiting: return answer_who(peer, envelope.note);
+    case kWaitsFor: {
+      MutexLock lock(mutex_);
+      if (envelope.note != asked_who_ || who_outstanding_ == 0) return;
+      --who_outstanding_;
+      if (!head.empty()) {
+        who_ +=
+            text(who_.empty() ? "" : "; ", std::string_view(reinterpret_cast<const char*>(head.data()), head.size()));
+      }
+      return;
+    }
+    default: break;
+  }
+  broken(CollectiveFailure::unknown(peer, envelope));
+}
+
+// ---- what goes wrong, and who is missing ----
+
+void ServerNode::broken(const Error& reason) {
+  failure_.fail(reason, true);
+}
+
+void ServerNode::lost(int peer, const Error& reason) {
+  if (over()) return;
+  failure_.fail({Errc::lost_peer, text("parameter server: ", reason.message), peer}, true);
+}
+
+void ServerNode::left(int, const Error& reason) {
+  left_.push_back(reason);
+}
+
+/// A rank leaves in order once it needs nothing more and is needed by no other rank; one that leaves earlier is lost.
+void ServerNode::look_who_has_left() {
+  if (over() || failure_.failed() || !requests_.empty()) return;
+  for (const Error& reason : left_) {
+    const int peer = reason.rank;
+    bool needed = std::ranges::any_of(served_, [&](const auto& served) { return !served->shard().has_ended(peer); });
+    for (int bucket = 0; bucket < num_buckets(); ++bucket) {
+      if (server_of(bucket) != peer) continue;
+      const Asking& asking = askings_[static_cast<std::size_t>(bucket)];
+      const Round round = round_of({asking.done ? Kind::final : Kind::value, bucket, engine_.rank(), asking.asked});
+      needed |= engine_.lacks(id_, round, peer);
+    }
+    if (needed) return failure_.fail({Errc::lost_peer, text("parameter server: ", reason.message), peer}, true);
+  }
+}
+
+std::string ServerNode::shards_wait_for() const {
+  for (const auto& served : served_) {
+    const std::vector<int> ranks = served->shard().waits_for();
+    if (ranks.empty() || served->shard().over()) continue;
+    std::string list;
+    for (const int rank : ranks) list += text(list.empty() ? (ranks.size() == 1 ? "rank " : "ranks ") : ", ", rank);
+    return text("bucket ", served->bucket(), " on rank ", engine_.rank(), " waits for ", list, " (version ",
+                served->shard().version(), ")");
+  }
+  return "";
+}
+
+void ServerNode::answer_who(int peer, std::uint64_t note) {
+  const std::string words = shards_wait_for();
+  engine_.send_control(id_, peer, kWaitsFor, 0, note,
+                       std::as_bytes(std::span(words)).first(std::min(words.size(), kMaxHeadBytes)));
+}
+
+void ServerNode::ask_who() {
+  MutexLock lock(mutex_);
+  who_ = shards_wait_for();
+  who_outstanding_ = engine_.size() - 1;
+  who_wanted_.fetch_add(1, std::memory_order_release);
+}
+
+std::string ServerNode::who() const {
+  MutexLock lock(mutex_);
+  return who_;
+}
+
+bool ServerNode::all_answered() const {
+  MutexLock lock(mutex_);
+  return who_outstanding_ == 0;
+}
+
+}  // namespace stretto

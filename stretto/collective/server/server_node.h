@@ -1,0 +1,153 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/server/parameter_server.h"
+#include "stretto/collective/server/served_bucket.h"
+#include "stretto/collective/server/server_messages.h"
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// One rank's end of a ParameterServer on the thread that steps the engine: sends what the application has pushed, asks
+/// for values, and serves its buckets. The application shares with it the atomics of Wish alone, and the memory that
+/// they hand over.
+class ServerNode final : private RoundOwner, private ServedBucketHost {
+ public:
+  ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options, ServerUpdate update);
+  /// Requires: an Engine::Pause that lives until this is destroyed.
+  void withdraw() { engine_.remove(id_); }
+
+  /// What the application wants of one bucket. It writes the memory, then stores `wanted`.
+  struct Wish {
+    std::byte* gradient = nullptr;
+    std::byte* value = nullptr;              // where the answer goes
+    std::atomic<std::uint64_t> wanted{0};    // steps pushed; release, pairs with work()
+    std::atomic<std::uint64_t> answered{0};  // values that are there; release, pairs with the application
+    std::atomic<std::uint64_t> left{0};      // gradients whose memory is free; likewise
+  };
+  Wish& wish(int bucket) { return wishes_[static_cast<std::size_t>(bucket)]; }
+  /// The values to begin with are in the buckets that are served here.
+  void set_begun() { begun_.store(true, std::memory_order_release); }
+  /// No more pushes; the final values go to Wish::value.
+  void set_end() { end_wanted_.store(true, std::memory_order_release); }
+  /// The final values are there, and no other rank needs this one.
+  bool over() const { return over_.load(std::memory_order_acquire); }
+
+  /// Asks the servers of the values that are not there whom they wait for.
+  void ask_who();
+  /// What they have answered so far; empty: nothing.
+  std::string who() const;
+  /// Whether all of them have answered.
+  bool all_answered() const;
+
+  std::vector<std::unique_ptr<ServedBucket>>& served() { return served_; }
+  Engine& engine() { return engine_; }
+  CollectiveFailure& failure() { return failure_; }
+  const std::vector<BucketSpec>& buckets() const { return buckets_; }
+  const std::string& words() const { return description_; }
+  const ServerCounts& counts() const { return counts_; }
+  void observe(ServerObserver& observer) { observer_ = &observer; }
+
+ private:
+  struct Request {
+    enum class Kind { get, push, done, commit } kind = Kind::get;
+    int bucket = 0;
+    int rank = 0;
+    std::uint64_t clock = 0;  // commit: version
+    Version version = 0;
+    std::byte* gradient = nullptr;
+    std::vector<int> ranks;
+    bool last = false;
+  };
+  struct Asking {  // what this rank has sent of a bucket
+    std::uint64_t pushed = 0, asked = 0;
+    Version base = 0;      // what the next gradient is computed on
+    Version incoming = 0;  // of the answer that is coming
+    bool done = false;
+  };
+  struct Pushed {  // a gradient on its server
+    Round round = 0;
+    std::uint64_t clock = 0;
+    Version base = 0;
+  };
+  struct Sending {  // an answer on its way
+    int bucket = 0;
+    int pin = 0;
+  };
+
+  bool admit(Round round, const Envelope& envelope) override;
+  bool call(Round round, OpId op, std::uint32_t hook) override;
+  void completed(Round round) override;
+  void retired(Round round) override;
+  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  void lost(int peer, const Error& reason) override;
+  void left(int peer, const Error& reason) override;
+  void broken(const Error& reason) override;
+  bool poll(TimePoint now) override;
+
+  void answer(int bucket, const ShardAction& action, std::span<const std::byte> value, int pin) override;
+  void release(int bucket, int rank, std::optional<Version> into) override;
+  void commit(const ShardAction& action) override;
+
+  bool work(int bucket);
+  void send_push(int bucket);
+  bool send_get(int bucket);
+  void send_done(int bucket);
+  void value_here(int bucket, Version version, bool last);
+  bool serve();
+  void look_who_has_left();
+  void answer_who(int peer, std::uint64_t note);
+  std::string shards_wait_for() const;
+
+  ServedBucket* served_here(int bucket) const;
+  int server_of(int bucket) const { return options_.server_of(bucket, engine_.size()); }
+  bool mine(int bucket) const { return server_of(bucket) == engine_.rank(); }
+  Round round_of(const MessageId& id) const { return id.encode(num_buckets(), engine_.size()); }
+  MessageId id_of(Round round) const { return MessageId::decode(round, num_buckets(), engine_.size()); }
+  int num_buckets() const { return static_cast<int>(buckets_.size()); }
+  const Schedule& schedule(bool sends, bool push, int peer, int bucket);
+  void open(Round round, const Schedule& schedule, std::uint64_t note, std::byte* memory, bool present);
+
+  Engine& engine_;
+  const std::vector<BucketSpec> buckets_;
+  const ServerOptions options_;
+  const ServerUpdate update_;
+  const std::string description_;
+  CollectiveId id_ = 0;
+  CollectiveFailure failure_;
+  ServerObserver* observer_ = nullptr;
+
+  // The driver thread's.
+  std::vector<Asking> askings_;                        // by bucket
+  std::vector<std::unique_ptr<ServedBucket>> served_;  // in the order of buckets
+  std::vector<std::vector<Pushed>> pushed_;            // by bucket (of those served here), by rank
+  std::deque<Request> requests_;                       // that have not been looked at
+  std::unordered_map<Round, Version> coming_;          // bases of gradients that are being received
+  std::unordered_map<Round, Sending> sending_;         // answers on their way
+  std::unordered_map<std::uint64_t, std::unique_ptr<Schedule>> schedules_;
+  std::vector<Error> left_;  // ranks that have left in order
+  ServerCounts counts_;
+  int open_rounds_ = 0;
+  int finals_ = 0;  // final values that are there
+
+  std::vector<Wish> wishes_;             // by bucket
+  std::atomic<bool> begun_{false};       // by the application
+  std::atomic<bool> end_wanted_{false};  // by the application
+  std::atomic<bool> over_{false};        // by the driver
+  std::atomic<std::uint64_t> who_wanted_{0};
+  std::uint64_t asked_who_ = 0;  // the driver's
+  mutable Mutex mutex_;
+  std::string who_ GUARDED_BY(mutex_);
+  int who_outstanding_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace stretto

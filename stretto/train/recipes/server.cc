@@ -1,0 +1,316 @@
+#include "stretto/train/recipes/server.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/collective/server/parameter_server.h"
+#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+std::optional<std::uint64_t> whole_number(const std::string& words) {
+  std::uint64_t value = 0;
+  const char* end = words.data() + words.size();
+  const auto [at, error] = std::from_chars(words.data(), end, value);
+  if (words.empty() || at != end || error != std::errc()) return std::nullopt;
+  return value;
+}
+
+/// A whole number that follows the name of an algorithm.
+std::uint64_t argument_of(const char* name, const char* what, const std::string& argument, const char* example) {
+  if (const auto value = whole_number(argument)) return *value;
+  throw UsageError(
+      text("algorithm '", name, argument.empty() ? "" : ":", argument, "': expected ", what, ", as in ", example));
+}
+
+std::uint64_t staleness_of(const std::string& argument) {
+  return argument_of("ssp", "a whole number of steps, from 0", argument, "ssp:3");
+}
+
+int enough_of(const std::string& argument) {
+  const std::uint64_t k = argument_of("k-sync", "a whole number of gradients, from 1", argument, "k-sync:6");
+  return static_cast<int>(std::min<std::uint64_t>(k, std::numeric_limits<int>::max()));
+}
+
+ServerOptions server_options(ServerMode mode, const RecipeOptions& options) {
+  ServerOptions server{.mode = mode};
+  if (mode == ServerMode::ssp) server.staleness = staleness_of(options.argument);
+  if (mode == ServerMode::k_sync) server.enough = enough_of(options.argument);
+  if (!options.algorithm.given("servers")) return server;
+  std::string servers = options.algorithm.word("servers", "");
+  constexpr std::string_view kDedicated = "dedicated:";
+  server.dedicated = servers.starts_with(kDedicated);
+  if (server.dedicated) servers.erase(0, kDedicated.size());
+  const auto count = whole_number(servers);
+  if (!count || *count == 0) {
+    throw UsageError(text("servers ", options.algorithm.word("servers", ""),
+                          ": expected a number of ranks, from 1, as in servers 2 or servers dedicated:1"));
+  }
+  server.servers = static_cast<int>(std::min<std::uint64_t>(*count, std::numeric_limits<int>::max()));
+  return server;
+}
+
+void check(ServerMode mode, const RecipeOptions& options, int ranks) {
+  check_server_options(server_options(mode, options), ranks);
+  if (options.normalize == Normalize::samples) {
+    throw UsageError(
+        "normalize samples with a parameter server: expected ranks or contributors, since a server is "
+        "not told of samples");
+  }
+  if (options.local_steps != 0) {
+    throw UsageError(text("sync-every ", options.local_steps,
+                          " with a parameter server: expected none, since its ranks meet at the end alone"));
+  }
+}
+
+SgdRule rule_of(const Replica& replica) {
+  if (const auto rule = replica.sgd_rule()) return *rule;
+  std::string optimizer = replica.optimizer_description();
+  std::replace(optimizer.begin(), optimizer.end(), '\n', ' ');
+  throw UsageError(text("a parameter server with the optimizer ", optimizer,
+                        "expected SGD with the same options for all parameters, without dampening and Nesterov's "
+                        "momentum, since the servers move the weights by that rule alone"));
+}
+
+using Memory = std::vector<std::vector<std::byte>>;  // a bucket each
+
+Memory memory_of_buckets(const std::vector<BucketSpec>& buckets) {
+  Memory all;
+  for (const BucketSpec& bucket : buckets) all.emplace_back(bucket.count * size_of(bucket.type));
+  return all;
+}
+
+/// What the collective uses of a recipe. It belongs to both, since after a failure the engine may go on to use it when
+/// the recipe is gone.
+struct ServerMemory {
+  explicit ServerMemory(const std::vector<BucketSpec>& specs)
+      : buckets(specs), gradients(memory_of_buckets(specs)), next(gradients), velocities(specs.size()) {}
+
+  /// On the thread that steps the engine: moves the weights of a bucket that is served here.
+  void move(int bucket, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum,
+            int divisor) {
+    const auto b = static_cast<std::size_t>(bucket);
+    if (momentum != 0) velocities[b].resize(to.size());
+    descend(buckets[b].type, to, from, velocities[b], sum, momentum, divisor);
+  }
+
+  const std::vector<BucketSpec> buckets;
+  double momentum = 0;
+  Memory gradients;   // of the step under way
+  Memory next;        // the weights that come
+  Memory velocities;  // of the buckets served here; the engine's thread
+};
+
+class Server final : public Recipe {
+ public:
+  Server(const RecipeContext& context, const ServerOptions& options)
+      : context_(context),
+        num_buckets_(static_cast<int>(context.replica.buckets().size())),
+        layerwise_(context.options.algorithm.word("layerwise", context.options.overlap ? "yes" : "no") == "yes"),
+        trains_(context.engine.rank() < options.num_workers(context.engine.size())),
+        memory_(std::make_shared<ServerMemory>(context.replica.buckets())),
+        server_(make_server(context, options)),
+        average_(context) {
+    if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
+  }
+  ~Server() override { context_.replica.on_bucket_ready(nullptr); }
+
+  bool takes_batches() const override { return trains_; }
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    if (!trains_) {
+      throw UsageError(text("rank ", context_.engine.rank(),
+                            " is a dedicated server: expected no batches here, and finish() at once"));
+    }
+    begin();
+    samples_ = samples;
+    waited_ = waited;
+    non_finite_.reset();
+    pushed_ = 0;
+    std::vector<std::span<std::byte>> memory;
+    for (auto& bucket : memory_->gradients) memory.emplace_back(bucket);
+    context_.replica.attach(0, memory);
+  }
+
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+
+  std::optional<std::string> end_backward() override {
+    context_.replica.end_backward();  // layer-wise: hands over what is left
+    for (int b = 0; b < num_buckets_ && !layerwise_ && !non_finite_; ++b) {
+      non_finite_ = context_.replica.find_non_finite(b);
+    }
+    return non_finite_;
+  }
+
+  void deposit(Duration computed) override {
+    for (int b = 0; b < num_buckets_ && !layerwise_; ++b) hand_over(b);
+    average_.note_step(samples_, computed, waited_);
+  }
+
+  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    if (const auto here = server_->wait(driver, deadline); !here) return here.error();
+    if (std::exchange(pushed_, 0) == num_buckets_) take_weights();
+    return 0;
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    begin();
+    if (const auto failed = complete_step()) return *failed;
+    if (const auto here = server_->wait(driver, deadline); !here) return here.error();
+    const auto ended = server_->finish(driver, deadline, last_weights());
+    if (!ended) return ended.error();
+    take_weights();
+    return average_.finish(driver, deadline);
+  }
+
+  Result<bool> drain(Driver&) override {
+    begin();
+    if (const auto failed = complete_step()) return *failed;
+    const auto over = server_->try_finish(last_weights());
+    if (!over) return over.error();
+    if (!*over) return false;
+    take_weights();
+    return average_.drain();
+  }
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {server_, average_.collective()}; }
+  Round rounds() const override { return average_.collective()->handed(); }
+  RecipeMemory memory() const override {
+    RecipeMemory all = memory_of(*average_.collective());
+    all.bytes += server_->memory_bytes() + 2 * bytes_of(memory_->gradients);
+    all.parts += "; gradients, weights that come, and what this rank serves";
+    return all;
+  }
+  bool averages_gradients() const override { return false; }
+
+ private:
+  std::shared_ptr<ParameterServer> make_server(const RecipeContext& context, const ServerOptions& options) {
+    memory_->momentum = rule_of(context.replica).momentum;
+    const int step = options.mode == ServerMode::k_sync ? options.enough : options.num_workers(context.engine.size());
+    const bool of_those_taken = context.options.normalize == Normalize::contributors;
+    return std::make_shared<ParameterServer>(
+        context.engine, context.replica.buckets(), options,
+        [memory = memory_, step, of_those_taken](int bucket, std::span<std::byte> to, std::span<const std::byte> from,
+                                                 std::span<std::byte> sum, int pushes) {
+          memory->move(bucket, to, from, sum, of_those_taken ? pushes : step);
+        });
+  }
+
+  static std::uint64_t bytes_of(const Memory& memory) {
+    std::uint64_t bytes = 0;
+    for (const auto& bucket : memory) bytes += bucket.size();
+    return bytes;
+  }
+  DataType type_of(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)].type; }
+
+  /// The weights that all ranks have got from rank 0 go to the servers.
+  void begin() {
+    if (server_->begun()) return;
+    std::vector<std::span<const std::byte>> values;
+    for (int b = 0; b < num_buckets_; ++b) values.emplace_back(context_.replica.parameters(b));
+    server_->begin(values);
+  }
+
+  /// Where the final weights go.
+  std::vector<std::span<std::byte>> last_weights() {
+    std::vector<std::span<std::byte>> all;
+    for (auto& bucket : memory_->next) all.emplace_back(bucket);
+    return all;
+  }
+
+  void hand_over(int bucket) {
+    if (layerwise_ && !non_finite_) non_finite_ = context_.replica.find_non_finite(bucket);
+    if (non_finite_) return;
+    const SgdRule rule = rule_of(context_.replica);
+    std::vector<std::byte>& gradient = memory_->gradients[static_cast<std::size_t>(bucket)];
+    if (rule.weight_decay != 0) {
+      decay_and_scale(type_of(bucket), gradient, context_.replica.parameters(bucket), rule.weight_decay, rule.lr);
+    } else {
+      scale(type_of(bucket), gradient, gradient, rule.lr);
+    }
+    // Not into the replica: the backward pass may still read the weights of a bucket whose gradient is ready.
+    server_->push(bucket, gradient, memory_->next[static_cast<std::size_t>(bucket)]);
+    pushed_ = bucket + 1;
+  }
+
+  void take_weights() {
+    for (int b = 0; b < num_buckets_; ++b) {
+      std::ranges::copy(memory_->next[static_cast<std::size_t>(b)], context_.replica.parameters(b).begin());
+    }
+  }
+
+  /// A loop that was left between backward pass and step has pushed some buckets, and the servers wait for the rest.
+  std::optional<Error> complete_step() {
+    if (!layerwise_ || pushed_ == 0 || pushed_ == num_buckets_) return std::nullopt;
+    if (const auto non_finite = end_backward()) return Error{Errc::aborted, *non_finite + " is not finite"};
+    return std::nullopt;
+  }
+
+  const RecipeContext context_;
+  const int num_buckets_;
+  const bool layerwise_;
+  const bool trains_;
+  const std::shared_ptr<ServerMemory> memory_;
+  const std::shared_ptr<ParameterServer> server_;
+  ModelAverage average_;
+  std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
+  int pushed_ = 0;                         // buckets of this step
+  std::uint64_t samples_ = 0;              // of the step under way
+  Duration waited_{0};                     // before it
+};
+
+std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {
+  check(mode, context.options, context.engine.size());
+  return std::make_unique<Server>(context, server_options(mode, context.options));
+}
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_ps_sync(const RecipeContext& context) {
+  return make(ServerMode::sync, context);
+}
+
+std::unique_ptr<Recipe> make_ps_async(const RecipeContext& context) {
+  return make(ServerMode::async, context);
+}
+
+std::unique_ptr<Recipe> make_ssp(const RecipeContext& context) {
+  return make(ServerMode::ssp, context);
+}
+
+std::unique_ptr<Recipe> make_k_sync(const RecipeContext& context) {
+  return make(ServerMode::k_sync, context);
+}
+
+Policy ssp_policy(const std::string& argument, int, int) {
+  (void)staleness_of(argument);
+  return Policy::full();
+}
+
+Policy k_sync_policy(const std::string& argument, int ranks, int) {
+  check_server_options({.mode = ServerMode::k_sync, .enough = enough_of(argument)}, ranks);
+  return Policy::full();
+}
+
+void check_ps_sync(const RecipeOptions& options, int ranks) {
+  check(ServerMode::sync, options, ranks);
+}
+
+void check_ps_async(const RecipeOptions& options, int ranks) {
+  check(ServerMode::async, options, ranks);
+}
+
+void check_ssp(const RecipeOptions& options, int ranks) {
+  check(ServerMode::ssp, options, ranks);
+}
+
+void check_k_sync(const RecipeOptions& options, int ranks) {
+  check(ServerMode::k_sync, options, ranks);
+}
+
+}  // namespace stretto

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+/// \file
+/// A sharded parameter server (collective/server/parameter_server.h): the servers hold the weights, ranks push
+/// gradients and pull weights after each step. All ranks are servers unless --servers says otherwise, and all of them
+/// train.
+///
+/// The servers move the weights, by stochastic gradient descent with momentum. A rank multiplies its gradient by its
+/// own learning rate before it pushes it, and adds its weight decay, taken at the weights it has computed on; so a
+/// server needs no schedule: v = m·v + Σ lr·g / n, w −= v. With a constant rate this is Torch's SGD up to rounding;
+/// where the rate changes, what is in the velocity keeps the rate it came with. Other optimizers are refused.
+///
+/// The divisor n is that of a whole step, P or K, also where a version takes one gradient alone (ps-async, ssp); with
+/// Normalize::contributors the number of gradients that the version takes. Buffers stay local.
+///
+/// At the end every rank pulls the final weights, and one round of all ranks (ModelAverage) counts the batches.
+
+std::unique_ptr<Recipe> make_ps_sync(const RecipeContext& context);
+std::unique_ptr<Recipe> make_ps_async(const RecipeContext& context);
+std::unique_ptr<Recipe> make_ssp(const RecipeContext& context);
+std::unique_ptr<Recipe> make_k_sync(const RecipeContext& context);
+
+/// RecipeInfo::policy. Throw UsageError where S or K is missing or no whole number.
+Policy ssp_policy(const std::string& argument, int ranks, int quorum);
+Policy k_sync_policy(const std::string& argument, int ranks, int quorum);  ///< also for a K of 0 or beyond the ranks
+
+/// RecipeInfo::check.
+void check_ps_sync(const RecipeOptions& options, int ranks);
+void check_ps_async(const RecipeOptions& options, int ranks);  ///< as check_ps_sync(), as are the next
+void check_ssp(const RecipeOptions& options, int ranks);
+void check_k_sync(const RecipeOptions& options, int ranks);
+
+}  // namespace stretto
