@@ -181,14 +181,20 @@ void VirtualRanks::loop() {
     if (!stuck_ && computing_ == 0 && cluster_.now() - last_progress_ > kStuckAfter) {
       give_up(text("no rank goes on: each has waited since ", seconds(last_progress_.since_start), " s"));
     }
-    if (!cluster_.run_next()) give_up("a rank waits, and nothing happens any more");
+    if (cluster_.run_next()) continue;
+    STRETTO_CHECK(waiting(), "a rank computes, and nothing says when it ends");  // not one that has crashed meanwhile
+    give_up("a rank waits, and nothing happens any more");
   }
+}
+
+bool VirtualRanks::waiting() const {
+  return std::ranges::any_of(all_, [](const auto& rank) { return rank->waiting_.has_value(); });
 }
 
 void VirtualRanks::give_up(const std::string& why) {
   stuck_ = Error{Errc::timeout, why};
   for (auto& rank : all_) {
-    if (rank->waiting_ && !rank->over_) rank->resume();
+    if (rank->waiting_) rank->resume();
   }
 }
 

@@ -119,8 +119,8 @@ class VirtualRanks {
 
  private:
   friend class VirtualRank;
-  bool any(bool VirtualRank::*flag) const;
   void loop();
+  bool waiting() const;  // some rank
   void give_up(const std::string& why);
 
   SimulatedCluster& cluster_;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "stretto/base/error.h"
+
 namespace stretto {
 namespace {
 
@@ -19,7 +21,10 @@ class SimulatedContext final : public RankContext {
   SharedCounter& counter(int index) override { return counters_[static_cast<std::size_t>(index)]; }
   std::span<std::byte> extra() override { return {}; }
   bool interrupted() override { return false; }
-  void report(std::string text) override { report_ = std::move(text); }
+  void report(std::string report) override {
+    if (!report_.empty()) throw UsageError(text("rank ", rank(), " reports a second time: report() takes one text"));
+    report_ = std::move(report);
+  }
   void complain(const Error&) override {}
 
   std::string reported() && { return std::move(report_); }
