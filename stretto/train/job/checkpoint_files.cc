@@ -72,7 +72,7 @@ std::string checked_state(const std::string& folder, const StateFile& file, cons
   if (name != expected) {
     refuse_checkpoint(folder, text("contradicts itself: ", file.what, " file '", name, "', expected ", expected));
   }
-  const std::string path = (fs::path(folder) / name).string();
+  std::string path = (fs::path(folder) / name).string();
   const auto state = read_whole_file(path);
   if (!state) refuse(path, state.error().message);
   const std::uint64_t bytes = json.at(file.key("bytes")), hash = json.at(file.key("hash"));

@@ -30,8 +30,9 @@ std::string complaint(const TrainOptions& options) {
 }
 
 TEST(Evaluations, AreMadeOnceForEverySoManyBatches) {
-  const std::pair<const char*, std::uint64_t> cases[] = {{"sync", 0},         {"eager-quorum", 0}, {"local", 2},
-                                                         {"local:quorum", 2}, {"diloco", 2},       {"diloco:solo", 2}};
+  const std::pair<const char*, std::uint64_t> cases[] = {{"sync", 0},       {"wagma", 0},        {"eager-quorum", 0},
+                                                         {"local", 2},      {"local:quorum", 2}, {"diloco", 2},
+                                                         {"diloco:solo", 2}};
   for (const auto& [algorithm, own_steps] : cases) {
     for (const char* what : {"average", "replica"}) {
       const RunSummary s = run({.algorithm = algorithm,
