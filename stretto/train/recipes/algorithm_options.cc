@@ -92,14 +92,12 @@ constexpr AlgorithmOption kOptions[] = {
      "step moves the model that is left. Default 1.",
      "1", Kind::count, 0, 1000},
     {"alpha", "A",
-     "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks, so that "
-     "ranks "
-     "and center meet halfway or nearly; a smaller one lets ranks explore, and mixes slower.",
+     "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks; a smaller "
+     "one lets ranks explore on their own, and mixes slower.",
      "0.1", Kind::number, 0, 1},
     {"beta", "B",
-     "easgd, easgd-async: share of the mean distance by which the center moves. Default ranks * alpha, where nothing "
-     "is "
-     "lost between ranks and center.",
+     "easgd, easgd-async: share of the mean distance to the ranks by which the center moves. Default ranks * alpha, "
+     "where the sum of center and models moves by the ranks' steps alone.",
      "0.9", Kind::number, 0, 2},
     {"servers", "N",
      "ps-sync, ps-async, ssp, k-sync: the first N ranks hold the weights, bucket by bucket in turns, beside training; "
