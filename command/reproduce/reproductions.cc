@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "command/cli/command_line.h"
+#include "command/reproduce/late_workers.h"
 #include "command/reproduce/virtual_time.h"
 #include "command/train/training_options.h"
 #include "stretto/imbalance/duration.h"
@@ -127,6 +128,20 @@ const std::vector<Reproduction>& table() {
        "vowels",
        {.epochs = 10, .pace = 4ms},
        virtual_time_experiments},
+      {"wagma-throughput",
+       "Averaging in groups beside what it is compared with, two ranks late: WAGMA-SGD, Fig. 4.",
+       "ResNet-50's parameters on 64 ranks, of which each step two are late by half a step (WAGMA-SGD, arXiv "
+       "2005.00124, section V-B), in virtual time and without gradients; then with 4 to 1,024 ranks.",
+       "digits",
+       {.ranks = 64, .steps = 300, .pace = 640ms},
+       wagma_throughput_experiments},
+      {"table2",
+       "Steps per second beside asynchronous and decentralized training: eager-SGD, Table 2.",
+       "ResNet-50's parameters on 64 ranks, of which each step four are late by 460 ms (eager-SGD, Table 2), in virtual "
+       "time and without gradients.",
+       "digits",
+       {.ranks = 64, .steps = 300, .pace = 640ms},
+       table2_experiments},
   };
   return reproductions;
 }
@@ -134,7 +149,7 @@ const std::vector<Reproduction>& table() {
 void describe_options(CommandLine& line, ReproduceCommand& command, const Reproduction& reproduction) {
   const bool whole_step = reproduction.workload == "hyperplane";
   line.heading("The experiment");
-  line.option("--ranks", "N", "Worker processes. Default 8.", into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
+  line.option("--ranks", "N", fmt::format("Worker processes. Default {}.", command.ranks), into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
   line.option("--repeats", "N", fmt::format("Runs of each, with seeds from --seed on. Default {}.", command.repeats),
               into(command.repeats, 1, 1000, "10"));
   line.option("--seed", "N", "Default 1.", into(command.seed, 0, "1"));
@@ -156,8 +171,8 @@ void describe_options(CommandLine& line, ReproduceCommand& command, const Reprod
   line.option("--out", "DIR", "A run folder for each run.", into(command.out));
   command.output.add_option(line);
   line.example(fmt::format("stretto reproduce {}", reproduction.name), "All of it.");
-  line.example(whole_step ? "stretto reproduce hyperplane --steps 50"
-                          : fmt::format("stretto reproduce {} --repeats 1 --epochs 4", reproduction.name),
+  line.example(command.steps > 0 ? fmt::format("stretto reproduce {} --steps 50", reproduction.name)
+                                 : fmt::format("stretto reproduce {} --repeats 1 --epochs 4", reproduction.name),
                "A quick look.");
 }
 

@@ -36,10 +36,12 @@ struct GroupOptions {
 
 /// The sum of a round over a group, as the application sees it; valid inside the apply function only.
 struct GroupResult {
-  Round round = 0;                      ///< its number, from 0; the same on every rank
-  bool full = false;                    ///< the group is all ranks, and each has waited: all models in it are fresh
-  const RoundHeader* header = nullptr;  ///< of the members alone, or of all ranks
-  int members = 0;                      ///< the divisor of the sum
+  Round round = 0;    ///< its number, from 0; the same on every rank
+  bool full = false;  ///< the group is all ranks, and each has waited: all models in it are fresh
+  /// Of the members alone. Of a full round: of all ranks; its bases say how old each rank's models were in the group
+  /// rounds since the last full one, as if each batch had been as old as they were on average.
+  const RoundHeader* header = nullptr;
+  int members = 0;  ///< the divisor of the sum
   /// The newest model of this rank is the one in the sum. Otherwise the sum has an older one.
   bool fresh = false;
   std::span<const std::span<const std::byte>> sum;  ///< of each bucket

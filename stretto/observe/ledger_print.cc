@@ -2,7 +2,9 @@
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
+#include <vector>
 
 #include "stretto/observe/ledger.h"
 
@@ -24,6 +26,20 @@ std::string row(const std::string& name, const RankAccount& account) {
   return out.str();
 }
 
+constexpr int kMostShown = 16;  // ranks that have a row
+
+/// All ranks, or those that have cost the others most; ascending.
+std::vector<int> shown_ranks(const std::vector<RankAccount>& accounts) {
+  std::vector<int> ranks(accounts.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (std::ssize(ranks) <= kMostShown) return ranks;
+  const auto lost = [&](int rank) { return -accounts[static_cast<std::size_t>(rank)].lost; };
+  std::ranges::stable_sort(ranks, {}, lost);
+  ranks.resize(kMostShown);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
 nlohmann::json to_json(const RankAccount& account) {
   return {{"arrived", account.arrived},
           {"fresh", account.fresh},
@@ -42,7 +58,11 @@ std::string Ledger::to_text(const PolicyName& name) const {
   out << std::setw(6) << "rank" << std::setw(9) << "arrived" << std::setw(9) << "fresh" << std::setw(9) << "stale"
       << std::setw(9) << "null" << std::setw(11) << "computed" << std::setw(11) << "waited" << std::setw(11) << "late"
       << std::setw(11) << "cost all" << '\n';
-  for (int rank = 0; rank < ranks(); ++rank) out << row(std::to_string(rank), of(rank));
+  for (const int rank : shown_ranks(accounts_)) out << row(std::to_string(rank), of(rank));
+  if (ranks() > kMostShown) {
+    out << std::setw(6) << "..."
+        << "  " << ranks() - kMostShown << " more, which have cost the others less\n";
+  }
   const RankAccount sum = total();
   if (ranks() > 1) out << row("all", sum);
 

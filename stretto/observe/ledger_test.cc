@@ -207,6 +207,16 @@ TEST(Ledger, PrintsATable) {
   EXPECT_THAT(Ledger(1).to_text(), Not(HasSubstr("all  ")));
 }
 
+TEST(Ledger, PrintsTheRanksOfALargeJobThatHaveCostMost) {
+  std::vector<float> computed(20, 1);
+  computed[3] = computed[19] = 5;
+  const std::string table = synchronous(computed, 3, 0).to_text();
+  for (const char* shown : {"     3  ", "    19  ", "   ...  4 more, which have cost the others less\n", "   all  "}) {
+    EXPECT_THAT(table, HasSubstr(shown));
+  }
+  EXPECT_THAT(table, Not(HasSubstr("    18  ")));
+}
+
 TEST(Ledger, WritesJson) {
   auto ledger = synchronous({1, 3}, 3, 0);
   auto json = nlohmann::json::parse(ledger.to_json());

@@ -201,9 +201,26 @@ bool GroupRounds::call(Round round, OpId, std::uint32_t) {
   RoundHeader& header = engine_.header(id_, round, contribution_buffer(0));
   if (protocol_.has_arrived_at(round)) header.arrived.insert(engine_.rank());
   if (protocol_.drained()) header.drained.insert(engine_.rank());
-  if (model != nullptr) enter(header, round, engine_.rank(), model->contribution.facts, protocol_.full(round));
+  if (model != nullptr) {
+    enter(header, round, engine_.rank(), model->contribution.facts, protocol_.full(round));
+    note_age(round, *model, header);
+  }
   if (engine_.size() > RoundHeader::kMaxNamedRanks) header.forget_names();
   return true;
+}
+
+/// How old this rank's models were in the group rounds of a block is in the header of the full round at its end, as the
+/// bases of the rank's batches.
+void GroupRounds::note_age(Round round, const StandingModel& model, RoundHeader& header) {
+  if (!protocol_.full(round)) {
+    const Round age = round - std::min(round, model.ticket);
+    ages_ += age;
+    oldest_age_ = std::max(oldest_age_, age);
+    return;
+  }
+  header.sum_of_bases -= std::min(header.sum_of_bases, ages_);
+  if (model.contribution.facts.batches > 0) header.oldest_base = std::min(header.oldest_base, round - oldest_age_);
+  ages_ = oldest_age_ = 0;
 }
 
 void GroupRounds::completed(Round round) {

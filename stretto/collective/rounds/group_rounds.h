@@ -94,6 +94,7 @@ class GroupRounds final : private RoundOwner {
   std::vector<int> members(Round round) const;
   Plan& plan_for(const std::vector<int>& members);
   void drop_idle_plans();
+  void note_age(Round round, const StandingModel& model, RoundHeader& header);
   Flight& flight(Round round);
 
   Engine& engine_;
@@ -111,6 +112,7 @@ class GroupRounds final : private RoundOwner {
   std::map<std::vector<int>, Plan> plans_;  // by members; those used least recently are dropped
   std::vector<Flight> flights_;             // joined and not retired, in order
   GroupObserver* observer_ = nullptr;
+  Round ages_ = 0, oldest_age_ = 0;  // of the models in the group rounds since the last full one
 
   // Written by the application, read by the engine; releases pair with the acquires in poll().
   std::atomic<Round> arrived_{0};  // round + 1; 0: none

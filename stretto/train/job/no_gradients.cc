@@ -43,6 +43,7 @@ class ZeroReplica final : public Replica {
   void step(ConstMemory, double, std::span<const std::int64_t>) override {}
   void step() override {}
   OptimizerOptions optimizer_options() const override { return {}; }
+  std::optional<SgdRule> sgd_rule() const override { return SgdRule{.momentum = momentum_.empty() ? 0 : 0.9}; }
   void set_lr_factor(double) override {}
   std::span<std::byte> parameters(int) override { return std::as_writable_bytes(std::span(parameters_)); }
   std::vector<std::span<std::byte>> weights() override { return {parameters(0)}; }
