@@ -137,7 +137,8 @@ const std::vector<Reproduction>& table() {
        wagma_throughput_experiments},
       {"table2",
        "Steps per second beside asynchronous and decentralized training: eager-SGD, Table 2.",
-       "ResNet-50's parameters on 64 ranks, of which each step four are late by 460 ms (eager-SGD, Table 2), in virtual "
+       "ResNet-50's parameters on 64 ranks, of which each step four are late by 460 ms (eager-SGD, Table 2), in "
+       "virtual "
        "time and without gradients.",
        "digits",
        {.ranks = 64, .steps = 300, .pace = 640ms},
@@ -149,7 +150,8 @@ const std::vector<Reproduction>& table() {
 void describe_options(CommandLine& line, ReproduceCommand& command, const Reproduction& reproduction) {
   const bool whole_step = reproduction.workload == "hyperplane";
   line.heading("The experiment");
-  line.option("--ranks", "N", fmt::format("Worker processes. Default {}.", command.ranks), into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
+  line.option("--ranks", "N", fmt::format("Worker processes. Default {}.", command.ranks),
+              into(command.ranks, 2, JobMemory::kMaxRanks, "8"));
   line.option("--repeats", "N", fmt::format("Runs of each, with seeds from --seed on. Default {}.", command.repeats),
               into(command.repeats, 1, 1000, "10"));
   line.option("--seed", "N", "Default 1.", into(command.seed, 0, "1"));
