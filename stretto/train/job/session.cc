@@ -121,7 +121,8 @@ void Session::drain() {
 }
 
 std::string Session::parts_ranks() const {
-  return options_.recipe_options.policy.kind == Policy::Kind::full ? "" : std::string(options_.recipe->name);
+  const bool in_step = options_.recipe_options.policy.kind == Policy::Kind::full && !options_.recipe->parts_ranks;
+  return in_step ? "" : std::string(options_.recipe->name);
 }
 
 std::string Session::who_is_missing() {

@@ -266,17 +266,19 @@ TEST(SessionTest, ARankThatEndsOneKeepsNobodyWaitingInItsOthers) {
 }
 
 TEST(SessionTest, OthersGoOnOnlyWhereNoRankCanBeAhead) {
-  run(1, [](RankOfTest& rank) {
-    const auto task = start(1);
-    Session a = rank.session(task->replica(), parse_algorithm("eager-solo", 1));
-    Session b = rank.session(task->replica(), parse_algorithm("sync", 1));
-    a.begin({});
-    b.begin({});
-    EXPECT_THROW(b.finish(Others::go_on), UsageError);
-    a.finish();
-    EXPECT_TRUE(b.drained());
-    b.finish(Others::go_on);
-  });
+  for (const char* parting : {"eager-solo", "wagma", "d-psgd", "ad-psgd"}) {
+    run(1, [parting](RankOfTest& rank) {
+      const auto task = start(1);
+      Session a = rank.session(task->replica(), parse_algorithm(parting, 1));
+      Session b = rank.session(task->replica(), parse_algorithm("sync", 1));
+      a.begin({});
+      b.begin({});
+      EXPECT_THROW(b.finish(Others::go_on), UsageError);
+      a.finish();
+      EXPECT_TRUE(b.drained());
+      b.finish(Others::go_on);
+    });
+  }
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class NeighbourAveraging final : public Recipe {
         mixer_(std::move(variant.mixer)),
         overlap_(variant.overlap),
         average_first_(variant.average_first),
-        block_(context.options.local_steps >= kAverageAtTheEnd ? 0 : context.options.local_steps),
+        block_(context.options.local_steps >= kMeetsAtTheEnd ? 0 : context.options.local_steps),
         in_neighbours_(variant.exchange.links(0).in.size()) {
     variant.exchange.block = block_;
     exchange_ =

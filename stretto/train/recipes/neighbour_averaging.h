@@ -1,14 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
-
-/// The --sync-every of algorithms whose ranks average all models at the end alone, unless told otherwise.
-inline constexpr std::uint64_t kAverageAtTheEnd = 1'000'000'000;
 
 // Algorithms in which a rank moves its own model and averages it with those of a few neighbours in each round, a round
 // a step. The model of all is the average over all ranks, at the end and every RecipeOptions::local_steps steps of a

@@ -7,9 +7,6 @@
 
 namespace stretto {
 
-/// The --sync-every of an algorithm whose ranks all meet at the end alone, unless told otherwise.
-inline constexpr std::uint64_t kMeetsAtTheEnd = 1'000'000'000;
-
 /// AD-PSGD (Lian, Zhang, Zhang, Liu: Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML 2018): after
 /// each step of its own an even rank averages its model with that of an odd rank, drawn from the seed, whose engine
 /// answers at once, whatever its application does. The exchange goes on while the next batch is computed. Every

@@ -25,6 +25,9 @@ class RoundListener {
   virtual void after(const RoundResult& result) = 0;
 };
 
+/// The H of algorithms in which all ranks meet at the end alone, unless told otherwise.
+inline constexpr std::uint64_t kMeetsAtTheEnd = 1'000'000'000;
+
 /// What a recipe is to do, the same on every rank; DistributedOptions says more of those they share.
 struct RecipeOptions {
   Policy policy;                           ///< who may start a round, where the algorithm leaves it open

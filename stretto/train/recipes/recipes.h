@@ -27,6 +27,7 @@ struct RecipeInfo {
   /// Whether the options fit each other and the number of ranks, before any rank starts: throws UsageError. May be
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
+  bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
 };
 
 /// Whether a rank takes steps of its own between two rounds.
