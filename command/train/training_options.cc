@@ -175,6 +175,13 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
               "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
               "ad-psgd: between two averages of all (default: only at the end).",
               into(options.sync_every, 1, "1000"));
+  line.option(
+      "--progress-by", "WHO",
+      "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
+      "calls, so a rank that computes holds up the others.",
+      one_of<ProgressBy>({{"thread", ProgressBy::thread}, {"application", ProgressBy::application}},
+                         [&options](ProgressBy by) { options.progress_by = by; }));
+  line.heading("What only some algorithms have");
   for (const AlgorithmOption& option : algorithm_options()) {
     const std::string name(option.name);
     std::vector<std::string> words(option.words.begin(), option.words.end());
@@ -187,12 +194,6 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
                    }
                  }});
   }
-  line.option(
-      "--progress-by", "WHO",
-      "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
-      "calls, so a rank that computes holds up the others.",
-      one_of<ProgressBy>({{"thread", ProgressBy::thread}, {"application", ProgressBy::application}},
-                         [&options](ProgressBy by) { options.progress_by = by; }));
 }
 
 void add_epilogue(CommandLine& line) {
