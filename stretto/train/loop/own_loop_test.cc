@@ -397,12 +397,14 @@ TEST_F(OwnLoopTest, AnAlgorithmOfOnesOwnIsNamed) {
 
 TEST_F(OwnLoopTest, RefusesWhatDoesNotFit) {
   const auto complaint = [&](const DistributedOptions& options, const std::function<void(Loop&)>& wrong) {
-    return outcome(2, [&](RankContext& rank) {
+    const auto all = outcome(2, [&](RankContext& rank) {
       Loop loop(rank, options);
       wrong(loop);
       loop.optimizer->finish();
       return std::string("accepted");
-    })[0];
+    });
+    // Both do it. The slower one may hear that the other has ended before it comes to it.
+    return all[0].find("rank 1 stopped the job") == std::string::npos ? all[0] : all[1];
   };
   const DistributedOptions sync{.algorithm = "sync", .full_every = 4};
   const auto nothing = [](Loop&) {};
