@@ -190,8 +190,9 @@ GroupRounds::Flight& GroupRounds::flight(Round round) {
   return *found;
 }
 
-/// The join operation: binds the round's memory.
-bool GroupRounds::call(Round round, OpId, std::uint32_t) {
+/// The join operation binds the round's memory. A model is there as a whole: no bucket is waited for.
+bool GroupRounds::call(Round round, OpId, std::uint32_t hook) {
+  if (hook != kJoinHook) return true;
   const auto [model, sum] = flight(round).memory;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     std::byte* data = model == nullptr ? nullptr : model->contribution.bucket(static_cast<int>(i)).data();

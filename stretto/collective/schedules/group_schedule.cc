@@ -25,34 +25,10 @@ Schedule group_allreduce_schedule(int rank, const Groups& groups, Round round, D
 }
 
 Schedule group_round_schedule(int rank, std::span<const int> members, int ranks, std::span<const BucketSpec> buckets) {
-  if (buckets.empty()) throw UsageError("a group allreduce of no buckets; expected at least one");
   const auto position = std::ranges::find(members, rank) - members.begin();
-  ScheduleBuilder b("group_round", static_cast<int>(position), static_cast<int>(members.size()));
-  std::vector<BufferId> contributions, sums;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    contributions.push_back(b.buffer(text("x.", i), buckets[i].type, buckets[i].count));
-  }
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    sums.push_back(b.buffer(text("sum.", i), buckets[i].type, buckets[i].count));
-  }
-  OpId before = b.call(kJoinHook, {});
-  b.label(before, "join");
-  int channel = 0;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const AllreducePlan plan = append_allreduce(b,
-                                                {.algorithm = algorithm_for(buckets[i], SumOrder::fixed),
-                                                 .contribution = contributions[i],
-                                                 .result = sums[i],
-                                                 .op = ReduceOp::sum,
-                                                 .first_channel = channel,
-                                                 .headers = i == 0},
-                                                before);
-    before = plan.done;
-    channel += plan.num_channels;
-  }
-  const OpId complete = b.nop({before});
-  b.label(complete, "complete");
-  return b.build(complete).among(members, ranks);
+  return partial_allreduce_schedule(static_cast<int>(position), static_cast<int>(members.size()), buckets,
+                                    ReduceOp::sum, SumOrder::fixed, Activation::none())
+      .among(members, ranks);
 }
 
 }  // namespace stretto

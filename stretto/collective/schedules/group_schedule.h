@@ -18,9 +18,7 @@ Schedule group_allreduce_schedule(int rank, const Groups& groups, Round round, D
                                   ReduceOp op, AllreduceAlgorithm algorithm);
 
 /// One rank's schedule of a round of the group allreduce (GroupAllreduce) among `members`, ascending ranks of a job of
-/// `ranks`, this one among them: `join` calls kJoinHook, then bucket after bucket x.i is reduced into sum.i, in the
-/// order of partial_allreduce_schedule() for SumOrder::fixed, headers with the first. `complete` ends the round.
-/// Buffers: x.i is contribution_buffer(i), sum.i is sum_buffer(i). Throws UsageError without buckets.
+/// `ranks`, this one among them: partial_allreduce_schedule() among these, in the fixed order and without activation.
 Schedule group_round_schedule(int rank, std::span<const int> members, int ranks, std::span<const BucketSpec> buckets);
 
 }  // namespace stretto

@@ -11,23 +11,13 @@
 namespace stretto {
 namespace {
 
-PartialOptions partial_options(const RecipeOptions& options) {
-  return {.policy = Policy::full(),
-          .max_lag = options.max_lag,
-          .deposits = DepositKind::taken,
-          .order = SumOrder::fixed,
-          .seed = options.seed,
-          .batches_before = options.batches_before,
-          .seats = options.seats};
-}
-
 class Easgd final : public Recipe {
  public:
   explicit Easgd(const RecipeContext& context)
       : context_(context),
         elastic_(elastic_options(context.options, context.engine.size())),
         collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
-                                                       partial_options(context.options))),
+                                                       rounds_of_all(context.options))),
         center_(context.replica.buckets(), 0),
         own_(context.replica.buckets(), 1) {}
 

@@ -3,9 +3,7 @@
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
-namespace {
-
-PartialOptions partial_options(const RecipeOptions& options) {
+PartialOptions rounds_of_all(const RecipeOptions& options) {
   return {.policy = Policy::full(),
           .max_lag = options.max_lag,
           .deposits = DepositKind::taken,
@@ -15,12 +13,10 @@ PartialOptions partial_options(const RecipeOptions& options) {
           .seats = options.seats};
 }
 
-}  // namespace
-
 ModelAverage::ModelAverage(const RecipeContext& context)
     : context_(context),
       collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
-                                                     partial_options(context.options))),
+                                                     rounds_of_all(context.options))),
       weighted_(context.options.normalize == Normalize::samples),
       batches_(context.options.batches_before) {}
 

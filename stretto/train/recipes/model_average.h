@@ -52,6 +52,9 @@ class ModelAverage {
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };
 
+/// Rounds that wait for all ranks and take each deposit once, in the fixed order: as ModelAverage has them.
+PartialOptions rounds_of_all(const RecipeOptions& options);
+
 /// Ends the backward pass of a rank that moves its own weights. Returns the first gradient that is not finite.
 std::optional<std::string> end_own_backward(Replica& replica);
 
