@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/rounds/idle_plans.h"
 
 namespace stretto {
 
@@ -66,22 +67,8 @@ ActivatedRounds::Plan& ActivatedRounds::plan_for(const Policy& policy) {
   const Activation activation = activation_of(policy);
   const auto known = plans_.find(activation);
   if (known != plans_.end()) return known->second;
-  drop_idle_plans();
+  drop_idle_plans(plans_, engine_, id_);
   return plans_.try_emplace(activation, make_(activation), activation).first->second;
-}
-
-/// Makes room for one more.
-void ActivatedRounds::drop_idle_plans() {
-  while (plans_.size() >= kKeptPlans) {
-    auto oldest = plans_.end();
-    for (auto plan = plans_.begin(); plan != plans_.end(); ++plan) {
-      if (plan->second.open_rounds > 0) continue;
-      if (oldest == plans_.end() || plan->second.last_opened < oldest->second.last_opened) oldest = plan;
-    }
-    if (oldest == plans_.end()) return;
-    engine_.forget(id_, oldest->second.schedule);
-    plans_.erase(oldest);
-  }
 }
 
 void ActivatedRounds::retired(Round round) {

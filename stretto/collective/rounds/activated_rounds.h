@@ -44,9 +44,6 @@ class ActivatedRounds {
   /// The round has retired (RoundOwner::retired()): its schedule may be dropped.
   void retired(Round round);
 
-  /// So many schedules are kept at least. Making one again takes about a microsecond for each of its operations.
-  static constexpr std::size_t kKeptPlans = 64;
-
  private:
   struct Plan {
     Plan(Schedule of, const Activation& activation);
@@ -64,7 +61,6 @@ class ActivatedRounds {
   void open_activated(std::uint64_t note);
   Plan& plan_for(const Policy& policy);
   Plan& plan_of(Round open);
-  void drop_idle_plans();
 
   Engine& engine_;
   const MakeSchedule make_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stretto/collective/rounds/idle_plans.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/schedule/builder.h"
 
@@ -11,7 +12,7 @@ namespace stretto {
 namespace {
 
 constexpr int kRanks = 200;
-constexpr std::size_t kKept = ActivatedRounds::kKeptPlans;
+constexpr std::size_t kKept = kKeptPlans;
 
 /// A rank of `kRanks` under majority that hears of rounds and joins them when told to. Its schedules send nothing.
 class Rank final : public RoundOwner {

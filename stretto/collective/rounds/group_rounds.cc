@@ -6,14 +6,13 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/rounds/idle_plans.h"
 #include "stretto/collective/schedules/binomial_tree.h"
 #include "stretto/collective/schedules/group_schedule.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 
 namespace stretto {
 namespace {
-
-constexpr std::size_t kKeptPlans = 64;  // making one takes about a microsecond for each of its operations
 
 GroupOptions resolved(GroupOptions options, int ranks) {
   if (options.group_size == 0) options.group_size = ranks == 1 ? 1 : default_group_size(ranks);
@@ -165,23 +164,9 @@ void GroupRounds::join() {
 GroupRounds::Plan& GroupRounds::plan_for(const std::vector<int>& members) {
   const auto known = plans_.find(members);
   if (known != plans_.end()) return known->second;
-  drop_idle_plans();
+  drop_idle_plans(plans_, engine_, id_);
   return plans_.try_emplace(members, group_round_schedule(engine_.rank(), members, engine_.size(), buckets_))
       .first->second;
-}
-
-/// Makes room for one more.
-void GroupRounds::drop_idle_plans() {
-  while (plans_.size() >= kKeptPlans) {
-    auto oldest = plans_.end();
-    for (auto plan = plans_.begin(); plan != plans_.end(); ++plan) {
-      if (plan->second.open_rounds > 0) continue;
-      if (oldest == plans_.end() || plan->second.last_opened < oldest->second.last_opened) oldest = plan;
-    }
-    if (oldest == plans_.end()) return;
-    engine_.forget(id_, oldest->second.schedule);
-    plans_.erase(oldest);
-  }
 }
 
 GroupRounds::Flight& GroupRounds::flight(Round round) {

@@ -93,7 +93,6 @@ class GroupRounds final : private RoundOwner {
   void join();
   std::vector<int> members(Round round) const;
   Plan& plan_for(const std::vector<int>& members);
-  void drop_idle_plans();
   void note_age(Round round, const StandingModel& model, RoundHeader& header);
   Flight& flight(Round round);
 
