@@ -11,6 +11,7 @@
 
 #include "command/cli/print.h"
 #include "stretto/base/error.h"
+#include "stretto/base/version.h"
 #include "stretto/base/words/suggest.h"
 
 namespace stretto::command {
@@ -75,7 +76,7 @@ int run_in_group(const Subcommand& group, const std::string& full_name, const Ar
       return kSuccess;
     }
     if (first == "--version") {
-      print_to(stdout, fmt::format("stretto {}\n", program_version()));
+      print_to(stdout, fmt::format("stretto {}\n", stretto_version()));
       return kSuccess;
     }
     throw UsageError(fmt::format("unknown {} {}: {}", first.starts_with('-') ? "option" : "command", first,
@@ -90,10 +91,6 @@ void visit_below(const Subcommand& subcommand, const std::string& full_name,
 }
 
 }  // namespace
-
-std::string program_version() {
-  return STRETTO_VERSION;
-}
 
 Help help_of(const Subcommand& subcommand, const std::string& full_name) {
   if (subcommand.table.empty()) return subcommand.help(full_name);

@@ -53,9 +53,6 @@ Subcommand make_command(Subcommand texts, Options defaults, Describe describe, R
   return command;
 }
 
-/// "0.1.0".
-std::string program_version();
-
 /// What a command or a group says about itself.
 Help help_of(const Subcommand& subcommand, const std::string& full_name);
 

@@ -8,6 +8,7 @@
 
 #include "command/cli/print.h"
 #include "command/pages/roff.h"
+#include "stretto/base/version.h"
 
 namespace stretto::command {
 
@@ -72,7 +73,7 @@ std::string man_page(const Subcommand& program) {
 
   std::string out = fmt::format(".\\\" Printed by `{} man`, of what --help says.\n", program.name);
   out += fmt::format(".TH {} 1 \"\" \"{} {}\" \"User Commands\"\n", upper_case(program.name), program.name,
-                     program_version());
+                     stretto_version());
   out += ".ad l\n.nh\n";
   out += fmt::format(".SH NAME\n{} \\- {}\n", roff_text(program.name), roff_text(program.summary));
   out += fmt::format(".SH SYNOPSIS\n{}\n", roff_bold(whole.usage()));

@@ -265,7 +265,7 @@ Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& ro
 }
 
 int run(ProgramCommand& command) {
-  if (launched_rank()) throw UsageError("compare starts the program, run after run: start it without mpirun");
+  if (launched_rank()) throw UsageError("compare starts the program, run after run: start it by itself");
   command.algorithms = split_policies(command.list);
   if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
   command.program = executable(command.program);

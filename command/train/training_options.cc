@@ -43,10 +43,10 @@ void describe_job(CommandLine& line, TrainOptions& options) {
   line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
                   one_of(options.workload, workload_names()));
   line.heading("The job");
-  line.option(
-      "--ranks", "N",
-      "How many worker processes. Default 4; under mpirun and srun as many as they have started, if more than one.",
-      into(options.ranks, 1, JobMemory::kMaxRanks, "4"));
+  line.option("--ranks", "N",
+              "How many worker processes. Default 4; under mpirun, srun and torchrun as many as they have started, if "
+              "more than one.",
+              into(options.ranks, 1, JobMemory::kMaxRanks, "4"));
   line.option("--steps", "N", "Stop after N × ranks batches in all, whoever computes them.",
               into(options.steps, 1, "200"));
   line.option("--epochs", "N", "Stop after N passes over the training data in all. Default: the workload's.",
@@ -326,15 +326,17 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
   if (given.order_arrival && options.simulated) {
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
   }
-  if (given.seats && options.seats > 1 && (options.delivery == "latest" || launched_rank())) {
+  const auto launched = launched_rank();
+  const bool speaks_mpi = launched && !launched->shares_memory;
+  if (given.seats && options.seats > 1 && (options.delivery == "latest" || speaks_mpi)) {
     throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
-                                 options.seats, launched_rank() ? "under mpirun and srun" : "with --delivery latest"));
+                                 options.seats, speaks_mpi ? "under mpirun and srun" : "with --delivery latest"));
   }
 }
 
 void check_training(const TrainOptions& options) {
   if (options.simulated && launched_rank()) {
-    throw UsageError("--simulated: all ranks are in one process; start it without mpirun, with --ranks N");
+    throw UsageError("--simulated: all ranks are in one process; start it by itself, with --ranks N");
   }
   resolved(options, plentiful(workload_info(options.workload)));
   if (const auto launched = launched_rank(); launched && launched->ranks != options.ranks) {
@@ -365,7 +367,7 @@ Subcommand train_command(std::function<int(const TrainCommand&)> run) {
 Subcommand compare_command(std::function<int(const CompareCommand&)> run) {
   const auto checked = [run = std::move(run)](CompareCommand& command) {
     if (launched_rank()) {
-      throw UsageError("compare starts its own ranks, run after run: start it without mpirun, with --ranks N");
+      throw UsageError("compare starts its own ranks, run after run: start it by itself, with --ranks N");
     }
     for (const std::string& algorithm : split_policies(command.list)) {
       check_algorithm("--algorithms", algorithm);

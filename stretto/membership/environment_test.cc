@@ -23,7 +23,7 @@ class EnvironmentTest : public testing::Test {
  protected:
   EnvironmentTest() {
     for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "WORLD_SIZE",
-                             "RANK", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}) {
+                             "LOCAL_WORLD_SIZE", "RANK", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}) {
       const char* value = std::getenv(name);
       before_.emplace_back(name, value != nullptr ? std::optional<std::string>(value) : std::nullopt);
       unsetenv(name);
@@ -66,14 +66,16 @@ TEST_F(EnvironmentTest, KnowsMpirun) {
   EXPECT_TRUE(launched_from_outside());
 }
 
-TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrun) {
+TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrunOnSeveralHosts) {
   setenv("WORLD_SIZE", "8", 1);
+  setenv("LOCAL_WORLD_SIZE", "4", 1);
   setenv("RANK", "1", 1);
   EXPECT_TRUE(launched_from_outside());
-  const auto result = run_as_launched([](RankContext&) { return 0; });
+  const auto result = launch({.ranks = 3}, [](RankContext&) { return 0; });
   EXPECT_EQ(result.error().code, Errc::unavailable);
-  EXPECT_THAT(result.error().message, HasSubstr("torchrun"));
-  EXPECT_THAT(result.error().message, HasSubstr("mpirun -n 8"));
+  EXPECT_EQ(result.error().message,
+            "torchrun has started 8 ranks, 4 of them on this host: ranks that it starts meet in the memory of one "
+            "host; use mpirun -n 8");
 }
 
 TEST_F(EnvironmentTest, RunJobIsRefusedAmongRanksOfAnother) {
@@ -100,14 +102,6 @@ TEST_F(EnvironmentTest, LaunchStartsTheRanksOfAProcessOnItsOwn) {
   EXPECT_THAT(result.reports, testing::ElementsAre("0 of 3", "1 of 3", "2 of 3"));
 }
 
-TEST_F(EnvironmentTest, LaunchRefusesTorchrun) {
-  setenv("WORLD_SIZE", "8", 1);
-  setenv("RANK", "1", 1);
-  const auto result = launch({.ranks = 3}, [](RankContext&) { return 0; });
-  ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.error().message, HasSubstr("mpirun -n 8"));
-}
-
 TEST_F(EnvironmentTest, KnowsHowManyRanksShareTheHost) {
   setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
   setenv("OMPI_COMM_WORLD_RANK", "2", 1);
@@ -122,6 +116,32 @@ struct Ended {
   std::string said;  ///< the lines that begin with "stretto: "
 };
 
+/// Runs a line of the shell.
+Ended run_line(const std::string& command) {
+  Ended ended;
+  FILE* out = popen(command.c_str(), "r");
+  char line[1000] = {};
+  while (std::fgets(line, sizeof(line), out) != nullptr) {
+    std::fputs(line, stdout);
+    if (std::string_view(line).starts_with("stretto: ")) ended.said += line;
+  }
+  ended.status = WEXITSTATUS(pclose(out));
+  return ended;
+}
+
+/// Runs launched_rank.cc as torchrun does: a process a rank, told by the environment what it is.
+Ended run_as_torchrun(int ranks, const std::string& test) {
+  static int port = 0;
+  std::string command = text("export WORLD_SIZE=", ranks, " LOCAL_WORLD_SIZE=", ranks, " MASTER_ADDR=test-", getpid(),
+                             " MASTER_PORT=", ++port, "; ");
+  for (int rank = 0; rank < ranks; ++rank) {
+    command += text("RANK=", rank, " timeout -k 5 90 " STRETTO_LAUNCHED_RANK " ", test, " 2>&1 & P", rank, "=$!; ");
+  }
+  command += "S=0; ";
+  for (int rank = 0; rank < ranks; ++rank) command += text("wait $P", rank, " || S=$((S * 10 + $?)); ");
+  return run_line(command + "exit $S");
+}
+
 /// Runs launched_rank.cc under mpirun.
 Ended run_under_mpirun(int ranks, const std::string& test) {
   if (geteuid() == 0) {
@@ -135,15 +155,7 @@ Ended run_under_mpirun(int ranks, const std::string& test) {
   const std::string command =
       text("ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" timeout -k 5 90 mpirun --oversubscribe -n ", ranks,
            " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
-  Ended ended;
-  FILE* out = popen(command.c_str(), "r");
-  char line[1000] = {};
-  while (std::fgets(line, sizeof(line), out) != nullptr) {
-    std::fputs(line, stdout);
-    if (std::string_view(line).starts_with("stretto: ")) ended.said += line;
-  }
-  ended.status = WEXITSTATUS(pclose(out));
-  return ended;
+  return run_line(command);
 }
 
 /// Its exit status.
@@ -190,6 +202,28 @@ std::vector<std::string> mpi_tests() {
 
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiConformance, testing::Combine(testing::ValuesIn(mpi_tests()), testing::Values(3)),
                          [](const auto& info) { return text(std::get<0>(info.param), "_", std::get<1>(info.param)); });
+
+class TorchrunConformance : public testing::TestWithParam<std::string> {};
+
+TEST_P(TorchrunConformance, Passes) {
+  EXPECT_EQ(run_as_torchrun(3, GetParam()).status, 0);
+}
+
+std::vector<std::string> torchrun_tests() {
+  std::vector<std::string> out{"count"};
+  for (const auto& test : conformance_cases()) out.push_back(test.name);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Torchrun, TorchrunConformance, testing::ValuesIn(torchrun_tests()),
+                         [](const auto& info) { return info.param; });
+
+TEST(RunAsTorchrun, OneErrorIsToldOnceAndTheCauseRatherThanWhatFollows) {
+  EXPECT_THAT(run_as_torchrun(3, "misuse").said, testing::MatchesRegex("stretto: rank .: as this test wants it\n"));
+  const Ended follow = run_as_torchrun(3, "follow");
+  EXPECT_EQ(follow.said, "stretto: as this test wants it\n");
+  EXPECT_EQ(follow.status, 131);  // each rank's own
+}
 
 TEST(RunAsLaunched, ARankThatFailsEndsTheJobWithItsStatus) {
   if (const char* why = why_no_mpi()) GTEST_SKIP() << "MPI is NOT TESTED: " << why;

@@ -108,6 +108,8 @@ struct LaunchedRank {
   int ranks = 1;             ///< of the job
   int local_ranks = 1;       ///< of these, on this host; `ranks` where the environment does not say
   const char* starter = "";  ///< "mpirun", "srun", "torchrun"
+  /// launch() has the ranks meet in memory that they share (torchrun); else they speak MPI.
+  bool shares_memory = false;
 };
 /// By this process's environment; nothing where it stands alone.
 std::optional<LaunchedRank> launched_rank();
@@ -115,14 +117,54 @@ std::optional<LaunchedRank> launched_rank();
 /// True in a process that mpirun, srun or torchrun has started as one of several ranks.
 bool launched_from_outside();
 
-/// Runs `main` as the rank this process is (mpirun, srun; the transport is mpi). On rank 0 the reports of all
-/// ranks are there; elsewhere they are empty. A rank that does not return 0 ends the job, as MPI does: no return.
-/// Errc::unavailable where MPI is not built in, or where this process was started by something else.
-Result<JobResult> run_as_launched(const RankMain& main);
+/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job in memory that all ranks share under
+/// torchrun (join_job()). On rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not
+/// return 0 ends this process, and with it the job: no return. Errc::unavailable where MPI is not built in, where
+/// torchrun has started ranks on several hosts, or where this process was started by something else; errors as
+/// join_job(). Of the options `prepare` counts, and where ranks share memory `extra_bytes`.
+Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as
-/// mpirun or srun has started, run_job() where the program stands alone. Under torchrun: Errc::unavailable. Where MPI
-/// has started the ranks, `options.prepare` is all that counts of the options.
+/// mpirun, srun or torchrun has started, run_job() where the program stands alone.
 Result<JobResult> launch(const JobOptions& options, const RankMain& main);
+
+/// As whom a process joins a job.
+struct JoinOptions {
+  int rank = 0;   ///< 0 … ranks − 1
+  int ranks = 1;  ///< all on this host
+  /// Names the job: the same text on all its ranks, and not that of another job of this user on this host.
+  std::string job;
+  std::uint64_t extra_bytes = 0;                ///< as JobOptions::extra_bytes; what rank 0 says counts
+  Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
+};
+
+/// A rank in a process that was not forked for it: from join_job() until leave(). One in a process.
+class JoinedRank {
+ public:
+  JoinedRank(JoinedRank&& other) noexcept;
+  JoinedRank& operator=(JoinedRank&&) = delete;
+  /// Without leave() the other ranks hear that this one is lost.
+  ~JoinedRank();
+
+  RankContext& context();  ///< until leave()
+  /// Says goodbye to the others. Rank 0 waits for the ends of all, and returns what they have reported, with an exit
+  /// status of 1 for a rank that has not said goodbye; elsewhere the reports are empty. Once.
+  JobResult leave();
+
+ private:
+  class Impl;
+  friend Result<JoinedRank> join_job(const JoinOptions& options);
+  friend class RunOfJoinedRank;
+  explicit JoinedRank(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Meets the other ranks of a job, which something else has started, each in a process of its own: at a Unix socket
+/// without a file, or with one in the folder that the environment variable STRETTO_RENDEZVOUS_DIR names, where
+/// containers of one host have networks of their own. No rank returns before all have come. What keeps the ranks apart
+/// is told on all that have come: Errc::timeout names those that do not come, Errc::lost_peer one that ends meanwhile,
+/// Errc::bad_input two processes with the same rank, or one with another version or number of ranks. Only processes of
+/// the same user are let in. Throws UsageError for a rank outside of the job.
+Result<JoinedRank> join_job(const JoinOptions& options);
 
 }  // namespace stretto

@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -26,8 +25,8 @@
 #include "stretto/membership/other_threads.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rank_pipe.h"
+#include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/job_memory.h"
-#include "stretto/transport/shm.h"
 
 // Looks for leaks of this process; there only where the address sanitizer is linked in.
 extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT: the sanitizer names it
@@ -37,40 +36,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-static_assert(RankContext::kNumCounters == JobMemory::kNumCounters);
-
 constexpr Duration kTick = 100ms;
-
-class ShmRankContext final : public RankContext {
- public:
-  ShmRankContext(JobMemory& memory, int rank, int pipe) : memory_(memory), transport_(memory, rank), pipe_(pipe) {
-    keep_from_forked_children(memory.mapped());
-    for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(memory.counter(i));
-  }
-
-  Transport& transport() override { return transport_; }
-  RankEngine& engine() override { return engine_; }
-  SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
-  std::span<std::byte> extra() override { return memory_.extra(); }
-  bool interrupted() override { return memory_.interrupted(); }
-  void report(std::string text) override {
-    if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
-    write_message(pipe_, RankMessage::Kind::report, text);
-  }
-  void complain(const Error& error) override {
-    const RankMessage message = message_of(error, rank());
-    write_message(pipe_, message.kind, message.text);
-  }
-
- private:
-  JobMemory& memory_;
-  ShmTransport transport_;
-  std::deque<MemoryCounter> counters_;
-  const int pipe_;
-  bool reported_ = false;
-  const SteadyClock clock_;
-  RankEngine engine_{transport_, clock_};
-};
 
 /// The thread whose Signals hear what comes.
 std::atomic<pid_t> hearing_thread{0};
@@ -267,7 +233,8 @@ void Launcher::live(int rank, int pipe) {
   const pid_t self = getpid();
   int status = 1;
   try {
-    ShmRankContext context(memory_, rank, pipe);
+    ShmRankContext context(memory_, rank,
+                           [pipe](const RankMessage& message) { write_message(pipe, message.kind, message.text); });
     if (options_.prepare) options_.prepare(context);
     status = process_status(main_(context));
   } catch (...) {

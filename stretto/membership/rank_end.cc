@@ -1,6 +1,16 @@
 #include "stretto/membership/rank_end.h"
 
+#include <chrono>
+#include <iostream>
+#include <thread>
+
 namespace stretto {
+namespace {
+
+/// So long a rank that ends because of another gives that one to say why.
+constexpr std::chrono::seconds kTimeForTheCause{3};
+
+}  // namespace
 
 int process_status(int status) {
   return status == 0 || (status & 0xff) != 0 ? status & 0xff : 1;
@@ -23,6 +33,14 @@ RankMessage message_of_exception(int rank) {
   } catch (...) {
     return {RankMessage::Kind::cause, said("threw what is no std::exception")};
   }
+}
+
+void tell_why(const RankMessage& why, SharedCounter& told) {
+  const bool cause = why.kind == RankMessage::Kind::cause;
+  if (!cause) std::this_thread::sleep_for(kTimeForTheCause);
+  const bool first = told.fetch_add(1) == 0;
+  if (first) std::cerr << text("stretto: ", why.text, "\n") << std::flush;
+  if (cause && !first) std::this_thread::sleep_for(kTimeForTheCause);  // for the one that was first, to be heard
 }
 
 std::string second_report(int rank) {

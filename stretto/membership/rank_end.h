@@ -3,6 +3,7 @@
 #include <string>
 
 #include "stretto/base/error.h"
+#include "stretto/base/shared_counter.h"
 #include "stretto/membership/rank_pipe.h"
 
 namespace stretto {
@@ -16,6 +17,10 @@ int process_status(int status);
 RankMessage message_of(const Error& error, int rank);
 /// The same about the exception that the rank's function has thrown. Requires: inside a catch clause.
 RankMessage message_of_exception(int rank);
+
+/// Says on standard error why a rank ends, unless another one has or does: where this rank ends because of another,
+/// that one has a few seconds to say why. `told` is the same counter on all ranks, 0 at the start.
+void tell_why(const RankMessage& why, SharedCounter& told);
 
 /// The text of the UsageError for a second RankContext::report().
 std::string second_report(int rank);

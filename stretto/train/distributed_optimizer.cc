@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/base/version.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/checkpoint_files.h"
 #include "stretto/train/job/session.h"

@@ -38,7 +38,7 @@ struct RankFate {
 class JobMemory {
  public:
   static constexpr int kMaxRanks = 1024;
-  static constexpr int kNumCounters = 16;
+  static constexpr int kNumCounters = 17;
 
   /// All of it but the arena, were every page touched. Throws UsageError for a number of ranks outside 1 … kMaxRanks.
   static std::uint64_t bytes_needed(int ranks, std::uint64_t extra_bytes);

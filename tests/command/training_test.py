@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 import unittest
 
-from program import STRETTO, ProgramTest, alive, children_of, main, stretto
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
+TORCHRUN = pathlib.Path(__file__).resolve().parents[2] / ".venv/bin/torchrun"
 RUN = {"algorithm", "seed", "throughput", "speedup", "ideal_speedup", "loss", "accuracy", "rounds_per_batch",
        "staleness", "wait_share", "deposits", "replicas_identical"}
 # Needs no data that is installed; 64 points would not be the paper's, but a step takes a millisecond.
@@ -107,6 +108,28 @@ class Train(ProgramTest):
                                 timeout=100, env=environment, check=False)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("--ranks 5: this job was started with 2 ranks"), 1, result.stderr)
+
+    @unittest.skipUnless(TORCHRUN.exists(), f"no {TORCHRUN}: PyTorch is not installed")
+    def test_under_torchrun(self):
+        launch = [TORCHRUN, "--no-python", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
+                  "--rdzv-endpoint", "localhost:0"]
+        quick = [QUICK[0], *QUICK[3:]]
+        result = subprocess.run([*launch, STRETTO, "train", *quick, "--json"], capture_output=True, text=True, timeout=100,
+                                check=False)
+        self.assert_succeeds(result)
+        self.assert_good_run(json.loads(result.stdout))
+        process = subprocess.Popen([*launch, STRETTO, "train", "hyperplane", "--steps", "100000", "--pace", "1ms"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        wait_until(lambda: len(children_of(process.pid)) == 2)
+        ranks = children_of(process.pid)
+        wait_until(lambda: all("stretto-train" in pathlib.Path(f"/proc/{rank}/cmdline").read_text(encoding="utf-8")
+                               for rank in ranks))
+        process.stderr.readline()  # what the ranks say first, so that they have met
+        os.kill(ranks[1], signal.SIGKILL)
+        _, error = process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertFalse(any(map(alive, ranks)))
 
     def test_lost_rank(self):
         process = subprocess.Popen([STRETTO, "train", "hyperplane", "--ranks", "3", "--steps", "100000", "--pace", "1ms"],

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "stretto/base/version.h"
+
 namespace stretto {
 namespace {
 
@@ -71,10 +73,6 @@ void require_equal(const char* what, const T& there, const T& here) {
 }
 
 }  // namespace
-
-const char* stretto_version() {
-  return STRETTO_VERSION;
-}
 
 Checkpoint checkpoint_identity(const RunPlan& plan) {
   const TrainOptions& o = plan.options;

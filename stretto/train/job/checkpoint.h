@@ -58,7 +58,4 @@ void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan);
 /// The same for the part that only the replica knows.
 void require_same_model(const Checkpoint& checkpoint, const Replica& replica);
 
-/// "0.1.0".
-const char* stretto_version();
-
 }  // namespace stretto

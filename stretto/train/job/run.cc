@@ -46,7 +46,7 @@ class Run {
 
   const TrainingTask& task_;
   const RunHooks& hooks_;
-  const bool launched_;  // by mpirun or srun, as one rank of several
+  const bool launched_;  // by something else, as one rank of several
   std::optional<Checkpoint> resume_;
   RunPlan plan_;
   std::optional<RunFolder> folder_;
@@ -69,7 +69,7 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
     : task_(task), hooks_(hooks), launched_(launched_from_outside()) {
   plan_ = plan_run(options, task.facts());
   if (launched_ && plan_.options.simulated) {
-    throw UsageError("simulated ranks are all in one process: start it without mpirun and srun");
+    throw UsageError("simulated ranks are all in one process: start it by itself");
   }
   if (!options.resume.empty()) resume_ = read_checkpoint(options.resume);
   if (resume_) require_same_job(*resume_, plan_);
@@ -139,7 +139,7 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
         Error{Errc::aborted, text("rank ", context.rank(), ": ", what.substr(0, what.find('\n'))), context.rank()};
   }
   if (report.error) page_->stop();
-  if (launched_ && report.error) context.complain(*report.error);  // mpirun and srun get no report of a failed rank
+  if (launched_ && report.error) context.complain(*report.error);  // what has started it gets no report of a failed rank
   context.report(to_json(report));
   return exit_status(report);
 }

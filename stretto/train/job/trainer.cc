@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stretto/base/random.h"
+#include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/run_folder.h"

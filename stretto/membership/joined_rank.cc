@@ -1,0 +1,156 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "stretto/base/version.h"
+#include "stretto/membership/launch.h"
+#include "stretto/membership/rank_end.h"
+#include "stretto/membership/rendezvous.h"
+#include "stretto/membership/shm_rank_context.h"
+
+namespace stretto {
+namespace {
+
+static_assert(RankContext::kNumCounters < JobMemory::kNumCounters);
+
+/// Counts the ranks that have said why the job ends.
+constexpr int kTold = RankContext::kNumCounters;
+
+constexpr int kFailed = 1 << 8;  // a wait status: ended with exit status 1
+
+}  // namespace
+
+class JoinedRank::Impl {
+ public:
+  Impl(Meeting meeting, int rank)
+      : rank_(rank),
+        meeting_(std::move(meeting)),
+        context_(std::in_place, meeting_.memory, rank, [this](const RankMessage& message) { hear(message); }) {}
+  ~Impl() {
+    if (!left_) meeting_.memory.mark_lost(rank_, kFailed);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  RankContext& context() { return *context_; }
+  JobMemory& memory() { return meeting_.memory; }
+  const std::optional<RankMessage>& complaint() const { return complaint_; }
+  JobResult leave();
+
+ private:
+  void hear(const RankMessage& message) {
+    if (message.kind == RankMessage::Kind::report) {
+      report_ = message.text;
+    } else {
+      complaint_ = message;
+    }
+  }
+  /// On rank 0: waits until no other rank has any more to say.
+  void listen();
+
+  const int rank_;
+  Meeting meeting_;
+  std::optional<ShmRankContext> context_;
+  std::string report_;
+  std::optional<RankMessage> complaint_;
+  bool left_ = false;
+};
+
+void JoinedRank::Impl::listen() {
+  std::vector<pollfd> pipes;
+  do {
+    pipes.clear();
+    for (RankPipe& pipe : meeting_.from_others) {
+      pipe.drain();
+      if (pipe.fd() >= 0) pipes.push_back({pipe.fd(), POLLIN, 0});
+    }
+    if (!pipes.empty()) ::poll(pipes.data(), pipes.size(), -1);
+  } while (!pipes.empty());
+}
+
+JobResult JoinedRank::Impl::leave() {
+  const int ranks = memory().ranks();
+  JobResult result;
+  result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
+  result.reports.resize(static_cast<std::size_t>(ranks));
+  context_.reset();  // its helper thread ends
+  if (rank_ != 0) write_message(meeting_.to_first.get(), RankMessage::Kind::report, report_);
+  memory().leave(rank_);
+  left_ = true;
+  meeting_.to_first.close();
+  if (rank_ != 0) return result;
+  listen();
+  result.reports[0] = std::move(report_);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (auto message = meeting_.from_others[at - 1].next()) result.reports[at] = std::move(message->text);
+    if (memory().fate(rank).kind != RankFate::Kind::left) result.exit_status[at] = 1;
+  }
+  return result;
+}
+
+JoinedRank::JoinedRank(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JoinedRank::JoinedRank(JoinedRank&&) noexcept = default;
+JoinedRank::~JoinedRank() = default;
+RankContext& JoinedRank::context() {
+  return impl_->context();
+}
+JobResult JoinedRank::leave() {
+  return impl_->leave();
+}
+
+Result<JoinedRank> join_job(const JoinOptions& options) {
+  const char* folder = std::getenv("STRETTO_RENDEZVOUS_DIR");
+  auto meeting = meet({.rank = options.rank,
+                       .ranks = options.ranks,
+                       .job = options.job,
+                       .version = text("stretto ", stretto_version()),
+                       .folder = folder != nullptr ? folder : "",
+                       .extra_bytes = options.extra_bytes,
+                       .timeout = options.timeout});
+  if (!meeting) return meeting.error();
+  return JoinedRank(std::make_unique<JoinedRank::Impl>(std::move(*meeting), options.rank));
+}
+
+/// What run_joined() has to know of its rank.
+class RunOfJoinedRank {
+ public:
+  static JoinedRank::Impl& of(JoinedRank& rank) { return *rank.impl_; }
+};
+
+Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options) {
+  const LaunchedRank& place = launch.place;
+  if (place.local_ranks < place.ranks) {
+    return Error{Errc::unavailable,
+                 text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
+                      " of them on this host: ranks that it starts meet in the memory of one host; use mpirun -n ",
+                      place.ranks)};
+  }
+  auto joined =
+      join_job({.rank = place.rank, .ranks = place.ranks, .job = launch.job, .extra_bytes = options.extra_bytes});
+  if (!joined) return joined.error();
+  int status = 1;
+  std::optional<RankMessage> why;
+  try {
+    if (options.prepare) options.prepare(joined->context());
+    status = process_status(main(joined->context()));
+    why = RunOfJoinedRank::of(*joined).complaint();
+  } catch (...) {
+    why = message_of_exception(place.rank);
+  }
+  if (status == 0) return joined->leave();
+  MemoryCounter told(RunOfJoinedRank::of(*joined).memory().counter(kTold));
+  if (why) tell_why(*why, told);
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(status);  // the others notice
+}
+
+}  // namespace stretto

@@ -1,0 +1,272 @@
+#include "stretto/membership/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "stretto/membership/job.h"
+#include "stretto/observe/temporary_folder.h"
+#include "stretto/transport/testing/conformance.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A name that no other test has at the moment.
+std::string fresh_job() {
+  static int count = 0;
+  return text("test ", getpid(), ' ', ++count);
+}
+
+/// A process, and what it has written when it has ended.
+class Process {
+ public:
+  explicit Process(const std::function<std::string()>& main) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    process_ = fork();
+    if (process_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const std::string said = main();
+      _exit(write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size()) ? 0 : 1);
+    }
+    close(ends[1]);
+    out_ = Descriptor(ends[0]);
+  }
+  pid_t id() const { return process_; }
+  std::string end() {
+    std::string said(4096, '\0');
+    const ssize_t bytes = read(out_.get(), said.data(), said.size());
+    said.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+    waitpid(process_, nullptr, 0);
+    return said;
+  }
+
+ private:
+  pid_t process_ = 0;
+  Descriptor out_;
+};
+
+/// What becomes of ranks that meet with these options, each in a process of its own: "met", or the error.
+std::vector<std::string> meet_all(const std::vector<MeetingOptions>& ranks) {
+  std::vector<Process> processes;
+  for (const MeetingOptions& options : ranks) {
+    processes.emplace_back([&options] {
+      const auto meeting = meet(options);
+      return meeting ? "met" : text(name_of(meeting.error().code), ": ", meeting.error().message);
+    });
+  }
+  std::vector<std::string> out;
+  for (Process& process : processes) out.push_back(process.end());
+  return out;
+}
+
+std::vector<MeetingOptions> options_of(int ranks) {
+  const std::string job = fresh_job();
+  std::vector<MeetingOptions> out;
+  for (int rank = 0; rank < ranks; ++rank) {
+    out.push_back({.rank = rank, .ranks = ranks, .job = job, .version = "stretto 1", .timeout = 30s});
+  }
+  return out;
+}
+
+TEST(Rendezvous, AllMeet) {
+  EXPECT_THAT(meet_all(options_of(1)), Each("met"));
+  EXPECT_THAT(meet_all(options_of(2)), Each("met"));
+  EXPECT_THAT(meet_all(options_of(17)), Each("met"));
+}
+
+TEST(Rendezvous, AllMeetAtASocketWithAFileWhichIsGoneAfterwards) {
+  const TemporaryFolder folder;
+  auto options = options_of(5);
+  for (auto& rank : options) rank.folder = folder.path();
+  EXPECT_THAT(meet_all(options), Each("met"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Rendezvous, TheMemoryIsTheSameAndAllHaveEntered) {
+  const auto options = options_of(3);
+  std::vector<Process> processes;
+  for (const MeetingOptions& of_rank : options) {
+    processes.emplace_back([&of_rank] {
+      auto meeting = meet(of_rank).or_throw();
+      std::string out;
+      for (int rank = 0; rank < 3; ++rank) out += meeting.memory.process(rank) != 0 ? "entered " : "missing ";
+      meeting.memory.counter(0).fetch_add(1);
+      while (meeting.memory.counter(0).load() < 3) std::this_thread::sleep_for(1ms);
+      return out;
+    });
+  }
+  for (Process& process : processes) EXPECT_EQ(process.end(), "entered entered entered ");
+}
+
+TEST(Rendezvous, ARankThatDoesNotComeIsNamedOnAllThatHaveCome) {
+  auto options = options_of(5);
+  for (auto& rank : options) rank.timeout = 300ms;
+  options.erase(options.begin() + 2);
+  EXPECT_THAT(meet_all(options), Each("timeout: rank 2 has not come within 0.3 s"));
+  options.erase(options.begin() + 1);
+  for (auto& rank : options) rank.job += "again";
+  EXPECT_THAT(meet_all(options), Each("timeout: ranks 1 and 2 have not come within 0.3 s"));
+}
+
+TEST(Rendezvous, WithoutRankZeroTheOthersSayThatItIsMissing) {
+  auto options = options_of(3);
+  for (auto& rank : options) rank.timeout = 200ms;
+  options.erase(options.begin());
+  EXPECT_THAT(meet_all(options), Each(HasSubstr("timeout: rank 0 has not come within 0.2 s (it opens @stretto-")));
+}
+
+TEST(Rendezvous, WhatDiffersIsToldOnAllWithBothValues) {
+  auto versions = options_of(3);
+  versions[1].version = "stretto 2";
+  EXPECT_THAT(meet_all(versions), Each("bad_input: rank 1 has stretto 2, rank 0 stretto 1"));
+  auto sizes = options_of(3);
+  sizes[2].ranks = 4;
+  EXPECT_THAT(meet_all(sizes), Each("bad_input: rank 2 has 4 ranks in its job, rank 0 3"));
+}
+
+TEST(Rendezvous, TheSameRankTwiceIsToldWithBothProcesses) {
+  auto options = options_of(4);
+  options[3].rank = 2;
+  EXPECT_THAT(meet_all(options), Each(HasSubstr("bad_input: two processes are rank 2: ")));
+}
+
+TEST(Rendezvous, ASecondRankZeroIsToldWhoIsThere) {
+  auto options = options_of(2);
+  Process first([&] { return meet(options[0]) ? "met" : "apart"; });
+  Process second([&] {
+    std::this_thread::sleep_for(300ms);
+    const auto meeting = meet(options[0]);
+    return meeting ? std::string("met") : meeting.error().message;
+  });
+  EXPECT_THAT(second.end(), AllOf(HasSubstr(text("process ", first.id())), HasSubstr("rank 0 of this job already")));
+  EXPECT_TRUE(meet(options[1]).ok());
+  EXPECT_EQ(first.end(), "met");
+}
+
+TEST(Rendezvous, ARankThatEndsMeanwhileIsNamed) {
+  const auto options = options_of(3);
+  Process rank0([&] {
+    const auto meeting = meet(options[0]);
+    return meeting ? std::string("met") : meeting.error().message;
+  });
+  Process rank1([&] { return meet(options[1]) ? "met" : "apart"; });
+  std::this_thread::sleep_for(300ms);
+  kill(rank1.id(), SIGKILL);
+  EXPECT_EQ(rank1.end(), "");
+  EXPECT_EQ(rank0.end(), "rank 1 has ended while the ranks met");
+}
+
+TEST(Rendezvous, WhatIsNoGreetingIsNotLetIn) {
+  const TemporaryFolder folder;
+  auto options = options_of(2);
+  for (auto& rank : options) rank.folder = folder.path();
+  Process rank0([&] { return meet(options[0]) ? "met" : "apart"; });
+  while (std::filesystem::is_empty(folder.path())) std::this_thread::sleep_for(1ms);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = std::filesystem::directory_iterator(folder.path())->path();
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  std::vector<Descriptor> strangers;
+  for (const std::size_t bytes : {1, 16, 80, 5000}) {
+    strangers.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    while (connect(strangers.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      ASSERT_EQ(errno, ECONNREFUSED);  // it is bound and does not listen yet
+    }
+    const std::string garbage(bytes, 'x');
+    ASSERT_EQ(send(strangers.back().get(), garbage.data(), bytes, 0), static_cast<ssize_t>(bytes));
+  }
+  EXPECT_TRUE(meet(options[1]).ok());
+  EXPECT_EQ(rank0.end(), "met");
+}
+
+TEST(Rendezvous, TheFileOfAKilledJobIsNoHindrance) {
+  const TemporaryFolder folder;
+  auto options = options_of(2);
+  for (auto& rank : options) rank.folder = folder.path();
+  Process killed([&] { return meet(options[0]) ? "met" : "apart"; });
+  while (std::filesystem::is_empty(folder.path())) std::this_thread::sleep_for(1ms);
+  kill(killed.id(), SIGKILL);
+  killed.end();
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+  EXPECT_THAT(meet_all(options), Each("met"));
+}
+
+TEST(Rendezvous, RefusesWhatCannotBe) {
+  EXPECT_THROW((void)meet({.rank = 3, .ranks = 3}), UsageError);
+  EXPECT_THROW((void)meet({.rank = -1, .ranks = 3}), UsageError);
+  EXPECT_THROW((void)meet({.rank = 0, .ranks = 0}), UsageError);
+  EXPECT_THROW((void)meet({.ranks = 2, .folder = std::string(200, 'f')}), UsageError);
+  EXPECT_EQ(meet({.ranks = 2, .folder = "/nowhere"}).error().code, Errc::io);
+}
+
+/// A rank of a job that has been joined: what its function returns, and on rank 0 what the others have reported.
+std::string joined(const JoinOptions& options, const std::function<void(RankContext&)>& main) {
+  auto rank = join_job(options).or_throw();
+  main(rank.context());
+  const JobResult result = rank.leave();
+  std::string out;
+  for (std::size_t i = 0; i < result.reports.size(); ++i) {
+    out += text(result.exit_status[i], ':', result.reports[i].size(), ' ');
+  }
+  return out;
+}
+
+TEST(JoinJob, RanksSendAndReport) {
+  const std::string job = fresh_job();
+  std::vector<Process> processes;
+  for (int rank = 0; rank < 3; ++rank) {
+    processes.emplace_back([&job, rank] {
+      return joined({.rank = rank, .ranks = 3, .job = job, .extra_bytes = 8}, [&](RankContext& context) {
+        TestRank self(context.transport());
+        for (int peer = 0; peer < 3; ++peer) {
+          if (peer != rank) self.send(peer, 8, 100'000);
+        }
+        self.wait([&] { return self.received() == 2; });
+        self.wait_for_sends();
+        context.report(std::string(static_cast<std::size_t>(rank) * 200'000 + context.extra().size(), 'r'));
+      });
+    });
+  }
+  EXPECT_EQ(processes[2].end(), "0:0 0:0 0:0 ");
+  EXPECT_EQ(processes[1].end(), "0:0 0:0 0:0 ");
+  EXPECT_EQ(processes[0].end(), "0:8 0:200008 0:400008 ");
+}
+
+TEST(JoinJob, ARankThatDoesNotSayGoodbyeIsLost) {
+  const std::string job = fresh_job();
+  Process first([&] { return joined({.rank = 0, .ranks = 3, .job = job}, [](RankContext&) {}); });
+  Process killed([&] {
+    auto rank = join_job({.rank = 1, .ranks = 3, .job = job}).or_throw();
+    raise(SIGKILL);
+    return std::string();
+  });
+  Process dropped([&] {
+    { auto rank = join_job({.rank = 2, .ranks = 3, .job = job}).or_throw(); }
+    return std::string("dropped");
+  });
+  EXPECT_EQ(dropped.end(), "dropped");
+  EXPECT_EQ(killed.end(), "");
+  EXPECT_EQ(first.end(), "0:0 1:0 1:0 ");
+}
+
+}  // namespace
+}  // namespace stretto
