@@ -47,6 +47,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::group_always_stale, "group-always-stale", "group"},
     {Defect::group_used_again, "group-used-again", "group"},
     {Defect::group_one_sum, "group-one-sum", "group"},
+    {Defect::group_own_replaced, "group-own-replaced", "group"},
     {Defect::group_of_own_iteration, "group-of-own-iteration", "group"},
     {Defect::group_joins_newest, "group-joins-newest", "group"},
     {Defect::group_full_by_own_steps, "group-full-by-own-steps", "group"},

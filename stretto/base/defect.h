@@ -53,6 +53,7 @@ enum class Defect {
   group_always_stale,       ///< takes every sum for stale
   group_used_again,         ///< uses a sum again
   group_one_sum,            ///< has memory for one sum
+  group_own_replaced,       ///< a newer sum replaces one whose iteration is yet to come
   group_of_own_iteration,   ///< sends its model to the group of its own iteration
   group_joins_newest,       ///< joins the newest round that has started, not the next
   group_full_by_own_steps,  ///< takes every τ-th step of its own for a full round

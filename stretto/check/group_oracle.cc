@@ -24,8 +24,9 @@ std::string GroupJob::to_string() const {
   std::string out =
       text(ranks, " ranks in ", options.order == GroupOrder::fixed ? "fixed " : "", "groups of ", options.group_size,
            ", full every ", options.full_every, ", quorum ", options.quorum,
-           options.late == LateRank::jumps ? ", late ranks jump" : "", stale == StaleRule::mix ? ", mix" : ", carry",
-           publish_after ? ", published after" : "", ", batches");
+           options.late == LateRank::jumps ? ", late ranks jump" : "",
+           options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
+           stale == StaleRule::mix ? ", mix" : ", carry", publish_after ? ", published after" : "", ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);
   return out + text("; ", length, " elements");
 }
@@ -174,6 +175,15 @@ void GroupOracle::used(int rank, const GroupResult& result, Field before, Field 
   if (after != want) {
     violated(text("G6: rank ", rank, " makes of round ", result.round, " another model than that with its own step ",
                   "once (its model in the sum: version ", own, " of ", at.publications.size(), ")"));
+  }
+}
+
+/// G7 of sums of the own iteration: each has used that one.
+void GroupOracle::exchanged(int rank, Round iteration) {
+  RankState& at = at_[static_cast<std::size_t>(rank)];
+  at.waits_at.reset();
+  if (job_.options.late_sum == LateSum::own && at.used != iteration + 1) {
+    violated(text("G7: rank ", rank, " has used sums of rounds before ", at.used, " after iteration ", iteration));
   }
 }
 

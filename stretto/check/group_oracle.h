@@ -59,8 +59,8 @@ class GroupOracle {
   void drained(int rank) { at_[static_cast<std::size_t>(rank)].drained = true; }
   /// The application has used a result: its model was `before` and is `after`.
   void used(int rank, const GroupResult& result, Field before, Field after);
-  /// An exchange has returned.
-  void exchanged(int rank) { at_[static_cast<std::size_t>(rank)].waits_at.reset(); }
+  /// The exchange of iteration `iteration` has returned.
+  void exchanged(int rank, Round iteration);
   void look_at(int rank, const ProtocolState& state);
   /// No message is under way, and all applications stand still.
   void quiet(const std::vector<ProtocolState>& states);

@@ -40,6 +40,7 @@ Job draw_job(std::uint64_t seed, int ranks) {
   options.full_every = static_cast<Round>(random.between(1, 8));
   if (random.chance(0.4)) options.quorum = static_cast<int>(random.between(1, what.ranks));
   if (random.chance(0.3)) options.late = LateRank::jumps;
+  if (random.chance(0.3)) options.late_sum = LateSum::own;
   what.stale = random.chance(0.5) ? StaleRule::mix : StaleRule::carry;
   options.keep_own = what.stale == StaleRule::carry;
   what.publish_after = random.chance(0.5);
@@ -177,7 +178,7 @@ class Actor final : private GroupObserver {
       state_ = State::done;
       return;
     }
-    oracle_.exchanged(rank_);
+    oracle_.exchanged(rank_, ticket);
     jumps_ += collective_.next() - ticket - 1;
     next_batch();
   }
@@ -264,7 +265,8 @@ JobFinding run_checked(const Job& job) {
                      jumps,
                      counted(job.what.ranks % options.group_size != 0),
                      counted(options.quorum > 1),
-                     finding.rounds / options.full_every};
+                     finding.rounds / options.full_every,
+                     counted(options.late_sum == LateSum::own)};
   return finding;
 }
 

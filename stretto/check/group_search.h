@@ -7,8 +7,8 @@
 
 namespace stretto {
 
-inline constexpr std::string_view kGroupReaches[] = {"stale sums",     "sums passed over", "jumps",
-                                                     "unequal groups", "quorums",          "full rounds"};
+inline constexpr std::string_view kGroupReaches[] = {"stale sums", "sums passed over", "jumps",   "unequal groups",
+                                                     "quorums",    "full rounds",      "own sums"};
 
 /// Runs the job of `seed` on the real engine and the real GroupAllreduce: ranks that publish models in a prime field,
 /// some of them slow, over links some of which are slow, with groups of any size. Checks G1 to G10 (docs/groups.md).

@@ -24,8 +24,10 @@ class GroupAllreduce::Impl {
   bool draining = false;
   int taken = 0;  // results passed on in the current call
 
-  /// Passes on the newest result that has not been used. Returns whether there was one.
-  bool take(Apply apply);
+  /// Passes on a result that has not been used: the newest, or that of round `iteration`. Returns whether there was
+  /// one.
+  bool take(Apply apply, Round iteration);
+  const GroupSum* read(Round iteration);
   void tell_ticket();
 };
 
@@ -64,9 +66,15 @@ void GroupAllreduce::Impl::tell_ticket() {
   rounds.set_jumped(ticket.jumped());
 }
 
-bool GroupAllreduce::Impl::take(Apply apply) {
+/// A rank without batches has no iterations of its own: it takes the newest.
+const GroupSum* GroupAllreduce::Impl::read(Round iteration) {
+  if (rounds.options().late_sum == LateSum::own && !draining) return rounds.models().read_of(iteration);
+  return rounds.models().read(defect(Defect::group_used_again) ? 0 : ticket.used());
+}
+
+bool GroupAllreduce::Impl::take(Apply apply, Round iteration) {
   StandingModels& models = rounds.models();
-  const GroupSum* sum = models.read(defect(Defect::group_used_again) ? 0 : ticket.used());
+  const GroupSum* sum = read(iteration);
   if (sum == nullptr) return false;
   ticket.used(sum->round + 1);
   if (draining) ticket.follow();
@@ -89,7 +97,7 @@ bool GroupAllreduce::Impl::take(Apply apply) {
                           full ? "full" : "taken after drain()", ": expected the model that stands from now on"));
   }
   ++taken;
-  models.release();
+  models.release(ticket.next());
   rounds.set_took(ticket.used());
   rounds.freed();
   if (full) rounds.engine().doorbell().ring();  // the next block may begin
@@ -110,9 +118,10 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   }
   if (my.rounds.complete() <= my.ticket.next()) return Progress::waiting;
   my.waiting = false;
+  const Round iteration = my.ticket.next();
   my.ticket.passed(my.rounds.complete());
   my.tell_ticket();
-  my.take(apply);
+  my.take(apply, iteration);
   return Progress::done;
 }
 
@@ -134,7 +143,7 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   // Read before the results, so that all are taken once this says so.
   const bool over = my.rounds.over();
   const Round complete = my.rounds.complete();
-  my.take(apply);
+  my.take(apply, my.ticket.next());
   if (!my.rounds.stopped() && my.rounds.full(complete) && my.ticket.used() >= complete) my.rounds.set_arrived(complete);
   return over ? Progress::done : Progress::waiting;
 }

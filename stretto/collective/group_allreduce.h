@@ -24,6 +24,12 @@ enum class LateRank : std::uint8_t {
   jumps,       ///< it goes on with the open round: fewer iterations than the others
 };
 
+/// Which sum a rank uses that comes to its round late.
+enum class LateSum : std::uint8_t {
+  newest,  ///< the newest there is: of the most recent models, and three sums are enough
+  own,     ///< that of its own iteration, at the cost of τ + 1 sums: for comparison
+};
+
 /// What a GroupAllreduce does, the same on every rank.
 struct GroupOptions {
   int group_size = 0;                      ///< S, from 2 to P; 0: default_group_size()
@@ -31,7 +37,8 @@ struct GroupOptions {
   Round full_every = 10;                   ///< τ: every so many rounds one is full and waits for all, from 1
   int quorum = 0;                          ///< ranks that must have come before a group round starts; 0: the first one
   LateRank late = LateRank::catches_up;    ///< whether every rank makes every iteration
-  bool keep_own = false;                   ///< GroupResult::own is there, at the cost of one model more
+  bool keep_own = false;               ///< GroupResult::own is there, at the cost of a model more for each unread sum
+  LateSum late_sum = LateSum::newest;  ///< what a late rank averages with
 };
 
 /// The sum of a round over a group, as the application sees it; valid inside the apply function only.
@@ -81,8 +88,8 @@ class GroupAllreduce final : public Collective {
   void publish(Contribution& contribution, const DepositInfo& info);
 
   /// Waits at the round of this iteration, or does not, where it is over already. Passes the newest result to `apply`
-  /// if it has not been passed on before; that of a full round always, and then `apply` has to publish() what stands
-  /// from now on. Returns how many were passed on, 0 or 1, or
+  /// if it has not been passed on before, or, with LateSum::own, that of this iteration; that of a full round always,
+  /// and then `apply` has to publish() what stands from now on. Returns how many were passed on, 0 or 1, or
   /// Errc::timeout naming the round and the ranks that are missing (call again to resume), Errc::aborted,
   /// Errc::lost_peer. Throws UsageError after drain(), and before the first publish().
   Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
@@ -90,9 +97,9 @@ class GroupAllreduce final : public Collective {
   /// No more batches here: neither arrives at a group round nor starts one from now on. The model as it is now is to be
   /// published once more, and then finish() to be called. Throws UsageError while an exchange waits.
   void drain();
-  /// After drain(): passes results on as they come, after each of which a model is to be published again, and returns
-  /// after the last round: the first full one to which no rank has batches left. All ranks have its result. Errors as
-  /// exchange(); after Errc::timeout call it again. Throws UsageError before drain().
+  /// After drain(): passes the newest results on as they come, after each of which a model is to be published again,
+  /// and returns after the last round: the first full one to which no rank has batches left. All ranks have its result.
+  /// Errors as exchange(); after Errc::timeout call it again. Throws UsageError before drain().
   Result<int> finish(Driver& driver, TimePoint deadline, Apply apply);
 
   /// Where a call that does not block has got to.

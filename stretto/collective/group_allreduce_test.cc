@@ -85,7 +85,9 @@ std::string run_rank(Engine& engine, const Live& live) {
   for (std::uint64_t step = 0; step < steps && fault.empty(); ++step) {
     if (random.chance(0.05)) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
     publish(++batches);
+    const Round iteration = groups.next();
     if (const auto result = groups.exchange(driver, deadline, apply); !result) fault = result.error().message;
+    if (live.options.late_sum == LateSum::own && used != iteration + 1 && fault.empty()) fault = "another's sum";
   }
   groups.drain();
   publish(batches);
@@ -115,6 +117,14 @@ TEST(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
     expect_exact({.ranks = ranks, .options = {.full_every = 4, .quorum = 2}});
     expect_exact({.ranks = ranks, .options = {.full_every = 7, .late = LateRank::jumps, .keep_own = true}});
     expect_exact({.ranks = ranks, .options = {.group_size = 2, .order = GroupOrder::fixed, .full_every = 1}});
+  }
+}
+
+TEST(GroupAllreduceLive, WithTheSumOfTheOwnIteration) {
+  for (const Round full_every : {1, 2, 5}) {
+    expect_exact({.options = {.full_every = full_every, .late_sum = LateSum::own}});
+    expect_exact({.ranks = 5, .options = {.full_every = full_every, .keep_own = true, .late_sum = LateSum::own}});
+    expect_exact({.options = {.full_every = full_every, .late = LateRank::jumps, .late_sum = LateSum::own}});
   }
 }
 

@@ -22,7 +22,8 @@ GroupOptions resolved(GroupOptions options, int ranks) {
 std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions& options) {
   std::string out = text("group allreduce of ", buckets.size(), " buckets in groups of ", options.group_size,
                          options.order == GroupOrder::fixed ? ", fixed" : "", ", full every ", options.full_every,
-                         ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "");
+                         ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "",
+                         options.late_sum == LateSum::own ? ", sums of the own iteration" : "");
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     out += text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
   }
@@ -44,7 +45,7 @@ GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
       description_(describe(buckets_, options_)),
       failure_(engine),
       query_(engine, kQuery, [this] { return state(); }),
-      models_(buckets_, options_.keep_own),
+      models_(buckets_, options_),
       protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum) {
   id_ = engine.add(*this, description_);
   failure_.enroll(id_);

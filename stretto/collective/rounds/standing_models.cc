@@ -15,7 +15,10 @@ GroupSum::GroupSum(std::span<const BucketSpec> specs) {
   }
 }
 
-StandingModels::StandingModels(std::span<const BucketSpec> buckets, bool keep_own) : keep_own_(keep_own) {
+StandingModels::StandingModels(std::span<const BucketSpec> buckets, const GroupOptions& options)
+    : keep_own_(options.keep_own),
+      keep_sums_(options.late_sum == LateSum::own),
+      num_sums_(keep_sums_ ? static_cast<int>(options.full_every) + 1 : 3) {
   for (const BucketSpec& bucket : buckets) bytes_per_set_ += bucket.count * size_of(bucket.type);
   for (int i = 0; i < num_models(); ++i) models_.push_back(std::make_unique<StandingModel>(buckets, i));
   for (int i = 0; i < num_sums(); ++i) sums_.push_back(std::make_unique<GroupSum>(buckets));
@@ -53,10 +56,23 @@ const GroupSum* StandingModels::read(Round from) {
   return reading_;
 }
 
-void StandingModels::release() {
+const GroupSum* StandingModels::read_of(Round round) {
+  const MutexLock lock(mutex_);
+  for (const auto& sum : sums_) {
+    if (sum->kept && sum->round == round) reading_ = sum.get();
+  }
+  return reading_;
+}
+
+void StandingModels::release(Round next) {
   const MutexLock lock(mutex_);
   drop_own(*reading_);
   reading_ = nullptr;
+  for (const auto& sum : sums_) {
+    if (!sum->kept || sum->round >= next) continue;
+    sum->kept = false;
+    drop_own(*sum);
+  }
 }
 
 /// The sum names its rank's own model no more.
@@ -67,7 +83,8 @@ void StandingModels::drop_own(GroupSum& sum) {
 GroupSum* StandingModels::free_sum() const {
   for (const auto& sum : sums_) {
     if (defect(Defect::group_one_sum)) return sum.get();
-    if (sum.get() != newest_sum_ && sum.get() != reading_ && sum->rounds_using == 0) return sum.get();
+    const bool unread = sum->kept || sum.get() == newest_sum_ || sum.get() == reading_;
+    if (!unread && sum->rounds_using == 0) return sum.get();
   }
   return nullptr;
 }
@@ -105,8 +122,11 @@ StandingModels::Joined StandingModels::join(Round round, int members) {
 void StandingModels::complete(GroupSum& sum, const RoundHeader& header) {
   const MutexLock lock(mutex_);
   sum.header = header;
-  if (newest_sum_ != nullptr && newest_sum_ != reading_ && newest_sum_ != &sum) drop_own(*newest_sum_);
+  const bool replaced = newest_sum_ != nullptr && newest_sum_ != reading_ && newest_sum_ != &sum;
+  if (replaced && defect(Defect::group_own_replaced)) newest_sum_->kept = false;
+  if (replaced && !newest_sum_->kept) drop_own(*newest_sum_);
   newest_sum_ = &sum;
+  sum.kept = keep_sums_;
   if (defect(Defect::group_reuse_before_sent) && sum.own != nullptr) --sum.own->pins;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
+#include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/kernel/bucket.h"
@@ -39,17 +40,22 @@ struct GroupSum {
   std::vector<Block> memory;      ///< of each bucket
   std::vector<std::span<const std::byte>> buckets;
   int rounds_using = 0;  ///< rounds that sum into it, or still send from it
+  bool kept = false;     ///< with LateSum::own: complete, and the iteration it is for may still come
 };
 
 /// The memory of one rank of a group allreduce: the models it has published, of which the newest stands until it
 /// publishes a newer one, and the sums of rounds, of which the newest waits to be read. Three models and three sums are
 /// enough: one stands, one is sent, one is written to; one waits, one is read, one is summed. A fourth model where sums
-/// keep the rank's own model until they are read (`keep_own`).
+/// keep the rank's own model until they are read (GroupOptions::keep_own).
+///
+/// With LateSum::own all sums are kept until their iteration: those of the τ − 1 group rounds between two full ones, as
+/// no rank passes a full round before it has made the iterations before it, that of the full one, and one that is still
+/// being sent. With keep_own each may keep a model.
 ///
 /// The application thread and the thread that drives the engine share it; each holds the lock for a few assignments.
 class StandingModels {
  public:
-  StandingModels(std::span<const BucketSpec> buckets, bool keep_own);
+  StandingModels(std::span<const BucketSpec> buckets, const GroupOptions& options);
 
   // ---- application thread ----
 
@@ -61,8 +67,11 @@ class StandingModels {
   std::uint64_t versions() const;
   /// The newest sum that has not been read, of a round from `from` on; valid until release(). Null: there is none.
   const GroupSum* read(Round from);
-  /// Gives back what read() has returned.
-  void release();
+  /// With LateSum::own: the sum of round `round`, kept since it was complete; valid until release(). Null: it has been
+  /// read or passed over.
+  const GroupSum* read_of(Round round);
+  /// Gives back what has been read. Sums of rounds before `next` are kept no more.
+  void release(Round next);
 
   // ---- the thread that drives the engine ----
 
@@ -80,8 +89,8 @@ class StandingModels {
   /// All that the round sends has left.
   void retire(const Joined& joined);
 
-  int num_models() const { return keep_own_ ? 4 : 3; }
-  static constexpr int num_sums() { return 3; }
+  int num_models() const { return keep_own_ ? num_sums() + 1 : 3; }
+  int num_sums() const { return num_sums_; }
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 
  private:
@@ -89,6 +98,8 @@ class StandingModels {
   void drop_own(GroupSum& sum) REQUIRES(mutex_);
 
   const bool keep_own_;
+  const bool keep_sums_;  // LateSum::own
+  const int num_sums_;
   std::uint64_t bytes_per_set_ = 0;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<StandingModel>> models_ GUARDED_BY(mutex_);

@@ -246,6 +246,30 @@ TEST_F(RunTest, WagmaInOneGroupIsSyncUpToRoundingWhereNobodyIsLate) {
   EXPECT_NEAR(run(wagma).loss.value(), expected, 1e-4 * expected);
 }
 
+TEST_F(RunTest, WagmaWithTheSumOfTheOwnIterationIsTheSameWhereNobodyIsLate) {
+  TrainOptions options{.algorithm = "wagma:2", .ranks = 4, .steps = 24};
+  for (const char* stale : {"mix", "carry"}) {
+    options.algorithm_options = {{"group-quorum", "4"}, {"tau", "6"}, {"stale", stale}, {"group-sum", "newest"}};
+    const ReplicaChecksum newest = final_checksum(options);
+    options.algorithm_options.set("group-sum", "own");
+    EXPECT_EQ(final_checksum(options), newest) << stale;
+  }
+}
+
+TEST_F(RunTest, WagmaWithTheSumOfTheOwnIterationAppliesEveryBatch) {
+  for (const char* algorithm : {"wagma", "wagma-quorum"}) {
+    const RunSummary s = run({.algorithm = algorithm,
+                              .ranks = 4,
+                              .epochs = 5,
+                              .imbalance = "persistent:rank=2,delay=1ms",
+                              .algorithm_options = {{"group-sum", "own"}, {"tau", "5"}}});
+    EXPECT_EQ(s.deposits.applied, 80u) << algorithm;
+    EXPECT_TRUE(s.replicas_identical) << algorithm;
+  }
+  EXPECT_THROW(run({.algorithm = "wagma", .ranks = 2, .algorithm_options = {{"group-sum", "own"}, {"tau", "1001"}}}),
+               UsageError);
+}
+
 TEST_F(RunTest, LatestCountsTheRoundsItSkipsAndSynchronizesModels) {
   // Rank 0, which counts for all, is the one that is passed over.
   for (const char* late : {"persistent:rank=0,delay=3ms", "persistent:rank=2,delay=3ms"}) {

@@ -18,6 +18,7 @@ constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
 constexpr std::string_view kStaleRules[] = {"mix", "carry"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
+constexpr std::string_view kLateSums[] = {"newest", "own"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 constexpr std::string_view kMixOrders[] = {"average-then-step", "step-then-average"};
 
@@ -70,6 +71,10 @@ constexpr AlgorithmOption kOptions[] = {
      "wagma: a rank that has missed rounds. catch-up (the paper's): makes a batch for each of them, without waiting; "
      "jump: goes on with the open one, which pays with --data shared. Default catch-up; wagma-quorum: jump.",
      "jump", Kind::word, 0, 0, kLateRanks},
+    {"group-sum", "WHICH",
+     "wagma: the sum that a late rank uses. newest (default): the newest there is; own: that of its own iteration, for "
+     "comparison, with memory for --tau + 1 sums instead of 3.",
+     "own", Kind::word, 0, 0, kLateSums},
     {"average-momentum", "YES",
      "wagma: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in the rounds of all ranks: "
      "yes or "

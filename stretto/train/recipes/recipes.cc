@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::string_view kDilocoOptions[] = {"outer-lr", "outer-momentum", "keep", "full-every"};
 constexpr std::string_view kLocalOptions[] = {"post-local"};
-constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum",    "stale",
-                                              "publish", "late",        "average-momentum"};
+constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum", "stale",
+                                              "publish", "late",        "group-sum",    "average-momentum"};
 constexpr std::span<const std::string_view> kNoOptions;
 constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order"};
 constexpr std::string_view kSgpOptions[] = {"graph", "neighbours"};

@@ -12,6 +12,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kDefaultTau = 10;
+constexpr std::uint64_t kMostSumsKept = 1000;  // a model each
 
 /// What a recipe of this kind does where nothing is said.
 enum class Defaults {
@@ -54,6 +55,11 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
         text("group-quorum ", groups.quorum, ": expected a number from 0 to ", ranks, ", the number of ranks"));
   }
   groups.late = said.word("late", paper ? "catch-up" : "jump") == "jump" ? LateRank::jumps : LateRank::catches_up;
+  groups.late_sum = said.word("group-sum", "newest") == "own" ? LateSum::own : LateSum::newest;
+  if (groups.late_sum == LateSum::own && groups.full_every > kMostSumsKept) {
+    throw UsageError(text("group-sum own with tau ", groups.full_every, ": keeps as many sums of the model; expected ",
+                          "a tau of at most ", kMostSumsKept));
+  }
   choices.stale = said.word("stale", paper ? "mix" : "carry") == "carry" ? StaleRule::carry : StaleRule::mix;
   groups.keep_own = choices.stale == StaleRule::carry;
   choices.publish_after = said.word("publish", paper ? "before" : "after") == "after";

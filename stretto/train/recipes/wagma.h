@@ -8,7 +8,7 @@ namespace stretto {
 /// each round, without waiting for members that still compute; every τ rounds with all ranks, whom it waits for (Li et
 /// al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", arXiv
 /// 2005.00124, Algorithm 2). The argument is the group size S; options: tau, group-order, group-quorum, stale, publish,
-/// late, average-momentum.
+/// late, group-sum, average-momentum.
 ///
 /// The parameters are averaged, and, with average-momentum, the arrays of the optimizer's state in full rounds
 /// (momentum, Adam's moments); buffers stay local. With τ = 1 it is local SGD with one step.
