@@ -17,7 +17,8 @@ namespace stretto {
 /// written. Such points are the rounds whose policy is full; where every round is full, those at which the batches
 /// applied pass a multiple. Every rank does the same.
 ///
-/// Running statistics (BatchNorm) are local to each rank; they are averaged before a checkpoint and at the end.
+/// Running statistics (BatchNorm) are local to each rank, unless the algorithm averages them in between; they are
+/// averaged before a checkpoint and at the end.
 class SyncPoints {
  public:
   struct Context {

@@ -20,6 +20,7 @@ constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
 constexpr std::string_view kLateSums[] = {"newest", "own"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
+constexpr std::string_view kStatisticsAverages[] = {"end", "full"};
 constexpr std::string_view kMixOrders[] = {"average-then-step", "step-then-average"};
 
 constexpr AlgorithmOption kOptions[] = {
@@ -76,10 +77,13 @@ constexpr AlgorithmOption kOptions[] = {
      "comparison, with memory for --tau + 1 sums instead of 3.",
      "own", Kind::word, 0, 0, kLateSums},
     {"average-momentum", "YES",
-     "wagma: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in the rounds of all ranks: "
-     "yes or "
-     "no. Default no; wagma-quorum: yes.",
+     "Where models are averaged: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in rounds "
+     "of all ranks: yes or no. Takes as many bytes once more. Default no; wagma-quorum: yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
+    {"average-statistics", "WHEN",
+     "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "
+     "round of all ranks; end (default): for checkpoints and at the end alone.",
+     "full", Kind::word, 0, 0, kStatisticsAverages},
     {"graph", "GRAPH",
      "d-psgd: who averages with whom: ring (the default), exponential (hops of 1, 2, 4, ... by turns), bipartite (an "
      "even and an odd rank), complete, or a file with an edge \"a b\" a line. sgp, osgp: exponential (the default) or "

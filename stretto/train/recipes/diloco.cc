@@ -9,6 +9,7 @@
 #include "stretto/collective/protocol/outer_phases.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/outer_optimizer.h"
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -148,6 +149,7 @@ class Diloco final : public Recipe {
                                                        partial_options(context.options, variant))),
         models_(context.replica, variant, context.options.local_steps),
         phases_(models_, variant.keep),
+        state_(context),
         short_until_(context.options.algorithm.count("post-local", 0)),
         batches_(context.options.batches_before) {}
 
@@ -171,21 +173,24 @@ class Diloco final : public Recipe {
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     if (since_.batches != 0) return 0;  // in the middle of a phase
-    auto rounds = collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    auto rounds =
+        collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.exchanged();
     return rounds;
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     end_last_phase();
-    auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    auto rounds =
+        collective_->finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.finish();
     return rounds;
   }
 
-  Result<bool> drain(Driver&) override {
+  Result<bool> drain(Driver& driver) override {
     end_last_phase();
-    const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+    const auto progress =
+        collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
     if (!progress) return progress.error();
     if (*progress != PartialAllreduce::Progress::done) return false;
     phases_.finish();
@@ -224,9 +229,10 @@ class Diloco final : public Recipe {
     if (since_.batches != 0) end_phase();
   }
 
-  void apply(const RoundResult& result) {
+  void apply(Driver& driver, const RoundResult& result) {
     if (!result.empty()) context_.listener.before(result);
     phases_.apply(result);
+    if (result.policy.kind == Policy::Kind::full && !result.empty()) state_.run(driver);
     batches_ += result.header->batches;
     context_.listener.after(result);
   }
@@ -235,6 +241,7 @@ class Diloco final : public Recipe {
   const std::shared_ptr<PartialAllreduce> collective_;
   Models models_;
   OuterPhases<Models> phases_;
+  StateAverage state_;
   const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
   std::uint64_t batches_;                          // of all ranks, since the start of the job
   std::uint64_t samples_ = 0;                      // of the step under way
@@ -250,7 +257,9 @@ Policy phase_policy(const std::string& argument, int ranks, int) {
 
 void check_diloco(const RecipeOptions& options, int ranks) {
   if (options.local_steps == 0) throw UsageError("diloco: expected at least one step of each rank between two rounds");
-  const OuterOptimizer refuses_what_it_cannot({}, diloco_variant(options, ranks).outer);
+  const Variant variant = diloco_variant(options, ranks);
+  const OuterOptimizer refuses_what_it_cannot({}, variant.outer);
+  check_state_average(options, options.policy.kind == Policy::Kind::full || variant.full_every != 0, "full-every 1000");
   if (options.policy.kind != Policy::Kind::full) return;
   for (const char* name : {"keep", "full-every"}) {
     if (!options.algorithm.given(name) || options.algorithm.word(name, "") == "no") continue;

@@ -23,7 +23,7 @@ Policy phase_policy(const std::string& argument, int ranks, int quorum);
 ///
 /// Options: `outer-lr`, `outer-momentum`, `keep` (the weights go on from where they are, and take the outer model at
 /// full rounds only; the outer step is then a plain average unless said otherwise), `full-every` (batches between full
-/// rounds). The state of the inner optimizer stays local.
+/// rounds), and those of StateAverage for the state of the inner optimizer.
 ///
 /// With one local step, an outer rate of 1 and no outer momentum, full and plain SGD, it equals sync up to rounding.
 std::unique_ptr<Recipe> make_diloco(const RecipeContext& context);

@@ -6,6 +6,7 @@
 #include "stretto/kernel/reduce.h"
 #include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -18,6 +19,7 @@ class Easgd final : public Recipe {
         elastic_(elastic_options(context.options, context.engine.size())),
         collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
                                                        rounds_of_all(context.options))),
+        state_(context),
         center_(context.replica.buckets(), 0),
         own_(context.replica.buckets(), 1) {}
 
@@ -41,19 +43,22 @@ class Easgd final : public Recipe {
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     if (since_.batches != 0) return 0;  // on the way to the next round
-    return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    return collective_->exchange(driver, deadline,
+                                 [this, &driver](const RoundResult& result) { apply(driver, result); });
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     prepare_end();
-    auto rounds = collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+    auto rounds =
+        collective_->finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) show_center();
     return rounds;
   }
 
-  Result<bool> drain(Driver&) override {
+  Result<bool> drain(Driver& driver) override {
     prepare_end();
-    const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+    const auto progress =
+        collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
     if (!progress) return progress.error();
     return *progress == PartialAllreduce::Progress::done;
   }
@@ -104,7 +109,7 @@ class Easgd final : public Recipe {
     for (int b = 0; b < num_buckets(); ++b) copy(model(b), center_.bucket(b));
   }
 
-  void apply(const RoundResult& result) {
+  void apply(Driver& driver, const RoundResult& result) {
     for (int b = 0; b < num_buckets(); ++b) copy(own_.bucket(b), model(b));
     if (!result.empty()) {
       context_.listener.before(result);
@@ -113,6 +118,7 @@ class Easgd final : public Recipe {
         scale(spec(b).type, model(b), result.buckets[static_cast<std::size_t>(b)], share);
         reduce(spec(b).type, ReduceOp::sum, false, center_.bucket(b).data(), model(b).data(), spec(b).count);
       }
+      state_.run(driver);
     }
     show_center();
     context_.listener.after(result);
@@ -122,6 +128,7 @@ class Easgd final : public Recipe {
   const RecipeContext context_;
   const ElasticOptions elastic_;
   const std::shared_ptr<PartialAllreduce> collective_;
+  StateAverage state_;
   Contribution center_;
   Contribution own_;                               // the rank's model while the center is shown
   bool begun_ = false;                             // the center is there

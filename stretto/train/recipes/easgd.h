@@ -13,8 +13,8 @@ namespace stretto {
 ///
 /// While the RoundListener hears of a round, and at the end, the center is the replica's model; between rounds the
 /// replica has the rank's own. A job that goes on from a checkpoint does so with every rank at the center. One
-/// allreduce of the size of the model a round; waits for all ranks that have batches. Optimizer states and buffers stay
-/// local.
+/// allreduce of the size of the model a round; waits for all ranks that have batches. Optimizer states and buffers
+/// as StateAverage says.
 std::unique_ptr<Recipe> make_easgd(const RecipeContext& context);
 
 }  // namespace stretto

@@ -33,7 +33,7 @@ class Local final : public Recipe {
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override { return average_.finish(driver, deadline); }
-  Result<bool> drain(Driver&) override { return average_.drain(); }
+  Result<bool> drain(Driver& driver) override { return average_.drain(driver); }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {average_.collective()}; }
   Round rounds() const override { return average_.collective()->handed(); }
@@ -54,8 +54,14 @@ class Local final : public Recipe {
 
 }  // namespace
 
+void check_local(const RecipeOptions& options, int) {
+  if (options.local_steps == 0) throw UsageError("local: expected at least one step between two averages");
+  check_state_average(options, options.policy.kind == Policy::Kind::full || options.full_every != 0,
+                      "checkpoint-every 1000");
+}
+
 std::unique_ptr<Recipe> make_local(const RecipeContext& context) {
-  if (context.options.local_steps == 0) throw UsageError("local: expected at least one step between two averages");
+  check_local(context.options, context.engine.size());
   if (context.options.policy.kind != Policy::Kind::full) return make_local_by_policy(context);
   return std::make_unique<Local>(context);
 }

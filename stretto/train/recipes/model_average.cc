@@ -17,6 +17,7 @@ ModelAverage::ModelAverage(const RecipeContext& context)
     : context_(context),
       collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
                                                      rounds_of_all(context.options))),
+      state_(context),
       weighted_(context.options.normalize == Normalize::samples),
       batches_(context.options.batches_before) {}
 
@@ -39,28 +40,29 @@ void ModelAverage::hand_over() {
 }
 
 Result<int> ModelAverage::exchange(Driver& driver, TimePoint deadline) {
-  return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+  return collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
 }
 
-Result<bool> ModelAverage::try_exchange() {
-  const auto progress = collective_->try_exchange([this](const RoundResult& result) { apply(result); });
+Result<bool> ModelAverage::try_exchange(Driver& driver) {
+  const auto progress =
+      collective_->try_exchange([this, &driver](const RoundResult& result) { apply(driver, result); });
   if (!progress) return progress.error();
   return *progress == PartialAllreduce::Progress::done;
 }
 
 Result<int> ModelAverage::finish(Driver& driver, TimePoint deadline) {
   if (since_.batches != 0) hand_over();
-  return collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+  return collective_->finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
 }
 
-Result<bool> ModelAverage::drain() {
+Result<bool> ModelAverage::drain(Driver& driver) {
   if (since_.batches != 0) hand_over();
-  const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+  const auto progress = collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
   if (!progress) return progress.error();
   return *progress == PartialAllreduce::Progress::done;
 }
 
-void ModelAverage::apply(const RoundResult& result) {
+void ModelAverage::apply(Driver& driver, const RoundResult& result) {
   if (!result.empty()) {
     context_.listener.before(result);
     const RoundHeader& header = *result.header;
@@ -70,6 +72,7 @@ void ModelAverage::apply(const RoundResult& result) {
       const auto bucket = static_cast<std::size_t>(b);
       divide(buckets[bucket].type, context_.replica.parameters(b), result.buckets[bucket], divisor);
     }
+    state_.run(driver);
   }
   batches_ += result.header->batches;
   context_.listener.after(result);

@@ -7,6 +7,7 @@
 
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/train/recipes/recipe.h"
+#include "stretto/train/recipes/state_average.h"
 
 namespace stretto {
 
@@ -17,7 +18,7 @@ namespace stretto {
 /// A rank hands its model over as a deposit that one round takes. Every rank replaces its own by the average over the
 /// ranks that brought one, so ranks that have run out of batches neither hold the others up nor weigh on it. It counts
 /// each model once, or, with Normalize::samples, as often as it has seen samples since the last. Optimizer states and
-/// buffers stay local.
+/// buffers as StateAverage says.
 class ModelAverage {
  public:
   /// Makes its PartialAllreduce. Throws as that does.
@@ -34,19 +35,20 @@ class ModelAverage {
   /// As of the recipe: Recipe::exchange(), finish(), drain(). The last two hand over first what there is.
   Result<int> exchange(Driver& driver, TimePoint deadline);
   Result<int> finish(Driver& driver, TimePoint deadline);  ///< as exchange()
-  Result<bool> drain();                                    ///< as exchange()
+  Result<bool> drain(Driver& driver);                      ///< as exchange()
   /// exchange() without waiting. Returns whether it is done; if not, call it again.
-  Result<bool> try_exchange();
+  Result<bool> try_exchange(Driver& driver);
 
   /// Batches that all ranks had made at the last average, since the start of the job.
   std::uint64_t batches() const { return batches_; }
   const std::shared_ptr<PartialAllreduce>& collective() const { return collective_; }  ///< for Recipe::collectives()
 
  private:
-  void apply(const RoundResult& result);
+  void apply(Driver& driver, const RoundResult& result);
 
   const RecipeContext context_;
   const std::shared_ptr<PartialAllreduce> collective_;
+  StateAverage state_;
   const bool weighted_;
   std::uint64_t batches_;
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()

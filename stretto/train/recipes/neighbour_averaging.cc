@@ -67,7 +67,7 @@ class NeighbourAveraging final : public Recipe {
     const Round before = rounds();
     for (;;) {
       const std::uint64_t seen = exchange_->news();
-      const Result<bool> over = try_round();
+      const Result<bool> over = try_round(driver);
       if (!over) return over.error();
       if (*over) return static_cast<int>(rounds() - before);
       if (auto waited = wait(driver, deadline, seen); !waited) return waited.error();
@@ -78,7 +78,7 @@ class NeighbourAveraging final : public Recipe {
     const Round before = rounds();
     while (stage_ != Stage::ended) {
       const std::uint64_t seen = exchange_->news();
-      const Result<bool> over = try_end();
+      const Result<bool> over = try_end(driver);
       if (!over) return over.error();
       if (*over) break;
       if (auto waited = wait(driver, deadline, seen); !waited) return waited.error();
@@ -88,10 +88,10 @@ class NeighbourAveraging final : public Recipe {
     return static_cast<int>(rounds() - before);
   }
 
-  Result<bool> drain(Driver&) override {
-    Result<bool> over = try_end();
+  Result<bool> drain(Driver& driver) override {
+    Result<bool> over = try_end(driver);
     if (!over || !*over) return over;
-    return average_->drain();
+    return average_->drain(driver);
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {exchange_, average_->collective()}; }
@@ -116,7 +116,7 @@ class NeighbourAveraging final : public Recipe {
   bool at_end_of_block() const { return block_ != 0 && exchange_->begun() % block_ == 0; }
 
   /// Goes on with the round under way. Returns whether it is over.
-  Result<bool> try_round() {
+  Result<bool> try_round(Driver& driver) {
     const auto add = [this](const NeighbourMessage& message) { mixer_->add(message); };
     if (stage_ == Stage::mixing) {
       const Round begun = exchange_->begun();
@@ -131,7 +131,7 @@ class NeighbourAveraging final : public Recipe {
       }
     }
     if (stage_ == Stage::averaging) {
-      Result<bool> averaged = average_->try_exchange();
+      Result<bool> averaged = average_->try_exchange(driver);
       if (!averaged || !*averaged) return averaged;
       mixer_->after_average();
       stage_ = Stage::between;
@@ -145,10 +145,10 @@ class NeighbourAveraging final : public Recipe {
   }
 
   /// Goes on without batches of this rank's own. Returns whether all rounds of neighbours are over.
-  Result<bool> try_end() {
+  Result<bool> try_end(Driver& driver) {
     const auto add = [this](const NeighbourMessage& message) { mixer_->add(message); };
     while (stage_ != Stage::ended) {
-      if (Result<bool> over = try_round(); !over || !*over) return over;
+      if (Result<bool> over = try_round(driver); !over || !*over) return over;
       exchange_->drain();
       const auto next = exchange_->try_next(add);
       if (!next) return next.error();
@@ -189,7 +189,8 @@ class NeighbourAveraging final : public Recipe {
   Duration waited_{0};               // before it
 };
 
-void refuse_samples(const RecipeOptions& options) {
+void check_common(const RecipeOptions& options) {
+  check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 10");
   if (options.normalize != Normalize::samples) return;
   throw UsageError("normalize samples: expected contributors, since neighbours' models count as their graph says");
 }
@@ -228,7 +229,7 @@ std::unique_ptr<Recipe> make_d_psgd(const RecipeContext& context) {
 }
 
 void check_d_psgd(const RecipeOptions& options, int ranks) {
-  refuse_samples(options);
+  check_common(options);
   (void)mixing_graph(options, ranks);
 }
 
@@ -246,7 +247,7 @@ std::unique_ptr<Recipe> make_gossip_grad(const RecipeContext& context) {
 }
 
 void check_gossip_grad(const RecipeOptions& options, int) {
-  refuse_samples(options);
+  check_common(options);
 }
 
 std::unique_ptr<Recipe> make_sgp(const RecipeContext& context) {
@@ -258,7 +259,7 @@ std::unique_ptr<Recipe> make_osgp(const RecipeContext& context) {
 }
 
 void check_push_sum(const RecipeOptions& options, int ranks) {
-  refuse_samples(options);
+  check_common(options);
   (void)push_graph(options, ranks);
 }
 

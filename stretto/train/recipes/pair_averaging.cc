@@ -76,13 +76,13 @@ class PairAveraging final : public Recipe {
     return average_.finish(driver, deadline);
   }
 
-  Result<bool> drain(Driver&) override {
+  Result<bool> drain(Driver& driver) override {
     while (!ended_) {
       begin();
-      auto met = try_meet();
+      auto met = try_meet(driver);
       if (!met || !*met) return met;
     }
-    return average_.drain();
+    return average_.drain(driver);
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {pairs_, average_.collective()}; }
@@ -121,7 +121,7 @@ class PairAveraging final : public Recipe {
     return rounds;
   }
 
-  Result<bool> try_meet() {
+  Result<bool> try_meet(Driver& driver) {
     if (!handed_over_) {
       if (center_lacks_steps()) {
         auto done = pairs_->try_exchange();
@@ -132,7 +132,7 @@ class PairAveraging final : public Recipe {
       if (!settled || !*settled) return settled;
       hand_over();
     }
-    auto met = average_.try_exchange();
+    auto met = average_.try_exchange(driver);
     if (met && *met) have_met();
     return met;
   }
@@ -186,6 +186,10 @@ std::unique_ptr<Recipe> make_ad_psgd(const RecipeContext& context) {
   return std::make_unique<PairAveraging>(
       context, Exchanges{.options = {.pairing = Pairing::bipartite, .seed = context.options.seed},
                          .meet_every = context.options.local_steps});
+}
+
+void check_ad_psgd(const RecipeOptions& options, int) {
+  check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 10");
 }
 
 std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {

@@ -12,8 +12,10 @@ namespace stretto {
 /// answers at once, whatever its application does. The exchange goes on while the next batch is computed. Every
 /// RecipeOptions::local_steps steps of its own each rank meets all others, and the average of all models is the model
 /// of all; likewise at the end. Two messages of the size of the model a step of an even rank. Optimizer states and
-/// buffers stay local.
+/// buffers as StateAverage says.
 std::unique_ptr<Recipe> make_ad_psgd(const RecipeContext& context);
+/// RecipeInfo::check: as check_state_average().
+void check_ad_psgd(const RecipeOptions& options, int ranks);
 
 /// Asynchronous elastic averaging (Zhang, Choromanska, LeCun: Deep Learning with Elastic Averaging SGD, NeurIPS 2015,
 /// section 3): every RecipeOptions::local_steps steps of its own a rank and the center, which rank 0 owns and nobody

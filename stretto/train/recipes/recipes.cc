@@ -19,15 +19,19 @@
 namespace stretto {
 namespace {
 
-constexpr std::string_view kDilocoOptions[] = {"outer-lr", "outer-momentum", "keep", "full-every"};
-constexpr std::string_view kLocalOptions[] = {"post-local"};
-constexpr std::string_view kWagmaOptions[] = {"tau",     "group-order", "group-quorum", "stale",
-                                              "publish", "late",        "group-sum",    "average-momentum"};
-constexpr std::span<const std::string_view> kNoOptions;
-constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order"};
-constexpr std::string_view kSgpOptions[] = {"graph", "neighbours"};
-constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds"};
-constexpr std::string_view kElasticOptions[] = {"alpha", "beta"};
+constexpr std::string_view kDilocoOptions[] = {"outer-lr",   "outer-momentum",   "keep",
+                                               "full-every", "average-momentum", "average-statistics"};
+constexpr std::string_view kLocalOptions[] = {"post-local", "average-momentum", "average-statistics"};
+constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "group-quorum",
+                                              "stale",     "publish",          "late",
+                                              "group-sum", "average-momentum", "average-statistics"};
+constexpr std::string_view kStateOptions[] = {"average-momentum", "average-statistics"};
+constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order", "average-momentum", "average-statistics"};
+constexpr std::string_view kSgpOptions[] = {"graph", "neighbours", "average-momentum", "average-statistics"};
+constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds", "average-momentum",
+                                             "average-statistics"};
+constexpr std::string_view kEasgdOptions[] = {"alpha", "beta", "average-momentum", "average-statistics"};
+constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta"};
 
 constexpr std::string_view kServerOptions[] = {"servers", "layerwise"};
 
@@ -50,7 +54,7 @@ constexpr RecipeInfo kRecipes[] = {
     {"local", "[:POLICY]",
      "models, averaged every --sync-every steps of their own (local SGD); POLICY: over the ranks that have come, as in "
      "local:quorum:4",
-     "partitioned", phase_policy, make_local, true, 8, kLocalOptions},
+     "partitioned", phase_policy, make_local, true, 8, kLocalOptions, check_local},
     {"diloco", "[:POLICY]",
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
@@ -62,13 +66,13 @@ constexpr RecipeInfo kRecipes[] = {
     {"osgp", "", "the same, where a rank waits for messages of --overlap-rounds steps ago alone", "partitioned",
      sync_policy, make_osgp, true, kMeetsAtTheEnd, kOsgpOptions, check_push_sum, true},
     {"gossip-grad", "", "models, averaged with that of one other rank in every step, another one each time",
-     "partitioned", sync_policy, make_gossip_grad, true, kMeetsAtTheEnd, kNoOptions, check_gossip_grad, true},
+     "partitioned", sync_policy, make_gossip_grad, true, kMeetsAtTheEnd, kStateOptions, check_gossip_grad, true},
     {"ad-psgd", "", "models, averaged in pairs drawn anew for each step: nobody waits for a slower rank (AD-PSGD)",
-     "shared", sync_policy, make_ad_psgd, true, kMeetsAtTheEnd, kNoOptions, nullptr, true},
+     "shared", sync_policy, make_ad_psgd, true, kMeetsAtTheEnd, kStateOptions, check_ad_psgd, true},
     {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",
-     "partitioned", sync_policy, make_easgd, true, 10, kElasticOptions, check_elastic_options},
+     "partitioned", sync_policy, make_easgd, true, 10, kEasgdOptions, check_elastic_options},
     {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
-     sync_policy, make_easgd_async, true, 10, kElasticOptions, check_elastic_options, true},
+     sync_policy, make_easgd_async, true, 10, kEasgdAsyncOptions, check_elastic_options, true},
     {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
      make_ps_sync, true, 0, kServerOptions, check_ps_sync, true},
     {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,

@@ -168,14 +168,14 @@ class Server final : public Recipe {
     return average_.finish(driver, deadline);
   }
 
-  Result<bool> drain(Driver&) override {
+  Result<bool> drain(Driver& driver) override {
     begin();
     if (const auto failed = complete_step()) return *failed;
     const auto over = server_->try_finish(last_weights());
     if (!over) return over.error();
     if (!*over) return false;
     take_weights();
-    return average_.drain();
+    return average_.drain(driver);
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {server_, average_.collective()}; }

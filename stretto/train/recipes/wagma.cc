@@ -6,6 +6,7 @@
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
 #include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -24,7 +25,7 @@ struct Choices {
   GroupOptions groups;
   StaleRule stale = StaleRule::mix;
   bool publish_after = false;
-  bool average_momentum = false;
+  bool average_momentum = false;  // unless said otherwise
 };
 
 int parse_group_size(const std::string& argument) {
@@ -63,7 +64,7 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   choices.stale = said.word("stale", paper ? "mix" : "carry") == "carry" ? StaleRule::carry : StaleRule::mix;
   groups.keep_own = choices.stale == StaleRule::carry;
   choices.publish_after = said.word("publish", paper ? "before" : "after") == "after";
-  choices.average_momentum = said.word("average-momentum", paper ? "no" : "yes") == "yes";
+  choices.average_momentum = !paper;
   return choices;
 }
 
@@ -72,7 +73,8 @@ class Wagma final : public Recipe {
   Wagma(const RecipeContext& context, const Choices& choices)
       : context_(context),
         choices_(choices),
-        collective_(std::make_shared<GroupAllreduce>(context.engine, context.replica.buckets(), choices.groups)) {}
+        collective_(std::make_shared<GroupAllreduce>(context.engine, context.replica.buckets(), choices.groups)),
+        state_(context, choices.average_momentum) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
     if (!begun_) publish();
@@ -149,7 +151,7 @@ class Wagma final : public Recipe {
     // With τ = 1 all models are alike after a full round: averaged without a step in between they would be rounded
     // anew.
     if (result.header->batches != 0 || choices_.groups.full_every != 1) move(result);
-    if (choices_.average_momentum) context_.meeting.average_optimizer(driver);
+    state_.run(driver);
     since_full_ = {.batches = 0, .samples = 0};
     context_.listener.after(round);
     publish();
@@ -171,6 +173,7 @@ class Wagma final : public Recipe {
   const RecipeContext context_;
   const Choices choices_;
   const std::shared_ptr<GroupAllreduce> collective_;
+  StateAverage state_;
   bool begun_ = false;  // a model has been published
   bool drained_ = false;
   std::uint64_t samples_ = 0;                           // of the step under way

@@ -8,10 +8,10 @@ namespace stretto {
 /// each round, without waiting for members that still compute; every τ rounds with all ranks, whom it waits for (Li et
 /// al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", arXiv
 /// 2005.00124, Algorithm 2). The argument is the group size S; options: tau, group-order, group-quorum, stale, publish,
-/// late, group-sum, average-momentum.
+/// late, group-sum.
 ///
-/// The parameters are averaged, and, with average-momentum, the arrays of the optimizer's state in full rounds
-/// (momentum, Adam's moments); buffers stay local. With τ = 1 it is local SGD with one step.
+/// The parameters are averaged; the optimizer's state and buffers, in full rounds, as StateAverage says. With τ = 1 it
+/// is local SGD with one step.
 std::unique_ptr<Recipe> make_wagma(const RecipeContext& context);
 /// The same with what we recommend where nothing is said: a quorum of half of the ranks starts a round, a late rank
 /// keeps all of its own steps, goes on with the open round, and what an average has led to stands at once.
