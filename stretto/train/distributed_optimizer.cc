@@ -99,6 +99,7 @@ DistributedOptimizer::Impl::Impl(RankContext& rank, std::shared_ptr<torch::nn::M
       {"model", replica_.model_description()},
       {"optimizer", replica_.optimizer_description()}};
   session_.begin(fingerprints);
+  if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   set_lr();
   options_hash_ = replica_.optimizer_options().hash;
   if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together

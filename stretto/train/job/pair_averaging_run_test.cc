@@ -117,6 +117,18 @@ TEST_F(PairAveragingAlone, ElasticAveragingRepeatsToTheBit) {
   }
 }
 
+TEST_F(PairAveragingAlone, ElasticAveragingWarnsOnceWhereModelsSwing) {
+  for (const auto& [alpha, warnings] : {std::pair("0.2", 0), std::pair("0.3", 1)}) {
+    const TrainOptions options{.algorithm = "easgd", .ranks = 4, .steps = 4, .algorithm_options = {{"alpha", alpha}}};
+    int said = 0;
+    const auto listen = [&said](const RunProgress& progress) {
+      if (progress.notice.find("the models swing about the center") != std::string::npos) ++said;
+    };
+    (void)run_training(options, *linear_task(), {.progress = listen}).value();
+    EXPECT_EQ(said, warnings) << alpha;
+  }
+}
+
 // With alpha = 1/P and one step between rounds the first center is the mean of the models after it.
 TEST_F(PairAveragingAlone, ElasticAveragingBeginsAsSyncDoesWhereTheCenterGoesAllTheWay) {
   TrainOptions options{.ranks = 4, .steps = 1, .data = "partitioned"};

@@ -181,6 +181,9 @@ void Trainer::Impl::begin() {
   session_.begin(fingerprints);
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) check_memory();
+  if (const std::string warning = session_.recipe().warning(); rank_ == 0 && !warning.empty()) {
+    context_.page.tell(warning);
+  }
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
   context_.page.started(start_);

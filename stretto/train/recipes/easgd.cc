@@ -71,6 +71,7 @@ class Easgd final : public Recipe {
     memory.parts += ", the center, and the model while the center is shown";
     return memory;
   }
+  std::string warning() const override { return elastic_warning(elastic_, context_.engine.size()); }
   bool averages_gradients() const override { return false; }
 
  private:

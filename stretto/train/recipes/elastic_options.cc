@@ -18,6 +18,13 @@ ElasticOptions elastic_options(const RecipeOptions& options, int ranks) {
   return {.alpha = alpha, .beta = beta};
 }
 
+std::string elastic_warning(const ElasticOptions& options, int ranks) {
+  if (options.alpha * ranks < 1) return {};
+  return text("alpha ", options.alpha, " with ", ranks, " ranks: from ", 1.0 / ranks,
+              " (1 / ranks) on the models swing about the center before they come closer; ", 0.9 / ranks,
+              " is the default");
+}
+
 void check_elastic_options(const RecipeOptions& options, int ranks) {
   if (options.local_steps == 0) throw UsageError("elastic averaging: expected at least one step between two exchanges");
   (void)elastic_options(options, ranks);

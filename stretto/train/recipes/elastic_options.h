@@ -14,7 +14,9 @@ struct ElasticOptions {
 /// Those of RecipeOptions::algorithm. Throws UsageError where the models would swing away from one another, which is so
 /// from P × alpha = 2 or beta = 2 on; from 1 on they swing, and come closer all the same.
 ElasticOptions elastic_options(const RecipeOptions& options, int ranks);
-/// The same, as RecipeInfo::check.
+/// Recipe::warning() of rounds in which all ranks move at once: from P × alpha = 1 on. Empty: none.
+std::string elastic_warning(const ElasticOptions& options, int ranks);
+/// The same as elastic_options(), as RecipeInfo::check.
 void check_elastic_options(const RecipeOptions& options, int ranks);
 
 }  // namespace stretto

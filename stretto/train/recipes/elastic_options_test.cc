@@ -32,5 +32,13 @@ TEST(ElasticOptions, RefuseWhatDiverges) {
   EXPECT_NO_THROW(check_elastic_options({.algorithm = {{"alpha", "0.49"}}}, 4));
 }
 
+TEST(ElasticOptions, WarnFromWhereModelsSwing) {
+  EXPECT_EQ(elastic_warning({.alpha = 0.225, .beta = 0.9}, 4), "");
+  EXPECT_EQ(elastic_warning({.alpha = 0.2499, .beta = 0.9}, 4), "");
+  EXPECT_EQ(elastic_warning({.alpha = 0.25, .beta = 1}, 4),
+            "alpha 0.25 with 4 ranks: from 0.25 (1 / ranks) on the models swing about the center before they come "
+            "closer; 0.225 is the default");
+}
+
 }  // namespace
 }  // namespace stretto

@@ -106,6 +106,9 @@ class Recipe {
   virtual Round rounds() const = 0;
   /// What its collectives hold here.
   virtual RecipeMemory memory() const = 0;
+  /// A sentence about options that work and are likely not what was meant. Said once, by one rank, before the first
+  /// step. Empty: nothing.
+  virtual std::string warning() const { return {}; }
   /// What it holds beside the replica and a job has to go on with, the same on every rank: for a checkpoint, where all
   /// ranks are at the same full round. Empty: nothing.
   virtual std::string state() const { return {}; }
