@@ -63,11 +63,13 @@ void describe_job(CommandLine& line, TrainOptions& options) {
   line.option("--momentum", "X", "Of SGD. Default: the workload's.", into(options.momentum, 0, 0.9999, "0.9"));
   line.option("--seed", "N", "Of the model, the order of the data and the injected delays. Default 1.",
               into(options.seed, 0, "1"));
-  line.option("--data", "KIND",
-              "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
-              "others; partitioned: fixed, so that a run repeats to the bit; sampled: drawn with replacement. Default: "
-              "shared where rounds do not wait for all ranks, partitioned for the others.",
-              one_of(options.data, {"shared", "partitioned", "sampled"}));
+  line.option(
+      "--data", "KIND",
+      "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
+      "others; partitioned: fixed, so that a run repeats to the bit; ring: fixed, too, each rank's samples in the next "
+      "pass those of the rank before it (GossipGraD); sampled: drawn with replacement. Default: "
+      "shared where rounds do not wait for all ranks, partitioned for the others.",
+      one_of(options.data, {"shared", "partitioned", "ring", "sampled"}));
 }
 
 void describe_imbalance(CommandLine& line, TrainOptions& options) {

@@ -119,7 +119,7 @@ const std::vector<std::uint32_t>& BatchPlan::order_of(std::uint64_t epoch) {
   EpochOrder& slot = orders_[epoch % 2];
   if (slot.epoch != epoch) {
     slot.samples = shuffled(epoch);
-    if (options_.bucketed) slot.samples = bucketed(epoch, std::move(slot.samples));
+    if (options_.bucketed) slot.samples = bucketed(epoch * options_.samples, epoch, std::move(slot.samples));
     slot.epoch = epoch;
   }
   return slot.samples;
@@ -145,30 +145,117 @@ void BatchPlan::sort_by_length(std::vector<std::uint32_t>& order) const {
   }
 }
 
-/// The epoch begins with the samples that complete the last batch of the epoch before. Then come whole batches in
-/// random order, and at its end the beginning of a batch that the next epoch completes. Both sides of such a border
-/// draw the same place in the order by length, from the number of the border.
-std::vector<std::uint32_t> BatchPlan::bucketed(std::uint64_t epoch, std::vector<std::uint32_t> order) const {
+/// An epoch, which begins at `begin` in its row, begins with the samples that complete the last batch of the epoch
+/// before. Then come whole batches in random order, and at its end the beginning of a batch that the next epoch
+/// completes. Both sides of such a border draw the same place in the order by length, from the number of the border:
+/// `border` before the epoch, one more after it.
+std::vector<std::uint32_t> BatchPlan::bucketed(std::uint64_t begin, std::uint64_t border,
+                                               std::vector<std::uint32_t> order) const {
   sort_by_length(order);
   const auto size = static_cast<std::uint64_t>(options_.batch);
-  const std::uint64_t begun = epoch * options_.samples % size;
-  const std::uint64_t num_head = std::min((size - begun) % size, options_.samples);
-  const std::uint64_t num_tail = (options_.samples - num_head) % size;
-  const auto place = [&](std::uint64_t border) { return Random(options_.seed ^ kBoundaryStream, border).uniform(); };
-  const auto head = cut_out(order, num_head, place(epoch));
-  const auto tail = cut_out(order, num_tail, place(epoch + 1));
+  const std::uint64_t samples = order.size();
+  const std::uint64_t num_head = std::min((size - begin % size) % size, samples);
+  const std::uint64_t num_tail = (samples - num_head) % size;
+  const auto place = [&](std::uint64_t number) { return Random(options_.seed ^ kBoundaryStream, number).uniform(); };
+  const auto head = cut_out(order, num_head, place(border));
+  const auto tail = cut_out(order, num_tail, place(border + 1));
 
   std::vector<std::uint64_t> batches(order.size() / size);
   std::iota(batches.begin(), batches.end(), std::uint64_t{0});
-  shuffle(batches, Random(random_bits(options_.seed, kBucketStream, epoch)));
+  shuffle(batches, Random(random_bits(options_.seed, kBucketStream, border)));
   std::vector<std::uint32_t> out = head;
-  out.reserve(options_.samples);
+  out.reserve(samples);
   for (const auto number : batches) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(number * size);
     out.insert(out.end(), first, first + options_.batch);
   }
   out.insert(out.end(), tail.begin(), tail.end());
   return out;
+}
+
+// ---- along a ring ----
+
+namespace {
+
+/// Where share `share` of `samples` begins.
+std::uint64_t share_begin(std::uint64_t share, std::uint64_t samples, std::uint64_t ranks) {
+  return share * samples / ranks;
+}
+
+}  // namespace
+
+/// Samples of the first `passes` passes of a rank, at most once around the ring: of its own share and of those before.
+std::uint64_t BatchPlan::first_passes(std::uint64_t rank, std::uint64_t passes) const {
+  const auto ranks = static_cast<std::uint64_t>(options_.ranks);
+  const std::uint64_t end = share_begin(rank + 1, options_.samples, ranks);
+  if (passes <= rank + 1) return end - share_begin(rank + 1 - passes, options_.samples, ranks);
+  return end + options_.samples - share_begin(ranks + rank + 1 - passes, options_.samples, ranks);
+}
+
+/// Of the whole job.
+std::uint64_t BatchPlan::row_length(std::uint64_t rank) const {
+  if (options_.steps > 0) return options_.steps * static_cast<std::uint64_t>(options_.batch);
+  const auto ranks = static_cast<std::uint64_t>(options_.ranks);
+  return options_.epochs / ranks * options_.samples + first_passes(rank, options_.epochs % ranks);
+}
+
+/// The pass that a rank is in at sample `at` of its row.
+const BatchPlan::RingPass& BatchPlan::ring_pass(std::uint64_t rank, std::uint64_t at) {
+  const auto ranks = static_cast<std::uint64_t>(options_.ranks);
+  const std::uint64_t around = at / options_.samples;
+  const std::uint64_t offset = at % options_.samples;
+  std::uint64_t pass = offset * ranks / options_.samples;  // shares differ by one sample at most
+  while (first_passes(rank, pass) > offset) --pass;
+  while (first_passes(rank, pass + 1) <= offset) ++pass;
+  passes_.resize(ranks);
+  const std::uint64_t number = around * ranks + pass;
+  RingPass& known = passes_[rank][number % 2];
+  if (known.number == number) return known;
+  if (shared_out_.epoch != around) shared_out_ = {.epoch = around, .samples = shuffled(around)};
+  const std::uint64_t share = (rank + ranks - pass) % ranks;
+  const auto place = [&](std::uint64_t of) {
+    return shared_out_.samples.begin() + static_cast<std::ptrdiff_t>(share_begin(of, options_.samples, ranks));
+  };
+  const std::uint64_t begin = around * options_.samples + first_passes(rank, pass);
+  known = {.number = number, .begin = begin, .samples = {place(share), place(share + 1)}};
+  if (options_.bucketed) known.samples = bucketed(begin, (rank << 40) + number, std::move(known.samples));
+  return known;
+}
+
+/// Samples `from` to `to` of the row of a rank.
+void BatchPlan::append_row(std::uint64_t rank, std::uint64_t from, std::uint64_t to) {
+  while (from < to) {
+    const RingPass& pass = ring_pass(rank, from);
+    const std::uint64_t end = std::min(to, pass.begin + pass.samples.size());
+    const auto first = pass.samples.begin() - static_cast<std::ptrdiff_t>(pass.begin);
+    batch_.insert(batch_.end(), first + static_cast<std::ptrdiff_t>(from), first + static_cast<std::ptrdiff_t>(end));
+    from = end;
+  }
+}
+
+BatchRef BatchPlan::ring(std::uint64_t sequence) {
+  STRETTO_CHECK(sequence < num_batches_, "batch ", sequence, " of ", num_batches_);
+  const auto ranks = static_cast<std::uint64_t>(options_.ranks);
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  if (!whole_) {
+    whole_ = row_length(0) / size;
+    for (std::uint64_t rank = 1; rank < ranks; ++rank) whole_ = std::min(*whole_, row_length(rank) / size);
+  }
+  batch_.clear();
+  if (sequence / ranks < *whole_) {
+    append_row(sequence % ranks, sequence / ranks * size, (sequence / ranks + 1) * size);
+    return describe(sequence);
+  }
+  const std::uint64_t used = *whole_ * size;  // of each rank's row
+  std::uint64_t skip = sequence * size - used * ranks;
+  for (std::uint64_t rank = 0; rank < ranks && batch_.size() < size; ++rank) {
+    const std::uint64_t left = row_length(rank) - used;
+    const std::uint64_t first = std::min(skip, left);
+    const std::uint64_t count = std::min(left - first, size - batch_.size());
+    append_row(rank, used + first, used + first + count);
+    skip -= first;
+  }
+  return describe(sequence);
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct PlanOptions {
 /// an epoch's last batch is part of the next epoch, no epoch ends with a short batch, and only the job's last batch may
 /// be smaller. Bucketed, the parts of a batch that lies across the end of an epoch have similar lengths, too.
 /// Keeps the order of the last two epochs. Not thread-safe.
+///
+/// Along a ring (GossipGraD) each rank has a row of its own instead: it goes through a share of the samples, 1/ranks of
+/// them, in the next pass through that of the rank before it, and so on. After as many passes as there are ranks each
+/// rank has seen every sample once, and the samples are shared out anew. No sample moves: every rank can read all.
 class BatchPlan {
  public:
   /// Throws UsageError (no samples, fewer samples than ranks, no steps and no epochs, lengths of another number, …).
@@ -49,24 +54,44 @@ class BatchPlan {
   /// Batch `sequence` drawn with replacement, from (seed, rank, step); bucketed: from samples of similar length.
   BatchRef sampled(std::uint64_t sequence, int rank, std::uint64_t step);
 
+  /// Batch `sequence` along a ring: the next of rank `sequence` mod ranks. What does not fill a last batch of every
+  /// rank is put together, rank after rank, in the job's last batches, so that there are num_batches(). Its epoch is
+  /// that of its place in the job. Requires: as of batch().
+  BatchRef ring(std::uint64_t sequence);
+
  private:
   struct EpochOrder {
     std::uint64_t epoch = ~std::uint64_t{0};
     std::vector<std::uint32_t> samples;
   };
 
+  /// A pass of a rank along the ring.
+  struct RingPass {
+    std::uint64_t number = ~std::uint64_t{0};
+    std::uint64_t begin = 0;  // in the rank's row
+    std::vector<std::uint32_t> samples;
+  };
+
   const std::vector<std::uint32_t>& order_of(std::uint64_t epoch);
+  std::uint64_t first_passes(std::uint64_t rank, std::uint64_t passes) const;
+  std::uint64_t row_length(std::uint64_t rank) const;
+  const RingPass& ring_pass(std::uint64_t rank, std::uint64_t at);
+  void append_row(std::uint64_t rank, std::uint64_t from, std::uint64_t to);
   std::vector<std::uint32_t> shuffled(std::uint64_t epoch) const;
   void sort_by_length(std::vector<std::uint32_t>& order) const;
-  std::vector<std::uint32_t> bucketed(std::uint64_t epoch, std::vector<std::uint32_t> order) const;
+  std::vector<std::uint32_t> bucketed(std::uint64_t begin, std::uint64_t border,
+                                      std::vector<std::uint32_t> order) const;
   BatchRef describe(std::uint64_t sequence) const;
 
   const PlanOptions options_;
   std::uint64_t num_samples_ = 0;  // in all epochs
   std::uint64_t num_batches_ = 0;
-  std::array<EpochOrder, 2> orders_;      // by parity of the epoch
-  std::vector<std::uint32_t> by_length_;  // all samples; made when first needed
-  std::vector<std::uint32_t> batch_;      // the one handed out last
+  std::array<EpochOrder, 2> orders_;             // by parity of the epoch
+  std::vector<std::uint32_t> by_length_;         // all samples; made when first needed
+  std::vector<std::uint32_t> batch_;             // the one handed out last
+  std::optional<std::uint64_t> whole_;           // ring: whole batches that each rank has; made when first needed
+  EpochOrder shared_out_;                        // ring: the samples in the order in which they were last shared out
+  std::vector<std::array<RingPass, 2>> passes_;  // ring: of each rank, by parity
 };
 
 }  // namespace stretto

@@ -22,7 +22,7 @@ DispenserPosition checked(DispenserPosition start, const BatchPlan& plan) {
 }
 
 std::vector<std::uint64_t> returned_to(int rank, const DispenserPosition& start, Sharing sharing, int ranks) {
-  if (sharing != Sharing::partitioned) return start.returned;
+  if (!belongs_to_ranks(sharing)) return start.returned;
   std::vector<std::uint64_t> own;
   std::copy_if(start.returned.begin(), start.returned.end(), std::back_inserter(own), [&](std::uint64_t sequence) {
     return sequence % static_cast<std::uint64_t>(ranks) == static_cast<std::uint64_t>(rank);
@@ -32,7 +32,7 @@ std::vector<std::uint64_t> returned_to(int rank, const DispenserPosition& start,
 
 /// The first batch from `next` on that this rank may get.
 std::uint64_t first_after(int rank, std::uint64_t next, Sharing sharing, int ranks) {
-  if (sharing != Sharing::partitioned) return next;
+  if (!belongs_to_ranks(sharing)) return next;
   const auto size = static_cast<std::uint64_t>(ranks);
   return next + (static_cast<std::uint64_t>(rank) + size - next % size) % size;
 }
@@ -44,15 +44,28 @@ const char* name_of(Sharing sharing) {
     case Sharing::shared: return "shared";
     case Sharing::partitioned: return "partitioned";
     case Sharing::sampled: return "sampled";
+    case Sharing::ring: return "ring";
   }
   return "unknown";
 }
 
 Sharing parse_sharing(const std::string& name) {
-  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::sampled}) {
+  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::sampled, Sharing::ring}) {
     if (name == name_of(sharing)) return sharing;
   }
-  throw UsageError(text("data '", name, "': expected shared, partitioned or sampled"));
+  throw UsageError(text("data '", name, "': expected shared, partitioned, sampled or ring"));
+}
+
+bool belongs_to_ranks(Sharing sharing) {
+  return sharing == Sharing::partitioned || sharing == Sharing::ring;
+}
+
+BatchRef batch_of(BatchPlan& plan, Sharing sharing, std::uint64_t sequence, int rank, std::uint64_t step) {
+  BatchRef batch = sharing == Sharing::sampled ? plan.sampled(sequence, rank, step)
+                   : sharing == Sharing::ring  ? plan.ring(sequence)
+                                               : plan.batch(sequence);
+  batch.step = step;
+  return batch;
 }
 
 Dispenser::Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& counter)
@@ -69,7 +82,7 @@ Dispenser::Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& 
 
 std::optional<std::uint64_t> Dispenser::next_sequence() {
   if (at_end_) return std::nullopt;
-  const bool own = sharing_ == Sharing::partitioned;
+  const bool own = belongs_to_ranks(sharing_);
   const std::uint64_t ticket = own ? taken_++ : counter_.fetch_add(1);
   if (ticket < returned_.size()) return returned_[ticket];
   const std::uint64_t stride = own ? static_cast<std::uint64_t>(plan_.options().ranks) : 1;
@@ -82,9 +95,7 @@ std::optional<std::uint64_t> Dispenser::next_sequence() {
 std::optional<BatchRef> Dispenser::next() {
   const auto sequence = next_sequence();
   if (!sequence) return std::nullopt;
-  const std::uint64_t own_step = step();
-  BatchRef batch = sharing_ == Sharing::sampled ? plan_.sampled(*sequence, rank_, own_step) : plan_.batch(*sequence);
-  batch.step = own_step;
+  const BatchRef batch = batch_of(plan_, sharing_, *sequence, rank_, step());
   log_.handed_out.push_back(*sequence);
   return batch;
 }

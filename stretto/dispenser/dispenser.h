@@ -15,10 +15,15 @@ enum class Sharing {
   shared,       ///< the rank that is ready first takes the next batch: no rank runs out before the others
   partitioned,  ///< batch i belongs to rank i mod ranks: repeats to the bit
   sampled,      ///< as many as when shared, each drawn with replacement from (seed, rank, own step)
+  ring,         ///< as partitioned; a rank's share of the samples is in the next pass that of the rank behind it
 };
 const char* name_of(Sharing sharing);
 /// The inverse; throws UsageError.
 Sharing parse_sharing(const std::string& name);
+/// Whether batch i belongs to rank i mod ranks, and no rank takes over what another has not come to.
+bool belongs_to_ranks(Sharing sharing);
+/// Batch `sequence` of the job, as the one that `rank` gets in its own step `step`.
+BatchRef batch_of(BatchPlan& plan, Sharing sharing, std::uint64_t sequence, int rank, std::uint64_t step);
 
 /// Hands out one rank's batches and keeps the log of them. One thread.
 class Dispenser {
@@ -49,8 +54,9 @@ class Dispenser {
   SharedCounter& counter_;
   const std::uint64_t first_new_;  // sequence number after those that came back
   const std::uint64_t first_step_;
-  const std::vector<std::uint64_t> returned_;  // handed out again, before new ones; partitioned: this rank's
-  std::uint64_t taken_ = 0;                    // partitioned: so many of this rank's
+  const std::vector<std::uint64_t>
+      returned_;             // handed out again, before new ones; only this rank's where they belong to ranks
+  std::uint64_t taken_ = 0;  // where batches belong to ranks: so many of this rank's
   bool at_end_ = false;
   RankLog log_;
 };

@@ -92,7 +92,7 @@ TEST(Dispenser, EverySampleOnceAnEpochOverAllRanksAndInterleavings) {
   Random random(1);
   for (int trial = 0; trial < 200; ++trial) {
     const auto options = drawn_options(random);
-    for (const Sharing sharing : {Sharing::shared, Sharing::partitioned}) {
+    for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::ring}) {
       Ranks ranks(options, sharing);
       Used used;
       run(ranks, options.ranks, random, ~std::uint64_t{0}, used);
@@ -105,7 +105,7 @@ TEST(Dispenser, NothingIsLostOrUsedTwiceWhereverAJobIsInterrupted) {
   Random random(2);
   for (int trial = 0; trial < 300; ++trial) {
     const auto options = drawn_options(random);
-    for (const Sharing sharing : {Sharing::shared, Sharing::partitioned}) {
+    for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::ring}) {
       DispenserPosition position(options.ranks);
       Used used;
       for (int part = 0; part < 4; ++part) {
@@ -126,26 +126,99 @@ TEST(Dispenser, NothingIsLostOrUsedTwiceWhereverAJobIsInterrupted) {
 
 TEST(Dispenser, AContinuedJobHandsOutTheSameBatches) {
   const PlanOptions options{.samples = 100, .batch = 7, .ranks = 3, .epochs = 4, .seed = 8};
-  Ranks whole(options, Sharing::partitioned);
-  Ranks first(options, Sharing::partitioned);
-  for (int step = 0; step < 6; ++step) {
+  for (const Sharing sharing : {Sharing::partitioned, Sharing::ring}) {
+    Ranks whole(options, sharing);
+    Ranks first(options, sharing);
+    for (int step = 0; step < 6; ++step) {
+      for (std::uint64_t rank = 0; rank < 3; ++rank) {
+        ASSERT_TRUE(whole[rank].next() && first[rank].next());
+        first[rank].deposited();
+      }
+    }
+    Ranks second(options, sharing, position_after(DispenserPosition(3), first.logs()).or_throw());
     for (std::uint64_t rank = 0; rank < 3; ++rank) {
-      ASSERT_TRUE(whole[rank].next() && first[rank].next());
-      first[rank].deposited();
+      while (const auto expected = whole[rank].next()) {
+        const auto batch = second[rank].next();
+        ASSERT_TRUE(batch);
+        EXPECT_EQ(batch->sequence, expected->sequence);
+        EXPECT_EQ(batch->step, expected->step);
+        EXPECT_TRUE(std::equal(batch->samples.begin(), batch->samples.end(), expected->samples.begin(),
+                               expected->samples.end()));
+      }
+      EXPECT_FALSE(second[rank].next());
     }
   }
-  Ranks second(options, Sharing::partitioned, position_after(DispenserPosition(3), first.logs()).or_throw());
+}
+
+/// The samples that each rank gets, in order, with batches along a ring.
+std::vector<std::vector<std::uint32_t>> rows_of(const PlanOptions& options) {
+  Ranks ranks(options, Sharing::ring);
+  std::vector<std::vector<std::uint32_t>> rows(static_cast<std::size_t>(options.ranks));
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    while (const auto batch = ranks[rank].next()) {
+      rows[rank].insert(rows[rank].end(), batch->samples.begin(), batch->samples.end());
+    }
+  }
+  return rows;
+}
+
+std::vector<std::uint32_t> sorted_part(const std::vector<std::uint32_t>& row, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::uint32_t> part(row.begin() + static_cast<std::ptrdiff_t>(from),
+                                  row.begin() + static_cast<std::ptrdiff_t>(to));
+  std::ranges::sort(part);
+  return part;
+}
+
+TEST(Dispenser, AlongARingEachRankSeesEverySampleOnceInAsManyPassesAsRanks) {
+  Random random(3);
+  for (int trial = 0; trial < 100; ++trial) {
+    auto options = drawn_options(random);
+    const auto ranks = static_cast<std::uint64_t>(options.ranks);
+    options.epochs = 2 * ranks;
+    options.batch = std::min(options.batch, static_cast<int>(options.samples));
+    const auto rows = rows_of(options);
+    std::vector<std::uint32_t> all(options.samples);
+    std::iota(all.begin(), all.end(), 0u);
+    // What does not fill a batch of every rank at the end of the job is put together.
+    const std::uint64_t own =
+        2 * options.samples / static_cast<std::uint64_t>(options.batch) * static_cast<std::uint64_t>(options.batch);
+    for (const auto& row : rows) {
+      ASSERT_GE(row.size(), own);
+      EXPECT_EQ(sorted_part(row, 0, options.samples), all);
+      if (own == 2 * options.samples) {
+        EXPECT_EQ(sorted_part(row, options.samples, own), all);
+      }
+    }
+  }
+}
+
+TEST(Dispenser, AlongARingTheSamplesOfARankMoveToTheNext) {
+  for (const bool bucketed : {false, true}) {
+    // Shares of 24 samples, in whole batches.
+    PlanOptions options{.samples = 96, .batch = 4, .ranks = 4, .epochs = 8, .seed = 6, .bucketed = bucketed};
+    for (std::uint32_t i = 0; i < 96; ++i) options.lengths.push_back(1 + i % 7);
+    const auto rows = rows_of(options);
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      for (std::uint64_t pass = 1; pass < 8; ++pass) {
+        const auto now = sorted_part(rows[rank], 24 * pass, 24 * (pass + 1));
+        const auto before = sorted_part(rows[(rank + 3) % 4], 24 * (pass - 1), 24 * pass);
+        EXPECT_EQ(now == before, pass != 4) << "rank " << rank << ", pass " << pass << ": shared out anew at 4";
+      }
+    }
+  }
+}
+
+TEST(Dispenser, AlongARingBucketedBatchesAreOfSimilarLength) {
+  PlanOptions options{.samples = 120, .batch = 5, .ranks = 3, .epochs = 6, .seed = 2, .bucketed = true};
+  for (std::uint32_t i = 0; i < 120; ++i) options.lengths.push_back(1 + i % 40);
+  Ranks ranks(options, Sharing::ring);
+  std::uint64_t units = 0;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
-    while (const auto expected = whole[rank].next()) {
-      const auto batch = second[rank].next();
-      ASSERT_TRUE(batch);
-      EXPECT_EQ(batch->sequence, expected->sequence);
-      EXPECT_EQ(batch->step, expected->step);
-      EXPECT_TRUE(
-          std::equal(batch->samples.begin(), batch->samples.end(), expected->samples.begin(), expected->samples.end()));
-    }
-    EXPECT_FALSE(second[rank].next());
+    while (const auto batch = ranks[rank].next()) units += batch->units;
   }
+  std::uint64_t least = 0;
+  for (const auto length : options.lengths) least += 6 * length;
+  EXPECT_LT(units, least * 12 / 10) << "with batches of any length it is about 1.7 times the least";
 }
 
 TEST(Dispenser, PartitionedGivesUnequalNumbersWhereTheyDoNotDivide) {
@@ -217,14 +290,14 @@ TEST(Dispenser, ThreadsShareThePool) {
 }
 
 TEST(Dispenser, NamesAreReadBack) {
-  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::sampled}) {
+  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::ring, Sharing::sampled}) {
     EXPECT_EQ(parse_sharing(name_of(sharing)), sharing);
   }
   try {
     (void)parse_sharing("pooled");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "data 'pooled': expected shared, partitioned or sampled");
+    EXPECT_STREQ(error.what(), "data 'pooled': expected shared, partitioned, sampled or ring");
   }
 }
 

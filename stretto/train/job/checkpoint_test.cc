@@ -84,18 +84,19 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, AKilledSyncRunContinuesToTheBit) {
-  for (const int ranks : {1, 3}) {
+  for (const auto& [data, ranks] : {std::pair("partitioned", 1), std::pair("partitioned", 3), std::pair("ring", 3)}) {
     TrainOptions options{.ranks = ranks,
                          .epochs = 6,
                          .lr_schedule = "decay:2@10",
                          .momentum = 0.9,
+                         .data = data,
                          .checkpoint_every = 12,
-                         .out = folder(text("whole", ranks))};
+                         .out = folder(text("whole", data, ranks))};
     run(options);
     const Checkpoint whole = read_checkpoint(options.out);
     EXPECT_EQ(whole.batches, 96u);
 
-    options.out = folder(text("part", ranks));
+    options.out = folder(text("part", data, ranks));
     run_and_die(options, 40 / static_cast<std::uint64_t>(ranks));
     const Checkpoint part = read_checkpoint(options.out);
     EXPECT_GE(part.batches, 24u);
@@ -106,14 +107,14 @@ TEST_F(CheckpointTest, AKilledSyncRunContinuesToTheBit) {
     options.out.clear();
     const RunSummary rest = run(options);
     EXPECT_EQ(rest.deposits.made, 96u - part.batches);
-    EXPECT_EQ(read_checkpoint(options.resume).checksum, whole.checksum) << ranks << " ranks";
+    EXPECT_EQ(read_checkpoint(options.resume).checksum, whole.checksum) << data << ", " << ranks << " ranks";
     EXPECT_EQ(read_checkpoint(options.resume).batches, 96u);
   }
 }
 
 TEST_F(CheckpointTest, InTheOthersNoBatchIsLostOrUsedTwice) {
   for (const std::string algorithm : {"eager-solo", "eager-quorum", "eager-majority", "local", "wagma"}) {
-    for (const std::string data : {"shared", "partitioned"}) {
+    for (const std::string data : {"shared", "partitioned", "ring"}) {
       const std::string name = folder(algorithm + data);
       TrainOptions options{
           .algorithm = algorithm, .ranks = 3, .epochs = 6, .data = data, .checkpoint_every = 12, .out = name};

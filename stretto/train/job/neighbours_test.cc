@@ -187,6 +187,15 @@ TEST_F(NeighbourAveraging, RepeatsToTheBitAndOverlapsByNoRoundsAsSgp) {
   }
 }
 
+TEST_F(NeighbourAveraging, GossipsOverSamplesThatMoveAlongARing) {
+  TrainOptions options{.algorithm = "gossip-grad", .ranks = 4, .epochs = 8, .data = "ring"};
+  const ReplicaChecksum ring = final_checksum(options);
+  EXPECT_EQ(final_checksum(options), ring);
+  EXPECT_EQ(run(options).deposits.applied, 128u);
+  options.data = "partitioned";
+  EXPECT_NE(final_checksum(options), ring);
+}
+
 TEST_F(NeighbourAveraging, KeepsTheSumOfAllModels) {
   const auto rank = linear_task()->start_rank({.seed = 1, .lr = 0.05, .momentum = 0});
   std::vector<float> first;

@@ -104,9 +104,9 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   }
 
   plan.sharing = parse_sharing(o.data);
-  if (plan.sharing == Sharing::partitioned && o.algorithm_options.word("servers", "").starts_with("dedicated")) {
-    throw UsageError(text("servers ", o.algorithm_options.word("servers", ""),
-                          " with data partitioned: expected data shared, since a part of it would be the servers'"));
+  if (belongs_to_ranks(plan.sharing) && o.algorithm_options.word("servers", "").starts_with("dedicated")) {
+    throw UsageError(text("servers ", o.algorithm_options.word("servers", ""), " with data ", o.data,
+                          ": expected data shared, since a part of it would be the servers'"));
   }
   plan.batches = {.samples = facts.samples,
                   .batch = o.batch,

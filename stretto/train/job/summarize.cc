@@ -24,8 +24,7 @@ class StepTimes {
     const std::uint64_t sequence =
         batch < returned ? start_.returned[static_cast<std::size_t>(batch)] : start_.next + batch - returned;
     const std::uint64_t own_step = start_.steps[static_cast<std::size_t>(rank)] + step;
-    const BatchRef ref =
-        plan_.sharing == Sharing::sampled ? batches_.sampled(sequence, rank, own_step) : batches_.batch(sequence);
+    const BatchRef ref = batch_of(batches_, plan_.sharing, sequence, rank, own_step);
     return drawn_step_time(plan_, rank, own_step, ref.units, seconds_per_unit_);
   }
 

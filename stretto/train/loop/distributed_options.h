@@ -48,7 +48,8 @@ struct DistributedOptions {
 struct BatchesOptions {
   std::uint64_t epochs = 1;  ///< passes over the data, all in one pool: no rank waits where one ends
   std::uint64_t steps = 0;   ///< steps × ranks batches in all, in place of `epochs`; 0: `epochs` says
-  /// shared: the rank that is ready first takes the next batch; partitioned: batch i is rank i mod ranks'; sampled.
+  /// shared: the rank that is ready first takes the next batch; partitioned: batch i is rank i mod ranks'; ring: the
+  /// samples of each rank in the next pass those of the rank before it; sampled.
   /// Empty: what suits the algorithm, shared for the eager ones.
   std::string data = "";
   std::uint64_t seed = 0;                   ///< of the order, another one in each epoch

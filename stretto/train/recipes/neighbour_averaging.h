@@ -22,7 +22,7 @@ void check_d_psgd(const RecipeOptions& options, int ranks);
 
 /// GossipGraD (Daily et al., arXiv 1803.05880): the mean of the own moved model and that of one other rank, another one
 /// in each round (gossip_links()). One message of the size of the model a step. Here models are exchanged, once a step;
-/// the paper also passes samples on along a ring, which a job with shared data does not need.
+/// the paper also passes samples on along a ring (Sharing::ring).
 std::unique_ptr<Recipe> make_gossip_grad(const RecipeContext& context);
 void check_gossip_grad(const RecipeOptions& options, int ranks);  ///< of what each of these algorithms refuses
 
