@@ -8,8 +8,12 @@
 
 namespace stretto {
 
-Dataset::Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test)
-    : info_(workload_info(workload)), lengths_(std::move(lengths)), num_test_(num_test) {}
+Dataset::Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test,
+                 std::span<const std::int64_t> labels)
+    : info_(workload_info(workload)),
+      lengths_(std::move(lengths)),
+      num_test_(num_test),
+      labels_(labels.begin(), labels.end()) {}
 
 std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
   std::uint64_t longest = 0;

@@ -40,17 +40,22 @@ class Dataset {
   /// Units of work of each training sample on its own; batches are bucketed by it.
   const std::vector<std::uint32_t>& lengths() const { return lengths_; }
 
+  /// The class of each training sample, from 0; empty where the workload does not classify.
+  const std::vector<std::uint32_t>& labels() const { return labels_; }
+
   /// Units of work of one batch of training samples: each costs as much as the longest of them, to which it is
   /// padded. Requires: indices below num_train().
   std::uint64_t units(std::span<const std::uint32_t> samples) const;
 
  protected:
-  Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test);
+  Dataset(std::string_view workload, std::vector<std::uint32_t> lengths, std::uint32_t num_test,
+          std::span<const std::int64_t> labels = {});
 
  private:
   const WorkloadInfo& info_;
   const std::vector<std::uint32_t> lengths_;
   const std::uint32_t num_test_;
+  const std::vector<std::uint32_t> labels_;
 };
 
 /// Reads or generates the data of a workload. Throws UsageError for an unknown name. Errc::bad_input for a missing,

@@ -31,6 +31,7 @@ TEST(Dataset, UnitsOfABatchAreItsLongestSampleTimesItsSize) {
   const SequenceDataset data("vowels", train, train);
   EXPECT_EQ(data.num_train(), 3u);
   EXPECT_EQ(data.lengths(), (std::vector<std::uint32_t>{3, 7, 5}));
+  EXPECT_EQ(data.labels(), (std::vector<std::uint32_t>{0, 0, 0}));
   EXPECT_EQ(data.units(std::vector<std::uint32_t>{0, 2}), 10u);
   EXPECT_EQ(data.units(std::vector<std::uint32_t>{1}), 7u);
   EXPECT_EQ(data.units({}), 0u);
@@ -124,6 +125,7 @@ TEST(Digits, AreAsPublishedAndSplitOneInFive) {
   EXPECT_EQ(data.num_test(), 359u);
   EXPECT_EQ(data.lengths(), std::vector<std::uint32_t>(1438, 1));
   const auto& digits = dynamic_cast<const DigitsDataset&>(data);
+  EXPECT_TRUE(std::ranges::equal(data.labels(), digits.images(Split::train).labels));
   std::vector<int> classes(10);
   for (const Split split : {Split::train, Split::test}) {
     const auto [low, high] = std::ranges::minmax(digits.images(split).pixels);

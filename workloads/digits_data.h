@@ -21,7 +21,7 @@ class DigitsDataset final : public Dataset {
 
   DigitsDataset(Images train, Images test)
       : Dataset("digits", std::vector<std::uint32_t>(train.labels.size(), 1),
-                static_cast<std::uint32_t>(test.labels.size())),
+                static_cast<std::uint32_t>(test.labels.size()), train.labels),
         train_(std::move(train)),
         test_(std::move(test)) {}
 

@@ -11,7 +11,7 @@ namespace stretto {
 class SequenceDataset final : public Dataset {
  public:
   SequenceDataset(std::string_view workload, Sequences train, Sequences test)
-      : Dataset(workload, train.lengths(), static_cast<std::uint32_t>(test.size())),
+      : Dataset(workload, train.lengths(), static_cast<std::uint32_t>(test.size()), train.labels),
         train_(std::move(train)),
         test_(std::move(test)) {}
 

@@ -38,6 +38,19 @@ void check_algorithm(std::string_view option, const std::string& text) {
   throw UsageError(fmt::format("{} {}: {}", option, text, suggestion(name, algorithm_names())));
 }
 
+// A name of a sharing, or labels:K.
+Setter sharing(std::string& data) {
+  const std::vector<std::string> known = {"shared", "partitioned", "ring", "sampled", "labels"};
+  return {known, [&data, known](std::string_view option, const std::string& text) {
+            if (text.starts_with("labels:")) {
+              if (labels_a_rank(text) == 0) reject(option, text, "labels:K, K from 1", "labels:3");
+              data = text;
+            } else {
+              one_of(data, known)(option, text);
+            }
+          }};
+}
+
 void describe_job(CommandLine& line, TrainOptions& options) {
   if (const auto launched = launched_rank()) options.ranks = launched->ranks;
   line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
@@ -67,9 +80,10 @@ void describe_job(CommandLine& line, TrainOptions& options) {
       "--data", "KIND",
       "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
       "others; partitioned: fixed, so that a run repeats to the bit; ring: fixed, too, each rank's samples in the next "
-      "pass those of the rank before it (GossipGraD); sampled: drawn with replacement. Default: "
+      "pass those of the rank before it (GossipGraD); sampled: drawn with replacement; labels:K: each rank's from a "
+      "part of the data that has K of the labels at most (labels: 3), so that ranks learn different things. Default: "
       "shared where rounds do not wait for all ranks, partitioned for the others.",
-      one_of(options.data, {"shared", "partitioned", "ring", "sampled"}));
+      sharing(options.data));
 }
 
 void describe_imbalance(CommandLine& line, TrainOptions& options) {

@@ -63,6 +63,7 @@ class WorkloadTask final : public TrainingTask {
     facts_.unit = info.unit;
     facts_.samples = data_->num_train();
     facts_.lengths.assign(data_->lengths().begin(), data_->lengths().end());
+    facts_.labels = data_->labels();
     facts_.bucketed = info.bucketed;
     facts_.classifies = info.classifies;
     facts_.batch = info.batch;

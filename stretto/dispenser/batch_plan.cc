@@ -6,6 +6,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/dispenser/label_parts.h"
+#include "stretto/dispenser/shuffle.h"
 
 namespace stretto {
 namespace {
@@ -15,14 +17,8 @@ constexpr std::uint64_t kShuffleStream = 0x73687566666c6500;
 constexpr std::uint64_t kBucketStream = 0x6275636b65747300;
 constexpr std::uint64_t kBoundaryStream = 0x626f756e64617279;
 constexpr std::uint64_t kSampledStream = 0x73616d706c656400;
+constexpr std::uint64_t kPartStream = 0x7061727473000000;
 constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 62;
-
-template <class Range>
-void shuffle(Range& range, Random random) {
-  for (std::size_t left = range.size(); left > 1; --left) {
-    std::swap(range[left - 1], range[static_cast<std::size_t>(random.below(left))]);
-  }
-}
 
 /// Takes `count` neighbours out of `from`, where `place` in [0, 1) says how far from its start.
 std::vector<std::uint32_t> cut_out(std::vector<std::uint32_t>& from, std::uint64_t count, double place) {
@@ -53,6 +49,10 @@ BatchPlan::BatchPlan(PlanOptions options) : options_(std::move(options)) {
   if (!o.lengths.empty() && o.lengths.size() != o.samples) {
     throw UsageError(text(o.lengths.size(), " lengths for ", o.samples, " samples: expected one each, or none"));
   }
+  if (o.labels_a_rank < 0) throw UsageError(text("labels a rank ", o.labels_a_rank, ": expected at least 0"));
+  if (o.labels_a_rank > 0 && o.labels.size() != o.samples) {
+    throw UsageError(text(o.labels.size(), " labels for ", o.samples, " samples: expected one each"));
+  }
   if (o.steps == 0 && o.epochs == 0) throw UsageError("0 steps and 0 epochs: expected at least 1 of one of them");
   const std::uint64_t most = o.steps > 0 ? kMaxSamples / ranks / batch : kMaxSamples / o.samples;
   if (std::max(o.steps, o.epochs) > most) {
@@ -61,6 +61,7 @@ BatchPlan::BatchPlan(PlanOptions options) : options_(std::move(options)) {
   }
   num_samples_ = o.steps > 0 ? o.steps * ranks * batch : o.epochs * o.samples;
   num_batches_ = (num_samples_ + batch - 1) / batch;
+  if (o.labels_a_rank > 0) parts_ = parts_by_label(o.labels, o.ranks, o.labels_a_rank, o.seed);
 }
 
 BatchRef BatchPlan::describe(std::uint64_t sequence) const {
@@ -113,6 +114,40 @@ BatchRef BatchPlan::sampled(std::uint64_t sequence, int rank, std::uint64_t step
   BatchRef ref = describe(sequence);
   ref.step = step;
   return ref;
+}
+
+BatchRef BatchPlan::of_part(std::uint64_t sequence, int rank, std::uint64_t step) {
+  STRETTO_CHECK(sequence < num_batches_ && has_parts(), "batch ", sequence, " of ", num_batches_, ", of a part");
+  auto plan = std::ranges::find(plans_of_parts_, rank, &std::pair<int, BatchPlan>::first);
+  if (plan == plans_of_parts_.end()) {
+    plans_of_parts_.emplace_back(rank, plan_of_part(rank));
+    plan = plans_of_parts_.end() - 1;
+  }
+  const BatchRef drawn = plan->second.batch(step);
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  const std::uint64_t count = std::min(size, num_samples_ - sequence * size);
+  batch_.clear();
+  for (const auto place : drawn.samples.first(count)) batch_.push_back(parts_[static_cast<std::size_t>(rank)][place]);
+  BatchRef ref = describe(sequence);
+  ref.step = step;
+  ref.epoch = drawn.epoch;
+  ref.index = drawn.index;
+  return ref;
+}
+
+/// Long enough for a rank that makes all batches of the job.
+BatchPlan BatchPlan::plan_of_part(int rank) const {
+  const auto& part = parts_[static_cast<std::size_t>(rank)];
+  PlanOptions options{.samples = part.size(),
+                      .batch = options_.batch,
+                      .steps = num_batches_,
+                      .seed = random_bits(options_.seed, kPartStream, static_cast<std::uint64_t>(rank)),
+                      .bucketed = options_.bucketed,
+                      .pool_batches = options_.pool_batches};
+  if (!options_.lengths.empty()) {
+    for (const auto sample : part) options.lengths.push_back(options_.lengths[sample]);
+  }
+  return BatchPlan(std::move(options));
 }
 
 const std::vector<std::uint32_t>& BatchPlan::order_of(std::uint64_t epoch) {

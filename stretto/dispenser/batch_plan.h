@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace stretto {
@@ -28,6 +29,8 @@ struct PlanOptions {
   std::vector<std::uint32_t> lengths;  ///< of each sample, e.g. its time steps; empty: 1 each
   bool bucketed = false;               ///< batches of samples of similar length, in shuffled order
   int pool_batches = 0;                ///< bucketed: sort within pools of so many batches; 0: the whole data set
+  std::vector<std::uint32_t> labels;   ///< of each sample; of use beside `labels_a_rank` alone
+  int labels_a_rank = 0;               ///< each rank has a part of its own, with so many labels at most; 0: none has
 };
 
 /// Which samples are in which batch: a function of the options alone, so that every rank computes it alike.
@@ -58,6 +61,11 @@ class BatchPlan {
   /// rank is put together, rank after rank, in the job's last batches, so that there are num_batches(). Its epoch is
   /// that of its place in the job. Requires: as of batch().
   BatchRef ring(std::uint64_t sequence);
+  /// Whether ranks have parts of their own (label_parts.h).
+  bool has_parts() const { return !parts_.empty(); }
+  /// Batch `sequence` as the `step`-th of a rank's own part, which it goes round in, in another order each time.
+  /// `epoch` and `index` are those in the part. Requires: has_parts().
+  BatchRef of_part(std::uint64_t sequence, int rank, std::uint64_t step);
 
  private:
   struct EpochOrder {
@@ -82,16 +90,19 @@ class BatchPlan {
   std::vector<std::uint32_t> bucketed(std::uint64_t begin, std::uint64_t border,
                                       std::vector<std::uint32_t> order) const;
   BatchRef describe(std::uint64_t sequence) const;
+  BatchPlan plan_of_part(int rank) const;
 
   const PlanOptions options_;
   std::uint64_t num_samples_ = 0;  // in all epochs
   std::uint64_t num_batches_ = 0;
-  std::array<EpochOrder, 2> orders_;             // by parity of the epoch
-  std::vector<std::uint32_t> by_length_;         // all samples; made when first needed
-  std::vector<std::uint32_t> batch_;             // the one handed out last
-  std::optional<std::uint64_t> whole_;           // ring: whole batches that each rank has; made when first needed
-  EpochOrder shared_out_;                        // ring: the samples in the order in which they were last shared out
-  std::vector<std::array<RingPass, 2>> passes_;  // ring: of each rank, by parity
+  std::array<EpochOrder, 2> orders_;                       // by parity of the epoch
+  std::vector<std::uint32_t> by_length_;                   // all samples; made when first needed
+  std::vector<std::uint32_t> batch_;                       // the one handed out last
+  std::optional<std::uint64_t> whole_;                     // ring: whole batches that each rank has; made when needed
+  EpochOrder shared_out_;                                  // ring: the samples as they were last shared out
+  std::vector<std::array<RingPass, 2>> passes_;            // ring: of each rank, by parity
+  std::vector<std::vector<std::uint32_t>> parts_;          // of each rank; empty: there are none
+  std::vector<std::pair<int, BatchPlan>> plans_of_parts_;  // of the ranks asked for so far, whose samples are places
 };
 
 }  // namespace stretto

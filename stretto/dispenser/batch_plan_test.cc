@@ -182,6 +182,67 @@ TEST(BatchPlan, SampledDrawsEverySampleEquallyOften) {
   }
 }
 
+PlanOptions labelled(std::uint64_t samples) {
+  PlanOptions options{.samples = samples, .batch = 4, .ranks = 8, .steps = 12, .seed = 3, .labels_a_rank = 3};
+  for (std::uint32_t sample = 0; sample < samples; ++sample) options.labels.push_back(sample * 10 / 101 % 10);
+  return options;
+}
+
+TEST(BatchPlan, APartIsGoneRoundInOverAndOver) {
+  for (const bool bucketed : {false, true}) {
+    PlanOptions options = labelled(101);
+    options.bucketed = bucketed;
+    for (std::uint32_t sample = 0; sample < 101; ++sample) options.lengths.push_back(1 + sample % 7);
+    BatchPlan plan(options);
+    std::set<std::uint32_t> of_all;
+    for (int rank = 0; rank < 8; ++rank) {
+      std::vector<std::uint32_t> row;
+      for (std::uint64_t step = 0; step < 90; ++step) {
+        const auto batch = copy(plan.of_part(step, rank, step));
+        ASSERT_EQ(batch.size(), 4u);
+        row.insert(row.end(), batch.begin(), batch.end());
+      }
+      const std::set<std::uint32_t> part(row.begin(), row.end());
+      const auto size = static_cast<std::ptrdiff_t>(part.size());
+      ASSERT_TRUE(size >= 10 && size <= 15) << size;
+      for (std::ptrdiff_t pass = 0; pass < 20; ++pass) {
+        const std::set<std::uint32_t> seen(row.begin() + pass * size, row.begin() + (pass + 1) * size);
+        ASSERT_EQ(seen, part) << "rank " << rank << ", pass " << pass;
+      }
+      EXPECT_FALSE(std::equal(row.begin(), row.begin() + size, row.begin() + size));
+      std::set<std::uint32_t> labels;
+      for (const auto sample : part) labels.insert(options.labels[sample]);
+      EXPECT_LE(labels.size(), 3u);
+      for (const auto sample : part) EXPECT_TRUE(of_all.insert(sample).second) << "sample " << sample << " twice";
+    }
+    EXPECT_EQ(of_all.size(), 101u);
+  }
+}
+
+TEST(BatchPlan, ABatchOfAPartIsAFunctionOfSeedRankAndStep) {
+  const PlanOptions options = labelled(101);
+  BatchPlan plan(options), again(options);
+  const auto batch = copy(plan.of_part(7, 2, 30));
+  (void)again.of_part(0, 5, 90);
+  EXPECT_EQ(batch, copy(again.of_part(9, 2, 30)));
+  EXPECT_NE(batch, copy(again.of_part(9, 2, 31)));
+  EXPECT_EQ(plan.of_part(7, 2, 30).sequence, 7u);
+  EXPECT_EQ(plan.of_part(7, 2, 30).step, 30u);
+  PlanOptions other = options;
+  other.seed = 4;
+  EXPECT_NE(batch, copy(BatchPlan(other).of_part(7, 2, 30)));
+}
+
+TEST(BatchPlan, OnlyTheJobsLastBatchOfAPartIsShort) {
+  PlanOptions options = labelled(101);
+  options.steps = 0;
+  options.epochs = 1;
+  BatchPlan plan(options);
+  ASSERT_EQ(plan.num_batches(), 26u);
+  EXPECT_EQ(plan.of_part(24, 1, 3).samples.size(), 4u);
+  EXPECT_EQ(plan.of_part(25, 1, 3).samples.size(), 1u);
+}
+
 std::string message(const PlanOptions& options) {
   try {
     BatchPlan plan(options);
@@ -200,6 +261,10 @@ TEST(BatchPlan, MistakesAreNamed) {
   EXPECT_THAT(message({.samples = 9, .ranks = 0, .epochs = 1}), HasSubstr("ranks 0"));
   EXPECT_THAT(message({.samples = 9}), HasSubstr("0 steps and 0 epochs"));
   EXPECT_THAT(message({.samples = 9, .epochs = 1, .lengths = {1, 2}}), HasSubstr("2 lengths for 9 samples"));
+  EXPECT_THAT(message({.samples = 9, .epochs = 1, .labels = {1, 2}, .labels_a_rank = 2}),
+              HasSubstr("2 labels for 9 samples: expected one each"));
+  EXPECT_THAT(message({.samples = 3, .epochs = 1, .labels = {1, 2, 3}, .labels_a_rank = 2}),
+              HasSubstr("labels:3 would work"));
   EXPECT_THAT(message({.samples = 9, .epochs = ~std::uint64_t{0}}), HasSubstr("epochs: expected at most"));
   EXPECT_THAT(message({.samples = 9, .steps = ~std::uint64_t{0}}), HasSubstr("steps: expected at most"));
 }

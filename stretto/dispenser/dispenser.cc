@@ -1,12 +1,16 @@
 #include "stretto/dispenser/dispenser.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "stretto/base/error.h"
 
 namespace stretto {
 namespace {
+
+constexpr std::string_view kWithLabels = "labels:";
+constexpr int kDefaultLabels = 3;
 
 DispenserPosition checked(DispenserPosition start, const BatchPlan& plan) {
   const auto ranks = static_cast<std::size_t>(plan.options().ranks);
@@ -45,27 +49,31 @@ const char* name_of(Sharing sharing) {
     case Sharing::partitioned: return "partitioned";
     case Sharing::sampled: return "sampled";
     case Sharing::ring: return "ring";
+    case Sharing::labels: return "labels";
   }
   return "unknown";
 }
 
 Sharing parse_sharing(const std::string& name) {
-  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::sampled, Sharing::ring}) {
+  for (const Sharing sharing :
+       {Sharing::shared, Sharing::partitioned, Sharing::ring, Sharing::sampled, Sharing::labels}) {
     if (name == name_of(sharing)) return sharing;
   }
-  throw UsageError(text("data '", name, "': expected shared, partitioned, sampled or ring"));
+  if (labels_a_rank(name) > 0) return Sharing::labels;
+  throw UsageError(text("data '", name, "': expected shared, partitioned, ring, sampled or labels:K, as in labels:3"));
+}
+
+int labels_a_rank(const std::string& name) {
+  if (name == name_of(Sharing::labels)) return kDefaultLabels;
+  if (!name.starts_with(kWithLabels)) return 0;
+  int number = 0;
+  const char* end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + kWithLabels.size(), end, number);
+  return error == std::errc() && at == end && number > 0 ? number : 0;
 }
 
 bool belongs_to_ranks(Sharing sharing) {
   return sharing == Sharing::partitioned || sharing == Sharing::ring;
-}
-
-BatchRef batch_of(BatchPlan& plan, Sharing sharing, std::uint64_t sequence, int rank, std::uint64_t step) {
-  BatchRef batch = sharing == Sharing::sampled ? plan.sampled(sequence, rank, step)
-                   : sharing == Sharing::ring  ? plan.ring(sequence)
-                                               : plan.batch(sequence);
-  batch.step = step;
-  return batch;
 }
 
 Dispenser::Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& counter)
@@ -78,7 +86,11 @@ Dispenser::Dispenser(BatchPlan& plan, Sharing sharing, int rank, SharedCounter& 
       counter_(counter),
       first_new_(first_after(rank, checked(start, plan).next, sharing, plan.options().ranks)),
       first_step_(start.steps[static_cast<std::size_t>(rank)]),
-      returned_(returned_to(rank, start, sharing, plan.options().ranks)) {}
+      returned_(returned_to(rank, start, sharing, plan.options().ranks)) {
+  if (sharing == Sharing::labels && !plan.has_parts()) {
+    throw UsageError("data labels of samples without labels: expected one for each sample");
+  }
+}
 
 std::optional<std::uint64_t> Dispenser::next_sequence() {
   if (at_end_) return std::nullopt;
@@ -97,6 +109,19 @@ std::optional<BatchRef> Dispenser::next() {
   if (!sequence) return std::nullopt;
   const BatchRef batch = batch_of(plan_, sharing_, *sequence, rank_, step());
   log_.handed_out.push_back(*sequence);
+  return batch;
+}
+
+BatchRef batch_of(BatchPlan& plan, Sharing sharing, std::uint64_t sequence, int rank, std::uint64_t step) {
+  switch (sharing) {
+    case Sharing::sampled: return plan.sampled(sequence, rank, step);
+    case Sharing::labels: return plan.of_part(sequence, rank, step);
+    case Sharing::shared:
+    case Sharing::partitioned:
+    case Sharing::ring: break;
+  }
+  BatchRef batch = sharing == Sharing::ring ? plan.ring(sequence) : plan.batch(sequence);
+  batch.step = step;
   return batch;
 }
 

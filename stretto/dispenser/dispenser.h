@@ -16,13 +16,18 @@ enum class Sharing {
   partitioned,  ///< batch i belongs to rank i mod ranks: repeats to the bit
   sampled,      ///< as many as when shared, each drawn with replacement from (seed, rank, own step)
   ring,         ///< as partitioned; a rank's share of the samples is in the next pass that of the rank behind it
+  labels,       ///< as many as when shared, each of the rank's own part of the data, which has few of the labels
 };
 const char* name_of(Sharing sharing);
-/// The inverse; throws UsageError.
+/// The inverse, which also takes "labels:4"; throws UsageError.
 Sharing parse_sharing(const std::string& name);
+/// So many labels a rank has at most, by the name of a sharing: 4 of "labels:4", 3 of "labels", 0 of the others.
+int labels_a_rank(const std::string& name);
 /// Whether batch i belongs to rank i mod ranks, and no rank takes over what another has not come to.
 bool belongs_to_ranks(Sharing sharing);
-/// Batch `sequence` of the job, as the one that `rank` gets in its own step `step`.
+
+/// Batch `sequence` of the job, as the `step`-th of the rank that gets it. Its samples are valid until the plan is
+/// asked again. Requires: a plan with parts, for Sharing::labels.
 BatchRef batch_of(BatchPlan& plan, Sharing sharing, std::uint64_t sequence, int rank, std::uint64_t step);
 
 /// Hands out one rank's batches and keeps the log of them. One thread.

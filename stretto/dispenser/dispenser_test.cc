@@ -268,6 +268,32 @@ TEST(Dispenser, SampledHandsOutAsManyAndTheSameAfterAnInterruption) {
   EXPECT_FALSE(second[0].next());
 }
 
+TEST(Dispenser, OfItsPartARankGetsTheSameAfterAnInterruption) {
+  PlanOptions options{.samples = 60, .batch = 8, .ranks = 2, .steps = 10, .seed = 4, .labels_a_rank = 3};
+  for (std::uint32_t sample = 0; sample < 60; ++sample) options.labels.push_back(sample % 4);
+  const auto samples = [](const std::optional<BatchRef>& batch) {
+    return std::vector<std::uint32_t>(batch->samples.begin(), batch->samples.end());
+  };
+  Ranks whole(options, Sharing::labels);
+  std::vector<std::vector<std::uint32_t>> expected;
+  for (int i = 0; i < 20; ++i) expected.push_back(samples(whole[1].next()));
+  EXPECT_FALSE(whole[1].next()) << "as many as when shared, all by one rank";
+  EXPECT_FALSE(whole[0].next());
+
+  Ranks first(options, Sharing::labels);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(samples(first[1].next()), expected[i]);
+    if (i < 4) first[1].deposited();
+  }
+  Ranks second(options, Sharing::labels, position_after(DispenserPosition(2), first.logs()).or_throw());
+  const auto others = samples(second[0].next());
+  for (std::size_t i = 4; i < 19; ++i) EXPECT_EQ(samples(second[1].next()), expected[i]);
+  EXPECT_FALSE(second[1].next());
+  for (const auto& batch : expected) {
+    for (const auto sample : batch) EXPECT_EQ(std::ranges::count(others, sample), 0) << "sample of the other rank";
+  }
+}
+
 TEST(Dispenser, ThreadsShareThePool) {
   const PlanOptions options{.samples = 97, .batch = 3, .ranks = 4, .epochs = 20, .seed = 5};
   Ranks ranks(options, Sharing::shared);
@@ -290,15 +316,30 @@ TEST(Dispenser, ThreadsShareThePool) {
 }
 
 TEST(Dispenser, NamesAreReadBack) {
-  for (const Sharing sharing : {Sharing::shared, Sharing::partitioned, Sharing::ring, Sharing::sampled}) {
+  for (const Sharing sharing :
+       {Sharing::shared, Sharing::partitioned, Sharing::ring, Sharing::sampled, Sharing::labels}) {
     EXPECT_EQ(parse_sharing(name_of(sharing)), sharing);
   }
-  try {
-    (void)parse_sharing("pooled");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "data 'pooled': expected shared, partitioned, sampled or ring");
+  EXPECT_EQ(parse_sharing("labels:12"), Sharing::labels);
+  EXPECT_EQ(labels_a_rank("labels:12"), 12);
+  EXPECT_EQ(labels_a_rank("labels"), 3);
+  EXPECT_EQ(labels_a_rank("shared"), 0);
+  for (const char* wrong : {"pooled", "labels:", "labels:0", "labels:-1", "labels:2x", "labels2"}) {
+    try {
+      (void)parse_sharing(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(error.what(),
+                text("data '", wrong, "': expected shared, partitioned, ring, sampled or labels:K, as in labels:3"));
+    }
   }
+}
+
+TEST(Dispenser, PartsNeedLabels) {
+  BatchPlan plan({.samples = 10, .batch = 2, .ranks = 2, .epochs = 1});
+  std::atomic<std::uint64_t> word{0};
+  MemoryCounter counter(word);
+  EXPECT_THROW(Dispenser(plan, Sharing::labels, 0, counter), UsageError);
 }
 
 TEST(Dispenser, APositionOfAnotherJobIsRefused) {

@@ -275,9 +275,9 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
     throw UsageError("batches() a second time: one pool has all passes over the data (BatchesOptions::epochs)");
   }
   if (steps_ != steps_before_) throw UsageError("batches() after step(): expected before the first");
-  const Sharing sharing = parse_sharing(
+  const std::string data =
       o.data.empty() ? std::string(default_data(*session_options_.recipe, session_options_.recipe_options.policy))
-                     : o.data);
+                     : o.data;
   return Batches(batches_.make(session_.driver(),
                                {.samples = samples,
                                 .batch = batch,
@@ -286,8 +286,10 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
                                 .epochs = o.steps != 0 ? 0 : o.epochs,
                                 .seed = o.seed + environment_.seed,
                                 .lengths = o.lengths,
-                                .bucketed = o.bucketed},
-                               sharing));
+                                .bucketed = o.bucketed,
+                                .labels = o.labels,
+                                .labels_a_rank = labels_a_rank(data)},
+                               parse_sharing(data)));
 }
 
 bool DistributedOptimizer::Impl::save(const std::string& folder) {

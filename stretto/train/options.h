@@ -37,7 +37,7 @@ struct TrainOptions {
   double momentum = -1;                  ///< negative: the workload's default
   std::string imbalance = "none";        ///< imbalance/spec.h
   Duration pace{0};                      ///< a step takes at least this long per unit of work of its batch
-  std::string data;                      ///< shared, partitioned, ring, sampled; empty: the recipe's default
+  std::string data;                      ///< shared, partitioned, ring, sampled, labels:3; empty: the recipe's default
   std::uint64_t seed = 1;
   int max_lag = 4;
   int seats = 0;   ///< PartialOptions::seats: ranks per board in shared memory; 0: all at one, 1: no board

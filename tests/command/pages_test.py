@@ -122,9 +122,9 @@ class Completion(Pages):
 
     def test_values(self):
         self.assertEqual(self.bash("stretto", "train", "vow"), ["vowels"])
-        self.assertEqual(self.bash("stretto", "train", "--data", ""), ["shared", "partitioned", "sampled"])
+        self.assertEqual(self.bash("stretto", "train", "--data", ""), ["shared", "partitioned", "ring", "sampled", "labels"])
         self.assertEqual(self.bash("stretto", "train", "--data=s"), ["shared", "sampled"])
-        self.assertEqual(self.bash("stretto", "train", "--data="), ["shared", "partitioned", "sampled"])
+        self.assertEqual(self.bash("stretto", "train", "--data="), ["shared", "partitioned", "ring", "sampled", "labels"])
         self.assertEqual(self.bash("stretto", "train", "--ranks", "4", "pl"), ["plaid"])
         self.assertEqual(self.bash("stretto", "train", "--ranks=4", "pl"), ["plaid"])
         self.assertEqual(self.bash("stretto", "train", "--algorithm", "eager-quorum:2", "pl"), ["plaid"])

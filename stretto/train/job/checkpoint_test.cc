@@ -112,6 +112,24 @@ TEST_F(CheckpointTest, AKilledSyncRunContinuesToTheBit) {
   }
 }
 
+TEST_F(CheckpointTest, ASyncRunOnPartsByLabelContinuesToTheBit) {
+  const auto task = linear_task({.labels = 6});
+  TrainOptions options{.ranks = 3, .epochs = 6, .data = "labels", .checkpoint_every = 12, .out = folder("whole")};
+  run_training(options, *task);
+  const Checkpoint whole = read_checkpoint(options.out);
+  EXPECT_EQ(whole.data, "labels:3");
+  options.epochs = 3;
+  options.out = folder("part");
+  run_training(options, *task);
+  options.epochs = 6;
+  options.resume = options.out;
+  options.out.clear();
+  run_training(options, *task);
+  EXPECT_EQ(read_checkpoint(options.resume).checksum, whole.checksum);
+  options.data = "labels:4";
+  EXPECT_THAT(complaint(options, *task), HasSubstr("checkpoint with data labels:3, this run with data labels:4"));
+}
+
 TEST_F(CheckpointTest, InTheOthersNoBatchIsLostOrUsedTwice) {
   for (const std::string algorithm : {"eager-solo", "eager-quorum", "eager-majority", "local", "wagma"}) {
     for (const std::string data : {"shared", "partitioned", "ring"}) {

@@ -104,7 +104,14 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   }
 
   plan.sharing = parse_sharing(o.data);
-  if (belongs_to_ranks(plan.sharing) && o.algorithm_options.word("servers", "").starts_with("dedicated")) {
+  const int labels = labels_a_rank(o.data);
+  if (labels > 0) {
+    o.data = text(name_of(plan.sharing), ":", labels);
+    require(facts.classifies || !facts.labels.empty(), "data", o.data,
+            text("samples with labels, as those of digits have; those of ", facts.name, " have none").c_str());
+  }
+  const bool in_parts = belongs_to_ranks(plan.sharing) || plan.sharing == Sharing::labels;
+  if (in_parts && o.algorithm_options.word("servers", "").starts_with("dedicated")) {
     throw UsageError(text("servers ", o.algorithm_options.word("servers", ""), " with data ", o.data,
                           ": expected data shared, since a part of it would be the servers'"));
   }
@@ -115,7 +122,9 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                   .epochs = o.epochs,
                   .seed = o.seed,
                   .lengths = facts.lengths,
-                  .bucketed = facts.bucketed};
+                  .bucketed = facts.bucketed,
+                  .labels = labels > 0 ? facts.labels : std::vector<std::uint32_t>(),
+                  .labels_a_rank = facts.labels.empty() ? 0 : labels};
   plan.total_batches = BatchPlan(plan.batches).num_batches();
   plan.imbalance = Imbalance::parse(o.imbalance, o.ranks).scaled(o.time_scale);
   plan.pace = from_seconds(seconds(o.pace) * o.time_scale);

@@ -98,13 +98,31 @@ TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
   EXPECT_THAT(complaint({.lr = -1}), HasSubstr("learning rate -1"));
   EXPECT_THAT(complaint({.lr = 1e308}), HasSubstr("learning rate 1e+308: expected a number above 0 that a float32"));
   EXPECT_THAT(complaint({.momentum = 1}), HasSubstr("momentum 1"));
-  EXPECT_THAT(complaint({.data = "stolen"}), HasSubstr("data 'stolen': expected shared, partitioned or sampled"));
+  EXPECT_THAT(complaint({.data = "stolen"}),
+              HasSubstr("data 'stolen': expected shared, partitioned, sampled or labels:K"));
+  EXPECT_THAT(complaint({.data = "labels"}), HasSubstr("data labels:3: expected samples with labels"));
   EXPECT_THAT(complaint({.max_lag = 0}), HasSubstr("max-lag 0"));
   EXPECT_THAT(complaint({.delivery = "sometimes"}), HasSubstr("delivery sometimes: expected every or latest"));
   EXPECT_THAT(complaint({.algorithm = "sync", .delivery = "latest"}), HasSubstr("expected an eager one"));
   EXPECT_THAT(complaint({.checkpoint_every = 10}), HasSubstr("a run folder"));
   EXPECT_THAT(complaint({.time_scale = 0}), HasSubstr("time scale 0"));
   EXPECT_THAT(complaint({.ranks = 200}), HasSubstr("100 samples for 200 ranks"));
+}
+
+TEST(RunPlan, PartsByLabelNeedLabels) {
+  TaskFacts labelled = facts();
+  labelled.classifies = true;
+  EXPECT_EQ(plan_run({.data = "labels"}, labelled).options.data, "labels:3") << "the labels are not known yet";
+  for (std::uint32_t sample = 0; sample < 100; ++sample) labelled.labels.push_back(sample % 8);
+  const RunPlan plan = plan_run({.ranks = 4, .data = "labels:4"}, labelled);
+  EXPECT_EQ(plan.sharing, Sharing::labels);
+  EXPECT_EQ(plan.batches.labels_a_rank, 4);
+  EXPECT_THAT(complaint({.ranks = 4, .data = "labels:1"}, labelled), HasSubstr("data labels:1 on 4 ranks"));
+  EXPECT_THAT(
+      complaint({.algorithm = "ps-async", .data = "labels:6", .algorithm_options = {{"servers", "dedicated:1"}}},
+                labelled),
+      HasSubstr("servers dedicated:1 with data labels:6: expected data shared"));
+  EXPECT_TRUE(plan_run({.data = "shared"}, labelled).batches.labels.empty());
 }
 
 TEST(RunPlan, WhatGoesOnWritesWhereItCameFrom) {

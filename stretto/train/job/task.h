@@ -17,6 +17,7 @@ struct TaskFacts {
   std::string unit;                    ///< a unit of work of a batch: "image"
   std::uint64_t samples = 0;           ///< training samples
   std::vector<std::uint32_t> lengths;  ///< units of work of each sample; empty: 1 each
+  std::vector<std::uint32_t> labels;   ///< class of each sample; empty where it has none, or they are not known yet
   bool bucketed = false;               ///< batches of samples of similar length
   bool classifies = false;             ///< has an accuracy
   int batch = 1;                       ///< samples a batch and rank

@@ -49,12 +49,14 @@ struct BatchesOptions {
   std::uint64_t epochs = 1;  ///< passes over the data, all in one pool: no rank waits where one ends
   std::uint64_t steps = 0;   ///< steps × ranks batches in all, in place of `epochs`; 0: `epochs` says
   /// shared: the rank that is ready first takes the next batch; partitioned: batch i is rank i mod ranks'; ring: the
-  /// samples of each rank in the next pass those of the rank before it; sampled.
+  /// samples of each rank in the next pass those of the rank before it; sampled; labels:3: as many as when shared, each
+  /// rank's of its own part of the data, with three of the labels at most.
   /// Empty: what suits the algorithm, shared for the eager ones.
   std::string data = "";
   std::uint64_t seed = 0;                   ///< of the order, another one in each epoch
   std::vector<std::uint32_t> lengths = {};  ///< of each sample, with `bucketed`
   bool bucketed = false;                    ///< batches of samples of similar length, in shuffled order
+  std::vector<std::uint32_t> labels = {};   ///< of each sample, with data labels:K
 };
 
 /// One batch of a pool.

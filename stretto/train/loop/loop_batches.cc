@@ -15,6 +15,9 @@ std::string identity_of(const PlanOptions& plan, Sharing sharing) {
       text(plan.samples, " samples, ", plan.batch, " a batch, seed ", plan.seed, ", ", name_of(sharing));
   if (plan.bucketed) words += ", bucketed";
   if (!plan.lengths.empty()) words += text(", lengths ", Hash64::of(std::as_bytes(std::span(plan.lengths))));
+  if (plan.labels_a_rank > 0) {
+    words += text(":", plan.labels_a_rank, ", labels ", Hash64::of(std::as_bytes(std::span(plan.labels))));
+  }
   return words;
 }
 

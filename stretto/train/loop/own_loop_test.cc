@@ -102,6 +102,28 @@ TEST_F(OwnLoopTest, EveryBatchIsHandedOutOnce) {
   }
 }
 
+TEST_F(OwnLoopTest, BatchesOfAPartHaveFewLabels) {
+  const auto reports = run(3, [&](RankContext& rank) {
+    Loop loop(rank, {.algorithm = "sync"});
+    BatchesOptions options{.epochs = 2, .data = "labels:3", .seed = 3};
+    for (std::uint32_t sample = 0; sample < kSamples; ++sample) options.labels.push_back(sample % 5);
+    std::set<std::int64_t> labels;
+    for (const Batch& batch : loop.optimizer->batches(kSamples, kBatch, options)) {
+      for (const std::int64_t sample : batch.samples) labels.insert(sample % 5);
+      loop.backward(batch);
+      loop.optimizer->step(batch.samples.size());
+    }
+    loop.optimizer->finish();
+    EXPECT_LE(labels.size(), 3u);
+    std::string seen;
+    for (const auto label : labels) seen += text(label);
+    return seen;
+  });
+  std::set<char> of_all;
+  for (const std::string& report : reports) of_all.insert(report.begin(), report.end());
+  EXPECT_EQ(of_all.size(), 5u);
+}
+
 TEST_F(OwnLoopTest, ARangeThatWasLeftGoesOn) {
   run(2, [&](RankContext& rank) {
     Loop loop(rank, {.algorithm = "sync"});

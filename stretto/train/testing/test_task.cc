@@ -211,6 +211,7 @@ class LinearTask final : public TrainingTask {
         y += data_.x.back() * static_cast<float>(i + 1);
       }
       data_.y.push_back(y);
+      if (options_.labels > 0) facts_.labels.push_back(static_cast<std::uint32_t>(sample % options_.labels));
       if (options_.varied) facts_.lengths.push_back(1 + static_cast<std::uint32_t>(random.below(4)));
     }
     facts_.bucketed = options_.varied;

@@ -11,6 +11,7 @@ struct LinearTaskOptions {
   std::uint64_t samples = 64;
   std::uint64_t features = 5;
   bool varied = false;         ///< lengths from 1 to 4 instead of 1 each
+  std::uint64_t labels = 0;    ///< sample i has label i mod so many; 0: none has one
   std::int64_t poisoned = -1;  ///< this sample's gradient is not a number
   /// Called in the rank's process before its `step`-th batch (from 0).
   std::function<void(std::uint64_t step)> before_batch;
