@@ -8,6 +8,7 @@
 #include "command/cli/table.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
+#include "command/train/pictures.h"
 #include "command/train/report.h"
 #include "command/train/training.h"
 #include "stretto/train/job/run.h"
@@ -41,17 +42,67 @@ std::string expectations(const Experiment& experiment) {
   return table.to_text() + expected;
 }
 
+Json to_json(std::span<const Statement> statements) {
+  Json out = Json::array();
+  for (const Statement& statement : statements) {
+    out.push_back({{"statement", statement.text},
+                   {"paper", statement.paper},
+                   {"here", statement.here},
+                   {"holds", statement.holds}});
+  }
+  return out;
+}
+
+/// Where nothing is computed the throughput alone is left.
+bool computes(const Experiment& experiment) {
+  return !experiment.groups.front().options.no_gradients;
+}
+
+/// Curves of an experiment, which lie in the folder of its runs.
+void say_curves(const Output& output, const Experiment& experiment) {
+  const std::string& folder = experiment.groups.front().options.out;
+  if (!folder.empty() && computes(experiment)) output.say(write_pictures(folder, experiment.groups));
+}
+
+/// The throughput of all experiments without gradients; how to get files where no folder is given for them.
+void say_throughput(const ReproduceCommand& command, std::span<const Experiment> experiments) {
+  std::vector<RunGroup> groups;
+  bool curves = false;
+  for (const Experiment& experiment : experiments) {
+    curves |= computes(experiment);
+    if (!computes(experiment)) groups.insert(groups.end(), experiment.groups.begin(), experiment.groups.end());
+  }
+  if (command.out.empty()) {
+    command.output.say(fmt::format("--out DIR keeps {} as CSV and SVG, and records of every step",
+                                   curves ? "curves over batches and over time" : "the throughput over the ranks"));
+  } else if (!groups.empty()) {
+    command.output.say(write_throughput(command.out, groups));
+  }
+}
+
 }  // namespace
 
 int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& command) {
-  const auto task = load_task(reproduction.workload, command.seed);
+  std::string workload = reproduction.workload;
+  auto task = load_task(workload, command.seed);
   const Machine machine = this_machine();
   command.output.say(machine.to_text());
 
   Json json = {{"name", command.name}, {"experiments", Json::array()}};
   int code = kSuccess;
-  Json holds = Json::array();  // of the experiments that are judged
-  for (Experiment& experiment : reproduction.experiments(command)) {
+  Json holds = Json::array();  // of what is judged
+  const auto judged = [&](const Judgement& judgement) {
+    command.output.say(judgement.text);
+    if (!judgement.holds) code = std::max<int>(code, kFailedRun);
+    holds.push_back(judgement.holds);
+    return to_json(judgement.statements);
+  };
+  std::vector<Experiment> experiments = reproduction.experiments(command);
+  for (Experiment& experiment : experiments) {
+    if (const std::string& own = experiment.groups.front().options.workload; own != workload) {
+      workload = own;
+      task = load_task(workload, command.seed);
+    }
     for (RunGroup& group : experiment.groups) group.options = resolved(group.options, task->facts());
     const TrainOptions& options = experiment.groups.front().options;
     command.output.say(fmt::format("\n{}\n{} on {} ranks, {} run{} of each; {}\n", experiment.title, options.workload,
@@ -59,20 +110,20 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
                                    conditions(options, task->facts().unit)));
     run_groups(experiment.groups, command.repeats, *task);
     say_result(command.output, experiment.groups);
-    if (experiment.judge == nullptr) {
-      command.output.say(expectations(experiment));
-    } else {
-      const Judgement judgement = experiment.judge(experiment);
-      command.output.say(judgement.text);
-      if (!judgement.holds) code = std::max<int>(code, kFailedRun);
-      holds.push_back(judgement.holds);
-    }
-    code = std::max(code, verdict(experiment.groups));
     Json part = to_json(experiment.groups, machine);
     part["title"] = experiment.title;
     part["expected"] = experiment.expect;
+    if (experiment.judge == nullptr) {
+      command.output.say(expectations(experiment));
+    } else {
+      part["statements"] = judged(experiment.judge(experiment));
+    }
+    say_curves(command.output, experiment);
+    code = std::max(code, verdict(experiment.groups));
     json["experiments"].push_back(std::move(part));
   }
+  if (reproduction.judge != nullptr) json["statements"] = judged(reproduction.judge(experiments));
+  say_throughput(command, experiments);
   if (!holds.empty()) json["holds"] = holds;
   json["machine"] = machine.to_json();
   command.output.emit(json);

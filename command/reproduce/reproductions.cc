@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "command/cli/command_line.h"
+#include "command/cli/table.h"
 #include "command/reproduce/late_workers.h"
 #include "command/reproduce/virtual_time.h"
 #include "command/train/training_options.h"
@@ -134,7 +135,8 @@ const std::vector<Reproduction>& table() {
        "2005.00124, section V-B), in virtual time and without gradients; then with 4 to 1,024 ranks.",
        "digits",
        {.ranks = 64, .steps = 300, .pace = 640ms},
-       wagma_throughput_experiments},
+       wagma_throughput_experiments,
+       judge_wagma_scaling},
       {"table2",
        "Steps per second beside asynchronous and decentralized training: eager-SGD, Table 2.",
        "ResNet-50's parameters on 64 ranks, of which each step four are late by 460 ms (eager-SGD, Table 2), in "
@@ -143,6 +145,14 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.ranks = 64, .steps = 300, .pace = 640ms},
        table2_experiments},
+      {"resnet50-throughput",
+       "Throughput where one rank of sixteen is late: eager-SGD, Fig. 11a.",
+       "ResNet-50's parameters on 64 ranks, of which each step four are late by 300 and by 460 ms (eager-SGD, section "
+       "7.2.2, Fig. 11a), in virtual time and without gradients; then with as large a share of 16 and 256 ranks late.",
+       "digits",
+       {.ranks = 64, .steps = 300, .pace = 640ms},
+       resnet50_experiments,
+       judge_resnet50_delays},
   };
   return reproductions;
 }
@@ -170,7 +180,10 @@ void describe_options(CommandLine& line, ReproduceCommand& command, const Reprod
               fmt::format("Multiplies all times, paces and delays alike: ratios stay. Default {}.", command.scale),
               into(command.scale, 1e-6, 1e3, "0.1"));
   line.heading("Output");
-  line.option("--out", "DIR", "A run folder for each run.", into(command.out));
+  line.option("--out", "DIR",
+              "A run folder for each run, and what is measured as CSV and, where matplotlib is to be had, as SVG: "
+              "curves over batches and over time, the throughput over the number of ranks.",
+              into(command.out));
   command.output.add_option(line);
   line.example(fmt::format("stretto reproduce {}", reproduction.name), "All of it.");
   line.example(command.steps > 0 ? fmt::format("stretto reproduce {} --steps 50", reproduction.name)
@@ -179,6 +192,14 @@ void describe_options(CommandLine& line, ReproduceCommand& command, const Reprod
 }
 
 }  // namespace
+
+std::string statements_table(std::span<const Statement> statements) {
+  Table table({"statement", "in the paper", "here", ""});
+  for (const Statement& statement : statements) {
+    table.add({statement.text, statement.paper, statement.here, statement.holds ? "pass" : "FAIL"});
+  }
+  return table.to_text();
+}
 
 TrainOptions base_options(const ReproduceCommand& command, const std::string& workload) {
   TrainOptions options;

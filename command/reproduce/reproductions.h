@@ -27,11 +27,23 @@ struct ReproduceCommand {
 
 struct Experiment;
 
-/// What the runs of an experiment say of a statement about them.
-struct Judgement {
+/// A statement of a paper beside what has been measured here.
+struct Statement {
   std::string text;
+  std::string paper;  ///< its number
+  std::string here;
   bool holds = true;
 };
+
+/// What the runs of an experiment say of the statements about them.
+struct Judgement {
+  std::string text;
+  bool holds = true;                  ///< of what is required here, which may be less than all statements
+  std::vector<Statement> statements;  ///< each of them, also where `text` shows them
+};
+
+/// A line for each statement, with pass or FAIL.
+std::string statements_table(std::span<const Statement> statements);
 
 /// Groups that are compared with each other under the same delays, and the results expected of them.
 struct Experiment {
@@ -49,7 +61,10 @@ struct Reproduction {
   const char* introduction;  ///< the first sentence of --help
   std::string workload;
   ReproduceCommand defaults;
+  /// With `--out` each experiment has a folder of its own, in which the runs of all its groups lie.
   std::vector<Experiment> (*experiments)(const ReproduceCommand& command);
+  /// What its experiments say together, called when all have been run. Null: nothing beyond what each says.
+  Judgement (*judge)(std::span<const Experiment> finished) = nullptr;
 };
 
 std::span<const Reproduction> training_reproductions();

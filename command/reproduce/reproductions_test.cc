@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -39,6 +40,27 @@ TEST(Reproductions, EveryGroupHasAnExpectation) {
       EXPECT_EQ(experiment.groups.size(), experiment.expect.size()) << reproduction.name;
     }
   }
+}
+
+TEST(Reproductions, EveryExperimentKeepsItsRunsInAFolderOfItsOwn) {
+  for (const Reproduction& reproduction : training_reproductions()) {
+    ReproduceCommand command = reproduction.defaults;
+    command.out = "kept";
+    std::set<std::string> folders;
+    for (const Experiment& experiment : reproduction.experiments(command)) {
+      const std::string& folder = experiment.groups.front().options.out;
+      EXPECT_TRUE(folder.starts_with("kept")) << reproduction.name << ": " << folder;
+      EXPECT_TRUE(folders.insert(folder).second) << reproduction.name << ": " << folder << " twice";
+      for (const RunGroup& group : experiment.groups) EXPECT_EQ(group.options.out, folder) << reproduction.name;
+    }
+  }
+}
+
+TEST(Reproductions, AStatementIsALineWithItsVerdict) {
+  const std::vector<Statement> statements = {{"wagma over sync", "1.26×", "1.37×", true}, {"a", "b", "c", false}};
+  const std::string table = statements_table(statements);
+  EXPECT_NE(table.find("1.37×  pass"), std::string::npos) << table;
+  EXPECT_NE(table.find("c  FAIL"), std::string::npos) << table;
 }
 
 TEST(Reproductions, HyperplaneIsThePapers) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ std::string draw(const std::string& script, const std::vector<std::string>& argu
   std::vector<std::string> command{python, path};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (!run_program(command, {"MPLBACKEND=svg"}, std::chrono::minutes(1))) {
-    return fmt::format("matplotlib is not in .venv, nor in {}", python);
+    const bool there = run_program({python, "-c", "import matplotlib"}, {}, std::chrono::minutes(1)).ok();
+    return there ? script + " has failed" : fmt::format("matplotlib is not in .venv, nor in {}", python);
   }
   return {};
 }
@@ -44,38 +46,86 @@ std::vector<std::string> lanes_of(const fs::path& folder, std::span<const RunGro
   return arguments;
 }
 
+/// A field of a CSV file (RFC 4180).
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string field(const std::optional<double>& number) {
+  return number ? fmt::format("{:.9g}", *number) : std::string();
+}
+
+/// What has come of a file and its pictures, as a sentence.
+struct Drawn {
+  std::string sentence;
+  bool pictures = false;
+};
+
+/// Writes `csv` and has `script` draw it. `pictures`: the names of the files that the script makes.
+Drawn write_and_draw(const fs::path& csv, const std::string& content, const std::string& script,
+                     const std::string& pictures) {
+  if (const auto written = write_whole_file(csv.string(), content); !written) {
+    return {fmt::format("no {}: {}", csv.filename().string(), written.error().message)};
+  }
+  const std::string why = draw(script, {csv.string()});
+  if (!why.empty()) return {fmt::format("{} (no SVG: {})", csv.string(), why)};
+  return {fmt::format("{}, {}", csv.string(), pictures), true};
+}
+
 }  // namespace
 
 std::string curves_csv(std::span<const RunGroup> groups) {
-  std::string out = "algorithm,seed,batches,seconds,loss\n";
+  std::string out = "algorithm,seed,batches,seconds,loss,test_loss,accuracy\n";
   for (const RunGroup& group : groups) {
-    // A label may have a comma of its own.
-    const std::string label =
-        group.label.find(',') == std::string::npos ? group.label : fmt::format("\"{}\"", group.label);
     for (const RunSummary& run : group.runs) {
-      for (const RunSummary::CurvePoint& point : run.curve) {
-        out += fmt::format("{},{},{},{:.6g},{:.9g}\n", label, run.seed, point.batches, point.seconds, point.loss);
+      const auto add = [&](std::uint64_t batches, double seconds, std::optional<double> loss,
+                           std::optional<double> test_loss, std::optional<double> accuracy) {
+        out += fmt::format("{},{},{},{:.6g},{},{},{}\n", field(group.label), run.seed, batches, seconds, field(loss),
+                           field(test_loss), field(accuracy));
+      };
+      for (const auto& point : run.curve) add(point.batches, point.seconds, point.loss, {}, {});
+      for (const auto& point : run.evaluations) add(point.batches, point.seconds, {}, point.loss, point.accuracy);
+      const std::uint64_t evaluated = run.evaluations.empty() ? 0 : run.evaluations.back().batches;
+      if (run.loss && run.final_batches > evaluated) {
+        add(run.final_batches, run.wall_seconds, {}, run.loss, run.accuracy);
       }
     }
   }
   return out;
 }
 
-std::string write_pictures(const std::string& folder, std::span<const RunGroup> groups) {
-  const fs::path csv = fs::path(folder) / "curves.csv";
-  if (const auto written = write_whole_file(csv.string(), curves_csv(groups)); !written) {
-    return fmt::format("no curves: {}", written.error().message);
+std::string throughput_csv(std::span<const RunGroup> groups) {
+  std::string out = "algorithm,imbalance,ranks,seed,batches_per_second,no_communication\n";
+  for (const RunGroup& group : groups) {
+    for (const RunSummary& run : group.runs) {
+      out += fmt::format("{},{},{},{},{:.7g},{:.7g}\n", field(group.label), field(group.options.imbalance), run.ranks,
+                         run.seed, run.throughput, static_cast<double>(run.deposits.applied) / run.ideal_seconds);
+    }
   }
-  std::string why = draw("plot_curves.py", {csv.string()});
-  if (why.empty()) why = draw("plot_waiting.py", lanes_of(folder, groups, {}));
-  if (!why.empty()) return fmt::format("curves: {} (no SVG: {})", csv.string(), why);
-  return fmt::format("{0}/waiting.svg: who waits for whom; {0}/curves.csv, curves-batches.svg, curves-time.svg",
-                     folder);
+  return out;
+}
+
+std::string write_pictures(const std::string& folder, std::span<const RunGroup> groups) {
+  const Drawn curves = write_and_draw(fs::path(folder) / "curves.csv", curves_csv(groups), "plot_curves.py",
+                                      "curves-batches.svg, curves-time.svg");
+  return curves.pictures ? curves.sentence + "\n" + write_waiting(folder, groups, {}) : curves.sentence;
 }
 
 std::string write_waiting(const std::string& folder, std::span<const RunGroup> groups, const std::string& inside) {
   const std::string why = draw("plot_waiting.py", lanes_of(folder, groups, inside));
   return why.empty() ? folder + "/waiting.svg: who waits for whom" : fmt::format("no picture: {}", why);
+}
+
+std::string write_throughput(const std::string& folder, std::span<const RunGroup> groups) {
+  return write_and_draw(fs::path(folder) / "throughput.csv", throughput_csv(groups), "plot_throughput.py",
+                        "throughput.svg")
+      .sentence;
 }
 
 }  // namespace stretto::command

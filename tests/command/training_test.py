@@ -77,6 +77,37 @@ class Train(ProgramTest):
         self.assertEqual([part["imbalance"] for part in experiments],
                          [f"random:ranks=1,delay={delay}ms" for delay in (200, 300, 400)])
         self.assertIn("paper", result.stderr)
+        self.assertIn("--out DIR keeps curves", result.stderr)
+
+    def read_table(self, *path):
+        with open(pathlib.Path(*path), newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def assert_drawn(self, result, *path):
+        if "no SVG" not in result.stdout:
+            self.assertTrue(pathlib.Path(*path).read_text(encoding="utf-8").startswith("<?xml"))
+
+    def test_reproduction_leaves_curves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assert_succeeds(result := stretto("reproduce", "lag", "--ranks", "2", "--epochs", "1", "--scale", "0.01",
+                                                   "--out", folder))
+            rows = self.read_table(folder, "curves.csv")
+            self.assertEqual({row["algorithm"] for row in rows}, {f"max_lag {lag}" for lag in (1, 2, 3, 4, 16)})
+            ends = [row for row in rows if row["accuracy"]]
+            self.assertEqual(len(ends), 5, "each run is evaluated at its end")
+            self.assertEqual({row["batches"] for row in ends}, {ends[0]["batches"]})
+            self.assert_drawn(result, folder, "curves-time.svg")
+
+    def test_reproduction_leaves_throughput(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = stretto("reproduce", "table2", "--ranks", "8", "--steps", "20", "--out", folder)
+            self.assertIn(result.returncode, (0, 1), result.stderr)  # 1: with 8 ranks the order may be another
+            rows = self.read_table(folder, "throughput.csv")
+            self.assertEqual([row["algorithm"] for row in rows], ["asynchronous server", "d-psgd", "sgp", "eager-solo"])
+            for row in rows:
+                self.assertLessEqual(float(row["batches_per_second"]), 1.001 * float(row["no_communication"]))
+            self.assertFalse(pathlib.Path(folder, "8-ranks-460ms", "curves.csv").exists(), "nothing is trained")
+            self.assert_drawn(result, folder, "throughput.svg")
 
     def test_virtual_time(self):
         outputs = []
