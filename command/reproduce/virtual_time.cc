@@ -13,7 +13,7 @@ namespace stretto::command {
 
 namespace {
 
-constexpr const char* kAlgorithms[] = {"sync", "local", "wagma", "eager-quorum", "eager-solo"};
+constexpr const char* kAlgorithms[] = {"sync", "local", "wagma", "d-psgd", "eager-quorum", "eager-solo"};
 
 /// A number of a run that virtual time should predict.
 struct Predicted {
