@@ -10,6 +10,7 @@
 #include "command/cli/table.h"
 #include "command/reproduce/late_workers.h"
 #include "command/reproduce/virtual_time.h"
+#include "command/reproduce/wagma_live.h"
 #include "command/train/training_options.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
@@ -153,6 +154,13 @@ const std::vector<Reproduction>& table() {
        {.ranks = 64, .steps = 300, .pace = 640ms},
        resnet50_experiments,
        judge_resnet50_delays},
+      {"wagma-live",
+       "Group averaging beside what it is compared with, on naturally imbalanced sequences.",
+       "LSTMs on sequences of different length, live: batches a second, loss and accuracy over time of averaging in "
+       "groups (WAGMA-SGD) and of what it is compared with. Computation is paced, nothing is injected.",
+       "vowels",
+       {.repeats = 3, .epochs = 20, .pace = 400us},
+       wagma_live_experiments},
   };
   return reproductions;
 }
