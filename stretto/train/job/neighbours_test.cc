@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -240,21 +239,6 @@ TEST_F(NeighbourAveraging, GoesOnFromACheckpointAtAnAverageOfAll) {
   const RunSummary s = run(longer);
   EXPECT_TRUE(s.replicas_identical);
   EXPECT_LT(*s.loss, 5);
-}
-
-TEST_F(NeighbourAveraging, ALostRankEndsTheJobAndIsNamed) {
-  for (const char* algorithm : {"d-psgd", "osgp"}) {
-    const LinearTaskOptions task{.before_batch = [parent = ::getpid()](std::uint64_t step) {
-      static int batches = 0;
-      if (::getpid() != parent && step == 20 && batches++ == 0) ::raise(SIGKILL);
-    }};
-    try {
-      run({.algorithm = algorithm, .ranks = 3, .epochs = 100}, task);
-      FAIL() << algorithm;
-    } catch (const Failure& failure) {
-      EXPECT_THAT(failure.what(), HasSubstr("was lost after")) << algorithm;
-    }
-  }
 }
 
 TEST_F(NeighbourAveraging, RefusesWhatCannotBeInOneLine) {

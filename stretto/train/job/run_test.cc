@@ -290,33 +290,6 @@ TEST_F(RunTest, LatestCountsTheRoundsItSkipsAndSynchronizesModels) {
   }
 }
 
-TEST_F(RunTest, ALostRankWakesThoseThatSleep) {
-  void* memory = ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  auto& begun = *new (memory) std::atomic<int>(0);
-  // Every rank sleeps for hours after its first batch; the second that comes to it is killed. What ends the others is
-  // not the grace of 30 seconds with which a job that lost a rank is killed: the watchdog is shorter.
-  const auto task = linear_task({.before_batch = [&](std::uint64_t) {
-    if (begun.fetch_add(1) == 1) ::raise(SIGKILL);
-  }});
-  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "local", "wagma"}) {
-    for (const char* pace : {"linear:9000s..9999s", "none"}) {
-      begun = 0;
-      TrainOptions options{.algorithm = algorithm, .ranks = 3, .epochs = 1, .imbalance = pace};
-      if (options.imbalance == "none") options.pace = std::chrono::hours(1);
-      ::alarm(25);
-      try {
-        run(options, *task);
-        FAIL() << algorithm;
-      } catch (const Failure& failure) {
-        EXPECT_EQ(failure.error().code, Errc::lost_peer);
-        EXPECT_THAT(failure.what(), HasSubstr("ended by signal 9"));
-      }
-    }
-  }
-  ::munmap(memory, sizeof(std::atomic<int>));
-}
-
 TEST_F(RunTest, LearningRateFollowsBatchesApplied) {
   TrainOptions halved{.algorithm = "eager-quorum:3",
                       .ranks = 3,
