@@ -11,6 +11,7 @@
 #include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/train/job/summary_json.h"
+#include "stretto/transport/memory_budget.h"
 
 namespace stretto::command {
 
@@ -196,6 +197,19 @@ std::string ledger_text(const RunGroup& group) {
       "{:.1f} s in all{}",
       group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
       percent(1 - fresh, 0), total, most);
+}
+
+std::string traffic_text(std::span<const RunGroup> groups) {
+  std::string out;
+  for (const RunGroup& group : groups) {
+    const double messages = mean(each(group, [](const RunSummary& run) { return run.messages_per_step; }));
+    const double bytes = mean(each(group, [](const RunSummary& run) { return run.bytes_per_step; }));
+    out += fmt::format("{}{} ", out.empty() ? "sent by a rank in a step: " : "; ", group.label);
+    out += messages == 0 ? "no message"
+                         : fmt::format("{} messages, {}", significant(messages),
+                                       format_bytes(static_cast<std::uint64_t>(std::llround(bytes))));
+  }
+  return out;
 }
 
 std::string conditions(const TrainOptions& options, const std::string& unit) {

@@ -44,6 +44,8 @@ const RunGroup& best_of(std::span<const RunGroup> groups);
 std::string conclusion(std::span<const RunGroup> groups);
 /// The ledgers: which ranks were late, how long others waited for them, and what became of all contributions.
 std::string ledger_text(const RunGroup& group);
+/// What a rank sends in a step under each algorithm, a line.
+std::string traffic_text(std::span<const RunGroup> groups);
 /// "imbalance persistent:rank=3,factor=3 (injected), pace 50us per image (emulated by sleeping)": which parts of this
 /// measurement are real and which are not.
 std::string conditions(const TrainOptions& options, const std::string& unit);

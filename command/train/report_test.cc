@@ -118,7 +118,8 @@ TEST(Report, JsonHasTheFieldsThatProgramsRead) {
   EXPECT_EQ(run["ideal_speedup"], 1.5);
   EXPECT_EQ(run["deposits"]["lost"], 0);
   EXPECT_TRUE(run["replicas_identical"]);
-  for (const char* field : {"loss", "accuracy", "rounds_per_batch", "staleness", "wait_share"}) {
+  for (const char* field :
+       {"loss", "accuracy", "rounds_per_batch", "staleness", "wait_share", "messages_per_step", "bytes_per_step"}) {
     EXPECT_TRUE(run.contains(field)) << field;
   }
   EXPECT_EQ(json["imbalance"], "persistent:rank=3,factor=3");
@@ -158,6 +159,14 @@ TEST(Report, LedgerNamesTheRankThatCostMost) {
   one.runs.resize(1);
   one.runs[0].ledger = "a table\n";
   EXPECT_EQ(ledger_text(one), "eager-solo:\na table\n");
+}
+
+TEST(Report, SaysWhatIsSentInAStep) {
+  auto all = groups();
+  all[1].runs[0].messages_per_step = 2;
+  all[1].runs[1].messages_per_step = 3;
+  all[1].runs[0].bytes_per_step = all[1].runs[1].bytes_per_step = 512;
+  EXPECT_EQ(traffic_text(all), "sent by a rank in a step: sync no message; eager-solo 2.50 messages, 512 B");
 }
 
 TEST(Report, BrokenPromisesAreTold) {

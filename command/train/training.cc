@@ -58,6 +58,7 @@ void say_result(const Output& output, std::span<const RunGroup> groups) {
   if (groups.size() > 1) output.say(about_the_ideal(groups) + "\n");
   if (const std::string paired = paired_table(groups); !paired.empty()) output.say(paired);
   for (const RunGroup& group : groups) output.say(ledger_text(group));
+  output.say(traffic_text(groups));
   say_caveats(output, groups);
 }
 

@@ -163,7 +163,13 @@ void Engine::send_control(CollectiveId id, int peer, std::uint16_t channel, Roun
   STRETTO_CHECK(channel >= kControlChannel, "channel ", channel);
   const Envelope envelope{
       .description = collectives_[id].hash, .round = round, .note = note, .collective = id, .channel = channel};
-  transport_.send(peer, envelope, head, {}, kNoToken);
+  send(peer, envelope, head, {}, kNoToken);
+}
+
+void Engine::send(int peer, const Envelope& envelope, std::span<const std::byte> head, std::span<const std::byte> body,
+                  SendToken token) {
+  traffic_.add(sizeof envelope + head.size(), body.size());
+  transport_.send(peer, envelope, head, body, token);
 }
 
 bool Engine::step() {

@@ -10,6 +10,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/inbox.h"
+#include "stretto/engine/traffic.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/schedule/schedule.h"
 #include "stretto/transport/transport.h"
@@ -153,6 +154,8 @@ class Engine final : private MessageSink {
   SharedArena* arena() { return transport_.arena(); }
   /// When something last came from `peer`.
   TimePoint last_heard(int peer) const { return inbox_.last_heard(peer); }
+  /// All that this rank has sent through the engine. Any thread.
+  Traffic traffic() const { return traffic_.read(); }
 
  private:
   struct Timer {
@@ -204,6 +207,8 @@ class Engine final : private MessageSink {
 
   void finished(Instance& instance, OpId op);
   void fire(Instance& instance, OpId op);
+  void send(int peer, const Envelope& envelope, std::span<const std::byte> head, std::span<const std::byte> body,
+            SendToken token);
   void fire_send(Instance& instance, OpId op);
   void fire_recv(Instance& instance, OpId op);
   void fire_reduce(Instance& instance, const Op& op);
@@ -233,6 +238,7 @@ class Engine final : private MessageSink {
   std::size_t ready_begin_ = 0;
   std::vector<Timer> timers_;    // a heap, earliest first
   std::vector<std::byte> head_;  // of the message being sent
+  TrafficCounter traffic_;
 };
 
 }  // namespace stretto

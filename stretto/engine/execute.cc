@@ -101,7 +101,7 @@ void Engine::fire_send(Instance& instance, OpId id) {
                           .collective = instance.collective,
                           .channel = op.channel};
   ++instance.sends_out;
-  transport_.send(op.peer, envelope, head_, body, token_of(instance, id));
+  send(op.peer, envelope, head_, body, token_of(instance, id));
 }
 
 /// The message of receive `id` is here and the receive has fired: puts it where it belongs.

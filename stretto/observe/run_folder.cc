@@ -190,6 +190,8 @@ std::string to_json(const StepRecord& record) {
   append_seconds(out, "delayed", record.delayed);
   append_seconds(out, "waited", record.waited);
   append_number(out, "rounds_applied", static_cast<std::uint64_t>(record.rounds_applied));
+  append_number(out, "messages", record.messages);
+  append_number(out, "bytes", record.bytes);
   return out.append("}");
 }
 

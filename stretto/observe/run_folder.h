@@ -58,14 +58,16 @@ struct StepRecord {
   std::uint64_t batch = 0;  ///< number in the whole job
   std::uint64_t epoch = 0;  ///< data epoch
   std::uint64_t samples = 0;
-  std::uint64_t units = 0;  ///< of work
-  double loss = 0;          ///< not finite: written as null
-  Duration begin{0};        ///< since the start of the run
-  Duration computed{0};     ///< really
-  Duration paced{0};        ///< slept: emulated pace
-  Duration delayed{0};      ///< slept: injected
-  Duration waited{0};       ///< inside exchange
-  int rounds_applied = 0;   ///< in that exchange
+  std::uint64_t units = 0;     ///< of work
+  double loss = 0;             ///< not finite: written as null
+  Duration begin{0};           ///< since the start of the run
+  Duration computed{0};        ///< really
+  Duration paced{0};           ///< slept: emulated pace
+  Duration delayed{0};         ///< slept: injected
+  Duration waited{0};          ///< inside exchange
+  int rounds_applied = 0;      ///< in that exchange
+  std::uint64_t messages = 0;  ///< that this rank has sent since the record before, for itself or for others
+  std::uint64_t bytes = 0;     ///< of them
 };
 
 /// One JSON object in one line.

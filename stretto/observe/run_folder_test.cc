@@ -134,7 +134,9 @@ TEST_F(RunFolderTest, RecordsAreOneJsonObjectALine) {
                  .paced = 3ms,
                  .delayed = 200ms,
                  .waited = 1500us,
-                 .rounds_applied = 2});
+                 .rounds_applied = 2,
+                 .messages = 3,
+                 .bytes = 408});
     records.add({.step = 2, .rank = 3, .loss = std::nan("")});
     EXPECT_TRUE(records.complete());
   }
@@ -145,7 +147,8 @@ TEST_F(RunFolderTest, RecordsAreOneJsonObjectALine) {
   const auto read = lines(folder.records_file(3));
   ASSERT_EQ(read.size(), 3u);
   EXPECT_EQ(read[0], nlohmann::json::parse(R"({"step":1,"rank":3,"round":5,"base":4,"batch":17,"epoch":2,"samples":4,
-      "units":96,"loss":0.25,"begin":1,"computed":0.001,"paced":0.003,"delayed":0.2,"waited":0.0015,"rounds_applied":2})"));
+      "units":96,"loss":0.25,"begin":1,"computed":0.001,"paced":0.003,"delayed":0.2,"waited":0.0015,"rounds_applied":2,
+      "messages":3,"bytes":408})"));
   EXPECT_TRUE(read[1]["loss"].is_null());
   EXPECT_TRUE(read[2]["loss"].is_null());
 }

@@ -123,6 +123,21 @@ TEST(Engine, RunsManyRoundsAndCollectivesAtOnceAndKeepsEarlyMessages) {
   }
 }
 
+TEST(Engine, CountsWhatItSends) {
+  Ranks ranks(2);
+  Owner first(*ranks.engines[0], pair_sum(0)), second(*ranks.engines[1], pair_sum(1));
+  for (Owner* owner : {&first, &second}) owner->open(0);
+  ranks.run();
+  const Traffic sum = ranks.engines[0]->traffic();
+  EXPECT_EQ(sum, (Traffic{.messages = 1, .body_bytes = 8, .bytes = sizeof(Envelope) + 8}));
+  EXPECT_EQ(ranks.engines[1]->traffic(), sum);
+  const std::byte head[24] = {};
+  ranks.engines[0]->send_control(first.id, 1, kControlChannel + 3, 0, 77, head);
+  EXPECT_EQ(ranks.engines[0]->traffic().since(sum), (Traffic{.messages = 1, .bytes = sizeof(Envelope) + 24}));
+  ranks.run();
+  EXPECT_EQ(ranks.engines[1]->traffic(), sum);
+}
+
 TEST(Engine, KeepsMessagesOfCollectivesThatAreRegisteredLater) {
   Ranks ranks(2);
   Owner first(*ranks.engines[0], pair_sum(0));

@@ -15,6 +15,7 @@ from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wai
 CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
 TORCHRUN = pathlib.Path(__file__).resolve().parents[2] / ".venv/bin/torchrun"
 RUN = {"algorithm", "seed", "throughput", "speedup", "ideal_speedup", "loss", "accuracy", "rounds_per_batch",
+       "messages_per_step", "bytes_per_step", "sent",
        "staleness", "wait_share", "deposits", "replicas_identical"}
 # Needs no data that is installed; 64 points would not be the paper's, but a step takes a millisecond.
 QUICK = ("hyperplane", "--ranks", "2", "--steps", "3", "--batch", "4")

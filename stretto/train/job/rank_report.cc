@@ -97,6 +97,7 @@ std::string to_json(const RankReport& report) {
               {"compute_share", report.compute_share},
               {"units", report.units},
               {"made", report.made},
+              {"sent", {report.sent.messages, report.sent.body_bytes, report.sent.bytes}},
               {"lost_records", report.lost_records},
               {"identical", report.identical},
               {"losses", losses},
@@ -121,6 +122,8 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     report.compute_share = value.at("compute_share");
     report.units = value.at("units");
     report.made = value.at("made");
+    const json& sent = value.at("sent");
+    report.sent = {sent.at(0), sent.at(1), sent.at(2)};
     report.lost_records = value.at("lost_records");
     report.identical = value.at("identical");
     for (const json& bin : value.at("losses")) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/engine/traffic.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/replica/replica.h"
 
@@ -51,6 +52,7 @@ struct RankReport {
   double compute_share = 0;        ///< of the pace; 0 without one
   std::uint64_t units = 0;         ///< of work
   std::uint64_t made = 0;          ///< deposits, in batches
+  Traffic sent;                    ///< from its first step to the end of the last round
   std::uint64_t lost_records = 0;  ///< lines that could not be written
   bool identical = true;           ///< every comparison of replicas found them equal
   std::vector<LossBin> losses;

@@ -51,6 +51,7 @@ class Run {
   RunPlan plan_;
   std::optional<RunFolder> folder_;
   SharedProgressPage page_;
+  double body_scale_ = 1;                      // of TrainerContext
   std::optional<TimePoint> simulating_since_;  // on this machine's clock
 };
 
@@ -113,7 +114,8 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .folder = plan_.options.out,
                      .silence = place != nullptr ? kVirtualSilence : kSilence,
                      .resume = resume_ ? &*resume_ : nullptr,
-                     .place = place});
+                     .place = place,
+                     .body_scale = body_scale_});
     report = trainer.run();
   }
   if (context.rank() == 0) {
@@ -210,7 +212,7 @@ std::vector<std::string> Run::simulate() {
   if (job.compute_threads == 0) job.compute_threads = std::min(job.ranks, num_cores());
   if (plan_.options.no_gradients) {
     nothing.emplace(task_, plan_.options.model_bytes);
-    job.network.body_scale = nothing->scale();
+    job.network.body_scale = body_scale_ = nothing->scale();
     job.compute_threads = 1;
   }
   const TrainingTask& task = nothing ? *nothing : task_;

@@ -82,12 +82,16 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     computed += report.computed;
     compute_share += report.compute_share;
     units += static_cast<double>(report.units);
+    s.sent.add(report.sent);
   }
   const double ranks = s.ranks;
   const auto applied = static_cast<double>(rounds.batches);
   s.throughput = ratio(applied, s.wall_seconds);
   s.real_compute_share = compute_share / ranks;
   s.wait_share = ratio(waited, ranks * s.wall_seconds);
+  const auto made = static_cast<double>(s.deposits.made);
+  s.messages_per_step = ratio(static_cast<double>(s.sent.messages), made);
+  s.bytes_per_step = ratio(static_cast<double>(s.sent.bytes), made);
   s.rounds = rounds.rounds;
   s.rounds_per_batch = ratio(static_cast<double>(rounds.rounds) * ranks, applied);
   s.staleness_mean = rounds.staleness_mean;

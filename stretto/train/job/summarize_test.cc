@@ -19,6 +19,7 @@ RankReport full_report() {
           .compute_share = 0.125,
           .units = 77,
           .made = 12,
+          .sent = {.messages = 31, .body_bytes = 320, .bytes = 1560},
           .lost_records = 2,
           .identical = false,
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
@@ -40,6 +41,7 @@ TEST(RankReport, SurvivesTheWayToTheParent) {
   const RankReport sent = full_report();
   const RankReport got = rank_report_from_json(to_json(sent)).or_throw();
   EXPECT_EQ(to_json(got), to_json(sent));
+  EXPECT_EQ(got.sent, sent.sent);
   EXPECT_EQ(got.totals->lost_deposits, -1);
   EXPECT_EQ(got.totals->ledger, "a table\n");
   EXPECT_EQ(got.test->accuracy, 0.5);
@@ -80,6 +82,8 @@ class SummarizeTest : public testing::Test {
                                     .stale = 5,
                                     .null = 4,
                                     .lost_seconds = {0, 1}};
+    reports[0].sent = {.messages = 30, .body_bytes = 300, .bytes = 1500};
+    reports[1].sent = {.messages = 20, .body_bytes = 100, .bytes = 900};
     reports[0].test = TaskScore{.loss = 0.5, .accuracy = 0.75};
     reports[0].training = TaskScore{.loss = 0.25, .accuracy = 1};
   }
@@ -95,6 +99,9 @@ TEST_F(SummarizeTest, PutsTheRanksTogether) {
   EXPECT_EQ(s.rounds_per_batch, 1.2);
   EXPECT_EQ(s.fresh_share, 0.75);
   EXPECT_EQ(s.real_compute_share, 0.2);
+  EXPECT_EQ(s.sent, (Traffic{.messages = 50, .body_bytes = 400, .bytes = 2400}));
+  EXPECT_EQ(s.messages_per_step, 2.5) << "50 in 20 steps";
+  EXPECT_EQ(s.bytes_per_step, 120);
   EXPECT_EQ(s.deposits.made, 20u);
   EXPECT_EQ(s.deposits.applied, 20u);
   EXPECT_EQ(s.deposits.lost, 0u);
@@ -152,6 +159,8 @@ TEST_F(SummarizeTest, IsWrittenAsJson) {
   EXPECT_EQ(json.at("throughput"), 8);
   EXPECT_EQ(json.at("staleness").at("max"), 3);
   EXPECT_EQ(json.at("deposits").at("applied"), 20);
+  EXPECT_EQ(json.at("messages_per_step"), 2.5);
+  EXPECT_EQ(json.at("sent").at("body_bytes"), 400);
   EXPECT_TRUE(json.at("loss").is_null());
   EXPECT_TRUE(json.at("accuracy").is_null());
   EXPECT_EQ(nlohmann::json::parse(to_json(plan.options)).at("pace"), "5ms");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "stretto/engine/traffic.h"
+
 namespace stretto {
 
 /// The results of a training run: one row of the table, one object of the JSON.
@@ -39,8 +41,11 @@ struct RunSummary {
   std::uint64_t rounds = 0;
   double staleness_mean = 0;  ///< per batch
   std::uint64_t staleness_max = 0;
-  double fresh_share = 0;  ///< contributions that were fresh, of those that were not null
-  double wait_share = 0;   ///< time inside exchange / (ranks × wall time)
+  double fresh_share = 0;        ///< contributions that were fresh, of those that were not null
+  double wait_share = 0;         ///< time inside exchange / (ranks × wall time)
+  Traffic sent;                  ///< by all ranks, from the first step to the end of the last round
+  double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step
+  double bytes_per_step = 0;     ///< sent.bytes / steps of all ranks
   struct Deposits {
     std::uint64_t made = 0, applied = 0, pending = 0, lost = 0;
   } deposits;

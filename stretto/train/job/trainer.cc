@@ -1,6 +1,7 @@
 #include "stretto/train/job/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "stretto/base/random.h"
@@ -90,6 +91,8 @@ class Trainer::Impl final : public RoundListener {
   /// For a checkpoint: every step up to it has its record in the file. Returns the seconds since the start of the job.
   double write_records();
   Duration since_start(TimePoint when) const { return before_ + (when - start_); }
+  /// All that this rank has sent, with bodies as long as those of the model.
+  Traffic traffic();
   void trace(const PacedStep& step, std::uint64_t number);
   void note_loss(double loss);
   RoundTotals totals(std::uint64_t made_by_all);
@@ -118,12 +121,14 @@ class Trainer::Impl final : public RoundListener {
   Round next_round_ = 0;
   TimePoint start_;  // of the first step
   TimePoint last_applied_;
-  const Duration before_;   // from the start of the job to the checkpoint it goes on from
-  TimePoint arrived_;       // at the last exchange
-  Duration waited_{0};      // inside it
-  StepRecord step_;         // under way
-  bool recorded_ = true;    // it has been written
-  int rounds_applied_ = 0;  // since the last record
+  const Duration before_;     // from the start of the job to the checkpoint it goes on from
+  TimePoint arrived_;         // at the last exchange
+  Duration waited_{0};        // inside it
+  StepRecord step_;           // under way
+  bool recorded_ = true;      // it has been written
+  int rounds_applied_ = 0;    // since the last record
+  Traffic recorded_traffic_;  // up to that record
+  Traffic traffic_before_;    // the first step
   RankReport report_;
 };
 
@@ -186,6 +191,7 @@ void Trainer::Impl::begin() {
   }
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
+  traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
   if (!context_.folder.empty()) {
     auto there = RunFolder::open(context_.folder);
@@ -333,10 +339,21 @@ void Trainer::Impl::after(const RoundResult& result) {
   sync_points_.after_round(session_.driver(), result, applied_);
 }
 
+Traffic Trainer::Impl::traffic() {
+  const Traffic sent = engine_.engine().traffic();
+  const auto bodies =
+      static_cast<std::uint64_t>(std::llround(context_.body_scale * static_cast<double>(sent.body_bytes)));
+  return {.messages = sent.messages, .body_bytes = bodies, .bytes = sent.bytes - sent.body_bytes + bodies};
+}
+
 void Trainer::Impl::record() {
   if (!records_ || recorded_) return;
   step_.waited = context_.clock.now() - arrived_;
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
+  const Traffic now = traffic();
+  const Traffic sent = now.since(std::exchange(recorded_traffic_, now));
+  step_.messages = sent.messages;
+  step_.bytes = sent.bytes;
   records_->add(step_);
   recorded_ = true;
 }
@@ -387,6 +404,7 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all) {
 }
 
 void Trainer::Impl::end() {
+  report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();
   sync_points_.finish(session_.driver());

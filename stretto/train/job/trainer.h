@@ -29,6 +29,7 @@ struct TrainerContext {
   Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
   VirtualRank* place = nullptr;        ///< on a virtual clock, which is `clock`; null: time passes as it does
+  double body_scale = 1;               ///< NetworkOptions::body_scale, for what is recorded of messages
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
