@@ -21,23 +21,6 @@ constexpr std::uint64_t kModelBytes = 4 * 25'559'081;  // ResNet-50 in float32
 constexpr std::string_view kOneGroup = "wagma, S = P";
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// An algorithm as the papers ran it.
-struct Row {
-  std::string_view label;
-  const char* algorithm;
-  std::uint64_t sync_every;  // 0: the default
-  AlgorithmOptions options;
-  double paper;  // what the last row has over it there; NaN: not in the paper
-};
-
-RunGroup group(const Row& row, TrainOptions options) {
-  options.algorithm = row.algorithm;
-  if (row.label == kOneGroup) options.algorithm += fmt::format(":{}", options.ranks);
-  options.sync_every = row.sync_every;
-  options.algorithm_options = row.options;
-  return {std::string(row.label), std::move(options), {}};
-}
-
 /// A step of a rank is one sample here, which takes what a step took there.
 TrainOptions late_workers(const ReproduceCommand& command, int ranks, int late, int delay_ms) {
   TrainOptions options = base_options(command, "digits");
@@ -53,8 +36,8 @@ TrainOptions late_workers(const ReproduceCommand& command, int ranks, int late, 
 }
 
 // The last is what is compared with the others.
-const std::vector<Row>& wagma_rows() {
-  static const std::vector<Row> rows = {
+const std::vector<AlgorithmRow>& wagma_rows() {
+  static const std::vector<AlgorithmRow> rows = {
       {"sync (allreduce)", "sync", 0, {}, 1.26},
       {"local, H = 1", "local", 1, {}, 1.25},
       {"d-psgd", "d-psgd", 0, {}, 1.23},
@@ -72,8 +55,8 @@ const std::vector<Row>& wagma_rows() {
 
 constexpr double kTable2Steps[] = {0.45, 0.94, 1.02, 1.19};  // a second, of the rows below
 
-const std::vector<Row>& table2_rows() {
-  static const std::vector<Row> rows = {
+const std::vector<AlgorithmRow>& table2_rows() {
+  static const std::vector<AlgorithmRow> rows = {
       {"asynchronous server", "ps-async", 0, {{"servers", "1"}}, 2.64},
       {"d-psgd", "d-psgd", 0, {{"mix-order", "step-then-average"}}, 1.19 / 0.94},
       {"sgp", "sgp", 0, {}, 1.19 / 1.02},
@@ -82,8 +65,8 @@ const std::vector<Row>& table2_rows() {
   return rows;
 }
 
-const std::vector<Row>& resnet50_rows() {
-  static const std::vector<Row> rows = {
+const std::vector<AlgorithmRow>& resnet50_rows() {
+  static const std::vector<AlgorithmRow> rows = {
       {"sync", "sync", 0, {}, kNone},  // two implementations of it in the paper
       {"eager-majority", "eager-majority", 0, {}, kNone},
       {"eager-quorum", "eager-quorum", 0, {}, kNone},
@@ -165,7 +148,8 @@ Statement is_ahead(const RunGroup& ahead, const RunGroup& other, const std::stri
 }
 
 /// What the paper says the last group has over each of the others.
-std::vector<Statement> statements_of(const Experiment& finished, const std::vector<Row>& rows, bool in_rounds) {
+std::vector<Statement> statements_of(const Experiment& finished, const std::vector<AlgorithmRow>& rows,
+                                     bool in_rounds) {
   STRETTO_CHECK(finished.groups.size() == rows.size(), finished.groups.size(), " groups");
   std::vector<Statement> out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -181,7 +165,7 @@ std::vector<Statement> statements_of(const Experiment& finished, const std::vect
 double largest_gain(const Experiment& finished) {
   double gain = 0;
   for (std::size_t i = 0; i < wagma_rows().size(); ++i) {
-    const Row& row = wagma_rows()[i];
+    const AlgorithmRow& row = wagma_rows()[i];
     if (!std::isnan(row.paper) && row.label != kOneGroup) {
       gain = std::max(gain, over(finished.groups.back(), finished.groups[i]));
     }
@@ -189,11 +173,12 @@ double largest_gain(const Experiment& finished) {
   return gain;
 }
 
-Experiment late_experiment(const std::vector<Row>& rows, const TrainOptions& options, std::string title,
+Experiment late_experiment(const std::vector<AlgorithmRow>& rows, const TrainOptions& options, std::string title,
                            Judgement (*judge)(const Experiment&)) {
   Experiment experiment{std::move(title), {}, {}, judge};
-  for (const Row& row : rows) {
-    experiment.groups.push_back(group(row, options));
+  for (AlgorithmRow row : rows) {
+    if (row.label == kOneGroup) row.algorithm += fmt::format(":{}", options.ranks);
+    experiment.groups.push_back(group_of(row, options));
     experiment.expect.push_back(std::isnan(row.paper)
                                     ? "no figure in the paper"
                                     : fmt::format("paper: {} has {:.2f}× of it", rows.back().label, row.paper));

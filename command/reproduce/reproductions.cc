@@ -10,7 +10,10 @@
 #include "command/cli/table.h"
 #include "command/reproduce/late_workers.h"
 #include "command/reproduce/virtual_time.h"
+#include "command/reproduce/wagma_ablation.h"
+#include "command/reproduce/wagma_accuracy.h"
 #include "command/reproduce/wagma_live.h"
+#include "command/reproduce/wagma_semantics.h"
 #include "command/train/training_options.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
@@ -161,6 +164,35 @@ const std::vector<Reproduction>& table() {
        "vowels",
        {.repeats = 3, .epochs = 20, .pace = 400us},
        wagma_live_experiments},
+      {"wagma-ablation",
+       "What groups, their order and their size are good for: WAGMA-SGD, section V-B.",
+       "Averaging in groups without one of its parts (WAGMA-SGD, arXiv 2005.00124, section V-B): without groups, with "
+       "groups that are always the same, with smaller ones, with all ranks as one. A small model with real gradients "
+       "in "
+       "virtual time; each rank has three of the ten labels at most. A minute or two on one core.",
+       "digits",
+       {.ranks = 16, .repeats = 20, .steps = 100, .pace = 12500us},
+       wagma_ablation_experiments},
+      {"wagma-semantics",
+       "What a late rank should do in group averaging: four kinds of imbalance, nine rules.",
+       "The training loss after the time of --steps steps, under four kinds of imbalance and for nine rules of what a "
+       "late "
+       "rank does: which sum it takes, how it adds its own step to it, what it publishes, whether it makes the batches "
+       "it "
+       "has missed, how many ranks a round waits for. A small model with real gradients in virtual time; each rank has "
+       "three of the ten labels at most. Five minutes on one core.",
+       "digits",
+       {.ranks = 64, .repeats = 5, .steps = 60, .pace = 12500us},
+       wagma_semantics_experiments},
+      {"wagma-accuracy",
+       "How long each algorithm takes to an accuracy, two ranks late: WAGMA-SGD, Fig. 5.",
+       "Seconds to a test accuracy of 90 % by every algorithm there is, each with a learning rate that suits it, on 64 "
+       "ranks "
+       "of which each step two are late by half a step (WAGMA-SGD, arXiv 2005.00124, Fig. 5). A small model with real "
+       "gradients in virtual time; each rank has three of the ten labels at most. Ten minutes on one core.",
+       "digits",
+       {.ranks = 64, .repeats = 5, .steps = 80, .pace = 12500us},
+       wagma_accuracy_experiments},
   };
   return reproductions;
 }
@@ -220,6 +252,13 @@ TrainOptions base_options(const ReproduceCommand& command, const std::string& wo
   options.time_scale = command.scale;
   options.out = command.out;
   return options;
+}
+
+RunGroup group_of(const AlgorithmRow& row, TrainOptions options) {
+  options.algorithm = row.algorithm;
+  if (row.sync_every != 0) options.sync_every = row.sync_every;
+  options.algorithm_options = row.options;
+  return {std::string(row.label), std::move(options), {}};
 }
 
 std::span<const Reproduction> training_reproductions() {

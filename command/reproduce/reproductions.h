@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command/cli/output.h"
@@ -71,6 +73,17 @@ std::span<const Reproduction> training_reproductions();
 
 /// The options of all runs of an experiment, by those of the command.
 TrainOptions base_options(const ReproduceCommand& command, const std::string& workload);
+
+/// An algorithm as a paper ran it: a row of a table.
+struct AlgorithmRow {
+  std::string_view label;
+  std::string algorithm;
+  std::uint64_t sync_every;  ///< 0: the default
+  AlgorithmOptions options;
+  double paper;  ///< what is compared: its number in the paper, or another's over it; NaN: it is not there
+};
+/// The runs of a row, which are otherwise as `options` say.
+RunGroup group_of(const AlgorithmRow& row, TrainOptions options);
 
 /// Returns an exit code.
 using RunReproduction = std::function<int(const Reproduction& reproduction, const ReproduceCommand& command)>;
