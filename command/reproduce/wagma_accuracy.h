@@ -7,8 +7,8 @@
 namespace stretto::command {
 
 /// `stretto reproduce wagma-accuracy`: the time that each algorithm takes to a test accuracy of 90 %, where two of 64
-/// ranks are late by half a step each time (WAGMA-SGD, arXiv 2005.00124, Fig. 5). First by the model of rank 0 as it
-/// is, after each step; then by the mean of all models, which all average every ten steps for it.
+/// ranks are late by half a step each time (WAGMA-SGD, arXiv 2005.00124, Fig. 5), by the model of rank 0 as it is.
+/// First with data by label, then with samples of all labels on every rank.
 std::vector<Experiment> wagma_accuracy_experiments(const ReproduceCommand& command);
 
 /// Those times, beside the paper's accuracies. Holds where `wagma` takes no longer than the algorithms that the paper

@@ -48,10 +48,9 @@ TEST(WagmaAccuracy, EveryRowIsARunThatCanBe) {
       EXPECT_EQ(group.options.imbalance, "random:ranks=2,delay=50ms+lognormal:mean=3ms,cv=1");
     }
   }
-  EXPECT_EQ(experiments()[0].groups[0].options.evaluate, "replica");
-  EXPECT_EQ(experiments()[0].groups[0].options.evaluate_every, 64u);
-  EXPECT_EQ(experiments()[1].groups[0].options.evaluate, "average");
-  EXPECT_EQ(experiments()[1].groups[0].options.evaluate_every, 640u);
+  EXPECT_EQ(experiments()[0].groups[0].options.data, "labels:3");
+  EXPECT_EQ(experiments()[1].groups[0].options.data, "") << "the algorithm's own";
+  EXPECT_EQ(experiments()[1].groups[0].options.evaluate, "replica");
 }
 
 TEST(WagmaAccuracy, HasAlgorithmsOfAllFamilies) {

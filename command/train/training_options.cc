@@ -43,7 +43,7 @@ Setter sharing(std::string& data) {
   const std::vector<std::string> known = {"shared", "partitioned", "ring", "sampled", "labels"};
   return {known, [&data, known](std::string_view option, const std::string& text) {
             if (text.starts_with("labels:")) {
-              if (labels_a_rank(text) == 0) reject(option, text, "labels:K, K from 1", "labels:3");
+              if (labels_a_rank(text) == 0) reject(option, text, "expected labels:K with K from 1", "labels:3");
               data = text;
             } else {
               one_of(data, known)(option, text);

@@ -1,6 +1,7 @@
 """Training from the command line. Skipped, loudly, in a build without LibTorch."""
 
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -185,6 +186,27 @@ class Train(ProgramTest):
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, error)
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Reproduce(ProgramTest):
+    def test_group_averaging(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Images of one grey each, in place of those that a package brings.
+            with gzip.open(pathlib.Path(folder, "digits.csv.gz"), "wt") as file:
+                file.writelines(",".join([str(image % 17)] * 64 + [str(image % 10)]) + "\n" for image in range(1797))
+            for name, experiments, groups in (("wagma-ablation", 2, 5), ("wagma-semantics", 4, 9), ("wagma-accuracy", 2, 22)):
+                result = stretto("reproduce", name, "--ranks", "16", "--repeats", "1", "--steps", "2", "--json",
+                                 env={**os.environ, "STRETTO_DATA": folder})
+                self.assert_succeeds(result)
+                self.assertIn("one run says nothing", result.stderr)
+                reproduced = json.loads(result.stdout)
+                self.assertEqual(reproduced["holds"], [True] * experiments)
+                for experiment in reproduced["experiments"]:
+                    self.assertEqual(len(experiment["runs"]), groups)
+                    for run in experiment["runs"]:
+                        self.assertTrue(run["simulated"])
+                        self.assertEqual(run["deposits"]["made"], 2 * run["ranks"])
 
 
 if __name__ == "__main__":
