@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "workloads/count_hits.h"
 #include "workloads/digits_data.h"
 #include "workloads/initialization.h"
 #include "workloads/workload_factories.h"
@@ -72,8 +73,9 @@ class DigitsWorkload final : public Workload {
     std::iota(all.begin(), all.end(), 0U);
     const ImageBatch batch = gather(digits_.images(split), all);
     const at::Tensor scores = own<Perceptron>(model).forward(batch.pixels);
-    return {at::cross_entropy_loss(scores, batch.labels).item<double>(),
-            scores.argmax(1).eq(batch.labels).sum().item<double>() / static_cast<double>(all.size())};
+    Hits hits(DigitsDataset::kClasses);
+    count_hits(hits, scores, batch.labels);
+    return {at::cross_entropy_loss(scores, batch.labels).item<double>(), hits.accuracy(), hits.top5()};
   }
 
  private:

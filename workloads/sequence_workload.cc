@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "workloads/count_hits.h"
 #include "workloads/initialization.h"
 #include "workloads/sequence_data.h"
 #include "workloads/workload_factories.h"
@@ -96,16 +97,15 @@ class SequenceWorkload final : public Workload {
     std::iota(order.begin(), order.end(), 0U);
     std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return sequences.length(i); });
     double loss = 0;
-    std::int64_t correct = 0;
+    Hits hits(static_cast<std::size_t>(sequences.classes));
     for (std::size_t start = 0; start < order.size(); start += kEvaluationBatch) {
       const std::size_t size = std::min(kEvaluationBatch, order.size() - start);
       const PaddedBatch batch = pad(sequences, std::span(order).subspan(start, size));
       const at::Tensor scores = classifier.forward(batch);
       loss += at::cross_entropy_loss(scores, batch.labels).item<double>() * static_cast<double>(size);
-      correct += scores.argmax(1).eq(batch.labels).sum().item<std::int64_t>();
+      count_hits(hits, scores, batch.labels);
     }
-    const auto total = static_cast<double>(order.size());
-    return {loss / total, static_cast<double>(correct) / total};
+    return {loss / static_cast<double>(order.size()), hits.accuracy(), hits.top5()};
   }
 
  private:

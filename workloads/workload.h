@@ -20,6 +20,7 @@ namespace stretto {
 struct Evaluation {
   double loss = 0;                 ///< mean over all samples
   std::optional<double> accuracy;  ///< share classified correctly; none for regression
+  std::optional<double> top5;  ///< share with the class among the five of highest score; with more than five classes
 };
 
 /// A model to train, and the loss of a batch. Float32 on the CPU. Made in each rank, over data that was loaded before

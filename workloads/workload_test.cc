@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "workloads/digits_data.h"
 #include "workloads/hyperplane_data.h"
 #include "workloads/sequence_data.h"
 
@@ -166,6 +167,7 @@ TEST_P(AnyWorkload, EvaluationIsTheMeanOverTheSplit) {
   const double loss = workload_->loss(*model, all).item<double>();
   EXPECT_NEAR(evaluation.loss, loss, 1e-4 * loss);
   EXPECT_EQ(evaluation.accuracy.has_value(), workload_->info().classifies);
+  EXPECT_EQ(evaluation.top5.has_value(), workload_->info().classifies) << "all have more than five classes";
   EXPECT_EQ(workload_->evaluate(*model, Split::test).loss, workload_->evaluate(*model, Split::test).loss);
 }
 
@@ -260,6 +262,21 @@ TEST(DigitsWorkload, DigitsAreLearntByOneProcess) {
   const auto model = workload->make_model(1);
   train(*workload, *model, workload->info().epochs);
   EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95);
+}
+
+TEST(DigitsWorkload, AnswersWithTheSmallestNumbersWhereAllScoresAreEqual) {
+  const auto workload = load("digits");
+  if (!workload) return;
+  const auto model = workload->make_model(1);
+  for (const at::Tensor& parameter : model->parameters()) parameter.detach().zero_();
+  const auto& labels = dynamic_cast<const DigitsDataset&>(workload->data()).images(Split::test).labels;
+  const auto below = [&](std::int64_t limit) {
+    const auto hits = std::ranges::count_if(labels, [limit](std::int64_t label) { return label < limit; });
+    return static_cast<double>(hits) / static_cast<double>(labels.size());
+  };
+  const Evaluation evaluation = workload->evaluate(*model, Split::test);
+  EXPECT_EQ(evaluation.accuracy, below(1));
+  EXPECT_EQ(evaluation.top5, below(5));
 }
 
 }  // namespace

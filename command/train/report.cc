@@ -99,6 +99,33 @@ std::string comparison_table(std::span<const RunGroup> groups) {
   return table.to_text();
 }
 
+std::string score_table(std::span<const RunGroup> groups) {
+  const auto some_have = [groups](std::optional<double> RunSummary::*field) {
+    return std::ranges::any_of(groups,
+                               [field](const RunGroup& group) { return std::isfinite(or_nan(group.runs[0].*field)); });
+  };
+  if (!some_have(&RunSummary::train_loss)) return {};
+  const bool many_classes = some_have(&RunSummary::top5);
+  std::vector<std::string> headings = {"model at the end", "train loss", "train acc."};
+  if (many_classes) headings.insert(headings.end(), {"train top-5", "test acc.", "test top-5"});
+  Table table(headings);
+  for (const RunGroup& group : groups) {
+    const auto each_of = [&group](std::optional<double> RunSummary::*field) {
+      return each(group, [field](const RunSummary& run) { return or_nan(run.*field); });
+    };
+    std::vector<std::string> cells = {text(group.label, ", ", group.options.final_model),
+                                      spread(each_of(&RunSummary::train_loss)),
+                                      percent_spread(each_of(&RunSummary::train_accuracy))};
+    if (many_classes) {
+      for (const auto field : {&RunSummary::train_top5, &RunSummary::accuracy, &RunSummary::top5}) {
+        cells.push_back(percent_spread(each_of(field)));
+      }
+    }
+    table.add(cells);
+  }
+  return table.to_text();
+}
+
 std::string paired_table(std::span<const RunGroup> groups) {
   if (groups.size() < 2 || groups.front().runs.size() < 2) return {};
   Table table({fmt::format("against {}, 95 %", groups.front().label), "speed-up", "test accuracy", "test loss"});

@@ -32,6 +32,9 @@ double share_of_ideal(const RunSummary& run);
 
 /// One line a group: mean and spread over its runs.
 std::string comparison_table(std::span<const RunGroup> groups);
+/// One line a group: how good the model that counts at the end is on training data and, where the workload has more
+/// than five classes, how often the class is among the five guessed first. Empty where nothing was evaluated.
+std::string score_table(std::span<const RunGroup> groups);
 /// One line for each group but the first; empty with fewer than two runs a group.
 std::string paired_table(std::span<const RunGroup> groups);
 /// What the column "ideal" means, and why a measured speed-up exceeds it where one does.

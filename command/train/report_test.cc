@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -73,8 +74,39 @@ TEST(Report, WhatAWorkloadDoesNotHaveIsNull) {
 TEST(Report, TheTableFitsIntoAHundredColumns) {
   auto all = groups();
   all[1].label = "eager-quorum:4";
-  std::istringstream lines(comparison_table(all) + paired_table(all));
+  for (RunGroup& group : all) {
+    for (RunSummary& run : group.runs) run.train_loss = run.train_accuracy = run.top5 = run.train_top5 = run.accuracy;
+  }
+  std::istringstream lines(comparison_table(all) + score_table(all) + paired_table(all));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 100u) << line;
+}
+
+TEST(Report, ShowsTrainingBesideTestAndFiveGuessesBesideOne) {
+  auto all = groups();
+  all.resize(1);
+  for (RunSummary& run : all[0].runs) {
+    run.train_loss = 0.25;
+    run.train_accuracy = 0.75;
+  }
+  const auto words_of_last_line = [](const std::string& table) {
+    std::istringstream lines(table);
+    std::string line, last;
+    while (std::getline(lines, line)) last = line;
+    std::istringstream in(last);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  EXPECT_THAT(score_table(all), Not(HasSubstr("top-5")));
+  EXPECT_EQ(score_table(groups()), "") << "nothing is known of training data";
+  EXPECT_THAT(words_of_last_line(score_table(all)),
+              ElementsAre("sync,", "average", "0.250", "±", "0.000", "75.0", "±", "0.0", "%"));
+  for (RunSummary& run : all[0].runs) {
+    run.top5 = 0.5;
+    run.train_top5 = 1;
+  }
+  EXPECT_THAT(score_table(all), HasSubstr("train acc.  train top-5     test acc.    test top-5\n"));
+  EXPECT_THAT(words_of_last_line(score_table(all)),
+              ElementsAre("sync,", "average", "0.250", "±", "0.000", "75.0", "±", "0.0", "%", "100", "±", "0", "%",
+                          "91.0", "±", "1.4", "%", "50.0", "±", "0.0", "%"));
 }
 
 TEST(Report, ConcludesInOneSentence) {

@@ -56,6 +56,7 @@ int verdict(std::span<const RunGroup> groups) {
 void say_result(const Output& output, std::span<const RunGroup> groups) {
   output.say(comparison_table(groups));
   if (groups.size() > 1) output.say(about_the_ideal(groups) + "\n");
+  if (const std::string scores = score_table(groups); !scores.empty()) output.say(scores);
   if (const std::string paired = paired_table(groups); !paired.empty()) output.say(paired);
   for (const RunGroup& group : groups) output.say(ledger_text(group));
   output.say(traffic_text(groups));

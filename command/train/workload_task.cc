@@ -47,7 +47,7 @@ class RankWorkload final : public RankTask {
   TaskScore score(Split split) {
     model_->eval();
     const Evaluation evaluation = workload_->evaluate(*model_, split);
-    return {evaluation.loss, evaluation.accuracy};
+    return {evaluation.loss, evaluation.accuracy, evaluation.top5};
   }
 
   const std::unique_ptr<Workload> workload_;

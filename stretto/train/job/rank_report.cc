@@ -10,7 +10,8 @@ using nlohmann::json;
 
 json score_to_json(const std::optional<TaskScore>& score) {
   if (!score) return nullptr;
-  return {{"loss", score->loss}, {"accuracy", score->accuracy ? json(*score->accuracy) : json()}};
+  const auto share = [](const std::optional<double>& value) { return value ? json(*value) : json(); };
+  return {{"loss", score->loss}, {"accuracy", share(score->accuracy)}, {"top5", share(score->top5)}};
 }
 
 // Numbers that are not finite travel as null.
@@ -22,6 +23,7 @@ std::optional<TaskScore> score_from_json(const json& value) {
   if (value.is_null()) return std::nullopt;
   TaskScore score{.loss = number(value.at("loss"))};
   if (!value.at("accuracy").is_null()) score.accuracy = value.at("accuracy").get<double>();
+  if (!value.at("top5").is_null()) score.top5 = value.at("top5").get<double>();
   return score;
 }
 

@@ -105,10 +105,12 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   if (const auto& score = reports[0].test) {
     s.loss = score->loss;
     s.accuracy = score->accuracy;
+    s.top5 = score->top5;
   }
   if (const auto& score = reports[0].training) {
     s.train_loss = score->loss;
     s.train_accuracy = score->accuracy;
+    s.train_top5 = score->top5;
   }
   s.final_model = plan.options.final_model;
   s.final_batches = reports[0].final_batches;
@@ -118,8 +120,10 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
                              .of = point.average ? "average" : "replica",
                              .loss = point.test.loss,
                              .accuracy = point.test.accuracy,
+                             .top5 = point.test.top5,
                              .train_loss = point.training.loss,
-                             .train_accuracy = point.training.accuracy});
+                             .train_accuracy = point.training.accuracy,
+                             .train_top5 = point.training.top5});
   }
 
   StepTimes times(plan, resume, ratio(computed, units));

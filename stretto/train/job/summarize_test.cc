@@ -33,7 +33,7 @@ RankReport full_report() {
                                 .lost_seconds = {0.5, 0.25},
                                 .lost_deposits = -1,
                                 .ledger = "a table\n"},
-          .test = TaskScore{.loss = 0.75, .accuracy = 0.5},
+          .test = TaskScore{.loss = 0.75, .accuracy = 0.5, .top5 = 0.875},
           .training = TaskScore{.loss = 0.25}};
 }
 
@@ -45,7 +45,9 @@ TEST(RankReport, SurvivesTheWayToTheParent) {
   EXPECT_EQ(got.totals->lost_deposits, -1);
   EXPECT_EQ(got.totals->ledger, "a table\n");
   EXPECT_EQ(got.test->accuracy, 0.5);
+  EXPECT_EQ(got.test->top5, 0.875);
   EXPECT_EQ(got.training->accuracy, std::nullopt);
+  EXPECT_EQ(got.training->top5, std::nullopt);
   EXPECT_FALSE(got.error.has_value());
 }
 
@@ -85,7 +87,11 @@ class SummarizeTest : public testing::Test {
     reports[0].sent = {.messages = 30, .body_bytes = 300, .bytes = 1500};
     reports[1].sent = {.messages = 20, .body_bytes = 100, .bytes = 900};
     reports[0].test = TaskScore{.loss = 0.5, .accuracy = 0.75};
-    reports[0].training = TaskScore{.loss = 0.25, .accuracy = 1};
+    reports[0].training = TaskScore{.loss = 0.25, .accuracy = 1, .top5 = 1};
+    reports[0].evaluations = {{.seconds = 1,
+                               .batches = 10,
+                               .test = {.loss = 4, .accuracy = 0.25, .top5 = 0.5},
+                               .training = {.loss = 3, .accuracy = 0.375, .top5 = 0.625}}};
   }
   RunPlan plan;
   std::vector<RankReport> reports;
@@ -107,7 +113,9 @@ TEST_F(SummarizeTest, PutsTheRanksTogether) {
   EXPECT_EQ(s.deposits.lost, 0u);
   EXPECT_EQ(s.loss, 0.5);
   EXPECT_EQ(s.accuracy, 0.75);
+  EXPECT_EQ(s.top5, std::nullopt);
   EXPECT_EQ(s.train_accuracy, 1);
+  EXPECT_EQ(s.train_top5, 1);
   EXPECT_TRUE(s.replicas_identical);
   EXPECT_DOUBLE_EQ(s.ideal_seconds, 20 * 0.010 / 2) << "20 batches of 2 units, 5 ms each, on 2 ranks";
   EXPECT_DOUBLE_EQ(s.sync_ideal_seconds, 20 * 0.010 / 2);
@@ -163,6 +171,13 @@ TEST_F(SummarizeTest, IsWrittenAsJson) {
   EXPECT_EQ(json.at("sent").at("body_bytes"), 400);
   EXPECT_TRUE(json.at("loss").is_null());
   EXPECT_TRUE(json.at("accuracy").is_null());
+  EXPECT_TRUE(json.at("top5").is_null());
+  EXPECT_EQ(json.at("train_top5"), 1);
+  const auto& point = json.at("evaluations").at(0);
+  EXPECT_EQ(point.at("accuracy"), 0.25);
+  EXPECT_EQ(point.at("top5"), 0.5);
+  EXPECT_EQ(point.at("train_accuracy"), 0.375);
+  EXPECT_EQ(point.at("train_top5"), 0.625);
   EXPECT_EQ(nlohmann::json::parse(to_json(plan.options)).at("pace"), "5ms");
 }
 

@@ -23,8 +23,10 @@ struct RunSummary {
   double real_compute_share = 0;     ///< real computing time / paced time; 0 without a pace
   std::optional<double> loss;        ///< on test data
   std::optional<double> accuracy;    ///< on test data; none for regression
+  std::optional<double> top5;        ///< on test data: the class is among the five guessed first; of more than five
   std::optional<double> train_loss;  ///< on training data
   std::optional<double> train_accuracy;
+  std::optional<double> train_top5;
   std::string final_model;          ///< whose loss and accuracy these are: average, best, rank0
   std::uint64_t final_batches = 0;  ///< applied to that model
   struct EvaluationPoint {
@@ -33,8 +35,10 @@ struct RunSummary {
     std::string of;             ///< average, or replica
     double loss = 0;            ///< on test data
     std::optional<double> accuracy;
+    std::optional<double> top5;
     double train_loss = 0;
     std::optional<double> train_accuracy;
+    std::optional<double> train_top5;
   };
   std::vector<EvaluationPoint> evaluations;  ///< while the run went on
   double rounds_per_batch = 0;               ///< rounds × ranks / batches applied

@@ -72,8 +72,10 @@ std::string to_json(const RunSummary& s) {
                            {"of", point.of},
                            {"loss", number(point.loss)},
                            {"accuracy", number(point.accuracy)},
+                           {"top5", number(point.top5)},
                            {"train_loss", number(point.train_loss)},
-                           {"train_accuracy", number(point.train_accuracy)}});
+                           {"train_accuracy", number(point.train_accuracy)},
+                           {"train_top5", number(point.train_top5)}});
   }
   return ordered_json{
       {"algorithm", s.algorithm},
@@ -88,8 +90,10 @@ std::string to_json(const RunSummary& s) {
       {"real_compute_share", s.real_compute_share},
       {"loss", number(s.loss)},
       {"accuracy", number(s.accuracy)},
+      {"top5", number(s.top5)},
       {"train_loss", number(s.train_loss)},
       {"train_accuracy", number(s.train_accuracy)},
+      {"train_top5", number(s.train_top5)},
       {"final", {{"model", s.final_model}, {"batches", s.final_batches}}},
       {"rounds", s.rounds},
       {"rounds_per_batch", s.rounds_per_batch},

@@ -29,6 +29,7 @@ struct TaskFacts {
 struct TaskScore {
   double loss = 0;                 ///< mean over all samples
   std::optional<double> accuracy;  ///< share classified correctly; none for regression
+  std::optional<double> top5;  ///< share with the class among the five guessed first; none for five classes or fewer
 };
 
 struct RankTaskOptions {
