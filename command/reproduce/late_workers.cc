@@ -115,12 +115,6 @@ double over_in_rounds(const RunGroup& ahead, const RunGroup& other) {
   return rounds_per_second(ahead) / rounds_per_second(other);
 }
 
-const RunGroup& labelled(const Experiment& experiment, std::string_view label) {
-  const auto found = std::ranges::find(experiment.groups, label, &RunGroup::label);
-  STRETTO_CHECK(found != experiment.groups.end(), "no group ", label);
-  return *found;
-}
-
 /// All groups, and what the last of them has over each.
 std::string figures(const Experiment& finished) {
   const RunGroup& last = finished.groups.back();

@@ -15,6 +15,7 @@
 #include "command/reproduce/wagma_live.h"
 #include "command/reproduce/wagma_semantics.h"
 #include "command/train/training_options.h"
+#include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
 
@@ -239,6 +240,12 @@ std::string statements_table(std::span<const Statement> statements) {
     table.add({statement.text, statement.paper, statement.here, statement.holds ? "pass" : "FAIL"});
   }
   return table.to_text();
+}
+
+const RunGroup& labelled(const Experiment& experiment, std::string_view label) {
+  const auto found = std::ranges::find(experiment.groups, label, &RunGroup::label);
+  STRETTO_CHECK(found != experiment.groups.end(), "no group ", label);
+  return *found;
 }
 
 TrainOptions base_options(const ReproduceCommand& command, const std::string& workload) {

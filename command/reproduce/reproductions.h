@@ -56,6 +56,9 @@ struct Experiment {
   Judgement (*judge)(const Experiment& finished) = nullptr;
 };
 
+/// The group of that label. Requires: there is one.
+const RunGroup& labelled(const Experiment& experiment, std::string_view label);
+
 /// A measurement that trains, as data: its runs and their texts. Knows no Torch.
 struct Reproduction {
   const char* name;

@@ -8,7 +8,6 @@
 #include "command/cli/table.h"
 #include "command/statistics/statistics.h"
 #include "command/train/report.h"
-#include "stretto/base/error.h"
 
 namespace stretto::command {
 
@@ -35,12 +34,6 @@ double loss_between(const RunSummary& run, double from, double to) {
     if (from < point.seconds && point.seconds <= to) losses.push_back(point.loss);
   }
   return losses.empty() ? std::numeric_limits<double>::quiet_NaN() : mean(losses);
-}
-
-const RunGroup& labelled(const Experiment& experiment, const std::string& label) {
-  const auto found = std::ranges::find(experiment.groups, label, &RunGroup::label);
-  STRETTO_CHECK(found != experiment.groups.end(), "no group ", label);
-  return *found;
 }
 
 /// A line for each algorithm: its mean training loss within each quarter of the time that the fastest run takes.
