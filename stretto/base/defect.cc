@@ -83,6 +83,8 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::shards_decide_alone, "shards-decide-alone", "server"},
     {Defect::count_late_pushes, "count-late-pushes", "server"},
     {Defect::keep_k, "keep-k", "server"},
+    {Defect::round_without_acknowledgement, "round-without-acknowledgement", "server"},
+    {Defect::push_before_round_over, "push-before-round-over", "server"},
 };
 
 }  // namespace

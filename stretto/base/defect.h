@@ -86,12 +86,14 @@ enum class Defect {
   partner_stops,         ///< pairs: a rank answers no more when its own batches have ended
   overwritten_elastic,   ///< center: overwritten_answer, in elastic averaging
   // Parameter server.
-  no_done,              ///< server: a rank without further batches just waits for the final value
-  count_done_clocks,    ///< server: ssp keeps the clocks of ranks that are done in the minimum
-  get_without_version,  ///< server: GET is answered with whatever version is there
-  shards_decide_alone,  ///< server: each shard takes the k gradients that come to it first
-  count_late_pushes,    ///< server: k-sync takes gradients that were computed on an older version
-  keep_k,               ///< server: k-sync waits for k gradients where fewer ranks can still push
+  no_done,                        ///< server: a rank without further batches just waits for the final value
+  count_done_clocks,              ///< server: ssp keeps the clocks of ranks that are done in the minimum
+  get_without_version,            ///< server: GET is answered with whatever version is there
+  shards_decide_alone,            ///< server: each shard takes the k gradients that come to it first
+  count_late_pushes,              ///< server: k-sync takes gradients that were computed on an older version
+  keep_k,                         ///< server: k-sync waits for k gradients where fewer ranks can still push
+  round_without_acknowledgement,  ///< server: a phase ends when all ranks have said so, whatever is not answered
+  push_before_round_over,         ///< server: takes gradients of a phase that its own rank has not begun
 };
 
 struct PlantedDefect {

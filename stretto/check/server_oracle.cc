@@ -22,6 +22,24 @@ std::uint64_t number(int bucket, int rank, std::uint64_t step, std::uint64_t ele
 
 }  // namespace
 
+std::uint64_t ServerJob::steps_before(std::size_t phase, int rank) const {
+  std::uint64_t sum = 0;
+  for (std::size_t p = 0; p < phase; ++p) sum += steps[p][static_cast<std::size_t>(rank)];
+  return sum;
+}
+
+Version ServerJob::versions_before(std::size_t phase) const {
+  Version sum = 0;
+  for (std::size_t p = 0; p < phase; ++p) sum += *std::ranges::max_element(steps[p]);
+  return sum;
+}
+
+std::size_t ServerJob::phase_of(int rank, std::uint64_t step) const {
+  std::size_t phase = 0;
+  while (steps_before(phase + 1, rank) <= step) ++phase;
+  return phase;
+}
+
 ServerOracle::ServerOracle(const ServerJob& job)
     : job_(job), buckets_(job.elements.size()), ranks_(static_cast<std::size_t>(job.ranks)) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -91,9 +109,12 @@ void ServerOracle::take(int bucket, const Took& took, Version into) {
   staleness_ += into - 1 - base;
   stale_ += base + 1 < into ? 1 : 0;
   switch (job_.options.mode) {
-    case ServerMode::sync:
-      if (took.step + 1 != into) violated(text(which, ", not ", into - 1));
+    case ServerMode::sync: {
+      const std::size_t phase = job_.phase_of(took.rank, took.step);
+      const std::uint64_t step = took.step - job_.steps_before(phase, took.rank);
+      if (job_.versions_before(phase) + step + 1 != into) violated(text(which, " of phase ", phase));
       break;
+    }
     case ServerMode::ssp:
       if (into - 1 - base > (2 * job_.options.staleness + 1) * (ranks_.size() - 1)) violated(text(which, ", too old"));
       [[fallthrough]];
@@ -115,11 +136,12 @@ void ServerOracle::take(int bucket, const Took& took, Version into) {
 void ServerOracle::check_whole(int bucket, Version version) {
   const std::vector<Took>& took = buckets_[static_cast<std::size_t>(bucket)].took[version];
   const auto size = static_cast<int>(took.size());
-  const auto makes = [&](std::uint64_t step) {
-    return static_cast<int>(std::ranges::count_if(job_.steps, [&](std::uint64_t steps) { return steps > step; }));
-  };
-  if (job_.options.mode == ServerMode::sync && size != makes(version - 1)) {
-    violated(text("bucket ", bucket, ": version ", version, " has ", size, " gradients, and ", makes(version - 1),
+  const auto [first, its_step] = took.front();
+  const std::size_t phase = job_.phase_of(first, its_step);
+  const std::uint64_t step = its_step - job_.steps_before(phase, first);
+  const auto makes = std::ranges::count_if(job_.steps[phase], [&](std::uint64_t steps) { return steps > step; });
+  if (job_.options.mode == ServerMode::sync && size != makes) {
+    violated(text("bucket ", bucket, ": version ", version, " has ", size, " gradients, and ", makes,
                   " ranks make that step"));
   }
   if (job_.options.mode != ServerMode::k_sync) return;
@@ -133,7 +155,7 @@ void ServerOracle::check_whole(int bucket, Version version) {
   ++lowered_;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const bool in = std::ranges::any_of(took, [&](const Took& t) { return t.rank == static_cast<int>(rank); });
-    if (!in && ranks_[rank].pushed[0] < job_.steps[rank]) {
+    if (!in && ranks_[rank].pushed[0] < job_.steps_before(phase + 1, static_cast<int>(rank))) {
       violated(text("version ", version, " has ", size, " gradients, and rank ", rank, " could still push"));
     }
   }
@@ -174,7 +196,8 @@ void ServerOracle::check_answer(int rank, int bucket, Version version, Version n
   const std::vector<std::uint64_t>& clocks = buckets_[static_cast<std::size_t>(bucket)].clocks[version];
   const auto which = text("rank ", rank, " has version ", version, " of bucket ", bucket, " after ", clock, " steps");
   const ServerMode mode = job_.options.mode;
-  if (mode == ServerMode::sync && version != clock) violated(which);
+  const std::uint64_t own = clock - job_.steps_before(r.phase, rank);
+  if (mode == ServerMode::sync && version != job_.versions_before(r.phase) + own) violated(which);
   if (mode == ServerMode::k_sync) {
     if (bucket == 0 && version <= r.based_on[0].back()) violated(text(which, ", and has computed on it before"));
     if (version < named) violated(text(which, ", older than version ", named, " of bucket 0"));
@@ -184,26 +207,69 @@ void ServerOracle::check_answer(int rank, int bucket, Version version, Version n
   if (clocks[static_cast<std::size_t>(rank)] != clock) violated(text(which, ", without its own last gradient"));
   if (mode != ServerMode::ssp) return;
   const std::uint64_t s = job_.options.staleness;
-  for (std::size_t other = 0; other < clocks.size(); ++other) {
-    const std::uint64_t needed = std::min(job_.steps[other], clock > s ? clock - s : 0);
-    if (clocks[other] < needed) violated(text(which, ", with ", clocks[other], " steps of rank ", other));
-    if (clocks[other] > clock + s) violated(text(which, ", with as many as ", clocks[other], " steps of rank ", other));
-    too_new_ += clocks[other] > clock ? 1 : 0;
+  for (int other = 0; other < job_.ranks; ++other) {
+    const std::uint64_t before = job_.steps_before(r.phase, other);
+    const std::uint64_t all = clocks[static_cast<std::size_t>(other)];
+    if (all < before) return violated(text(which, ", without a step of rank ", other, " before phase ", r.phase));
+    const std::uint64_t theirs = all - before;
+    const std::uint64_t needed = std::min(job_.steps[r.phase][static_cast<std::size_t>(other)], own > s ? own - s : 0);
+    if (theirs < needed) violated(text(which, ", with ", all, " steps of rank ", other));
+    if (theirs > own + s) violated(text(which, ", with as many as ", all, " steps of rank ", other));
+    too_new_ += theirs > own ? 1 : 0;
   }
 }
 
-void ServerOracle::ended(int rank, std::span<const std::span<const std::int64_t>> values) {
+// ---- where phases end ----
+
+void ServerOracle::settled(int rank, std::span<const std::span<const std::int64_t>> values) {
+  Rank& r = ranks_[static_cast<std::size_t>(rank)];
   for (int bucket = 0; bucket < static_cast<int>(values.size()); ++bucket) {
     const auto version = check_value(rank, bucket, values[static_cast<std::size_t>(bucket)]);
-    const Version last = buckets_[static_cast<std::size_t>(bucket)].values.size() - 1;
-    if (version && *version != last) {
-      violated(text("rank ", rank, " ends with version ", *version, " of bucket ", bucket, ", not ", last));
+    if (!version) return;
+    std::vector<Version>& ends = buckets_[static_cast<std::size_t>(bucket)].ends;
+    if (ends.size() == r.phase) {
+      ends.push_back(*version);
+      check_end(r.phase, bucket, *version);
     }
-    for (std::size_t other = 0; other < ranks_.size(); ++other) {
-      if (buckets_[static_cast<std::size_t>(bucket)].released[other] != job_.steps[other]) {
-        violated(text("rank ", rank, " ends before bucket ", bucket, " has every gradient of rank ", other));
-      }
+    if (*version != ends[r.phase]) {
+      violated(text("rank ", rank, " ends phase ", r.phase, " with version ", *version, " of bucket ", bucket, ", not ",
+                    ends[r.phase]));
     }
+    r.based_on[static_cast<std::size_t>(bucket)].resize(r.pushed[static_cast<std::size_t>(bucket)]);
+    r.based_on[static_cast<std::size_t>(bucket)].push_back(*version);
+  }
+  ++r.phase;
+}
+
+/// The value holds each gradient pushed before the end of the phase, but for those dropped, and none after it.
+void ServerOracle::check_end(std::size_t phase, int bucket, Version version) {
+  const Bucket& b = buckets_[static_cast<std::size_t>(bucket)];
+  for (int rank = 0; rank < job_.ranks; ++rank) {
+    const std::uint64_t pushed = job_.steps_before(phase + 1, rank);
+    const auto which = text("bucket ", bucket, ": the last value of phase ", phase);
+    if (b.released[static_cast<std::size_t>(rank)] < pushed) {
+      violated(text(which, " is there before every gradient of rank ", rank));
+    }
+    const auto dropped = static_cast<std::uint64_t>(
+        std::ranges::count_if(b.dropped, [&](const auto& d) { return d.first == rank && d.second < pushed; }));
+    if (b.clocks[version][static_cast<std::size_t>(rank)] != pushed - dropped) {
+      violated(text(which, " has ", b.clocks[version][static_cast<std::size_t>(rank)], " gradients of rank ", rank,
+                    ", which has pushed ", pushed, " of which ", dropped, " were dropped"));
+    }
+  }
+}
+
+void ServerOracle::served(int rank, int bucket, std::span<const std::int64_t> value) {
+  const std::size_t phase = ranks_[static_cast<std::size_t>(rank)].phase;
+  const Version end = buckets_[static_cast<std::size_t>(bucket)].ends[phase - 1];
+  const auto version = check_value(rank, bucket, value);
+  if (version && *version != end) {
+    violated(text("rank ", rank, " has moved bucket ", bucket, " to version ", *version, " between phases; phase ",
+                  phase - 1, " has ended with ", end));
+  }
+  for (int other = 0; other < job_.ranks; ++other) {
+    const bool went_on = ranks_[static_cast<std::size_t>(other)].pushed[0] > job_.steps_before(phase, other);
+    others_went_on_ += went_on ? 1 : 0;
   }
 }
 

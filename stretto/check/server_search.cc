@@ -27,7 +27,11 @@ struct Scenario {
 
   std::string to_string() const {
     std::string steps;
-    for (const std::uint64_t n : job.steps) steps += text(steps.empty() ? "" : ", ", n);
+    for (const auto& phase : job.steps) {
+      std::string all;
+      for (const std::uint64_t n : phase) all += text(all.empty() ? "" : ", ", n);
+      steps += (steps.empty() ? "" : "; then ") + all;
+    }
     return text(job.options.to_string(), ", ", job.ranks, " ranks, ", job.elements.size(), " buckets, steps ", steps,
                 job.overlapped ? ", overlapped" : "");
   }
@@ -54,9 +58,12 @@ Scenario draw(std::uint64_t seed, int ranks) {
   for (std::int64_t b = random.between(1, 5); b > 0; --b) job.elements.push_back(random.log_uniform(2, 200));
   const std::uint64_t most = random.log_uniform(1, 30);
   const bool equal = random.chance(0.3);
+  job.steps.resize(static_cast<std::size_t>(random.between(1, 3)));
   for (int rank = 0; rank < job.ranks; ++rank) {
-    const std::uint64_t steps = equal ? most : random.chance(0.1) ? 0 : random.below(most + 1);
-    job.steps.push_back(rank < workers ? steps : 0);
+    for (auto& phase : job.steps) {
+      const std::uint64_t steps = equal ? most : random.chance(0.1) ? 0 : random.below(most + 1);
+      phase.push_back(rank < workers ? steps : 0);
+    }
     s.slowness.push_back(random.chance(0.3) ? static_cast<double>(random.log_uniform(1, 30)) : 1.0);
   }
   job.overlapped = random.chance(0.5);
@@ -68,7 +75,8 @@ Scenario draw(std::uint64_t seed, int ranks) {
   return s;
 }
 
-/// One rank: its engine, its end of the server, and an application that computes for a while and pushes.
+/// One rank: its engine, its end of the server, and an application that computes for a while and pushes. Between phases
+/// it reads what it serves.
 class Rank {
  public:
   Rank(SimulatedCluster& cluster, const Scenario& scenario, ServerOracle& oracle, std::uint64_t seed, int rank)
@@ -84,8 +92,14 @@ class Rank {
       buckets.push_back({DataType::int64, count});
       gradients_.emplace_back(count);
       values_.emplace_back(count);
+      served_.emplace_back(count);
     }
-    server_.emplace(engine_, buckets, job_.options, add);
+    server_.emplace(
+        engine_, buckets, job_.options,
+        [this](int bucket, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum, int) {
+          add(to, from, sum);
+          std::ranges::copy(to, std::as_writable_bytes(std::span(served_[static_cast<std::size_t>(bucket)])).begin());
+        });
     server_->observe(oracle);
     cluster.on_wake(rank, [this] { run(); });
   }
@@ -94,7 +108,7 @@ class Rank {
     std::vector<std::span<const std::byte>> values;
     for (const auto& value : values_) values.push_back(std::as_bytes(std::span(value)));
     server_->begin(values);
-    compute();
+    begin_phase();
     run();
   }
 
@@ -108,12 +122,13 @@ class Rank {
   bool over() const { return state_ == State::over; }
   ServerCounts counts() const { return server_->counts(); }
   std::uint64_t steps() const { return step_; }
+  std::uint64_t phases_without_batch() const { return no_batch_; }
 
  private:
-  enum class State { computing, pushing, waiting, finishing, over, failed };
+  enum class State { computing, pushing, waiting, settling, reading, over, failed };
 
   /// The first element counts versions.
-  static void add(int, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum, int) {
+  static void add(std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum) {
     auto* out = reinterpret_cast<std::uint64_t*>(to.data());
     const auto* in = reinterpret_cast<const std::uint64_t*>(from.data());
     const auto* gradients = reinterpret_cast<const std::uint64_t*>(sum.data());
@@ -121,9 +136,15 @@ class Rank {
     for (std::size_t i = 1; i < to.size() / sizeof(std::uint64_t); ++i) out[i] = in[i] + gradients[i];
   }
 
+  void begin_phase() {
+    ends_at_ = job_.steps_before(phase_ + 1, rank_);
+    no_batch_ += ends_at_ == step_ ? 1 : 0;
+    compute();
+  }
+
   void compute() {
-    if (step_ == job_.steps[static_cast<std::size_t>(rank_)]) {
-      state_ = State::finishing;
+    if (step_ == ends_at_) {
+      state_ = State::settling;
       return;
     }
     state_ = State::computing;
@@ -153,15 +174,15 @@ class Rank {
       }
     }
     ++step_;
-    state_ = State::waiting;
+    state_ = step_ == ends_at_ && random_.chance(0.5) ? State::settling : State::waiting;
     run();
   }
 
   /// Returns whether the application has gone on.
   bool look() {
-    if (state_ != State::waiting && state_ != State::finishing) return false;
+    if (state_ != State::waiting && state_ != State::settling) return false;
     const bool waits = state_ == State::waiting;
-    const Result<bool> there = waits ? server_->ready() : server_->try_finish(targets());
+    const Result<bool> there = waits ? server_->ready() : server_->try_settle(targets());
     if (!there) {
       oracle_.violated(text("rank ", rank_, " fails with: ", there.error().message));
       state_ = State::failed;
@@ -174,10 +195,25 @@ class Rank {
       oracle_.answered(rank_, values);
       compute();
     } else {
-      oracle_.ended(rank_, values);
-      state_ = State::over;
+      oracle_.settled(rank_, values);
+      state_ = State::reading;
+      cluster_.after(from_seconds(seconds(scenario_.compute) * random_.uniform()), rank_, [this] { read(); });
     }
     return true;
+  }
+
+  void read() {
+    for (int bucket = 0; bucket < static_cast<int>(job_.elements.size()); ++bucket) {
+      if (job_.options.server_of(bucket, job_.ranks) != rank_) continue;
+      oracle_.served(rank_, bucket, served_[static_cast<std::size_t>(bucket)]);
+    }
+    if (++phase_ == job_.steps.size()) {
+      state_ = State::over;
+      return;
+    }
+    server_->go_on();
+    begin_phase();
+    run();
   }
 
   /// Whether the application has told the engine of something since it was last asked.
@@ -200,9 +236,12 @@ class Rank {
   const int rank_;
   Engine engine_;
   std::optional<ParameterServer> server_;
-  std::vector<std::vector<std::int64_t>> gradients_, values_;  // by bucket
+  std::vector<std::vector<std::int64_t>> gradients_, values_, served_;  // by bucket
   State state_ = State::computing;
+  std::size_t phase_ = 0;
   std::uint64_t step_ = 0;
+  std::uint64_t ends_at_ = 0;   // steps at the end of the phase
+  std::uint64_t no_batch_ = 0;  // phases
   std::uint32_t rings_ = 0;
   int next_ = 0;  // bucket to be pushed
 };
@@ -227,17 +266,20 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
   while (!oracle.violation() && cluster.events() < kMostEvents && cluster.run_next()) {
   }
   ServerCounts counts;
+  std::uint64_t no_batch = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank]->over()) oracle.violated(text("rank ", rank, " waits forever after step ", all[rank]->steps()));
     const ServerCounts own = all[rank]->counts();
     counts.taken += own.taken;
     counts.dropped += own.dropped;
     counts.staleness += own.staleness;
+    no_batch += all[rank]->phases_without_batch();
   }
   if (!oracle.violation()) oracle.over(counts);
   finding.violation = oracle.violation();
   finding.messages = cluster.messages();
-  finding.reached = {oracle.dropped(), oracle.stale(), oracle.lowered(), oracle.ahead(), oracle.too_new()};
+  finding.reached = {oracle.dropped(), oracle.stale(),          oracle.lowered(), oracle.ahead(),
+                     oracle.too_new(), oracle.others_went_on(), no_batch};
 }
 
 }  // namespace
@@ -246,7 +288,9 @@ JobFinding run_server_job(std::uint64_t seed, int ranks) {
   const Scenario scenario = draw(seed, ranks);
   JobFinding finding{.job = scenario.to_string()};
   finding.reached.resize(std::size(kServerReaches));
-  finding.rounds = std::max<std::uint64_t>(1, *std::ranges::max_element(scenario.job.steps));
+  for (const auto& phase : scenario.job.steps) {
+    finding.rounds += std::max<std::uint64_t>(1, *std::ranges::max_element(phase));
+  }
   const CheckFailuresThrow checks_throw;
   try {
     run_to_the_end(scenario, seed, finding);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/description.h"
 #include "stretto/base/error.h"
 #include "stretto/collective/server/server_node.h"
@@ -35,7 +36,7 @@ class ParameterServer::Impl {
     return spec.count * size_of(spec.type);
   }
   void require(int bucket, std::size_t bytes, const char* what) const {
-    if (!begun) throw UsageError("parameter server: call begin() first, with the values that all ranks begin with");
+    if (begun == 0) throw UsageError("parameter server: call begin() first, with the values that all ranks begin with");
     if (bytes == bytes_of(bucket)) return;
     throw UsageError(
         text("parameter server: ", what, " of bucket ", bucket, " has ", bytes, " bytes; expected ", bytes_of(bucket)));
@@ -50,15 +51,19 @@ class ParameterServer::Impl {
     }
     return true;
   }
+  /// Whether the phase may be ended here.
+  bool may_end() { return ready() || defect(Defect::round_without_acknowledgement); }
+  /// Whether the phase begun last has been ended here.
+  bool ending() const { return ended == begun; }
+  bool over() const { return node.phases_over() == begun; }
   void end(std::span<const std::span<std::byte>> values) {
-    if (ending) return;
-    if (!ready()) throw UsageError("parameter server: finish() before the values of the last push are there");
+    if (begun > 0 && ending()) return;
+    if (!may_end()) throw UsageError("parameter server: settle() before the values of the last push are there");
     for (int b = 0; b < num_buckets(); ++b) {
-      require(b, values[static_cast<std::size_t>(b)].size(), "the final value");
+      require(b, values[static_cast<std::size_t>(b)].size(), "the last value");
       node.wish(b).value = values[static_cast<std::size_t>(b)].data();
     }
-    ending = true;
-    node.set_end();
+    node.set_ended(++ended);
     node.engine().doorbell().ring();
   }
   Error late(Driver& driver, const char* what) {
@@ -75,8 +80,8 @@ class ParameterServer::Impl {
 
   ServerNode node;
   std::vector<std::uint64_t> pushed;  // by bucket: steps
-  bool begun = false;
-  bool ending = false;
+  std::uint64_t begun = 0;            // phases
+  std::uint64_t ended = 0;            // of them, by this rank
 };
 
 ParameterServer::ParameterServer(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options,
@@ -89,18 +94,24 @@ ParameterServer::ParameterServer(Engine& engine, std::vector<BucketSpec> buckets
 ParameterServer::~ParameterServer() = default;
 
 void ParameterServer::begin(std::span<const std::span<const std::byte>> values) {
-  if (impl_->begun) throw UsageError("parameter server: begin() has been called before");
-  impl_->begun = true;
+  if (begun()) throw UsageError("parameter server: begin() has been called before");
+  impl_->begun = 1;
   for (int b = 0; b < impl_->num_buckets(); ++b) {
     impl_->require(b, values[static_cast<std::size_t>(b)].size(), "the first value");
   }
   for (const auto& served : impl_->node.served()) served->start(values[static_cast<std::size_t>(served->bucket())]);
-  impl_->node.set_begun();
+  impl_->node.set_begun(1);
   impl_->node.engine().doorbell().ring();
 }
 
 bool ParameterServer::begun() const {
-  return impl_->begun;
+  return impl_->begun > 0;
+}
+
+void ParameterServer::go_on() {
+  if (!begun() || !impl_->over()) throw UsageError("parameter server: go_on() before settle() has returned");
+  impl_->node.set_begun(++impl_->begun);
+  impl_->node.engine().doorbell().ring();
 }
 
 void ParameterServer::push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value) {
@@ -108,10 +119,10 @@ void ParameterServer::push(int bucket, std::span<std::byte> gradient, std::span<
   impl_->require(bucket, value.size(), "the value");
   auto& wish = impl_->node.wish(bucket);
   std::uint64_t& pushed = impl_->pushed[static_cast<std::size_t>(bucket)];
-  if (impl_->ending || wish.left.load(std::memory_order_acquire) < pushed ||
+  if (impl_->ending() || wish.left.load(std::memory_order_acquire) < pushed ||
       wish.answered.load(std::memory_order_acquire) < pushed) {
     throw UsageError(text("parameter server: bucket ", bucket, " is pushed ",
-                          impl_->ending ? "after finish()" : "before the value of the last push is there"));
+                          impl_->ending() ? "after settle()" : "before the value of the last push is there"));
   }
   wish.gradient = gradient.data();
   wish.value = value.data();
@@ -132,19 +143,19 @@ Result<void> ParameterServer::wait(Driver& driver, TimePoint deadline) {
   return {};
 }
 
-Result<bool> ParameterServer::try_finish(std::span<const std::span<std::byte>> values) {
+Result<bool> ParameterServer::try_settle(std::span<const std::span<std::byte>> values) {
   if (auto why = failure()) return *std::move(why);
-  if (!impl_->ending && !impl_->ready()) return false;
+  if (!impl_->ending() && !impl_->may_end()) return false;
   impl_->end(values);
-  return impl_->node.over();
+  return impl_->over();
 }
 
-Result<void> ParameterServer::finish(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values) {
+Result<void> ParameterServer::settle(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values) {
   if (auto why = failure()) return *std::move(why);
   impl_->end(values);
-  const auto over = [this] { return impl_->node.failure().failed() || impl_->node.over(); };
+  const auto over = [this] { return impl_->node.failure().failed() || impl_->over(); };
   const bool ended = driver.wait(over, deadline);
-  if (!impl_->node.over()) {
+  if (!impl_->over()) {
     if (auto why = failure()) return *std::move(why);
   }
   if (!ended) return impl_->late(driver, "other ranks still push");
@@ -161,6 +172,10 @@ std::optional<Error> ParameterServer::failure() const {
 
 std::string ParameterServer::who_is_missing(Driver& driver, Duration timeout) {
   return text(words_of(impl_->node.words()), ": ", impl_->missing(driver, timeout));
+}
+
+bool ParameterServer::serves(int bucket) const {
+  return impl_->node.mine(bucket);
 }
 
 std::uint64_t ParameterServer::steps() const {

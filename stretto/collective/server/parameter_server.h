@@ -38,8 +38,11 @@ class ServerObserver {
 /// waited for, and which gradients a value contains, is said by ServerMode and Shard.
 ///
 /// A step costs a rank, for each bucket that it does not serve itself, the messages PUSH and VALUE of the whole bucket,
-/// and GET without a body; a rank that has no more batches sends DONE once a bucket. k_sync adds COMMIT, to each other
-/// server once a version.
+/// and GET without a body. k_sync adds COMMIT, to each other server once a version.
+///
+/// Steps belong to phases: the first begins with begin(), each other one with go_on(), and each ends with settle(), on
+/// all ranks. There all ranks have the same values, which hold the gradients of all steps before it, and none is pushed
+/// or under way. It costs a rank DONE and VALUE for each bucket that it does not serve itself.
 ///
 /// One application thread; must outlive every call on it.
 class ParameterServer final : public Collective {
@@ -47,7 +50,7 @@ class ParameterServer final : public Collective {
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank. `update` is called
   /// for the buckets of this rank alone. Throws UsageError: check_server_options(), and for no or empty buckets.
   ParameterServer(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options, ServerUpdate update);
-  /// After finish(), or after a failure. With a message in flight the engine steps no more (Engine::remove()).
+  /// After settle(), or after a failure. With a message in flight the engine steps no more (Engine::remove()).
   ~ParameterServer() override;
 
   /// The values all ranks begin with, a span a bucket, the same bytes on every rank. Once, first, on every rank: also
@@ -58,28 +61,34 @@ class ParameterServer final : public Collective {
 
   /// Hands over this step's gradient of a bucket and asks for the value that the next step begins with. Returns at
   /// once; both belong to the collective until ready(), and the gradient is overwritten. Each bucket once a step, in
-  /// any order. Throws UsageError before begin(), for memory of another size, and for a bucket pushed twice.
+  /// any order. Throws UsageError before begin(), between settle() and go_on(), for memory of another size, and for a
+  /// bucket pushed twice.
   void push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value);
   /// Whether the values that push() has asked for are there, of all buckets, or how the collective has failed.
   Result<bool> ready() const;
   /// Waits until ready(). Errc::timeout: call it again; Errc::aborted, lost_peer, bad_input: final.
   Result<void> wait(Driver& driver, TimePoint deadline);
 
-  /// No more batches here: returns when every rank has said so, with the final values in `values`, a span a bucket,
-  /// which are the same on every rank. Serves meanwhile. Errors as wait(); after Errc::timeout call it again with the
-  /// same memory. Throws UsageError before begin(), and while a push is not ready.
-  Result<void> finish(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values);
-  /// The same without waiting: whether it is finished. May be called again.
-  Result<bool> try_finish(std::span<const std::span<std::byte>> values);
+  /// Ends the phase: returns when every rank has done so, with its last values in `values`, a span a bucket, which are
+  /// the same on every rank. Serves meanwhile. Until go_on() nothing moves the buckets that are served here, so what
+  /// the ServerUpdate keeps may be read. Errors as wait(); after Errc::timeout call it again with the same memory.
+  /// Throws UsageError before begin(), and while a push is not ready.
+  Result<void> settle(Driver& driver, TimePoint deadline, std::span<const std::span<std::byte>> values);
+  /// The same without waiting: whether the phase is over. May be called again.
+  Result<bool> try_settle(std::span<const std::span<std::byte>> values);
+  /// Begins the next phase with the values that settle() has given. Throws UsageError unless it has returned.
+  void go_on();
 
   void abort(Driver& driver, const std::string& reason) override;
   std::optional<Error> failure() const override;
   /// Asks the servers whose answers have not come.
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
+  /// Whether this rank holds the bucket.
+  bool serves(int bucket) const;
   /// Steps this rank has pushed.
   std::uint64_t steps() const;
-  /// Of the buckets served here. Requires: finished.
+  /// Of the buckets served here. Requires: settled.
   ServerCounts counts() const;
   /// Values and what a version's gradients take, in bytes.
   std::uint64_t memory_bytes() const;

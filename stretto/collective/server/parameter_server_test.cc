@@ -39,9 +39,9 @@ struct Worker {
     }
     return server.wait(driver, driver.deadline(kWatchdog));
   }
-  Result<void> finish(Driver& driver) {
+  Result<void> settle(Driver& driver) {
     const std::array<std::span<std::byte>, 2> last{bytes(values[0]), bytes(values[1])};
-    return server.finish(driver, driver.deadline(kWatchdog), last);
+    return server.settle(driver, driver.deadline(kWatchdog), last);
   }
   /// Whether all elements are this.
   bool is(std::int64_t expected) const {
@@ -71,8 +71,29 @@ TEST(ParameterServer, TakesEveryGradientOnceInEveryMode) {
             EXPECT_TRUE(worker.is((step + 1) * ranks));
           }
         }
-        worker.finish(driver).or_throw();
+        worker.settle(driver).or_throw();
         EXPECT_TRUE(worker.is(3 * ranks + ranks / 2)) << worker.values[0][0];
+        return true;
+      });
+    }
+  }
+}
+
+TEST(ParameterServer, PhasesEndWithEveryGradientOnAllRanks) {
+  for (const int ranks : {1, 2, 4, 7}) {
+    for (const ServerMode mode : {ServerMode::sync, ServerMode::async, ServerMode::ssp, ServerMode::k_sync}) {
+      run_thread_job(ranks, [&](Engine& engine) {
+        Worker worker(engine, {.mode = mode, .staleness = 1, .enough = ranks, .servers = (ranks + 1) / 2});
+        EngineDriver driver(engine, {.spin = 0ns});
+        std::int64_t made = 0;
+        for (int phase = 0; phase < 5; ++phase) {
+          if (phase > 0) worker.server.go_on();
+          const auto steps = [phase](int rank) { return (phase + rank) % 3; };
+          for (int step = 0; step < steps(engine.rank()); ++step) worker.step(driver).or_throw();
+          for (int rank = 0; rank < ranks; ++rank) made += steps(rank);
+          worker.settle(driver).or_throw();
+          EXPECT_TRUE(worker.is(made)) << worker.values[0][0] << " after phase " << phase << ", not " << made;
+        }
         return true;
       });
     }
@@ -84,7 +105,7 @@ TEST(ParameterServer, WorksWithServersThatPushNothing) {
     Worker worker(engine, {.servers = 1, .dedicated = true});
     EngineDriver driver(engine, {.spin = 0ns});
     for (int step = 0; engine.rank() != 3 && step < 5; ++step) worker.step(driver).or_throw();
-    worker.finish(driver).or_throw();
+    worker.settle(driver).or_throw();
     EXPECT_TRUE(worker.is(15));
     EXPECT_EQ(worker.server.counts().taken, engine.rank() == 3 ? 30u : 0u);
     return true;
@@ -111,7 +132,7 @@ TEST(ParameterServer, SaysWhoseGradientAServerWaitsFor) {
       driver.wait([] { return false; }, driver.deadline(400ms));
       worker.step(driver).or_throw();
     }
-    worker.finish(driver).or_throw();
+    worker.settle(driver).or_throw();
     return true;
   });
 }
@@ -161,8 +182,11 @@ TEST(ParameterServer, RefusesMisuse) {
     EngineDriver driver(engine);
     server.wait(driver, driver.deadline(kWatchdog)).or_throw();
     const std::span<std::byte> last = Worker::bytes(one);
-    server.finish(driver, driver.deadline(kWatchdog), {&last, 1}).or_throw();
-    EXPECT_THROW(server.push(0, Worker::bytes(one), Worker::bytes(one)), UsageError) << "after finish()";
+    server.settle(driver, driver.deadline(kWatchdog), {&last, 1}).or_throw();
+    EXPECT_THROW(server.push(0, Worker::bytes(one), Worker::bytes(one)), UsageError) << "after settle()";
+    server.go_on();
+    EXPECT_THROW(server.go_on(), UsageError) << "before settle()";
+    server.settle(driver, driver.deadline(kWatchdog), {&last, 1}).or_throw();
     return true;
   });
 }

@@ -8,9 +8,10 @@
 
 namespace stretto {
 
-/// Control messages of a ParameterServer. GET, DONE: the round is the MessageId of the answer.
+/// Control messages of a ParameterServer. GET, DONE: the round is the MessageId of the answer. COMMIT: `last` where no
+/// version of the phase follows.
 inline constexpr std::uint16_t kGet = kControlChannel;           ///< note: the version wanted
-inline constexpr std::uint16_t kDone = kControlChannel + 1;      ///< no more gradients
+inline constexpr std::uint16_t kDone = kControlChannel + 1;      ///< note: the clock at which the rank ends the phase
 inline constexpr std::uint16_t kCommit = kControlChannel + 2;    ///< round: version; note: whether last; head: ranks
 inline constexpr std::uint16_t kWaiting = kControlChannel + 3;   ///< asks whom the shards wait for
 inline constexpr std::uint16_t kWaitsFor = kControlChannel + 4;  ///< note: as asked with; head: in words
@@ -22,7 +23,7 @@ struct MessageId {
   enum class Kind : std::uint8_t {
     push,   ///< of step `clock`; the note is the version it was computed on
     value,  ///< answers GET at `clock`; the note is its version
-    final,  ///< answers DONE; likewise
+    final,  ///< answers DONE of phase `clock`, from 0; likewise
   };
   Kind kind = Kind::push;
   int bucket = 0;

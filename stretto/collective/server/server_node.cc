@@ -66,16 +66,32 @@ bool ServerNode::poll(TimePoint) {
       if (peer != engine_.rank()) engine_.send_control(id_, peer, kWaiting, 0, wanted, {});
     }
   }
-  if (!begun_.load(std::memory_order_acquire)) return false;
+  const std::uint64_t begun = phases_begun_.load(std::memory_order_acquire);
+  if (begun == 0) return false;
+  if (begun != looked_at_) {
+    looked_at_ = begun;
+    if (lost_) return failure_.fail(*lost_, true), true;
+    requests_.insert(requests_.begin(), std::move_iterator(early_.begin()), std::move_iterator(early_.end()));
+    early_.clear();
+  }
   bool did = false;
   for (bool more = true; more && !failure_.failed(); did |= more) {
     more = serve();
     for (int bucket = 0; bucket < num_buckets(); ++bucket) more |= work(bucket);
   }
   if (!left_.empty()) look_who_has_left();
-  const bool all_over = std::ranges::all_of(served_, [](const auto& served) { return served->shard().over(); });
-  if (all_over && finals_ == num_buckets() && open_rounds_ == 0) over_.store(true, std::memory_order_release);
+  const auto is_over = [this](const auto& served) { return served->shard().phases() > phase_; };
+  // All gradients of the phase have been dealt with then: the others are of the next one, and wait for it.
+  const bool none_on_the_way = open_rounds_ == untaken_;
+  if (finals_ == num_buckets() && none_on_the_way && std::ranges::all_of(served_, is_over)) end_phase();
   return did;
+}
+
+void ServerNode::end_phase() {
+  ++phase_;
+  finals_ = 0;
+  for (Asking& asking : askings_) asking.done = false;
+  phases_over_.store(phase_, std::memory_order_release);
 }
 
 // ---- what this rank asks of the servers ----
@@ -85,7 +101,7 @@ bool ServerNode::work(int bucket) {
   const std::uint64_t wanted = wish(bucket).wanted.load(std::memory_order_acquire);
   if (asking.pushed < wanted) return send_push(bucket), true;
   if (asking.asked < wanted) return send_get(bucket);
-  const bool end = end_wanted_.load(std::memory_order_acquire) && !asking.done;
+  const bool end = phases_ended_.load(std::memory_order_acquire) > phase_ && !asking.done;
   if (!end || defect(Defect::no_done)) return false;
   send_done(bucket);
   return true;
@@ -106,11 +122,11 @@ void ServerNode::send_push(int bucket) {
                        .gradient = gradient});
 }
 
-/// k_sync: the answer of bucket 0 names the version of the step; the other buckets are asked for that one.
+/// sync, k_sync: the version after the one that the gradient was computed on. k_sync: the answer of bucket 0 names the
+/// version of the step; the other buckets are asked for that one.
 bool ServerNode::send_get(int bucket) {
   Asking& asking = askings_[static_cast<std::size_t>(bucket)];
-  Version version = asking.pushed;
-  if (options_.mode == ServerMode::k_sync && bucket == 0) version = asking.base + 1;
+  Version version = asking.base + 1;
   if (options_.mode == ServerMode::k_sync && bucket != 0) {
     if (wish(0).answered.load(std::memory_order_relaxed) < asking.pushed) return false;
     version = asking.base = askings_[0].base;
@@ -130,19 +146,19 @@ bool ServerNode::send_get(int bucket) {
 void ServerNode::send_done(int bucket) {
   Asking& asking = askings_[static_cast<std::size_t>(bucket)];
   asking.done = true;
-  const MessageId id{Kind::final, bucket, engine_.rank(), asking.pushed};
+  const MessageId id{Kind::final, bucket, engine_.rank(), phase_};
   if (mine(bucket)) {
-    requests_.push_back({.kind = Request::Kind::done, .bucket = bucket, .rank = id.worker, .clock = id.clock});
+    requests_.push_back({.kind = Request::Kind::done, .bucket = bucket, .rank = id.worker, .clock = asking.pushed});
   } else {
     open(round_of(id), schedule(false, false, server_of(bucket), bucket), 0, wish(bucket).value, false);
-    engine_.send_control(id_, server_of(bucket), kDone, round_of(id), 0, {});
+    engine_.send_control(id_, server_of(bucket), kDone, round_of(id), asking.pushed, {});
   }
 }
 
 void ServerNode::value_here(int bucket, Version version, bool last) {
   Asking& asking = askings_[static_cast<std::size_t>(bucket)];
   const bool named = options_.mode == ServerMode::k_sync && bucket != 0;  // by the answer of bucket 0
-  if (!named) asking.base = version;
+  if (!named || last) asking.base = version;
   if (last) {
     ++finals_;
   } else {
@@ -152,11 +168,24 @@ void ServerNode::value_here(int bucket, Version version, bool last) {
 
 // ---- what the servers do ----
 
+/// Of a phase that the own application has not begun. Those of one phase come in any order but COMMIT, which a server
+/// sends once a rank has the last values of the phase before from all shards.
+bool ServerNode::is_early(const Request& request) const {
+  const bool commit = request.kind == Request::Kind::commit;
+  const Shard& shard = (commit ? served_.back().get() : served_here(request.bucket))->shard();
+  return shard.phases() >= looked_at_ && !defect(Defect::push_before_round_over);
+}
+
 bool ServerNode::serve() {
-  const bool any = !requests_.empty();
+  bool any = false;
   while (!requests_.empty() && !failure_.failed()) {
     Request request = std::move(requests_.front());
     requests_.pop_front();
+    if (is_early(request)) {
+      early_.push_back(std::move(request));
+      continue;
+    }
+    any = true;
     if (request.kind == Request::Kind::commit) {
       for (const auto& served : served_) {
         served->shard().committed(request.clock, request.ranks, request.last);
@@ -209,6 +238,7 @@ void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
   if (rank == engine_.rank()) {
     wish(bucket).left.fetch_add(1, std::memory_order_release);
   } else {
+    --untaken_;
     engine_.finish(id_, pushed.round, kArrived);
   }
 }
@@ -263,6 +293,7 @@ bool ServerNode::admit(Round round, const Envelope& envelope) {
   if (engine_.is_open(id_, round)) return true;
   coming_[round] = envelope.note;
   ++open_rounds_;
+  ++untaken_;
   engine_.open(id_, round, schedule(false, true, id.worker, id.bucket), 0);
   return true;
 }
@@ -305,7 +336,7 @@ void ServerNode::control(int peer, const Envelope& envelope, std::span<const std
       requests_.push_back({.kind = envelope.channel == kGet ? Request::Kind::get : Request::Kind::done,
                            .bucket = id.bucket,
                            .rank = peer,
-                           .clock = id.clock,
+                           .clock = envelope.channel == kGet ? id.clock : envelope.note,
                            .version = envelope.note});
       return;
     case kCommit: {
@@ -340,24 +371,27 @@ void ServerNode::broken(const Error& reason) {
 }
 
 void ServerNode::lost(int peer, const Error& reason) {
-  if (over()) return;
-  failure_.fail({Errc::lost_peer, text("parameter server: ", reason.message), peer}, true);
+  const Error error{Errc::lost_peer, text("parameter server: ", reason.message), peer};
+  if (phase_ == 0 || !between_phases()) return failure_.fail(error, true);
+  lost_ = error;  // there may be no other phase
 }
 
 void ServerNode::left(int, const Error& reason) {
   left_.push_back(reason);
 }
 
-/// A rank leaves in order once it needs nothing more and is needed by no other rank; one that leaves earlier is lost.
+/// A rank leaves in order after a phase; one that leaves when another phase is under way is lost.
 void ServerNode::look_who_has_left() {
-  if (over() || failure_.failed() || !requests_.empty()) return;
+  if (between_phases() || failure_.failed() || !requests_.empty()) return;
   for (const Error& reason : left_) {
     const int peer = reason.rank;
-    bool needed = std::ranges::any_of(served_, [&](const auto& served) { return !served->shard().has_ended(peer); });
+    bool needed = std::ranges::any_of(
+        served_, [&](const auto& served) { return !served->shard().idle() && !served->shard().has_ended(peer); });
     for (int bucket = 0; bucket < num_buckets(); ++bucket) {
       if (server_of(bucket) != peer) continue;
       const Asking& asking = askings_[static_cast<std::size_t>(bucket)];
-      const Round round = round_of({asking.done ? Kind::final : Kind::value, bucket, engine_.rank(), asking.asked});
+      const Round round = asking.done ? round_of({Kind::final, bucket, engine_.rank(), phase_})
+                                      : round_of({Kind::value, bucket, engine_.rank(), asking.asked});
       needed |= engine_.lacks(id_, round, peer);
     }
     if (needed) return failure_.fail({Errc::lost_peer, text("parameter server: ", reason.message), peer}, true);
@@ -365,9 +399,10 @@ void ServerNode::look_who_has_left() {
 }
 
 std::string ServerNode::shards_wait_for() const {
+  if (!early_.empty()) return text("rank ", engine_.rank(), " has not begun the next phase");
   for (const auto& served : served_) {
     const std::vector<int> ranks = served->shard().waits_for();
-    if (ranks.empty() || served->shard().over()) continue;
+    if (ranks.empty() || served->shard().idle()) continue;
     std::string list;
     for (const int rank : ranks) list += text(list.empty() ? (ranks.size() == 1 ? "rank " : "ranks ") : ", ", rank);
     return text("bucket ", served->bucket(), " on rank ", engine_.rank(), " waits for ", list, " (version ",

@@ -35,12 +35,12 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
     std::atomic<std::uint64_t> left{0};      // gradients whose memory is free; likewise
   };
   Wish& wish(int bucket) { return wishes_[static_cast<std::size_t>(bucket)]; }
-  /// The values to begin with are in the buckets that are served here.
-  void set_begun() { begun_.store(true, std::memory_order_release); }
-  /// No more pushes; the final values go to Wish::value.
-  void set_end() { end_wanted_.store(true, std::memory_order_release); }
-  /// The final values are there, and no other rank needs this one.
-  bool over() const { return over_.load(std::memory_order_acquire); }
+  /// So many phases have begun here: before the first the values to begin with are in the buckets that are served here.
+  void set_begun(std::uint64_t phases) { phases_begun_.store(phases, std::memory_order_release); }
+  /// No more pushes in so many phases; the last values go to Wish::value.
+  void set_ended(std::uint64_t phases) { phases_ended_.store(phases, std::memory_order_release); }
+  /// Phases whose last values are there, and in which no other rank needs this one any more.
+  std::uint64_t phases_over() const { return phases_over_.load(std::memory_order_acquire); }
 
   /// Asks the servers of the values that are not there whom they wait for.
   void ask_who();
@@ -49,6 +49,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   /// Whether all of them have answered.
   bool all_answered() const;
 
+  bool mine(int bucket) const { return server_of(bucket) == engine_.rank(); }  ///< whether it is served here
   std::vector<std::unique_ptr<ServedBucket>>& served() { return served_; }
   Engine& engine() { return engine_; }
   CollectiveFailure& failure() { return failure_; }
@@ -72,7 +73,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
     std::uint64_t pushed = 0, asked = 0;
     Version base = 0;      // what the next gradient is computed on
     Version incoming = 0;  // of the answer that is coming
-    bool done = false;
+    bool done = false;     // with this phase
   };
   struct Pushed {  // a gradient on its server
     Round round = 0;
@@ -104,13 +105,15 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   void send_done(int bucket);
   void value_here(int bucket, Version version, bool last);
   bool serve();
+  bool is_early(const Request& request) const;
+  void end_phase();
+  bool between_phases() const { return phases_begun_.load(std::memory_order_acquire) == phase_; }
   void look_who_has_left();
   void answer_who(int peer, std::uint64_t note);
   std::string shards_wait_for() const;
 
   ServedBucket* served_here(int bucket) const;
   int server_of(int bucket) const { return options_.server_of(bucket, engine_.size()); }
-  bool mine(int bucket) const { return server_of(bucket) == engine_.rank(); }
   Round round_of(const MessageId& id) const { return id.encode(num_buckets(), engine_.size()); }
   MessageId id_of(Round round) const { return MessageId::decode(round, num_buckets(), engine_.size()); }
   int num_buckets() const { return static_cast<int>(buckets_.size()); }
@@ -131,18 +134,23 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   std::vector<std::unique_ptr<ServedBucket>> served_;  // in the order of buckets
   std::vector<std::vector<Pushed>> pushed_;            // by bucket (of those served here), by rank
   std::deque<Request> requests_;                       // that have not been looked at
+  std::deque<Request> early_;                          // of a phase that has not begun here
   std::unordered_map<Round, Version> coming_;          // bases of gradients that are being received
   std::unordered_map<Round, Sending> sending_;         // answers on their way
   std::unordered_map<std::uint64_t, std::unique_ptr<Schedule>> schedules_;
-  std::vector<Error> left_;  // ranks that have left in order
+  std::vector<Error> left_;    // ranks that have left in order
+  std::optional<Error> lost_;  // between two phases
   ServerCounts counts_;
   int open_rounds_ = 0;
-  int finals_ = 0;  // final values that are there
+  int untaken_ = 0;              // of these, gradients of other ranks that no shard has dealt with
+  int finals_ = 0;               // last values of the phase that are there
+  std::uint64_t phase_ = 0;      // under way here, from 0; where it has not begun, the next
+  std::uint64_t looked_at_ = 0;  // phases that have begun here
 
-  std::vector<Wish> wishes_;             // by bucket
-  std::atomic<bool> begun_{false};       // by the application
-  std::atomic<bool> end_wanted_{false};  // by the application
-  std::atomic<bool> over_{false};        // by the driver
+  std::vector<Wish> wishes_;                    // by bucket
+  std::atomic<std::uint64_t> phases_begun_{0};  // by the application; release, pairs with the driver, as has the next
+  std::atomic<std::uint64_t> phases_ended_{0};
+  std::atomic<std::uint64_t> phases_over_{0};  // by the driver; release, pairs with the application
   std::atomic<std::uint64_t> who_wanted_{0};
   std::uint64_t asked_who_ = 0;  // the driver's
   mutable Mutex mutex_;

@@ -65,11 +65,12 @@ std::optional<ShardAction> Shard::next() {
     }
     if (seat.end && !seat.told_end && all_done()) {
       seat.told_end = true;
-      answer.clock = *seat.end;
+      answer.clock = phases_;
       answer.last = true;
       return answer;
     }
   }
+  if (std::ranges::all_of(seats_, &Seat::told_end)) begin_phase();
   return std::nullopt;
 }
 
@@ -78,8 +79,20 @@ bool Shard::done(const Seat& seat) {
 }
 
 bool Shard::all_done() const {
+  if (defect(Defect::round_without_acknowledgement))
+    return std::ranges::all_of(seats_, [](const Seat& seat) { return seat.end.has_value(); });
   const bool known = mode_ != ServerMode::k_sync || last_known_ || defect(Defect::shards_decide_alone);
   return known && std::ranges::all_of(seats_, [](const Seat& seat) { return done(seat) && !seat.push; });
+}
+
+void Shard::begin_phase() {
+  for (Seat& seat : seats_) {
+    seat.start = seat.answered = seat.clock;
+    seat.end.reset();
+    seat.told_end = false;
+  }
+  last_known_ = false;
+  ++phases_;
 }
 
 bool Shard::may_answer(const Seat& seat) const {
@@ -87,16 +100,17 @@ bool Shard::may_answer(const Seat& seat) const {
     case ServerMode::sync:
     case ServerMode::k_sync: return version_ >= seat.wanted;
     case ServerMode::async: return applied(seat) >= seat.asked;
-    case ServerMode::ssp: return applied(seat) >= seat.asked && seat.asked <= slowest() + staleness_;
+    case ServerMode::ssp: return applied(seat) >= seat.asked && seat.asked - seat.start <= slowest() + staleness_;
   }
   return false;
 }
 
-/// The fewest steps that the value contains of a rank that is not done.
+/// The fewest steps of this phase that the value contains of a rank that is not done.
 std::uint64_t Shard::slowest() const {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max() - staleness_;
   for (const Seat& seat : seats_) {
-    if (!done(seat) || seat.push || defect(Defect::count_done_clocks)) least = std::min(least, applied(seat));
+    if (!done(seat) || seat.push || defect(Defect::count_done_clocks))
+      least = std::min(least, applied(seat) - seat.start);
   }
   return least;
 }
@@ -104,9 +118,9 @@ std::uint64_t Shard::slowest() const {
 /// ssp: whether no rank can be answered any more at a clock to which this gradient would be too new.
 bool Shard::may_add(const Seat& seat) const {
   if (mode_ != ServerMode::ssp) return true;
-  const std::uint64_t step = seat.clock - 1;
-  return std::ranges::all_of(seats_,
-                             [&](const Seat& other) { return other.answered + staleness_ >= step || done(other); });
+  const std::uint64_t step = seat.clock - 1 - seat.start;
+  return std::ranges::all_of(
+      seats_, [&](const Seat& other) { return other.answered - other.start + staleness_ >= step || done(other); });
 }
 
 std::vector<int> Shard::pushers() const {
@@ -180,8 +194,9 @@ std::optional<ShardAction> Shard::close_committed() {
   return apply;
 }
 
-bool Shard::over() const {
-  return after_ == std::nullopt && std::ranges::all_of(seats_, [](const Seat& seat) { return seat.told_end; });
+bool Shard::idle() const {
+  return std::ranges::all_of(
+      seats_, [](const Seat& seat) { return seat.clock == seat.start && !seat.waits && !seat.end.has_value(); });
 }
 
 std::vector<int> Shard::waits_for() const {
@@ -191,7 +206,8 @@ std::vector<int> Shard::waits_for() const {
     const Seat& seat = seats_[rank];
     if (seat.push || done(seat)) continue;
     const bool asks = std::ranges::any_of(seats_, [](const Seat& other) { return other.waits; });
-    if (mode_ != ServerMode::ssp || !asks || applied(seat) == least) ranks.push_back(static_cast<int>(rank));
+    if (mode_ != ServerMode::ssp || !asks || applied(seat) - seat.start == least)
+      ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
 }

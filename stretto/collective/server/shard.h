@@ -26,13 +26,17 @@ struct ShardAction {
   Version version = 0;      ///< apply: that the value becomes; commit: that the gradients were computed on
   std::vector<int> ranks;   ///< apply, commit: ascending
   int rank = -1;            ///< drop, answer
-  std::uint64_t clock = 0;  ///< answer: steps whose gradients `rank` has pushed
-  bool last = false;        ///< answer: to DONE, the final value; commit: no version follows `version`
+  std::uint64_t clock = 0;  ///< answer: steps whose gradients `rank` has pushed; to DONE: phases that were over before
+  bool last = false;        ///< answer: to DONE, the phase's last value; commit: no version of the phase follows
 };
 
 /// One bucket of a parameter server as a state machine without memory or messages: hears of requests, and says what is
 /// to be done. A rank's *clock* is the number of its steps whose gradients it has pushed. Requests name the clock, so
 /// they may overtake one another between a pair of ranks.
+///
+/// Pushes belong to *phases*. Each rank ends each phase with DONE; the phase is over when every rank has said so and
+/// all their gradients have been dealt with, and then all of them are answered with the same value. Clocks are compared
+/// from where the phase began, since all ranks have the same value there.
 ///
 /// - A rank asks with GET for the value after each PUSH; the answer contains all its own gradients, but in k_sync.
 /// - sync: version v is computed on by every rank, and v + 1 contains what all of them pushed: Li et al., *Scaling
@@ -55,7 +59,8 @@ class Shard {
   void asked(int rank, std::uint64_t clock, Version version);
   /// PUSH: a gradient, which `rank` has computed on version `base` after `clock` other steps, is here.
   void pushed(int rank, std::uint64_t clock, Version base);
-  /// DONE: `rank` pushes `clock` steps in all. It is answered with the final value when every rank has said DONE.
+  /// DONE: `rank` pushes `clock` steps in all up to the end of the phase. It is answered with the last value of the
+  /// phase when every rank has said DONE.
   void ended(int rank, std::uint64_t clock);
   /// COMMIT of the shard that decides, in order. Requires: k_sync, and another shard than that.
   void committed(Version version, std::vector<int> ranks, bool last);
@@ -64,9 +69,11 @@ class Shard {
   std::optional<ShardAction> next();
 
   Version version() const { return version_; }  ///< of the value, once the actions so far have been carried out
-  /// Whether every rank has said DONE, every gradient is here, and every answer has been given.
-  bool over() const;
-  /// Whether `rank` has said DONE.
+  /// Phases that are over: every rank has said DONE, every gradient has come, and every answer has been given.
+  std::uint64_t phases() const { return phases_; }
+  /// Whether nothing has been asked in the phase under way.
+  bool idle() const;
+  /// Whether `rank` has said DONE in the phase under way.
   bool has_ended(int rank) const { return seats_[static_cast<std::size_t>(rank)].end.has_value(); }
   /// Ranks without whose next PUSH or DONE nothing more can be answered.
   std::vector<int> waits_for() const;
@@ -74,10 +81,11 @@ class Shard {
  private:
   struct Seat {
     std::uint64_t clock = 0;           // gradients that have come
-    std::uint64_t answered = 0;        // clock of the newest GET that has been answered
+    std::uint64_t start = 0;           // of them before this phase
+    std::uint64_t answered = 0;        // clock of the newest GET that has been answered, or `start`
     std::optional<std::uint64_t> end;  // clock of DONE
     bool waits = false;                // for the value: its GET stands
-    bool told_end = false;             // it has got the final value
+    bool told_end = false;             // it has got the last value of the phase
     std::uint64_t asked = 0;           // by GET, as has the next
     Version wanted = 0;
     std::optional<Version> push;  // version on which the gradient was computed that is here and not taken
@@ -91,6 +99,7 @@ class Shard {
   static bool done(const Seat& seat);
   static std::uint64_t applied(const Seat& seat) { return seat.clock - (seat.push ? 1 : 0); }
   bool all_done() const;
+  void begin_phase();
   bool may_answer(const Seat& seat) const;
   bool may_add(const Seat& seat) const;
   std::uint64_t slowest() const;
@@ -105,11 +114,12 @@ class Shard {
   const std::size_t enough_;
   const bool decides_;
   Version version_ = 0;
+  std::uint64_t phases_ = 0;
   std::vector<Seat> seats_;           // by rank
   std::deque<int> late_;              // ranks whose gradient is to be dropped
   std::deque<Commit> commits_;        // that have not been carried out
   std::optional<ShardAction> after_;  // to be done next, whatever else there is
-  bool last_known_ = false;           // k_sync: no version follows
+  bool last_known_ = false;           // k_sync: no version of this phase follows
 };
 
 }  // namespace stretto

@@ -21,7 +21,8 @@ std::vector<std::string> actions(Shard& shard) {
       case ShardAction::Kind::apply: all.push_back(text("version ", action->version, " takes", ranks)); break;
       case ShardAction::Kind::drop: all.push_back(text("drops ", action->rank)); break;
       case ShardAction::Kind::answer:
-        all.push_back(text(action->last ? "ends " : "answers ", action->rank, " at ", action->clock));
+        all.push_back(action->last ? text("ends phase ", action->clock, " for ", action->rank)
+                                   : text("answers ", action->rank, " at ", action->clock));
         break;
       case ShardAction::Kind::commit:
         all.push_back(action->last ? text("last is ", action->version) : text("decides ", action->version, ":", ranks));
@@ -51,10 +52,42 @@ TEST(Shard, DoneThatOvertakesThePushBeforeItWaitsForIt) {
   EXPECT_THAT(actions(shard), ElementsAre("version 1 takes 0 1"));
   shard.pushed(0, 1, 1);
   EXPECT_THAT(actions(shard), ElementsAre("version 2 takes 0"));
-  EXPECT_FALSE(shard.over());
+  EXPECT_EQ(shard.phases(), 0u);
   shard.ended(0, 2);
-  EXPECT_THAT(actions(shard), ElementsAre("ends 0 at 2", "ends 1 at 1"));
-  EXPECT_TRUE(shard.over());
+  EXPECT_THAT(actions(shard), ElementsAre("ends phase 0 for 0", "ends phase 0 for 1"));
+  EXPECT_EQ(shard.phases(), 1u);
+}
+
+TEST(Shard, APhaseGoesOnWhereTheOneBeforeHasEnded) {
+  for (const ServerMode mode : {ServerMode::sync, ServerMode::async, ServerMode::ssp}) {
+    Shard shard({.mode = mode, .staleness = 0}, 2, true);
+    shard.pushed(0, 0, 0);
+    shard.ended(0, 1);
+    EXPECT_FALSE(shard.idle());
+    shard.ended(1, 0);
+    EXPECT_THAT(actions(shard), ElementsAre("version 1 takes 0", "ends phase 0 for 0", "ends phase 0 for 1"));
+    EXPECT_TRUE(shard.idle());
+    EXPECT_FALSE(shard.has_ended(0));
+    shard.pushed(1, 0, 1);
+    shard.asked(1, 1, 2);
+    shard.ended(0, 1);
+    EXPECT_THAT(actions(shard), ElementsAre("version 2 takes 1", "answers 1 at 1"));
+    shard.ended(1, 1);
+    EXPECT_THAT(actions(shard), ElementsAre("ends phase 1 for 0", "ends phase 1 for 1"));
+  }
+}
+
+TEST(Shard, SspCountsStepsFromTheBeginningOfThePhase) {
+  Shard shard({.mode = ServerMode::ssp, .staleness = 0}, 2, true);
+  shard.pushed(0, 0, 0);
+  shard.ended(0, 1);
+  shard.ended(1, 0);
+  (void)actions(shard);
+  shard.pushed(0, 1, 1);
+  shard.asked(0, 2, 2);
+  EXPECT_THAT(actions(shard), ElementsAre("version 2 takes 0")) << "rank 1 has not made its first step of the phase";
+  shard.pushed(1, 0, 1);
+  EXPECT_THAT(actions(shard), ElementsAre("version 3 takes 1", "answers 0 at 2"));
 }
 
 TEST(Shard, AsyncTakesEachGradientAtOnce) {
@@ -106,7 +139,7 @@ TEST(Shard, KSinksToTheRanksThatCanStillPush) {
   shard.ended(1, 0);
   EXPECT_THAT(actions(shard), ElementsAre("decides 0: 0", "version 1 takes 0"));
   shard.ended(0, 1);
-  EXPECT_THAT(actions(shard), ElementsAre("last is 1", "ends 0 at 1", "ends 1 at 0"));
+  EXPECT_THAT(actions(shard), ElementsAre("last is 1", "ends phase 0 for 0", "ends phase 0 for 1"));
 }
 
 TEST(Shard, OtherShardsOfKSyncFollowTheOneThatDecides) {

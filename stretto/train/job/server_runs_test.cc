@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 
 #include "stretto/base/error.h"
@@ -63,6 +64,15 @@ class ServerRuns : public testing::Test {
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_NEAR(a[i], b[i], 1e-6 * std::max(1.0f, std::abs(b[i]))) << what << ", element " << i;
     }
+  }
+
+  static std::string complaint(const TrainOptions& options) {
+    try {
+      run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
   }
 
   static std::string refusal(TrainOptions options) {
@@ -130,6 +140,78 @@ TEST_F(ServerRuns, DedicatedServersTakeNoBatches) {
   }
 }
 
+TEST_F(ServerRuns, FullRoundsChangeNoBitOfSync) {
+  for (const int ranks : {1, 3, 4}) {
+    TrainOptions never = options("ps-sync", ranks);
+    never.momentum = 0.9;
+    const auto weights = weights_after(never);
+    for (const char* servers : {"", "1", "2"}) {
+      if (ranks == 1 && *servers == '2') continue;
+      TrainOptions often = never;
+      often.sync_every = 3;
+      if (*servers != 0) often.algorithm_options.set("servers", servers);
+      EXPECT_EQ(weights_after(often), weights) << ranks << " ranks, servers " << servers;
+    }
+  }
+}
+
+TEST_F(ServerRuns, RanksMeetWhateverNumberOfBatchesEachHas) {
+  for (const char* algorithm : {"ps-sync", "ps-async", "ssp:0", "ssp:2", "k-sync:2"}) {
+    for (const char* servers : {"4", "1", "dedicated:2"}) {
+      TrainOptions meets = options(algorithm);
+      meets.data = "shared";
+      meets.momentum = 0.5;
+      meets.imbalance = "persistent:rank=1,delay=2ms";
+      meets.sync_every = 3;
+      meets.evaluate_every = 6;
+      meets.out = (folder_ / text("meets", runs_++)).string();
+      meets.checkpoint_every = 6;
+      meets.algorithm_options.set("servers", servers);
+      const RunSummary s = run_training(meets, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
+      const auto what = text(algorithm, ", servers ", servers);
+      EXPECT_TRUE(s.replicas_identical) << what << "; compared where checkpoints are made";
+      EXPECT_EQ(read_checkpoint(meets.out).batches, 48u) << what;
+      // A rank makes at most 3 of the 48 batches between two rounds, and so do 4 ranks at most 12.
+      EXPECT_GE(s.rounds, 4u) << what;
+      EXPECT_GE(s.evaluations.size(), 3u) << what;
+    }
+  }
+}
+
+TEST_F(ServerRuns, AKilledRunContinuesToTheBitWithItsMomentum) {
+  for (const char* servers : {"3", "1"}) {
+    TrainOptions options = this->options("ps-sync", 3);
+    options.momentum = 0.9;
+    options.epochs = 6;
+    options.sync_every = 4;
+    options.checkpoint_every = 12;
+    options.algorithm_options.set("servers", servers);
+    const std::string name = text("servers", servers);
+    options.out = (folder_ / (name + "whole")).string();
+    const RunHooks quiet{.progress = [](const RunProgress&) {}};
+    run_training(options, *linear_task(), quiet);
+    const Checkpoint whole = read_checkpoint(options.out);
+
+    options.out = (folder_ / (name + "part")).string();
+    const auto dies = linear_task({.before_batch = [](std::uint64_t step) {
+      if (step == 14) ::raise(SIGKILL);
+    }});
+    EXPECT_THROW(run_training(options, *dies, quiet), Failure);
+    const Checkpoint part = read_checkpoint(options.out);
+    EXPECT_EQ(part.batches, 36u);
+    EXPECT_TRUE(fs::exists(part.paths.recipe)) << part.paths.recipe;
+
+    options.resume = options.out;
+    options.out = (folder_ / (name + "rest")).string();
+    options.algorithm_options.set("servers", "2");  // each takes the velocity of what it serves
+    run_training(options, *linear_task(), quiet);
+    EXPECT_EQ(read_checkpoint(options.out).checksum.parameters, whole.checksum.parameters) << servers << " servers";
+
+    fs::resize_file(part.paths.recipe, 3);
+    EXPECT_THAT(complaint(options), HasSubstr("truncated: 3 bytes"));
+  }
+}
+
 TEST_F(ServerRuns, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal(options("ssp")), HasSubstr("algorithm 'ssp': expected"));
   EXPECT_THAT(refusal(options("ssp:-1")), HasSubstr("algorithm 'ssp:-1': expected a whole number of steps, from 0"));
@@ -155,9 +237,6 @@ TEST_F(ServerRuns, RefusesWhatMakesNoSense) {
   TrainOptions samples = options("ps-async");
   samples.normalize = Normalize::samples;
   EXPECT_THAT(refusal(samples), HasSubstr("normalize samples with a parameter server"));
-  TrainOptions rounds = options("ps-async");
-  rounds.sync_every = 8;
-  EXPECT_THAT(refusal(rounds), HasSubstr("sync-every 8 with a parameter server"));
 }
 
 }  // namespace

@@ -74,13 +74,13 @@ constexpr RecipeInfo kRecipes[] = {
     {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
      sync_policy, make_easgd_async, true, 10, kEasgdAsyncOptions, check_elastic_options, true},
     {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
-     make_ps_sync, true, 0, kServerOptions, check_ps_sync, true},
+     make_ps_sync, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
     {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,
-     make_ps_async, true, 0, kServerOptions, check_ps_async, true},
+     make_ps_async, true, kMeetsAtTheEnd, kServerOptions, check_ps_async, true},
     {"ssp", ":S", "as ps-async, but no rank goes on while another is more than S steps behind", "shared", ssp_policy,
-     make_ssp, true, 0, kServerOptions, check_ssp, true},
+     make_ssp, true, kMeetsAtTheEnd, kServerOptions, check_ssp, true},
     {"k-sync", ":K", "weights on servers, moved by the first K gradients of a step; later ones are dropped",
-     "partitioned", k_sync_policy, make_k_sync, true, 0, kServerOptions, check_k_sync, true},
+     "partitioned", k_sync_policy, make_k_sync, true, kMeetsAtTheEnd, kServerOptions, check_k_sync, true},
 };
 
 }  // namespace

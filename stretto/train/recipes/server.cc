@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "stretto/base/error.h"
 #include "stretto/collective/server/parameter_server.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -62,10 +63,6 @@ void check(ServerMode mode, const RecipeOptions& options, int ranks) {
         "normalize samples with a parameter server: expected ranks or contributors, since a server is "
         "not told of samples");
   }
-  if (options.local_steps != 0) {
-    throw UsageError(text("sync-every ", options.local_steps,
-                          " with a parameter server: expected none, since its ranks meet at the end alone"));
-  }
 }
 
 SgdRule rule_of(const Replica& replica) {
@@ -103,7 +100,7 @@ struct ServerMemory {
   double momentum = 0;
   Memory gradients;   // of the step under way
   Memory next;        // the weights that come
-  Memory velocities;  // of the buckets served here; the engine's thread
+  Memory velocities;  // of the buckets served here; the engine's thread, between phases the application's
 };
 
 class Server final : public Recipe {
@@ -115,7 +112,7 @@ class Server final : public Recipe {
         trains_(context.engine.rank() < options.num_workers(context.engine.size())),
         memory_(std::make_shared<ServerMemory>(context.replica.buckets())),
         server_(make_server(context, options)),
-        average_(context) {
+        rounds_(context, velocities()) {
     if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
   }
   ~Server() override { context_.replica.on_bucket_ready(nullptr); }
@@ -149,42 +146,60 @@ class Server final : public Recipe {
 
   void deposit(Duration computed) override {
     for (int b = 0; b < num_buckets_ && !layerwise_; ++b) hand_over(b);
-    average_.note_step(samples_, computed, waited_);
+    rounds_.note_step(samples_, computed, waited_);
+    meeting_due_ = rounds_.steps() == context_.options.local_steps;
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     if (const auto here = server_->wait(driver, deadline); !here) return here.error();
     if (std::exchange(pushed_, 0) == num_buckets_) take_weights();
-    return 0;
+    if (!meeting_due_) return 0;
+    Result<int> rounds = meet(driver, deadline);
+    if (rounds) meeting_due_ = false;
+    return rounds;
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     begin();
     if (const auto failed = complete_step()) return *failed;
     if (const auto here = server_->wait(driver, deadline); !here) return here.error();
-    const auto ended = server_->finish(driver, deadline, last_weights());
-    if (!ended) return ended.error();
-    take_weights();
-    return average_.finish(driver, deadline);
+    while (!ended_) {
+      if (auto rounds = meet(driver, deadline); !rounds) return rounds;
+    }
+    return rounds_.finish(driver, deadline);
   }
 
   Result<bool> drain(Driver& driver) override {
     begin();
     if (const auto failed = complete_step()) return *failed;
-    const auto over = server_->try_finish(last_weights());
-    if (!over) return over.error();
-    if (!*over) return false;
-    take_weights();
-    return average_.drain(driver);
+    while (!ended_) {
+      auto met = try_meet();
+      if (!met || !*met) return met;
+    }
+    return rounds_.drain();
   }
 
-  std::vector<std::shared_ptr<Collective>> collectives() const override { return {server_, average_.collective()}; }
-  Round rounds() const override { return average_.collective()->handed(); }
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {server_, rounds_.collective()}; }
+  Round rounds() const override { return rounds_.collective()->handed(); }
   RecipeMemory memory() const override {
-    RecipeMemory all = memory_of(*average_.collective());
+    RecipeMemory all = memory_of(*rounds_.collective());
     all.bytes += server_->memory_bytes() + 2 * bytes_of(memory_->gradients);
     all.parts += "; gradients, weights that come, and what this rank serves";
     return all;
+  }
+  std::string state() const override { return state_; }
+  void set_state(const std::string& state) override {
+    if (state.size() != bytes_of(memory_->gradients)) {
+      throw Failure(
+          {Errc::bad_input, text("momentum of ", state.size(), " bytes, expected ", bytes_of(memory_->gradients))});
+    }
+    const auto* from = reinterpret_cast<const std::byte*>(state.data());
+    for (std::size_t b = 0; b < memory_->velocities.size(); ++b) {
+      const std::size_t bytes = memory_->gradients[b].size();
+      memory_->velocities[b].assign(from, from + bytes);
+      from += bytes;
+    }
+    state_ = state;
   }
   bool averages_gradients() const override { return false; }
 
@@ -208,6 +223,66 @@ class Server final : public Recipe {
   }
   DataType type_of(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)].type; }
 
+  /// What a full round sums: each velocity, which its server alone brings, so that the sum has its bits. Without
+  /// momentum one number that nobody reads.
+  FullRounds::Cargo velocities() {
+    if (memory_->momentum == 0) {
+      const auto load = [](Contribution& mine, const DepositInfo&) { std::ranges::fill(mine.bucket(0), std::byte{0}); };
+      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [](const RoundResult&) {}};
+    }
+    const auto load = [this](Contribution& mine, const DepositInfo&) {
+      for (int b = 0; b < num_buckets_; ++b) {
+        const std::vector<std::byte>& velocity = memory_->velocities[static_cast<std::size_t>(b)];
+        if (server_->serves(b) && !velocity.empty()) {
+          std::ranges::copy(velocity, mine.bucket(b).begin());
+        } else {
+          std::ranges::fill(mine.bucket(b), std::byte{0});
+        }
+      }
+    };
+    const auto unload = [this](const RoundResult& result) {
+      state_.clear();
+      for (const auto& sum : result.buckets) state_.append(reinterpret_cast<const char*>(sum.data()), sum.size());
+    };
+    return {.buckets = context_.replica.buckets(), .load = load, .unload = unload};
+  }
+
+  /// Ends the phase, in which all ranks come to the same weights, with a full round. Timeouts: as Recipe::exchange().
+  Result<int> meet(Driver& driver, TimePoint deadline) {
+    if (!handed_over_) {
+      if (const auto settled = server_->settle(driver, deadline, last_weights()); !settled) return settled.error();
+      hand_over();
+    }
+    Result<int> rounds = rounds_.exchange(driver, deadline);
+    if (rounds) have_met();
+    return rounds;
+  }
+
+  Result<bool> try_meet() {
+    if (!handed_over_) {
+      auto settled = server_->try_settle(last_weights());
+      if (!settled || !*settled) return settled;
+      hand_over();
+    }
+    auto met = rounds_.try_exchange();
+    if (met && *met) have_met();
+    return met;
+  }
+
+  void hand_over() {
+    take_weights();
+    batches_before_ = rounds_.batches();
+    rounds_.hand_over();
+    handed_over_ = true;
+  }
+
+  void have_met() {
+    handed_over_ = false;
+    // A rank that goes on has brought local_steps batches.
+    ended_ = rounds_.batches() - batches_before_ < context_.options.local_steps;
+    if (!ended_) server_->go_on();
+  }
+
   /// The weights that all ranks have got from rank 0 go to the servers.
   void begin() {
     if (server_->begun()) return;
@@ -216,7 +291,7 @@ class Server final : public Recipe {
     server_->begin(values);
   }
 
-  /// Where the final weights go.
+  /// Where the last weights of a phase go.
   std::vector<std::span<std::byte>> last_weights() {
     std::vector<std::span<std::byte>> all;
     for (auto& bucket : memory_->next) all.emplace_back(bucket);
@@ -257,11 +332,16 @@ class Server final : public Recipe {
   const bool trains_;
   const std::shared_ptr<ServerMemory> memory_;
   const std::shared_ptr<ParameterServer> server_;
-  ModelAverage average_;
+  FullRounds rounds_;
   std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
   int pushed_ = 0;                         // buckets of this step
   std::uint64_t samples_ = 0;              // of the step under way
   Duration waited_{0};                     // before it
+  bool meeting_due_ = false;               // before the next step
+  bool handed_over_ = false;               // to the full round under way
+  bool ended_ = false;                     // no rank has a batch left
+  std::uint64_t batches_before_ = 0;       // of all ranks, before the full round under way
+  std::string state_;                      // the velocities at the last full round
 };
 
 std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {

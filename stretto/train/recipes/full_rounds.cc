@@ -1,0 +1,60 @@
+#include "stretto/train/recipes/full_rounds.h"
+
+#include <utility>
+
+#include "stretto/train/recipes/model_average.h"
+
+namespace stretto {
+
+FullRounds::FullRounds(const RecipeContext& context, Cargo cargo)
+    : listener_(context.listener),
+      cargo_(std::move(cargo)),
+      collective_(std::make_shared<PartialAllreduce>(context.engine, cargo_.buckets, rounds_of_all(context.options))),
+      batches_(context.options.batches_before) {}
+
+void FullRounds::note_step(std::uint64_t samples, Duration computed, Duration waited) {
+  ++since_.batches;
+  since_.samples += samples;
+  since_.computed += computed;
+  since_.waited += waited;
+}
+
+void FullRounds::hand_over() {
+  Contribution& mine = collective_->acquire();
+  cargo_.load(mine, since_);
+  collective_->deposit(mine, since_);
+  since_ = {.batches = 0, .samples = 0};
+}
+
+Result<int> FullRounds::exchange(Driver& driver, TimePoint deadline) {
+  return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
+}
+
+Result<bool> FullRounds::try_exchange() {
+  const auto progress = collective_->try_exchange([this](const RoundResult& result) { apply(result); });
+  if (!progress) return progress.error();
+  return *progress == PartialAllreduce::Progress::done;
+}
+
+Result<int> FullRounds::finish(Driver& driver, TimePoint deadline) {
+  if (since_.batches != 0) hand_over();
+  return collective_->finish(driver, deadline, [this](const RoundResult& result) { apply(result); });
+}
+
+Result<bool> FullRounds::drain() {
+  if (since_.batches != 0) hand_over();
+  const auto progress = collective_->try_finish([this](const RoundResult& result) { apply(result); });
+  if (!progress) return progress.error();
+  return *progress == PartialAllreduce::Progress::done;
+}
+
+void FullRounds::apply(const RoundResult& result) {
+  if (!result.empty()) {
+    listener_.before(result);
+    cargo_.unload(result);
+  }
+  batches_ += result.header->batches;
+  listener_.after(result);
+}
+
+}  // namespace stretto

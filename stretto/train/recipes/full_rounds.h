@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/train/recipes/recipe.h"
+
+namespace stretto {
+
+/// Rounds of all ranks, full × world, of an algorithm whose models are the same on all ranks there without being
+/// averaged (ModelAverage): a round waits for all ranks but those that have no more batches, and counts the batches
+/// that they have made since the one before.
+class FullRounds {
+ public:
+  /// What the rounds sum beside the counts.
+  struct Cargo {
+    std::vector<BucketSpec> buckets;
+    /// Fills in this rank's part, after the steps `since` the last round.
+    std::function<void(Contribution& mine, const DepositInfo& since)> load;
+    /// Takes the sum, where some rank has brought something.
+    std::function<void(const RoundResult& result)> unload;
+  };
+  /// Makes its PartialAllreduce. Throws as that does.
+  FullRounds(const RecipeContext& context, Cargo cargo);
+
+  /// The rank has taken a step, over `samples` samples, which took so long to compute after it had waited.
+  void note_step(std::uint64_t samples, Duration computed, Duration waited);
+  /// Steps of this rank since its last hand_over().
+  std::uint64_t steps() const { return since_.batches; }
+
+  /// Deposits this rank's part, also one without steps of its own.
+  void hand_over();
+  /// As of the recipe: Recipe::exchange(), finish(), drain(). The last two hand over first what there is.
+  Result<int> exchange(Driver& driver, TimePoint deadline);
+  Result<int> finish(Driver& driver, TimePoint deadline);  ///< as exchange()
+  Result<bool> drain();                                    ///< as exchange()
+  /// exchange() without waiting. Returns whether it is done; if not, call it again.
+  Result<bool> try_exchange();
+
+  /// Batches that all ranks had made at the last round, since the start of the job.
+  std::uint64_t batches() const { return batches_; }
+  const std::shared_ptr<PartialAllreduce>& collective() const { return collective_; }  ///< for Recipe::collectives()
+
+ private:
+  void apply(const RoundResult& result);
+
+  RoundListener& listener_;
+  const Cargo cargo_;
+  const std::shared_ptr<PartialAllreduce> collective_;
+  std::uint64_t batches_;
+  DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
+};
+
+}  // namespace stretto
