@@ -186,11 +186,13 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "every (default): each rank applies every round, so replicas never diverge. latest: only the newest, as in "
       "the paper; replicas drift until --sync-every brings them together.",
       one_of(options.delivery, {"every", "latest"}));
-  line.option("--sync-every", "N",
-              "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
-              "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
-              "ad-psgd: between two averages of all (default: only at the end).",
-              into(options.sync_every, 1, "1000"));
+  line.option(
+      "--sync-every", "N",
+      "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
+      "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
+      "ad-psgd: between two averages of all (default: only at the end). ps-sync, ps-async, ssp, k-sync: between two "
+      "points at which all ranks have the same weights (default: as checkpoints and evaluations ask).",
+      into(options.sync_every, 1, "1000"));
   line.option(
       "--progress-by", "WHO",
       "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "

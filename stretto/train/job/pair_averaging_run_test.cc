@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
+#include "stretto/base/error.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/testing/test_task.h"
@@ -126,6 +128,51 @@ TEST_F(PairAveragingAlone, ElasticAveragingWarnsOnceWhereModelsSwing) {
     };
     (void)run_training(options, *linear_task(), {.progress = listen}).value();
     EXPECT_EQ(said, warnings) << alpha;
+  }
+}
+
+TEST_F(PairAveragingAlone, TheCenterIsTheModelOfAllWhereCheckpointsAreMade) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    TrainOptions options{.algorithm = "easgd-async", .ranks = ranks, .epochs = 5, .sync_every = 2};
+    options.data = "shared";
+    options.imbalance = ranks == 1 ? "none" : "persistent:rank=1,delay=1ms";
+    options.evaluate_every = 20;
+    options.algorithm_options = {{"full-every", "30"}};  // and so every 10
+    options.out = (folder_ / text("center", ranks)).string();
+    options.checkpoint_every = 20;
+    const RunSummary s = run(options);
+    EXPECT_TRUE(s.replicas_identical) << ranks << "; compared where checkpoints are made";
+    EXPECT_EQ(s.deposits.applied, 80u) << ranks;
+    EXPECT_GE(s.rounds, 8u) << ranks;
+    EXPECT_GE(s.evaluations.size(), 3u) << ranks;
+  }
+}
+
+// In virtual time exchanges come in the same order again, since ranks take unequal times.
+TEST_F(PairAveragingAlone, AKilledElasticRunContinuesToTheBitFromItsCenter) {
+  for (const int ranks : {1, 3}) {
+    TrainOptions options{.algorithm = "easgd-async", .ranks = ranks, .epochs = 6, .momentum = 0, .pace = 1ms};
+    options.data = "partitioned";
+    options.imbalance = ranks == 1 ? "none" : "linear:0ms..3ms";
+    options.sync_every = 2;
+    options.simulated = true;
+    options.checkpoint_every = 12;
+    options.out = (folder_ / text("whole", ranks)).string();
+    run(options);
+    const Checkpoint whole = read_checkpoint(options.out);
+
+    options.out = (folder_ / text("part", ranks)).string();
+    const std::uint64_t last = 50 / static_cast<std::uint64_t>(ranks);
+    const auto dies = linear_task({.before_batch = [last](std::uint64_t step) {
+      if (step == last) ::raise(SIGKILL);
+    }});
+    EXPECT_THROW(run_training(options, *dies, {.progress = [](const RunProgress&) {}}), Failure);
+    EXPECT_GE(read_checkpoint(options.out).batches, 36u);
+
+    options.resume = options.out;
+    options.out = (folder_ / text("rest", ranks)).string();
+    run(options);
+    EXPECT_EQ(read_checkpoint(options.out).checksum.parameters, whole.checksum.parameters) << ranks;
   }
 }
 

@@ -59,7 +59,7 @@ void check_simulation(const TrainOptions& o) {
 
 // Each option that asks for full rounds gets them at its multiples.
 std::uint64_t full_every(const RunPlan& plan) {
-  if (plan.algorithm.policy.kind == Policy::Kind::full) return 0;
+  if (plan.algorithm.policy.kind == Policy::Kind::full && !plan.algorithm.recipe->parts_ranks) return 0;
   const bool in_batches = plan.algorithm.recipe->local_steps == 0;  // else it counts steps of each rank
   const std::uint64_t asked = std::gcd(in_batches ? plan.options.sync_every : 0, plan.options.checkpoint_every);
   // Where gradients are averaged all ranks have the same weights after every round.

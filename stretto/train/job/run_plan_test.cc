@@ -69,6 +69,9 @@ TEST(RunPlan, HasFullRoundsWhereCheckpointsAndSynchronizationsFall) {
   EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 40u);
   options.algorithm = "sync";
   EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 0u) << "all of its rounds are full";
+  options.algorithm = "ps-sync";
+  options.evaluate_every = 30;
+  EXPECT_EQ(plan_run(options, facts()).recipe.full_every, 10u) << "between them ranks are at different steps";
 }
 
 TEST(RunPlan, ScalesPaceAndDelays) {

@@ -37,8 +37,9 @@ constexpr AlgorithmOption kOptions[] = {
      "of after each exchange (no, the default).",
      "yes", Kind::word, 0, 0, kYesOrNo},
     {"full-every", "N",
-     "diloco under a policy: batches between rounds that wait for all. Default: none; with --keep yes ten phases of "
-     "each rank.",
+     "diloco under a policy, easgd-async: batches between rounds that wait for all; easgd-async goes on from the "
+     "center. "
+     "Default: none; diloco with --keep yes ten phases of each rank.",
      "1000", Kind::count, 1},
     {"post-local", "N",
      "local: averages after every step until N batches of all ranks have been applied, and only then every "

@@ -1,10 +1,16 @@
 #include "stretto/train/recipes/full_rounds.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "stretto/train/recipes/model_average.h"
 
 namespace stretto {
+
+std::uint64_t own_steps(std::uint64_t full_every, int ranks) {
+  if (full_every == 0) return kMeetsAtTheEnd;
+  return std::max<std::uint64_t>(1, full_every / static_cast<std::uint64_t>(ranks));
+}
 
 FullRounds::FullRounds(const RecipeContext& context, Cargo cargo)
     : listener_(context.listener),

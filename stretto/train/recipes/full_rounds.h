@@ -10,6 +10,9 @@
 
 namespace stretto {
 
+/// A rank's own steps between two full rounds where `full_every` batches of all ranks lie between them, 0: none.
+std::uint64_t own_steps(std::uint64_t full_every, int ranks);
+
 /// Rounds of all ranks, full × world, of an algorithm whose models are the same on all ranks there without being
 /// averaged (ModelAverage): a round waits for all ranks but those that have no more batches, and counts the batches
 /// that they have made since the one before.

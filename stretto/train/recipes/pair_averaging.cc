@@ -1,10 +1,12 @@
 #include "stretto/train/recipes/pair_averaging.h"
 
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "stretto/collective/pairs/pair_exchange.h"
 #include "stretto/train/recipes/elastic_options.h"
+#include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/replica/flat_math.h"
 
@@ -194,10 +196,14 @@ void check_ad_psgd(const RecipeOptions& options, int) {
 
 std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {
   const ElasticOptions elastic = elastic_options(context.options, context.engine.size());
-  return std::make_unique<PairAveraging>(context, Exchanges{.options = {.pairing = Pairing::center,
-                                                                        .weight = elastic.beta / context.engine.size(),
-                                                                        .back = elastic.alpha},
-                                                            .every = context.options.local_steps});
+  const std::uint64_t full_every =
+      std::gcd(context.options.full_every, context.options.algorithm.count("full-every", 0));
+  return std::make_unique<PairAveraging>(context,
+                                         Exchanges{.options = {.pairing = Pairing::center,
+                                                               .weight = elastic.beta / context.engine.size(),
+                                                               .back = elastic.alpha},
+                                                   .every = context.options.local_steps,
+                                                   .meet_every = own_steps(full_every, context.engine.size())});
 }
 
 }  // namespace stretto

@@ -31,7 +31,7 @@ constexpr std::string_view kSgpOptions[] = {"graph", "neighbours", "average-mome
 constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds", "average-momentum",
                                              "average-statistics"};
 constexpr std::string_view kEasgdOptions[] = {"alpha", "beta", "average-momentum", "average-statistics"};
-constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta"};
+constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every"};
 
 constexpr std::string_view kServerOptions[] = {"servers", "layerwise"};
 

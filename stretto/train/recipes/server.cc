@@ -109,6 +109,8 @@ class Server final : public Recipe {
       : context_(context),
         num_buckets_(static_cast<int>(context.replica.buckets().size())),
         layerwise_(context.options.algorithm.word("layerwise", context.options.overlap ? "yes" : "no") == "yes"),
+        meet_every_(
+            std::min(context.options.local_steps, own_steps(context.options.full_every, context.engine.size()))),
         trains_(context.engine.rank() < options.num_workers(context.engine.size())),
         memory_(std::make_shared<ServerMemory>(context.replica.buckets())),
         server_(make_server(context, options)),
@@ -147,7 +149,7 @@ class Server final : public Recipe {
   void deposit(Duration computed) override {
     for (int b = 0; b < num_buckets_ && !layerwise_; ++b) hand_over(b);
     rounds_.note_step(samples_, computed, waited_);
-    meeting_due_ = rounds_.steps() == context_.options.local_steps;
+    meeting_due_ = rounds_.steps() == meet_every_;
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
@@ -278,8 +280,8 @@ class Server final : public Recipe {
 
   void have_met() {
     handed_over_ = false;
-    // A rank that goes on has brought local_steps batches.
-    ended_ = rounds_.batches() - batches_before_ < context_.options.local_steps;
+    // A rank that goes on has brought meet_every_ batches.
+    ended_ = rounds_.batches() - batches_before_ < meet_every_;
     if (!ended_) server_->go_on();
   }
 
@@ -329,6 +331,7 @@ class Server final : public Recipe {
   const RecipeContext context_;
   const int num_buckets_;
   const bool layerwise_;
+  const std::uint64_t meet_every_;  // own steps between two full rounds
   const bool trains_;
   const std::shared_ptr<ServerMemory> memory_;
   const std::shared_ptr<ParameterServer> server_;

@@ -20,9 +20,10 @@ namespace stretto {
 /// The divisor n is that of a whole step, P or K, also where a version takes one gradient alone (ps-async, ssp); with
 /// Normalize::contributors the number of gradients that the version takes. Buffers stay local.
 ///
-/// Every RecipeOptions::local_steps steps of its own each rank pulls the weights that hold all gradients so far, the
-/// same on all ranks, and a full round (FullRounds) counts the batches; likewise at the end. With momentum the round
-/// also brings every rank the velocities of all servers, for a checkpoint: an allreduce of the size of the model.
+/// Every RecipeOptions::local_steps steps of its own, and as often as RecipeOptions::full_every asks, each rank pulls
+/// the weights that hold all gradients so far, the same on all ranks, and a full round (FullRounds) counts the batches;
+/// likewise at the end. With momentum the round also brings every rank the velocities of all servers, for a checkpoint:
+/// an allreduce of the size of the model.
 
 std::unique_ptr<Recipe> make_ps_sync(const RecipeContext& context);
 std::unique_ptr<Recipe> make_ps_async(const RecipeContext& context);
