@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "stretto/base/random.h"
@@ -245,6 +246,18 @@ TEST(SequenceWorkload, PaddingChangesNothing) {
   const double other = workload->loss(*model, std::vector{longest}).item<double>();
   EXPECT_NEAR(workload->loss(*model, std::vector{shortest, longest}).item<double>(), (alone + other) / 2, 1e-5);
   EXPECT_EQ(workload->units(std::vector{shortest, longest}), 2u * lengths[longest]);
+}
+
+// What the thread that evaluates beside a training relies on.
+TEST(Threads, TheirNumberIsSetForEachThreadByItself) {
+  at::set_num_threads(2);
+  EXPECT_EQ(at::get_num_threads(), 2);  // from here on it is this thread's own
+  std::thread([] {
+    at::set_num_threads(1);
+    EXPECT_EQ(at::get_num_threads(), 1);
+  }).join();
+  EXPECT_EQ(at::get_num_threads(), 2);
+  at::set_num_threads(1);
 }
 
 TEST(SequenceWorkload, VowelsAreLearntByOneProcess) {

@@ -161,10 +161,11 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
             options.normalize = by;
             given.normalize_ranks = by == Normalize::ranks;
           }));
-  line.option("--evaluate-every", "N",
-              "Rank 0 evaluates a model, on test and training data, once N more batches have been applied, while the "
-              "others go on: a curve in summary.json. Default: none while the run goes on.",
-              into(options.evaluate_every, 1, "1000"));
+  line.option(
+      "--evaluate-every", "N",
+      "Rank 0 copies a model once N more batches have been applied, and a thread of its own evaluates it on test and "
+      "training data while all ranks go on: a curve in summary.json. Default: none while the run goes on.",
+      into(options.evaluate_every, 1, "1000"));
   line.option(
       "--evaluate", "WHAT",
       "With --evaluate-every. average (default): at the first round after which all ranks have the same weights; "

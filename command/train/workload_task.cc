@@ -19,7 +19,7 @@ class RankWorkload final : public RankTask {
   RankWorkload(std::shared_ptr<const Dataset> data, const RankTaskOptions& options)
       : workload_(make_workload(std::move(data))), model_(workload_->make_model(options.seed)) {
     const auto sgd = torch::optim::SGDOptions(options.lr).momentum(options.momentum);
-    warm_up(options.seed);
+    if (!options.evaluates) warm_up(options.seed);
     replica_ = std::make_unique<TorchReplica>(model_, std::make_shared<torch::optim::SGD>(model_->parameters(), sgd));
   }
 
@@ -75,7 +75,9 @@ class WorkloadTask final : public TrainingTask {
   const TaskFacts& facts() const override { return facts_; }
   std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override {
     // As torchrun does: ranks share the cores, and threads of each that spin would take them from one another.
-    if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
+    if (options.evaluates || std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
+    // The first call makes the number this thread's own, so that a thread that evaluates changes that of no other.
+    (void)at::get_num_threads();
     return std::make_unique<RankWorkload>(data_, options);
   }
 

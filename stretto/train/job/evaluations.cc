@@ -3,53 +3,80 @@
 #include <cstring>
 #include <utility>
 
-namespace stretto {
+#include "stretto/base/error.h"
 
-Evaluations::Evaluations(const RunPlan& plan, RankTask& task, std::uint64_t batches)
-    : plan_(plan), task_(task), evaluated_at_(batches) {}
+namespace stretto {
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(100);  // whether the job goes on
+
+using Weights = std::vector<std::vector<std::byte>>;
+
+Weights copy_of(Replica& replica) {
+  Weights copy;
+  for (const auto& piece : replica.weights()) copy.emplace_back(piece.begin(), piece.end());
+  return copy;
+}
+
+void write_to(Replica& replica, const Weights& from) {
+  const auto weights = replica.weights();
+  STRETTO_CHECK(weights.size() == from.size(), weights.size(), " and ", from.size(), " pieces");
+  for (std::size_t i = 0; i < weights.size(); ++i) std::memcpy(weights[i].data(), from[i].data(), weights[i].size());
+}
+
+// Shared, since a function is copied.
+Score score_on(std::shared_ptr<RankTask> task) {
+  return [task = std::move(task)](const Weights& weights) -> Scores {
+    write_to(task->replica(), weights);
+    TaskScore test = task->score_test();
+    return {std::move(test), task->score_training()};
+  };
+}
+
+}  // namespace
+
+Evaluations::Evaluations(Context context, std::uint64_t batches)
+    : context_(std::move(context)),
+      of_average_(context_.plan.options.evaluate == "average"),
+      evaluator_([make = context_.second_task] { return score_on(make()); },
+                 context_.plan.options.final_model == "best"),
+      evaluated_at_(batches) {}
+
+bool Evaluations::due(std::uint64_t batches) const {
+  const std::uint64_t every = context_.plan.options.evaluate_every;
+  return every != 0 && batches / every != evaluated_at_ / every;
+}
+
+void Evaluations::after_average(std::uint64_t batches, double seconds) {
+  if (of_average_ && due(batches)) hand_over(batches, seconds, true);
+}
 
 void Evaluations::after_step(std::uint64_t batches, double seconds) {
-  const bool average = std::exchange(average_since_, false);
-  const std::uint64_t every = plan_.options.evaluate_every;
-  if (every == 0 || batches / every == evaluated_at_ / every) return;
-  const bool wants_average = plan_.options.evaluate == "average";
-  if (wants_average && !average) return;  // at the first one from now on
+  evaluator_.require_whole();
+  if (!of_average_ && due(batches)) hand_over(batches, seconds, false);
+}
+
+void Evaluations::hand_over(std::uint64_t batches, double seconds, bool average) {
   evaluated_at_ = batches;
-  evaluate(batches, seconds, wants_average);
-}
-
-void Evaluations::evaluate(std::uint64_t batches, double seconds, bool average) {
-  points_.push_back({.seconds = seconds,
-                     .batches = batches,
-                     .average = average,
-                     .test = task_.score_test(),
-                     .training = task_.score_training()});
-  const double loss = points_.back().training.loss;
-  if (plan_.options.final_model != "best" || !(loss < lowest_)) return;
-  lowest_ = loss;
-  keep_weights(batches);
-}
-
-void Evaluations::keep_weights(std::uint64_t batches) {
-  kept_.clear();
-  kept_at_ = batches;
-  for (const auto& piece : task_.replica().weights()) kept_.emplace_back(piece.begin(), piece.end());
+  ModelCopy copy{
+      .seconds = seconds, .batches = batches, .average = average, .weights = copy_of(context_.task.replica())};
+  while (!evaluator_.put(copy, kLookEvery)) context_.require_going_on();
 }
 
 void Evaluations::before_last_rounds() {
-  if (plan_.options.final_model == "rank0") keep_weights(0);
+  if (context_.plan.options.final_model == "rank0") own_ = copy_of(context_.task.replica());
 }
 
 void Evaluations::finish(std::uint64_t batches, RankReport& report) {
-  report.evaluations = std::move(points_);
+  Evaluator::Results results = evaluator_.finish();
+  report.evaluations = std::move(results.points);
   report.final_batches = batches;
-  if (kept_.empty()) return;
-  if (plan_.options.final_model == "best") {
-    if (task_.score_training().loss <= lowest_) return;
-    report.final_batches = kept_at_;
+  if (own_) {
+    write_to(context_.task.replica(), *own_);
+  } else if (results.best && !(context_.task.score_training().loss <= results.lowest)) {
+    write_to(context_.task.replica(), results.best->weights);
+    report.final_batches = results.best->batches;
   }
-  const auto weights = task_.replica().weights();
-  for (std::size_t i = 0; i < weights.size(); ++i) std::memcpy(weights[i].data(), kept_[i].data(), kept_[i].size());
 }
 
 }  // namespace stretto

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -16,8 +19,8 @@ namespace {
 
 using testing::HasSubstr;
 
-RunSummary run(const TrainOptions& options) {
-  return run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
+RunSummary run(const TrainOptions& options, const LinearTaskOptions& task = {}) {
+  return run_training(options, *linear_task(task), {.progress = [](const RunProgress&) {}}).value();
 }
 
 std::string complaint(const TrainOptions& options) {
@@ -66,6 +69,88 @@ TEST(Evaluations, ChangeNothingInWhatIsTrained) {
     options.evaluate_every = 20;
     EXPECT_EQ(run(options).loss, plain.loss) << algorithm;
   }
+}
+
+// Rank 0 evaluates nothing while it trains: the first evaluation ends only once rank 0 has made five more steps, which
+// it cannot under sync unless all others make them, too.
+TEST(Evaluations, AllRanksGoOnMeanwhile) {
+  for (const char* what : {"average", "replica"}) {
+    std::atomic<std::uint64_t> begun{0};  // steps of the rank whose process it is
+    std::atomic<bool> first{true};
+    const LinearTaskOptions task{.before_batch = [&](std::uint64_t step) { begun = step; },
+                                 .in_evaluation =
+                                     [&] {
+                                       if (!first.exchange(false)) return;
+                                       const std::uint64_t from = begun;
+                                       for (int i = 0; i < 60'000 && begun < from + 5; ++i) {
+                                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                       }
+                                       if (begun < from + 5) throw std::runtime_error("no rank has gone on");
+                                     }};
+    const RunSummary s = run({.ranks = 3, .epochs = 4, .evaluate_every = 15, .evaluate = what}, task);
+    EXPECT_EQ(s.evaluations.size(), 4u) << what;
+    EXPECT_TRUE(s.replicas_identical);
+  }
+}
+
+TEST(Evaluations, NoneIsLeftOutHoweverLongTheyTake) {
+  TrainOptions options{.algorithm = "local", .ranks = 2, .epochs = 4, .sync_every = 1, .evaluate_every = 2};
+  const RunSummary quick = run(options);
+  const RunSummary slow =
+      run(options, {.in_evaluation = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }});
+  ASSERT_EQ(quick.evaluations.size(), 32u);
+  ASSERT_EQ(slow.evaluations.size(), 32u);
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(slow.evaluations[i].batches, 2 * (i + 1));
+    EXPECT_EQ(slow.evaluations[i].loss, quick.evaluations[i].loss);
+  }
+}
+
+TEST(Evaluations, TheAverageIsTheModelThatARunOfSoManyBatchesEndsWith) {
+  for (const char* algorithm : {"sync", "local", "wagma"}) {
+    TrainOptions options{.algorithm = algorithm, .ranks = 2, .epochs = 4, .momentum = 0.5, .data = "partitioned"};
+    if (algorithm == std::string("local")) options.sync_every = 2;
+    if (algorithm == std::string("wagma")) options.algorithm_options.set("tau", "4");
+    options.pace = std::chrono::milliseconds(1);
+    options.simulated = true;  // so that wagma repeats to the bit
+    options.evaluate_every = 32;
+    const RunSummary whole = run(options);
+    ASSERT_EQ(whole.evaluations.size(), 2u) << algorithm;
+    for (const std::size_t i : {0u, 1u}) {
+      EXPECT_EQ(whole.evaluations[i].batches, 32 * (i + 1)) << algorithm;
+      options.epochs = 2 * (i + 1);
+      EXPECT_EQ(whole.evaluations[i].loss, run(options).loss) << algorithm;
+    }
+  }
+}
+
+TEST(Evaluations, AFailureEndsTheRunAndSaysWhere) {
+  for (const std::uint64_t every : {16, 64}) {  // in the middle; with the last batch
+    const LinearTaskOptions task{.in_evaluation = [] { throw std::runtime_error("test data are gone"); }};
+    try {
+      run({.ranks = 4, .epochs = 4, .evaluate_every = every}, task);
+      FAIL() << "no failure";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().message, text("rank 0: evaluation after ", every, " batches: test data are gone"));
+    }
+  }
+}
+
+TEST(Evaluations, TakeNoVirtualTime) {
+  TrainOptions options{
+      .algorithm = "local", .ranks = 3, .epochs = 4, .pace = std::chrono::milliseconds(1), .sync_every = 3};
+  options.simulated = true;
+  options.imbalance = "lognormal:mean=2ms,cv=1";
+  const RunSummary plain = run(options);
+  options.evaluate_every = 6;
+  const RunSummary evaluated = run(options);
+  EXPECT_EQ(evaluated.wall_seconds, plain.wall_seconds);
+  EXPECT_EQ(evaluated.loss, plain.loss);
+  options.compute_threads = 3;
+  const RunSummary again =
+      run(options, {.in_evaluation = [] { std::this_thread::sleep_for(std::chrono::milliseconds(3)); }});
+  EXPECT_EQ(to_json(again), to_json(evaluated)) << "the same to the bit, however long evaluations take";
+  EXPECT_GE(evaluated.evaluations.size(), 5u);
 }
 
 TEST(Evaluations, TheBestIsTheOneOfLowestTrainingLoss) {

@@ -32,14 +32,6 @@ struct LossBin {
   std::uint64_t count = 0;
 };
 
-/// A model evaluated while the run goes on.
-struct EvaluationPoint {
-  double seconds = 0;         ///< since the first step
-  std::uint64_t batches = 0;  ///< applied before it
-  bool average = true;        ///< the weights of all ranks; else rank 0's own
-  TaskScore test, training;
-};
-
 /// A rank's report of its part of a run: its results, or the error that ended it.
 struct RankReport {
   int rank = 0;

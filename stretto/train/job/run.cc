@@ -101,8 +101,9 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   }
   const SteadyClock steady;
   const Clock& clock = place != nullptr ? place->clock() : steady;
-  const auto rank_task =
-      task.start_rank({.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum});
+  RankTaskOptions task_options{.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum};
+  const auto rank_task = task.start_rank(task_options);
+  task_options.evaluates = true;
   RankReport report;
   {
     Trainer trainer({.plan = plan_,
@@ -114,6 +115,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .folder = plan_.options.out,
                      .silence = place != nullptr ? kVirtualSilence : kSilence,
                      .resume = resume_ ? &*resume_ : nullptr,
+                     .second_task = [&task, task_options] { return task.start_rank(task_options); },
                      .place = place,
                      .body_scale = body_scale_});
     report = trainer.run();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/train/evaluation/score.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
@@ -26,16 +27,12 @@ struct TaskFacts {
   std::uint64_t epochs = 1;
 };
 
-struct TaskScore {
-  double loss = 0;                 ///< mean over all samples
-  std::optional<double> accuracy;  ///< share classified correctly; none for regression
-  std::optional<double> top5;  ///< share with the class among the five guessed first; none for five classes or fewer
-};
-
 struct RankTaskOptions {
   std::uint64_t seed = 1;  ///< of the model: the same on every rank
   double lr = 0.1;
   double momentum = 0;
+  /// Its model is only evaluated, beside one that is trained in another thread: it takes no more than one core.
+  bool evaluates = false;
 };
 
 /// A task in one rank's process: a model on its data. One thread.
@@ -55,7 +52,7 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
   virtual const TaskFacts& facts() const = 0;
-  /// Called in the rank's process.
+  /// Called in the rank's process, in the thread that uses what it returns; in several threads at once, too.
   virtual std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const = 0;
 };
 

@@ -78,8 +78,6 @@ class Trainer::Impl final : public RoundListener {
   /// begin_step() to end_backward() of the session, for as long as the pace and the delays say.
   PacedStep compute(const BatchRef& batch, double& loss);
   void moves_by_itself(const BatchRef& batch);
-  /// On rank 0, between two steps: the time it takes is no step's.
-  void evaluate();
   /// Takes a round into account, whose numbers this rank may not have been handed.
   void note_round(Round round, const Policy& policy, const RoundHeader& header);
   /// The same of the rounds that delivery latest has passed over, once.
@@ -150,7 +148,11 @@ Trainer::Impl::Impl(const TrainerContext& context)
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
   load_recipe(context_, session_.recipe());
-  if (rank_ == 0) evaluations_.emplace(context.plan, context.task, applied_);
+  if (rank_ == 0) {
+    evaluations_.emplace(
+        Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
+        applied_);
+  }
   if (context.place != nullptr) context.place->drive_engine(&engine_.engine(), context.plan.options.progress_by);
 }
 
@@ -253,7 +255,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   report_.waited += seconds(waited_);
   record();
   trace(paced, batch.step);
-  if (evaluations_) evaluate();
+  if (evaluations_) evaluations_->after_step(reached_, seconds(since_start(context_.clock.now())));
 }
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
@@ -283,11 +285,6 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
   reached_ = std::max(reached_, batch.sequence);
   replica_.set_lr_factor(context_.plan.lr.factor(reached_, context_.plan.options.ranks));
   context_.page.applied(reached_, next_round_);
-}
-
-void Trainer::Impl::evaluate() {
-  const bool average = context_.plan.options.evaluate == "average";
-  evaluations_->after_step(average ? applied_ : reached_, seconds(since_start(context_.clock.now())));
 }
 
 void Trainer::Impl::require_going_on() const {
@@ -333,10 +330,9 @@ void Trainer::Impl::after(const RoundResult& result) {
                   now);
   }
   context_.page.applied(applied_, next_round_);
-  if (evaluations_ && (result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients())) {
-    evaluations_->note_average();
-  }
   sync_points_.after_round(session_.driver(), result, applied_);
+  const bool all_equal = result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients();
+  if (evaluations_ && all_equal) evaluations_->after_average(applied_, seconds(since_start(now)));
 }
 
 Traffic Trainer::Impl::traffic() {

@@ -6,6 +6,7 @@
 #include "stretto/base/shared_counter.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/evaluations.h"
 #include "stretto/train/job/progress_page.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/train/job/run_plan.h"
@@ -28,6 +29,7 @@ struct TrainerContext {
   std::string folder;                  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
   Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
+  SecondTask second_task = {};         ///< on rank 0, for evaluations while the run goes on
   VirtualRank* place = nullptr;        ///< on a virtual clock, which is `clock`; null: time passes as it does
   double body_scale = 1;               ///< NetworkOptions::body_scale, for what is recorded of messages
 };

@@ -158,7 +158,7 @@ struct LinearData {
 class LinearRank final : public RankTask {
  public:
   LinearRank(const LinearTaskOptions& options, const LinearData& data, const RankTaskOptions& rank)
-      : options_(options), data_(data), replica_(options.features, rank) {}
+      : options_(options), data_(data), evaluates_(rank.evaluates), replica_(options.features, rank) {}
 
   Replica& replica() override { return replica_; }
 
@@ -180,7 +180,10 @@ class LinearRank final : public RankTask {
     return loss;
   }
 
-  TaskScore score_test() override { return score_training(); }
+  TaskScore score_test() override {
+    if (evaluates_ && options_.in_evaluation) options_.in_evaluation();
+    return score_training();
+  }
   TaskScore score_training() override {
     double loss = 0;
     for (std::uint32_t sample = 0; sample < options_.samples; ++sample) loss += std::pow(residual(sample), 2);
@@ -195,6 +198,7 @@ class LinearRank final : public RankTask {
 
   const LinearTaskOptions& options_;
   const LinearData& data_;
+  const bool evaluates_;
   LinearReplica replica_;
   std::uint64_t step_ = 0;
 };

@@ -15,6 +15,8 @@ struct LinearTaskOptions {
   std::int64_t poisoned = -1;  ///< this sample's gradient is not a number
   /// Called in the rank's process before its `step`-th batch (from 0).
   std::function<void(std::uint64_t step)> before_batch;
+  /// Called in the thread that evaluates a model of RankTaskOptions::evaluates, before each of its evaluations.
+  std::function<void()> in_evaluation;
 };
 
 /// For tests: least squares, y = w·x + b with float32, momentum SGD and two buckets (b, then w), in plain loops, so
