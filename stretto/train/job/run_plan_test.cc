@@ -134,22 +134,17 @@ TEST(RunPlan, WhatGoesOnWritesWhereItCameFrom) {
   EXPECT_EQ(plan_run({.resume = "runs/first", .out = "runs/second"}, facts()).options.out, "runs/second");
 }
 
-TEST(Recipes, AreListedWithADescriptionEach) {
-  ASSERT_GE(recipes().size(), 5u);
-  for (const RecipeInfo& recipe : recipes()) {
-    EXPECT_FALSE(recipe.description.empty()) << recipe.name;
-    EXPECT_NO_THROW(parse_sharing(std::string(recipe.data))) << recipe.name;
-  }
-}
-
-TEST(Recipes, ReadTheirArguments) {
-  EXPECT_EQ(parse_algorithm("sync", 8).policy, Policy::full());
-  EXPECT_EQ(parse_algorithm("eager-solo", 8).policy, Policy::solo());
-  EXPECT_EQ(parse_algorithm("eager-majority", 8).policy, Policy::majority());
-  EXPECT_EQ(parse_algorithm("eager-quorum", 7).policy, Policy::at_least(4));
-  EXPECT_EQ(parse_algorithm("eager-quorum", 7, 6).policy, Policy::at_least(6));
-  EXPECT_EQ(parse_algorithm("eager-quorum:2", 7, 6).policy, Policy::at_least(2));
-  EXPECT_EQ(parse_algorithm("eager-deadline:6,20ms", 8).policy, Policy::deadline(6, std::chrono::milliseconds(20)));
+TEST(RunPlan, AnAlgorithmOfOnesOwnKeepsItsOwnOptionsAlone) {
+  static constexpr AlgorithmOption kShare[] = {
+      {"planned-share", "X", "planned: a share.", "0.5", AlgorithmOption::Kind::number, 0, 1}};
+  RecipeInfo recipe = *find_recipe("sync");
+  recipe.name = "planned";
+  recipe.own_options = kShare;
+  register_recipe(recipe);
+  const RunPlan plan =
+      plan_run({.algorithm = "planned", .algorithm_options = {{"planned-share", "0.25"}, {"alpha", "0.1"}}}, facts());
+  EXPECT_EQ(plan.algorithm.recipe, find_recipe("planned"));
+  EXPECT_EQ(plan.recipe.algorithm.to_string(), "planned-share=0.25");
 }
 
 }  // namespace

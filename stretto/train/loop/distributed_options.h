@@ -11,17 +11,14 @@
 
 namespace stretto {
 
-struct RecipeInfo;
-
 /// How the ranks train together. The same on every rank.
 struct DistributedOptions {
   /// A name from recipes(), with what may follow it: "sync", "eager-solo", "eager-majority", "eager-quorum:6" (6 ranks
   /// start a round), "eager-deadline:6,20ms", "local", "diloco:quorum:4". docs/algorithms.md says which for which job,
-  /// and whose they are.
+  /// and whose they are. One's own is named by register_recipe().
   std::string algorithm = "eager-quorum";
-  const RecipeInfo* recipe = nullptr;  ///< an algorithm of your own, which `algorithm` names; outlives the optimizer
-  int quorum = 0;                      ///< 0: half of the ranks, rounded up
-  int max_lag = 4;                     ///< bound of staleness, in rounds, from 1; memory grows with it
+  int quorum = 0;   ///< 0: half of the ranks, rounded up
+  int max_lag = 4;  ///< bound of staleness, in rounds, from 1; memory grows with it
   /// The divisor of the sum of the gradients: the ranks by default. With `local` that of the models, where ranks
   /// that brought none never count: each model once by default, or by its samples. With `diloco` contributors are the
   /// phases of `sync_every` steps that a round has taken.

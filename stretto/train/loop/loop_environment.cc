@@ -46,10 +46,9 @@ DistributedOptions overridden(DistributedOptions options, const LoopEnvironment&
   if (!environment.algorithm) return options;
   options.algorithm = *environment.algorithm;
   const std::string name = options.algorithm.substr(0, options.algorithm.find(':'));
-  if (options.recipe != nullptr && options.recipe->name != name) options.recipe = nullptr;
   if (name != "sync") options.overlap = false;
   if (options.algorithm != "eager-quorum") options.quorum = 0;
-  const RecipeInfo* recipe = options.recipe != nullptr ? options.recipe : find_recipe(name);
+  const RecipeInfo* recipe = find_recipe(name);
   if (recipe == nullptr) return options;  // which is refused where it is parsed
   if (recipe->local_steps == 0) options.sync_every = 0;
   if (recipe->averages_models && options.normalize == Normalize::ranks) options.normalize.reset();

@@ -35,12 +35,8 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
   if (o.overlap && o.normalize == Normalize::samples) {
     throw UsageError("overlap with normalize samples: expected another, since step() says the samples only afterwards");
   }
-  const Algorithm algorithm = parse_algorithm(o.algorithm, ranks, o.quorum, o.recipe);
+  const Algorithm algorithm = parse_algorithm(o.algorithm, ranks, o.quorum);
   const std::string_view name = algorithm.recipe->name;
-  if (o.recipe != nullptr && algorithm.recipe != o.recipe) {
-    throw UsageError(text("recipe '", o.recipe->name, "' with algorithm '", o.algorithm, "': expected algorithm '",
-                          o.recipe->name, "'"));
-  }
   if (o.overlap && name != "sync") {
     throw UsageError(text("overlap with algorithm '", o.algorithm, "': expected sync, the only one that can"));
   }

@@ -120,6 +120,11 @@ constexpr AlgorithmOption kOptions[] = {
      "no", Kind::word, 0, 0, kYesOrNo},
 };
 
+std::vector<AlgorithmOption>& options() {
+  static std::vector<AlgorithmOption> all(std::begin(kOptions), std::end(kOptions));
+  return all;
+}
+
 template <class Number>
 std::optional<Number> parsed(const std::string& text) {
   Number value{};
@@ -158,8 +163,8 @@ AlgorithmOptions::AlgorithmOptions(std::initializer_list<std::pair<std::string, 
 }
 
 void AlgorithmOptions::set(const std::string& name, const std::string& value) {
-  const auto known = std::ranges::find(kOptions, name, &AlgorithmOption::name);
-  if (known != std::end(kOptions)) check_value(*known, value);
+  const auto known = std::ranges::find(algorithm_options(), name, &AlgorithmOption::name);
+  if (known != algorithm_options().end()) check_value(*known, value);
   values_[name] = value;
 }
 
@@ -193,7 +198,11 @@ std::string AlgorithmOptions::to_string() const {
 }
 
 std::span<const AlgorithmOption> algorithm_options() {
-  return kOptions;
+  return options();
+}
+
+void register_algorithm_option(const AlgorithmOption& option) {
+  options().push_back(option);
 }
 
 void check_value(const AlgorithmOption& option, const std::string& value) {

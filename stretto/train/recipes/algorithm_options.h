@@ -40,7 +40,7 @@ class AlgorithmOptions {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-/// An option of some of the library's algorithms, as --help shows it.
+/// An option of some of the algorithms, as --help shows it.
 struct AlgorithmOption {
   /// What a value is.
   enum class Kind {
@@ -58,8 +58,13 @@ struct AlgorithmOption {
   std::span<const std::string_view> words = {};  ///< word: the values there are; empty: any text
 };
 
-/// All of them. To add one, add its row here, and its name to the algorithms that take it (recipes.cc).
+/// All of them. To add one to the library, add its row here, and its name to the algorithms that take it (recipes.cc).
+/// Valid until register_recipe() adds more.
 std::span<const AlgorithmOption> algorithm_options();
+/// \cond inner
+/// For register_recipe().
+void register_algorithm_option(const AlgorithmOption& option);
+/// \endcond
 /// Throws UsageError: "tau 0: expected a whole number from 1, as in tau 10".
 void check_value(const AlgorithmOption& option, const std::string& value);
 

@@ -5,6 +5,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
+#include "stretto/dispenser/dispenser.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/easgd.h"
@@ -83,38 +84,101 @@ constexpr RecipeInfo kRecipes[] = {
      "partitioned", k_sync_policy, make_k_sync, true, kMeetsAtTheEnd, kServerOptions, check_k_sync, true},
 };
 
+constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";
+
+struct Registry {
+  std::deque<RecipeInfo> recipes{std::begin(kRecipes), std::end(kRecipes)};
+  std::deque<std::vector<std::string_view>> options;  // of those added, the names that they take
+};
+
+Registry& registry() {
+  static Registry all;
+  return all;
+}
+
+[[noreturn]] void reject(const RecipeInfo& recipe, const std::string& why) {
+  throw UsageError(text("algorithm '", recipe.name, "' of one's own: ", why));
+}
+
+/// Whether it can be written as `--algorithm NAME:ARGUMENT`, in a list between commas, and as an option.
+bool is_plain(std::string_view name) {
+  const auto is_letter = [](char c) { return 'a' <= c && c <= 'z'; };
+  return !name.empty() && is_letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || ('0' <= c && c <= '9') || c == '-'; });
+}
+
+void check_options(const RecipeInfo& recipe) {
+  std::vector<std::string> known;
+  for (const AlgorithmOption& option : algorithm_options()) known.emplace_back(option.name);
+  for (const std::string_view name : recipe.options) {
+    if (std::ranges::count(known, name) != 0) continue;
+    throw UsageError(text("option '", name, "', which there is not: ", suggestion(name, known)));
+  }
+  for (const AlgorithmOption& option : recipe.own_options) {
+    if (!is_plain(option.name)) {
+      throw UsageError(text("option '", option.name, "': expected ", kPlain));
+    }
+    if (std::ranges::count(known, option.name) != 0) {
+      throw UsageError(text("option '", option.name, "' is taken: expected another name, or, where it means the same, ",
+                            "this one in RecipeInfo::options"));
+    }
+    check_value(option, std::string(option.example));
+    known.emplace_back(option.name);
+  }
+}
+
 }  // namespace
 
-std::span<const RecipeInfo> recipes() {
-  return kRecipes;
+const std::deque<RecipeInfo>& recipes() {
+  return registry().recipes;
+}
+
+void register_recipe(const RecipeInfo& recipe) {
+  if (!is_plain(recipe.name)) reject(recipe, text("expected ", kPlain));
+  if (find_recipe(recipe.name) != nullptr) {
+    reject(recipe, "the name is taken; expected another one");
+  }
+  if (recipe.policy == nullptr || recipe.make == nullptr) {
+    reject(recipe, "RecipeInfo::policy or RecipeInfo::make is null: expected both");
+  }
+  try {
+    parse_sharing(std::string(recipe.data));
+    check_options(recipe);
+  } catch (const UsageError& error) {
+    reject(recipe, error.what());
+  }
+  auto& names = registry().options.emplace_back(recipe.options.begin(), recipe.options.end());
+  for (const AlgorithmOption& option : recipe.own_options) {
+    register_algorithm_option(option);
+    names.push_back(option.name);
+  }
+  registry().recipes.push_back(recipe);
+  registry().recipes.back().options = names;
 }
 
 const RecipeInfo* find_recipe(std::string_view name) {
-  const auto found = std::ranges::find(kRecipes, name, &RecipeInfo::name);
-  return found == std::end(kRecipes) ? nullptr : found;
+  const auto found = std::ranges::find(recipes(), name, &RecipeInfo::name);
+  return found == recipes().end() ? nullptr : &*found;
 }
 
 std::vector<std::string> algorithm_names() {
   std::vector<std::string> names;
-  for (const RecipeInfo& recipe : kRecipes) names.emplace_back(recipe.name);
+  for (const RecipeInfo& recipe : recipes()) names.emplace_back(recipe.name);
   return names;
 }
 
-Algorithm parse_algorithm(const std::string& text, int ranks, int quorum, const RecipeInfo* own) {
+Algorithm parse_algorithm(const std::string& text, int ranks, int quorum) {
   const std::size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   const std::string argument = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const auto parsed = [&](const RecipeInfo& recipe) -> Algorithm {
-    if (colon != std::string::npos && (recipe.argument.empty() || argument.empty())) {
-      throw UsageError(stretto::text("algorithm '", text, "': expected ", recipe.name, recipe.argument));
-    }
-    return {&recipe, recipe.policy(argument, ranks, quorum), argument};
-  };
-  if (const RecipeInfo* recipe = find_recipe(name)) return parsed(*recipe);
-  if (own != nullptr && own->name == name) return parsed(*own);
-  std::vector<std::string> names = algorithm_names();
-  if (own != nullptr) names.emplace_back(own->name);
-  throw UsageError(stretto::text("unknown algorithm '", text, "': ", suggestion(name, names)));
+  const RecipeInfo* recipe = find_recipe(name);
+  if (recipe == nullptr) {
+    throw UsageError(stretto::text("unknown algorithm '", text, "': ", suggestion(name, algorithm_names())));
+  }
+  if (colon != std::string::npos && (recipe->argument.empty() || argument.empty())) {
+    throw UsageError(stretto::text("algorithm '", text, "': expected ", recipe->name, recipe->argument));
+  }
+  return {recipe, recipe->policy(argument, ranks, quorum), argument};
 }
 
 }  // namespace stretto

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ struct RecipeInfo {
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
   bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
+  /// What only an algorithm outside the library can be told: register_recipe() adds these to algorithm_options(), and
+  /// their names to `options`.
+  std::span<const AlgorithmOption> own_options = {};
 };
 
 /// Whether a rank takes steps of its own between two rounds.
@@ -39,9 +43,15 @@ inline std::string_view default_data(const RecipeInfo& recipe, const Policy& pol
   return recipe.local_steps != 0 && policy.kind != Policy::Kind::full ? "shared" : recipe.data;
 }
 
-/// The algorithms of the library. To add one, add its file and its line here; one outside the library is handed over as
-/// DistributedOptions::recipe.
-std::span<const RecipeInfo> recipes();
+/// The algorithms: those of the library, and behind them those that register_recipe() has added. To add one to the
+/// library, add its file, and its line in recipes.cc. References to them stay valid.
+const std::deque<RecipeInfo>& recipes();
+/// Adds an algorithm of one's own (docs/own_algorithm.md): from now on it is named as those of the library are. In
+/// main(), before any rank is started; one thread. What `recipe` views must last as long as the program. Throws
+/// UsageError, and adds nothing, for a name that is taken or that has other characters than small letters, digits and
+/// dashes, for an option that there is not or is twice, for a RecipeInfo::data that there is not, and without
+/// RecipeInfo::policy or RecipeInfo::make.
+void register_recipe(const RecipeInfo& recipe);
 /// The one of this name, or null.
 const RecipeInfo* find_recipe(std::string_view name);
 /// Their names, in the order of recipes().
@@ -49,13 +59,13 @@ std::vector<std::string> algorithm_names();
 
 /// An algorithm as it is written: "sync", "eager-quorum:2", "eager-deadline:6,20ms".
 struct Algorithm {
-  const RecipeInfo* recipe = nullptr;  ///< of the table, or one's own
+  const RecipeInfo* recipe = nullptr;  ///< of recipes()
   Policy policy;                       ///< for RecipeOptions::policy
   std::string argument;                ///< for RecipeOptions::argument
 };
 
-/// `quorum` is the one of --quorum; 0: half of the ranks, rounded up. `own`: an algorithm that is not in the table and
-/// may be named, too. Throws UsageError, which for a misspelt name says which was probably meant.
-Algorithm parse_algorithm(const std::string& text, int ranks, int quorum = 0, const RecipeInfo* own = nullptr);
+/// `quorum` is the one of --quorum; 0: half of the ranks, rounded up. Throws UsageError, which for a misspelt name says
+/// which was probably meant.
+Algorithm parse_algorithm(const std::string& text, int ranks, int quorum = 0);
 
 }  // namespace stretto
