@@ -18,6 +18,13 @@ if(TARGET stretto_torch)
   install(FILES cmake/torch.cmake DESTINATION ${STRETTO_CMAKE_DIR})
 endif()
 
+if(TARGET stretto_training)
+  set_target_properties(stretto_training PROPERTIES EXPORT_NAME command)
+  install(TARGETS stretto_training stretto_command stretto_workload_task stretto_workloads stretto_data
+          EXPORT stretto-command ARCHIVE DESTINATION lib)
+  install(EXPORT stretto-command NAMESPACE stretto:: FILE stretto-command.cmake DESTINATION ${STRETTO_CMAKE_DIR})
+endif()
+
 # What a program includes, and what the installation promises; install_headers.cmake adds what these need.
 set(STRETTO_API
   stretto/base/error.h
@@ -34,6 +41,9 @@ if(TARGET stretto_torch)
     stretto/stretto.h
     stretto/train/distributed_optimizer.h
     stretto/train/run_ranks.h)
+endif()
+if(TARGET stretto_training)
+  list(APPEND STRETTO_API stretto/command.h)
 endif()
 install(CODE "set(STRETTO_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(STRETTO_API \"${STRETTO_API}\")")
 install(SCRIPT cmake/install_headers.cmake)

@@ -1,6 +1,4 @@
-#include "command/cli/subcommand.h"
-#include "command/reproduce/reproduce_training.h"
-#include "command/train/training.h"
+#include "command/training_program.h"
 
 // The part of `stretto` that needs LibTorch. `stretto` checks the options as far as it can and becomes this program; it
 // takes the same arguments.
@@ -8,9 +6,7 @@
 using namespace stretto::command;
 
 int main(int argc, char** argv) {
-  const Subcommand program{
-      .name = "stretto",
-      .summary = "The training part of stretto; start it as `stretto`.",
-      .table = {train_command(run_train), compare_command(run_compare), reproduce_command({}, run_reproduction)}};
-  return dispatch(program, Arguments(argv + 1, argv + argc));
+  return dispatch(
+      training_program({.name = "stretto", .summary = "The training part of stretto; start it as `stretto`."}),
+      Arguments(argv + 1, argv + argc));
 }

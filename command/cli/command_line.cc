@@ -30,6 +30,10 @@ class CommandLine::Impl {
   }
 
   void add_option(HelpEntry entry) {
+    if (help.option(entry.name) != nullptr) {
+      throw UsageError(
+          fmt::format("option {} of an algorithm: `{}` has one of this name; expected another", entry.name, help.name));
+    }
     if (help.options.empty()) help.options.push_back({"Options"});
     help.options.back().entries.push_back(std::move(entry));
   }
@@ -129,6 +133,8 @@ void CommandLine::topic(std::string title, std::vector<std::pair<std::string, st
   impl_->help.topics.push_back(std::move(section));
 }
 void CommandLine::example(std::string line, std::string meaning) {
+  const std::string program = impl_->help.name.substr(0, impl_->help.name.find(' '));
+  if (const std::size_t at = line.find("stretto "); at != std::string::npos) line.replace(at, 7, program);
   impl_->help.examples.push_back({.name = std::move(line), .text = std::move(meaning)});
 }
 void CommandLine::note(std::string paragraph) {

@@ -25,7 +25,7 @@ class CommandLine {
   /// One or more; `set` is called for each. The last of the positionals.
   void positional_list(const std::string& name, const std::string& help, Setter set);
   /// `name` with its dashes, `value` as --help shows it ("N"; FILE, DIR and PROGRAM are completed as such), `help`: its
-  /// meaning, its default, and the cost of other values.
+  /// meaning, its default, and the cost of other values. Throws UsageError for a name that another option has.
   void option(const std::string& name, const std::string& value, const std::string& help, Setter set);
   /// Takes a value only with "=": `set` gets an empty text without one. `value` is empty where none is allowed.
   void flag(const std::string& name, const std::string& value, const std::string& help, Setter set);
@@ -34,6 +34,7 @@ class CommandLine {
 
   /// Options that follow stand under this heading in --help.
   void heading(std::string title);
+  /// `line` as it is typed for `stretto`; --help of another program shows it with that one's name.
   void example(std::string line, std::string meaning);
   /// Things with names, explained behind the options.
   void topic(std::string title, std::vector<std::pair<std::string, std::string>> entries);

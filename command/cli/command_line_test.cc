@@ -137,5 +137,25 @@ TEST_F(CommandLineTest, HelpKnowsTheValues) {
   EXPECT_TRUE(line.help().option("--ranks")->known.empty());
 }
 
+TEST(CommandLine, ExamplesShowTheProgramsOwnName) {
+  CommandLine line("mine train", "Trains.");
+  line.example("stretto train vowels", "Four ranks.");
+  line.example("source <(stretto completion bash)", "Stays.");
+  EXPECT_EQ(line.help().examples[0].name, "mine train vowels");
+  EXPECT_EQ(line.help().examples[1].name, "source <(mine completion bash)");
+}
+
+TEST(CommandLine, AnOptionThatIsThereAlreadyIsRefused) {
+  CommandLine line("mine train", "Trains.");
+  int ranks = 0;
+  line.option("--ranks", "N", "How many.", into(ranks, 1, 8, "4"));
+  try {
+    line.option("--ranks", "N", "Of an algorithm of one's own.", into(ranks, 1, 8, "4"));
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "option --ranks of an algorithm: `mine train` has one of this name; expected another");
+  }
+}
+
 }  // namespace
 }  // namespace stretto::command

@@ -96,13 +96,28 @@ std::string program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-std::string find_companion(const std::string& name) {
-  const std::filesystem::path folder = program_folder();
+namespace {
+
+std::string find_companion_in(const std::filesystem::path& folder, const std::string& name) {
   for (const auto& candidate : {folder / name, folder / ".." / "libexec" / "stretto" / name}) {
     std::error_code error;
     if (std::filesystem::is_regular_file(candidate, error)) return candidate.lexically_normal().string();
   }
   return {};
+}
+
+}  // namespace
+
+std::string find_companion(const std::string& name) {
+  return find_companion_in(program_folder(), name);
+}
+
+std::string find_script(const std::string& name) {
+  std::string beside = find_companion(name);
+  if (!beside.empty()) return beside;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::canonical(find_on_path("stretto"), error);
+  return error ? std::string() : find_companion_in(program.parent_path(), name);
 }
 
 std::string find_on_path(const std::string& name) {

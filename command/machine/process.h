@@ -20,6 +20,9 @@ std::string program_folder();
 /// A file that belongs to this program: beside it in a build, in ../libexec/stretto when installed. Empty if missing.
 std::string find_companion(const std::string& name);
 
+/// A script of `stretto`: as find_companion(), and for an executable of one's own that of the `stretto` on PATH.
+std::string find_script(const std::string& name);
+
 /// A program on PATH; empty if there is none.
 std::string find_on_path(const std::string& name);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ namespace stretto::command {
 namespace {
 
 // What the script does with the tables below. zsh runs it, too: no names that are special there (words, options, path).
+// named_after() puts the program's name in place of @program@ and of `stretto` in the names of functions.
 constexpr std::string_view kFunctions = R"(
 # Sets `candidates` to the whole words that $3 may become behind $2; $1 is what stands there, as in _stretto_takes.
 _stretto_candidates() {
@@ -35,7 +37,7 @@ _stretto_candidates() {
 }
 
 _stretto_complete() {
-  local IFS=$' \t\n' command=stretto option='' dashes='' glue='' place=1 takes known names piece word candidate kept i
+  local IFS=$' \t\n' command=@program@ option='' dashes='' glue='' place=1 takes known names piece word candidate kept i
   local -a typed=() candidates=()
   # The words as they were typed: bash takes them apart at = and :.
   for ((i = 1; i <= COMP_CWORD; ++i)); do
@@ -99,7 +101,7 @@ _stretto_complete() {
   done
 }
 
-complete -F _stretto_complete stretto
+complete -F _stretto_complete @program@
 )";
 
 std::string in_quotes(std::string_view text) {
@@ -125,6 +127,20 @@ std::vector<std::string> names_of(const std::vector<HelpEntry>& entries) {
     if (std::ranges::find(out, name) == out.end()) out.push_back(std::move(name));
   }
   return out;
+}
+
+// So that the scripts of two programs have functions of their own.
+std::string named_after(const std::string& program, std::string script) {
+  std::string function = program;
+  for (char& c : function) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  const auto replace = [&script](std::string_view name, const std::string& by) {
+    for (std::size_t at = 0; (at = script.find(name, at)) != std::string::npos; at += by.size()) {
+      script.replace(at, name.size(), by);
+    }
+  };
+  replace("_stretto", "_" + function);
+  replace("@program@", program);
+  return script;
 }
 
 // The tables of the script: lines of `case` by the command, and by the command and an option or a place.
@@ -199,14 +215,16 @@ std::string completion_script(const Subcommand& program, const std::string& shel
   for_each_help(program, [&tables](const Help& help) { tables.add_choice(help); });
   for_each_help(program, [&tables](const Help& help) { tables.add(help); });
   std::string bash =
-      fmt::format("# Completion of stretto for {}, printed by `stretto completion {}` of what --help says.\n\n{}{}",
+      fmt::format("# Completion of @program@ for {}, printed by `@program@ completion {}` of what --help says.\n\n{}{}",
                   shell, shell, tables.to_text(), kFunctions);
-  if (shell == "bash") return bash;
-  return fmt::format(
-      "#compdef stretto\nautoload -U +X bashcompinit && bashcompinit\n{}\n"
-      "# Where zsh has loaded this file to complete, the first time is still to be done.\n"
-      "[[ ${{funcstack[1]}} != _stretto ]] || _bash_complete -F _stretto_complete\n",
-      bash);
+  if (shell != "bash") {
+    bash = fmt::format(
+        "#compdef @program@\nautoload -U +X bashcompinit && bashcompinit\n{}\n"
+        "# Where zsh has loaded this file to complete, the first time is still to be done.\n"
+        "[[ ${{funcstack[1]}} != _stretto ]] || _bash_complete -F _stretto_complete\n",
+        bash);
+  }
+  return named_after(program.name, std::move(bash));
 }
 
 Subcommand completion_command(const Subcommand& program) {

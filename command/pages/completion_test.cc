@@ -40,7 +40,17 @@ TEST(Completion, TablesHaveWhatHelpSays) {
                             HasSubstr("'p one '[0-9]*) takes=file ;;"),
                             HasSubstr("'p one --program') command='p one --program PROGRAM' ;;"),
                             HasSubstr("'p one --program PROGRAM --out') takes=folder ;;")));
-  EXPECT_THAT(completion_script(program, "zsh"), StartsWith("#compdef stretto\n"));
+  EXPECT_THAT(completion_script(program, "zsh"), StartsWith("#compdef p\n"));
+}
+
+TEST(Completion, EachProgramHasFunctionsOfItsOwn) {
+  const Subcommand program{.name = "my-own.1", .summary = "Things.", .table = {command("one")}};
+  for (const char* shell : {"bash", "zsh"}) {
+    const std::string script = completion_script(program, shell);
+    EXPECT_THAT(script, AllOf(HasSubstr("\n_my_own_1_complete() {\n"), HasSubstr("command=my-own.1 "),
+                              HasSubstr("\ncomplete -F _my_own_1_complete my-own.1\n")));
+    EXPECT_EQ(script.find("stretto"), std::string::npos);
+  }
 }
 
 }  // namespace

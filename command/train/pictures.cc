@@ -20,9 +20,10 @@ namespace {
 
 /// Why a script that belongs to this program could not draw; empty where it could.
 std::string draw(const std::string& script, const std::vector<std::string>& arguments) {
-  const std::string path = find_companion(script);
+  const std::string path = find_script(script);
   const std::string python = find_python();
-  if (path.empty() || python.empty()) return "no python3";
+  if (path.empty()) return fmt::format("{} is neither beside this program nor beside a stretto on PATH", script);
+  if (python.empty()) return "no python3";
   std::vector<std::string> command{python, path};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (!run_program(command, {"MPLBACKEND=svg"}, std::chrono::minutes(1))) {

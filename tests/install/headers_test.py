@@ -1,4 +1,4 @@
-"""What is installed: a dozen headers, what these include below detail, nothing else. Each compiles alone."""
+"""What is installed: a dozen headers, one of the program, what these include below detail, nothing else. Each compiles alone."""
 
 import pathlib
 import shutil
@@ -20,9 +20,10 @@ class Headers(unittest.TestCase):
         cls.include = pathlib.Path(folder.name, "include")
         cls.headers = sorted(str(path.relative_to(cls.include)) for path in cls.include.rglob("*") if path.is_file())
         cls.api = [name for name in cls.headers if not name.startswith("stretto/detail/")]
+        cls.library = [name for name in cls.api if name != "stretto/command.h"]
 
     def test_there_are_a_dozen_and_few_behind_them(self):
-        self.assertLessEqual(len(self.api), API, self.api)
+        self.assertLessEqual(len(self.library), API, self.library)
         self.assertLessEqual(len(self.headers) - len(self.api), DETAIL, self.headers)
         self.assertIn("stretto/membership/job.h", self.api)
 

@@ -1,5 +1,5 @@
 # Installs BUILD into a fresh prefix, moves that, builds CONSUMER against that alone, in a fresh folder, and runs its
-# PROGRAM, alone and under mpirun.
+# PROGRAM, alone and under mpirun, with ARGUMENTS, parted by blanks.
 
 include(${CMAKE_CURRENT_LIST_DIR}/program.cmake)
 
@@ -17,8 +17,9 @@ endforeach()
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_CXX_COMPILER=${COMPILER})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
-run(${WORK}/build/${PROGRAM})
-run_under_mpi(${BUILD} ${WORK}/build/${PROGRAM})
+separate_arguments(ARGUMENTS)
+run(${WORK}/build/${PROGRAM} ${ARGUMENTS})
+run_under_mpi(${BUILD} ${WORK}/build/${PROGRAM} ${ARGUMENTS})
 if(TRAINS)
   run_under_mpi(${BUILD} ${prefix}/bin/stretto train hyperplane --steps 3)
 endif()
