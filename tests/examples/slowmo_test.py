@@ -7,13 +7,13 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+PROGRAM, MISFITS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 # Steps of different length on every rank, on a virtual clock: the same bits in every run.
 LATE = ("--simulated", "--pace", "1ms", "--imbalance", "linear:0ms..9ms")
 
 
-def slowmo(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+def slowmo(*arguments, program=PROGRAM):
+    return subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=200, check=False)
 
 
@@ -39,8 +39,8 @@ class SlowMoTest(unittest.TestCase):
         self.trained(*arguments, "--out", out)
         return out, json.loads((out / "checkpoint.json").read_text(encoding="ascii"))
 
-    def assert_refused(self, line, *arguments):
-        result = slowmo(*arguments)
+    def assert_refused(self, line, *arguments, program=PROGRAM):
+        result = slowmo(*arguments, program=program)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", line + "\n"))
 
     def test_trains_in_processes(self):
@@ -106,6 +106,17 @@ class SlowMoTest(unittest.TestCase):
         result = slowmo("train", "digits", "--algorithm", "slomo")
         self.assertEqual(result.returncode, 2)
         self.assertIn("--algorithm slomo: did you mean slowmo? Known: sync, ", result.stderr)
+
+    def test_an_algorithm_that_does_not_fit(self):
+        for which, line in (
+                ("of-the-library", "algorithm 'sync' of one's own: the name is taken; expected another one"),
+                ("twice", "algorithm 'own' of one's own: the name is taken; expected another one"),
+                ("colon", "algorithm 'own:1' of one's own: expected a name of small letters, digits and dashes, as in "
+                          "local or d-psgd")):
+            for command in ("--help", "train"):
+                self.assert_refused(f"misfits: {line}", which, command, program=MISFITS)
+        self.assert_refused("misfits train: option --ranks of an algorithm: `misfits train` has one of this name; expected "
+                            "another", "option", "train", "--help", program=MISFITS)
 
 
 if __name__ == "__main__":
