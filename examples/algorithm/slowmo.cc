@@ -4,9 +4,12 @@
 // ranks are averaged, and the weights go beyond the average by a share of the way they went at the round before. A
 // round is one full allreduce of the model, as under local. docs/own_algorithm.md explains it part by part.
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -65,6 +65,15 @@ class SlowMoTest(unittest.TestCase):
         slow = self.trained(*job, "--algorithm", "slowmo", "--slow-momentum", 0.5, "--sync-every", 1, "--momentum", 0)
         self.assertAlmostEqual(slow["loss"], sync["loss"], delta=1e-4 * sync["loss"])  # rounding
 
+    def test_planted_delays_and_unequal_batches(self):
+        for ranks, imbalance in ((1, "none"), (2, "persistent:rank=1,factor=5"), (3, "rotate:1ms..40ms"),
+                                 (5, "random:ranks=2,delay=30ms")):
+            job = ("--ranks", ranks, "--steps", 13, "--sync-every", 4, "--simulated", "--pace", "1ms", "--imbalance", imbalance,
+                   "--network", "latency=1ms,jitter=2ms", "--data", "shared", "--algorithm", "slowmo")
+            first, second = (self.trained(*job, "--compute-threads", threads) for threads in (1, 3))
+            self.assertEqual(first, second, "the same bits on any number of cores")
+            self.assertEqual(first["deposits"], {"made": 13 * ranks, "applied": 13 * ranks, "pending": 0, "lost": 0})
+
     def test_goes_on_with_its_velocity(self):
         job = ("--ranks", 4, *LATE, "--algorithm", "slowmo", "--momentum", 0, "--checkpoint-every", 128)
         _, whole = self.checkpoint(*job, "--steps", 64)
