@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr Duration kDrawing = std::chrono::minutes(5);  // on a machine that is busy
+
 /// Why a script that belongs to this program could not draw; empty where it could.
 std::string draw(const std::string& script, const std::vector<std::string>& arguments) {
   const std::string path = find_script(script);
@@ -26,11 +28,11 @@ std::string draw(const std::string& script, const std::vector<std::string>& argu
   if (python.empty()) return "no python3";
   std::vector<std::string> command{python, path};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  if (!run_program(command, {"MPLBACKEND=svg"}, std::chrono::minutes(1))) {
-    const bool there = run_program({python, "-c", "import matplotlib"}, {}, std::chrono::minutes(1)).ok();
-    return there ? script + " has failed" : fmt::format("matplotlib is not in .venv, nor in {}", python);
-  }
-  return {};
+  const auto drawn = run_program(command, {"MPLBACKEND=svg"}, kDrawing);
+  if (drawn) return {};
+  const bool there = run_program({python, "-c", "import matplotlib"}, {}, kDrawing).ok();
+  return there ? fmt::format("{}: {}", script, drawn.error().message)
+               : fmt::format("matplotlib is not in .venv, nor in {}", python);
 }
 
 /// The arguments of plot_waiting.py: the first algorithm, and the best of the others. `inside`: where in the folder of

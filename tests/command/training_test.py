@@ -111,6 +111,18 @@ class Train(ProgramTest):
             self.assertFalse(pathlib.Path(folder, "8-ranks-460ms", "curves.csv").exists(), "nothing is trained")
             self.assert_drawn(result, folder, "throughput.svg")
 
+    def test_without_matplotlib_the_figures_are_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            python = pathlib.Path(folder) / "bin" / "python3"
+            python.parent.mkdir()
+            python.write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+            python.chmod(0o755)
+            result = stretto("reproduce", "table2", "--ranks", "4", "--steps", "2", "--out", f"{folder}/kept",
+                             env=dict(os.environ, VIRTUAL_ENV=folder))
+            self.assertEqual([line for line in result.stdout.splitlines() if "SVG" in line],
+                             [f"{folder}/kept/throughput.csv (no SVG: matplotlib is not in .venv, nor in {python})"])
+            self.assertEqual(len(self.read_table(folder, "kept", "throughput.csv")), 4)
+
     def test_virtual_time(self):
         outputs = []
         for threads in ("1", "2"):
