@@ -78,7 +78,7 @@ double ideal_speedup(const RunSummary& run) {
 }
 
 double share_of_ideal(const RunSummary& run) {
-  return run.throughput * run.ideal_seconds / static_cast<double>(run.deposits.applied);
+  return run.throughput * run.ideal_seconds / static_cast<double>(run.deposits.applied + run.deposits.dropped);
 }
 
 std::string comparison_table(std::span<const RunGroup> groups) {
@@ -210,6 +210,7 @@ std::string ledger_text(const RunGroup& group) {
     }
     deposits.made += run.deposits.made;
     deposits.applied += run.deposits.applied;
+    deposits.dropped += run.deposits.dropped;
     deposits.pending += run.deposits.pending;
     deposits.lost += run.deposits.lost;
     fresh += run.fresh_share / static_cast<double>(group.runs.size());
@@ -220,10 +221,11 @@ std::string ledger_text(const RunGroup& group) {
       total > 0 ? fmt::format(", {} of it for rank {}", percent(*worst / total, 0), std::distance(lost.begin(), worst))
                 : std::string();
   return fmt::format(
-      "{}: {} gradients made, {} applied, {} pending, {} lost; contributions {} fresh, {} stale; waited for others "
+      "{}: {} gradients made, {} applied, {}{} pending, {} lost; contributions {} fresh, {} stale; waited for others "
       "{:.1f} s in all{}",
-      group.label, deposits.made, deposits.applied, deposits.pending, deposits.lost, percent(fresh, 0),
-      percent(1 - fresh, 0), total, most);
+      group.label, deposits.made, deposits.applied,
+      deposits.dropped > 0 ? fmt::format("{} dropped, ", deposits.dropped) : "", deposits.pending, deposits.lost,
+      percent(fresh, 0), percent(1 - fresh, 0), total, most);
 }
 
 std::string traffic_text(std::span<const RunGroup> groups) {

@@ -12,6 +12,23 @@ constexpr std::size_t kMaxWaiting = 64;  // rounds whose waits are not complete
 
 }  // namespace
 
+void OwnCounts::add(const OwnCounts& other) {
+  buckets = std::max(buckets, other.buckets);
+  taken += other.taken;
+  dropped += other.dropped;
+  aged += other.aged;
+  staleness += other.staleness;
+  max_staleness = std::max(max_staleness, other.max_staleness);
+}
+
+std::array<std::uint64_t, OwnCounts::kNumbers> OwnCounts::numbers() const {
+  return {buckets, taken, dropped, aged, staleness, max_staleness};
+}
+
+OwnCounts OwnCounts::of(std::span<const std::uint64_t, kNumbers> n) {
+  return {.buckets = n[0], .taken = n[1], .dropped = n[2], .aged = n[3], .staleness = n[4], .max_staleness = n[5]};
+}
+
 Ledger::Ledger(int ranks) : accounts_(static_cast<std::size_t>(ranks)), last_arrival_(static_cast<std::size_t>(ranks)) {
   if (ranks < 1) throw UsageError(text("ledger of ", ranks, " ranks: expected at least 1"));
 }
@@ -125,14 +142,23 @@ void Ledger::book_staleness(std::uint64_t round, const RoundHeader& header) {
   count(rest / others + 1, rest % others);
 }
 
-void Ledger::set_deposits(std::uint64_t made, std::uint64_t pending) {
+void Ledger::set_deposits(std::uint64_t made, std::uint64_t pending, const OwnCounts& counts) {
   deposits_made_ = made;
   deposits_pending_ = pending;
   deposits_known_ = true;
+  counts_ = counts;
+}
+
+std::uint64_t Ledger::applied() const {
+  return counts_.buckets > 0 ? counts_.taken / counts_.buckets : batches_;
+}
+
+std::uint64_t Ledger::dropped() const {
+  return counts_.buckets > 0 ? counts_.dropped / counts_.buckets : 0;
 }
 
 std::int64_t Ledger::lost_deposits() const {
-  return deposits_known_ ? static_cast<std::int64_t>(deposits_made_ - deposits_pending_ - batches_) : 0;
+  return deposits_known_ ? static_cast<std::int64_t>(deposits_made_ - deposits_pending_ - applied() - dropped()) : 0;
 }
 
 RankAccount Ledger::total() const {
@@ -157,6 +183,7 @@ std::vector<double> Ledger::lost_seconds() const {
 }
 
 double Ledger::staleness_mean() const {
+  if (counts_.aged > 0) return static_cast<double>(counts_.staleness) / static_cast<double>(counts_.aged);
   return batches_ == 0 ? 0 : static_cast<double>(staleness_sum_) / static_cast<double>(batches_);
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,23 @@ struct RankAccount {
   double lost = 0;            ///< seconds the other ranks waited because of it
 };
 
+/// What an algorithm counts of its batches where no header of a round says it: parameter servers, which take the
+/// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes.
+struct OwnCounts {
+  std::uint64_t buckets = 0;        ///< of a gradient that servers take; 0: there are none
+  std::uint64_t taken = 0;          ///< buckets that servers have moved weights by
+  std::uint64_t dropped = 0;        ///< buckets that servers have thrown away
+  std::uint64_t aged = 0;           ///< batches, or buckets of them, whose staleness is known
+  std::uint64_t staleness = 0;      ///< the sum over these, in the algorithm's unit
+  std::uint64_t max_staleness = 0;  ///< the largest of them
+
+  /// Those of another rank.
+  void add(const OwnCounts& other);
+  static constexpr std::size_t kNumbers = 6;                              ///< fields
+  std::array<std::uint64_t, kNumbers> numbers() const;                    ///< the fields, as of() takes them
+  static OwnCounts of(std::span<const std::uint64_t, kNumbers> numbers);  ///< those that numbers() has given
+};
+
 /// The headers of a run, added up: which ranks were late, how long others waited for them, and what became of all
 /// contributions. Every rank can keep one and all are equal. One thread.
 ///
@@ -41,13 +60,16 @@ class Ledger {
   /// Books the waits at the last rounds, as far as they are known. Call when no more rounds come.
   void close();
 
-  /// Batches that all ranks together deposited, and those of them that no round had taken at the end.
-  void set_deposits(std::uint64_t made, std::uint64_t pending);
+  /// Batches that all ranks together deposited, those of them that no round had taken at the end, and what the
+  /// algorithm counts by itself.
+  void set_deposits(std::uint64_t made, std::uint64_t pending, const OwnCounts& counts = {});
 
   int ranks() const { return static_cast<int>(accounts_.size()); }  ///< of the job
   std::uint64_t rounds() const { return rounds_; }                  ///< booked
   std::uint64_t empty_rounds() const { return empty_rounds_; }      ///< of these, to which nobody brought anything
-  std::uint64_t batches() const { return batches_; }                ///< applied
+  std::uint64_t batches() const { return batches_; }                ///< in these, applied or dropped
+  std::uint64_t applied() const;                                    ///< batches that have moved the weights
+  std::uint64_t dropped() const;                                    ///< batches that servers have thrown away
   std::uint64_t samples() const { return samples_; }                ///< in these batches
   double seconds() const { return seconds_; }                       ///< from the start to the last round booked
   /// The account of one rank. Requires: 0 ≤ rank < ranks().
@@ -60,17 +82,18 @@ class Ledger {
   /// RankAccount::lost of each rank.
   std::vector<double> lost_seconds() const;
 
-  /// Staleness per batch, in rounds; 0 without batches. Mean and largest are exact; of batches that are neither fresh
-  /// nor the oldest of their round the headers have only the sum, which the histogram spreads evenly.
+  /// Staleness per batch, in rounds, or as the algorithm counts it by itself; 0 without batches. Mean and largest are
+  /// exact; of batches that are neither fresh nor the oldest of their round the headers have only the sum, which the
+  /// histogram spreads evenly.
   double staleness_mean() const;
-  /// The largest staleness of a batch, in rounds.
-  std::uint64_t staleness_max() const { return staleness_max_; }
-  /// Smallest staleness that at least this share of the batches does not exceed.
+  /// The largest staleness of a batch, likewise.
+  std::uint64_t staleness_max() const { return counts_.aged > 0 ? counts_.max_staleness : staleness_max_; }
+  /// Smallest staleness in rounds that at least this share of the batches does not exceed.
   std::uint64_t staleness_quantile(double share) const;
-  /// Entry s: batches of staleness s; the last entry also those above.
+  /// Entry s: batches of staleness s, in rounds; the last entry also those above.
   const std::vector<std::uint64_t>& staleness_histogram() const { return histogram_; }
 
-  /// Deposits that are neither applied nor pending: 0, or a defect (negative: something was applied twice).
+  /// Deposits that are neither applied nor dropped nor pending: 0, or a defect (negative: something was applied twice).
   std::int64_t lost_deposits() const;
 
   /// Turns a policy word into a name, for printing.
@@ -106,6 +129,7 @@ class Ledger {
   std::uint64_t staleness_sum_ = 0, staleness_max_ = 0;
   std::uint64_t deposits_made_ = 0, deposits_pending_ = 0;
   bool deposits_known_ = false;
+  OwnCounts counts_;
   double seconds_ = 0;
 };
 

@@ -76,8 +76,9 @@ std::string Ledger::to_text(const PolicyName& name) const {
     }
   }
   out << "; " << batches_ << " batches, " << samples_ << " samples; staleness " << std::fixed << std::setprecision(2)
-      << staleness_mean() << " on average, 99 % at most " << staleness_quantile(0.99) << ", all at most "
-      << staleness_max_ << '\n';
+      << staleness_mean() << " on average, ";
+  if (counts_.aged == 0) out << "99 % at most " << staleness_quantile(0.99) << ", ";
+  out << "all at most " << staleness_max() << '\n';
 
   if (rounds_without_names_ > 0) {
     out << rounds_without_names_
@@ -92,7 +93,9 @@ std::string Ledger::to_text(const PolicyName& name) const {
         << " % of all waiting for somebody\n";
   }
   if (deposits_known_) {
-    out << "deposits: " << deposits_made_ << " made, " << batches_ << " applied, " << deposits_pending_ << " pending, ";
+    out << "deposits: " << deposits_made_ << " made, " << applied() << " applied, ";
+    if (dropped() > 0) out << dropped() << " dropped, ";
+    out << deposits_pending_ << " pending, ";
     if (lost_deposits() < 0) {
       out << -lost_deposits() << " applied that nobody made\n";
     } else {
@@ -103,24 +106,28 @@ std::string Ledger::to_text(const PolicyName& name) const {
 }
 
 std::string Ledger::to_json(const PolicyName& name) const {
+  nlohmann::json staleness = {{"mean", staleness_mean()}, {"max", staleness_max()}};
+  if (counts_.aged == 0) {
+    staleness["p99"] = staleness_quantile(0.99);
+    staleness["histogram"] = histogram_;
+  }
   nlohmann::json json = {{"rounds", rounds_},
                          {"empty_rounds", empty_rounds_},
                          {"rounds_by_policy", rounds_by_policy(name)},
                          {"batches", batches_},
                          {"samples", samples_},
                          {"seconds", seconds_},
-                         {"staleness",
-                          {{"mean", staleness_mean()},
-                           {"p99", staleness_quantile(0.99)},
-                           {"max", staleness_max_},
-                           {"histogram", histogram_}}},
+                         {"staleness", staleness},
                          {"total", stretto::to_json(total())}};
   if (rounds_without_names_ > 0) json["rounds_without_names"] = rounds_without_names_;
   json["ranks"] = nlohmann::json::array();
   for (const RankAccount& account : accounts_) json["ranks"].push_back(stretto::to_json(account));
   if (deposits_known_) {
-    json["deposits"] = {
-        {"made", deposits_made_}, {"applied", batches_}, {"pending", deposits_pending_}, {"lost", lost_deposits()}};
+    json["deposits"] = {{"made", deposits_made_},
+                        {"applied", applied()},
+                        {"dropped", dropped()},
+                        {"pending", deposits_pending_},
+                        {"lost", lost_deposits()}};
   }
   return json.dump();
 }

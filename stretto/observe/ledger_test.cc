@@ -193,6 +193,30 @@ TEST(Ledger, SaysThatNoneWasLost) {
   EXPECT_THAT(ledger.to_text(), HasSubstr("1 applied that nobody made\n"));
 }
 
+TEST(Ledger, TakesWhatAlgorithmsCountByThemselves) {
+  auto ledger = synchronous({1, 2}, 3, 0);
+  OwnCounts counts{.buckets = 2, .taken = 4, .aged = 4, .staleness = 7, .max_staleness = 3};
+  counts.add({.buckets = 2, .taken = 6, .dropped = 2, .aged = 6, .staleness = 5, .max_staleness = 5});
+  counts.add({});
+  counts = OwnCounts::of(counts.numbers());
+  ledger.set_deposits(6, 0, counts);
+  EXPECT_EQ(ledger.batches(), 6u);
+  EXPECT_EQ(ledger.applied(), 5u);
+  EXPECT_EQ(ledger.dropped(), 1u);
+  EXPECT_EQ(ledger.lost_deposits(), 0);
+  EXPECT_EQ(ledger.staleness_mean(), 1.2);
+  EXPECT_EQ(ledger.staleness_max(), 5u);
+  EXPECT_THAT(ledger.to_text(), HasSubstr("staleness 1.20 on average, all at most 5\n"));
+  EXPECT_THAT(ledger.to_text(), HasSubstr("deposits: 6 made, 5 applied, 1 dropped, 0 pending, 0 lost\n"));
+  const auto json = nlohmann::json::parse(ledger.to_json());
+  EXPECT_EQ(json["deposits"]["dropped"], 1);
+  EXPECT_EQ(json["staleness"]["max"], 5);
+  EXPECT_FALSE(json["staleness"].contains("histogram"));
+  counts.taken -= 1;  // one bucket of one gradient
+  ledger.set_deposits(6, 0, counts);
+  EXPECT_EQ(ledger.lost_deposits(), 1);
+}
+
 TEST(Ledger, PrintsATable) {
   auto ledger = synchronous({1, 3}, 3, 0);
   ledger.set_deposits(6, 0);

@@ -2,6 +2,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -173,21 +174,24 @@ void DistributedOptimizer::Impl::compare() {
   meeting.average_buffers(session_.driver());
   const ReplicaChecksum mine = replica_.checksum();
   const bool moments_too = session_.recipe().averages_gradients();
-  const auto all =
-      meeting.gather(session_.driver(), {mine.parameters, moments_too ? mine.optimizer : 0, steps_ - steps_before_});
+  Meeting::Numbers numbers{mine.parameters, moments_too ? mine.optimizer : 0, steps_ - steps_before_};
+  std::ranges::copy(session_.recipe().own_counts().numbers(), numbers.begin() + 3);
+  const auto all = meeting.gather(session_.driver(), numbers);
   std::uint64_t made = 0;
+  OwnCounts counts;
   std::string differ;
   int first = -1;
   for (int rank = 0; rank < session_.ranks(); ++rank) {
     const auto& theirs = all[static_cast<std::size_t>(rank)];
     made += theirs[2];
+    counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
     if (theirs[0] == all[0][0] && theirs[1] == all[0][1]) continue;
     if (first < 0) first = rank;
     differ += text(differ.empty() ? "rank " : ", ", rank, theirs[0] != all[0][0] ? "" : " (the optimizer's state)");
   }
   identical_ = first < 0;
   ledger_.close();
-  ledger_.set_deposits(made, 0);
+  ledger_.set_deposits(made, 0, counts);
   if (reporter_.wanted()) {
     LoopReport report = report_of(ledger_);
     report.algorithm = options_.algorithm;

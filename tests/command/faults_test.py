@@ -146,7 +146,7 @@ class Ranks(ProgramTest):
         result = stretto("train", "hyperplane", "--ranks", "4", "--steps", "30", "--batch", "4", "--algorithm",
                          "eager-solo", "--delivery", "latest", "--imbalance", "persistent:rank=0,delay=5ms", "--json")
         self.assert_succeeds(result)
-        self.assertEqual(json.loads(result.stdout)["deposits"], {"made": 120, "applied": 120, "pending": 0, "lost": 0})
+        self.assertEqual(json.loads(result.stdout)["deposits"], {"made": 120, "applied": 120, "dropped": 0, "pending": 0, "lost": 0})
 
     def test_a_lost_rank_wakes_the_one_that_sleeps(self):
         # Without being woken the other one is killed after 30 seconds: the watchdog is shorter.

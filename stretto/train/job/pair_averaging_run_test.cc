@@ -148,6 +148,23 @@ TEST_F(PairAveragingAlone, TheCenterIsTheModelOfAllWhereCheckpointsAreMade) {
   }
 }
 
+TEST_F(PairAveragingAlone, SaysHowOftenOtherModelsHaveChangedOnesOwnMeanwhile) {
+  for (const char* algorithm : {"ad-psgd", "easgd-async"}) {
+    TrainOptions options{.algorithm = algorithm, .ranks = 4, .epochs = 5, .pace = 250us, .sync_every = 1};
+    options.data = "shared";
+    options.imbalance = "persistent:rank=1,delay=4ms";
+    options.simulated = true;
+    options.algorithm_options = {{"alpha", "0.2"}};
+    if (std::string(algorithm) == "ad-psgd") options.sync_every = 0;
+    const RunSummary s = run(options);
+    // Two ranks ask rank 1 or 3, and rank 1 takes five times as long for a step as they do.
+    EXPECT_GT(s.staleness_max, std::string(algorithm) == "ad-psgd" ? 1u : 0u) << algorithm;
+    EXPECT_GT(s.staleness_mean, 0) << algorithm;
+    EXPECT_LE(s.staleness_mean, static_cast<double>(s.staleness_max)) << algorithm;
+    EXPECT_EQ(s.deposits.lost, 0u) << algorithm;
+  }
+}
+
 // In virtual time exchanges come in the same order again, since ranks take unequal times.
 TEST_F(PairAveragingAlone, AKilledElasticRunContinuesToTheBitFromItsCenter) {
   for (const int ranks : {1, 3}) {

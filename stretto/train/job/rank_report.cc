@@ -55,6 +55,7 @@ json totals_to_json(const std::optional<RoundTotals>& totals) {
   if (!totals) return nullptr;
   return {{"rounds", totals->rounds},
           {"batches", totals->batches},
+          {"dropped", totals->dropped},
           {"staleness_mean", totals->staleness_mean},
           {"staleness_max", totals->staleness_max},
           {"fresh", totals->fresh},
@@ -69,6 +70,7 @@ std::optional<RoundTotals> totals_from_json(const json& value) {
   if (value.is_null()) return std::nullopt;
   return RoundTotals{.rounds = value.at("rounds"),
                      .batches = value.at("batches"),
+                     .dropped = value.at("dropped"),
                      .staleness_mean = value.at("staleness_mean"),
                      .staleness_max = value.at("staleness_max"),
                      .fresh = value.at("fresh"),

@@ -16,6 +16,7 @@ namespace stretto {
 struct RoundTotals {
   std::uint64_t rounds = 0;
   std::uint64_t batches = 0;  ///< applied
+  std::uint64_t dropped = 0;  ///< batches that servers have thrown away
   double staleness_mean = 0;
   std::uint64_t staleness_max = 0;
   std::uint64_t fresh = 0, stale = 0, null = 0;

@@ -178,6 +178,31 @@ TEST_F(ServerRuns, RanksMeetWhateverNumberOfBatchesEachHas) {
   }
 }
 
+TEST_F(ServerRuns, AreAccountedForByWhatServersHaveTakenAndDropped) {
+  for (const bool simulated : {false, true}) {
+    for (const char* algorithm : {"ps-sync", "ps-async", "ssp:2", "k-sync:3"}) {
+      TrainOptions late = options(algorithm);
+      late.data = "shared";
+      late.imbalance = "persistent:rank=1,delay=5ms";
+      late.pace = std::chrono::microseconds(250);  // of 4 samples: 1 ms a batch
+      late.simulated = simulated;
+      const RunSummary s = run(late);
+      const auto what = text(algorithm, simulated ? ", virtual" : "");
+      EXPECT_EQ(s.deposits.made, 48u) << what;
+      EXPECT_EQ(s.deposits.applied + s.deposits.dropped, 48u) << what;
+      EXPECT_EQ(s.deposits.lost, 0u) << what;
+      EXPECT_DOUBLE_EQ(s.throughput * s.wall_seconds, static_cast<double>(s.deposits.applied)) << what;
+      const bool drops = std::string(algorithm) == "k-sync:3";
+      EXPECT_EQ(s.deposits.dropped > 0, drops) << what;
+      const bool waits_for_all = std::string(algorithm) == "ps-sync";
+      EXPECT_EQ(s.staleness_max > 0, !drops && !waits_for_all) << what;
+      EXPECT_EQ(s.staleness_mean > 0, s.staleness_max > 0) << what;
+      if (std::string(algorithm) == "ssp:2") EXPECT_LE(s.staleness_max, 15u) << what << ": (2·2 + 1)(4 − 1)";
+      EXPECT_EQ(s.ledger.find("dropped") != std::string::npos, drops) << s.ledger;
+    }
+  }
+}
+
 TEST_F(ServerRuns, AKilledRunContinuesToTheBitWithItsMomentum) {
   for (const char* servers : {"3", "1"}) {
     TrainOptions options = this->options("ps-sync", 3);

@@ -98,6 +98,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.staleness_max = rounds.staleness_max;
   s.fresh_share = ratio(static_cast<double>(rounds.fresh), static_cast<double>(rounds.fresh + rounds.stale));
   s.deposits.applied = rounds.batches;
+  s.deposits.dropped = rounds.dropped;
   s.deposits.lost = static_cast<std::uint64_t>(std::max<std::int64_t>(0, rounds.lost_deposits));
   s.lost_seconds = rounds.lost_seconds;
   s.ledger = rounds.ledger;

@@ -25,6 +25,7 @@ RankReport full_report() {
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
           .totals = RoundTotals{.rounds = 9,
                                 .batches = 12,
+                                .dropped = 3,
                                 .staleness_mean = 0.5,
                                 .staleness_max = 2,
                                 .fresh = 7,

@@ -43,7 +43,7 @@ struct RunSummary {
   std::vector<EvaluationPoint> evaluations;  ///< while the run went on
   double rounds_per_batch = 0;               ///< rounds × ranks / batches applied
   std::uint64_t rounds = 0;
-  double staleness_mean = 0;  ///< per batch
+  double staleness_mean = 0;  ///< per batch: in rounds, versions of servers, or exchanges between ranks
   std::uint64_t staleness_max = 0;
   double fresh_share = 0;        ///< contributions that were fresh, of those that were not null
   double wait_share = 0;         ///< time inside exchange / (ranks × wall time)
@@ -51,7 +51,7 @@ struct RunSummary {
   double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step
   double bytes_per_step = 0;     ///< sent.bytes / steps of all ranks
   struct Deposits {
-    std::uint64_t made = 0, applied = 0, pending = 0, lost = 0;
+    std::uint64_t made = 0, applied = 0, dropped = 0, pending = 0, lost = 0;  ///< dropped: by servers (k-sync)
   } deposits;
   bool replicas_identical = false;
   std::vector<double> lost_seconds;  ///< per rank: time the others waited because of it (ledger)

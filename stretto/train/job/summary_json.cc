@@ -106,6 +106,7 @@ std::string to_json(const RunSummary& s) {
       {"deposits",
        {{"made", s.deposits.made},
         {"applied", s.deposits.applied},
+        {"dropped", s.deposits.dropped},
         {"pending", s.deposits.pending},
         {"lost", s.deposits.lost}}},
       {"replicas_identical", s.replicas_identical},

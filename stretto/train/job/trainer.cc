@@ -93,7 +93,7 @@ class Trainer::Impl final : public RoundListener {
   Traffic traffic();
   void trace(const PacedStep& step, std::uint64_t number);
   void note_loss(double loss);
-  RoundTotals totals(std::uint64_t made_by_all);
+  RoundTotals totals(std::uint64_t made_by_all, const OwnCounts& counts);
   void end();
 
   const TrainerContext context_;
@@ -383,12 +383,13 @@ void Trainer::Impl::note_loss(double loss) {
   ++bin.count;
 }
 
-RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all) {
+RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& counts) {
   ledger_.close();
-  ledger_.set_deposits(made_by_all, 0);  // the last round takes everything
+  ledger_.set_deposits(made_by_all, 0, counts);  // the last round takes everything
   const RankAccount all = ledger_.total();
   return {.rounds = next_round_,
-          .batches = ledger_.batches(),
+          .batches = ledger_.applied(),
+          .dropped = ledger_.dropped(),
           .staleness_mean = ledger_.staleness_mean(),
           .staleness_max = ledger_.staleness_max(),
           .fresh = all.fresh,
@@ -406,8 +407,14 @@ void Trainer::Impl::end() {
   sync_points_.finish(session_.driver());
   report_.identical = sync_points_.identical();
   std::uint64_t made = 0;
-  for (const auto& numbers : session_.meeting().gather(session_.driver(), {report_.made})) made += numbers[0];
-  if (rank_ == 0) report_.totals = totals(made);
+  OwnCounts counts;
+  Meeting::Numbers mine{report_.made};
+  std::ranges::copy(session_.recipe().own_counts().numbers(), mine.begin() + 1);
+  for (const auto& numbers : session_.meeting().gather(session_.driver(), mine)) {
+    made += numbers[0];
+    counts.add(OwnCounts::of(std::span(numbers).subspan<1, OwnCounts::kNumbers>()));
+  }
+  if (rank_ == 0) report_.totals = totals(made, counts);
   if (evaluations_) evaluations_->finish(applied_, report_);
   if (records_) {
     records_->flush();

@@ -25,7 +25,7 @@ LoopReport report_of(const Ledger& ledger) {
   const RankAccount all = ledger.total();
   LoopReport report;
   report.ranks = ledger.ranks();
-  report.batches = ledger.batches();
+  report.batches = ledger.applied();
   report.seconds = ledger.seconds();
   report.staleness_mean = ledger.staleness_mean();
   report.staleness_max = ledger.staleness_max();

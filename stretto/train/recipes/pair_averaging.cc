@@ -1,5 +1,6 @@
 #include "stretto/train/recipes/pair_averaging.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -46,7 +47,11 @@ class PairAveraging final : public Recipe {
 
   void deposit(Duration computed) override {
     context_.replica.step();
-    for (int b = 0; b < pairs_->num_buckets(); ++b) (void)pairs_->add_step(b, context_.replica.parameters(b));
+    std::uint64_t staleness = 0;
+    for (int b = 0; b < pairs_->num_buckets(); ++b) {
+      staleness = std::max(staleness, pairs_->add_step(b, context_.replica.parameters(b)));
+    }
+    counts_.add({.aged = 1, .staleness = staleness, .max_staleness = staleness});
     average_.note_step(samples_, computed, waited_);
     ++steps_;
     if (average_.steps() == exchanges_.meet_every) {
@@ -95,6 +100,7 @@ class PairAveraging final : public Recipe {
     memory.parts += ", and the model as others see it, a copy of it, and what is being exchanged";
     return memory;
   }
+  OwnCounts own_counts() const override { return counts_; }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -172,6 +178,7 @@ class PairAveraging final : public Recipe {
   const Exchanges exchanges_;
   const std::shared_ptr<PairExchange> pairs_;
   ModelAverage average_;
+  OwnCounts counts_;
   std::uint64_t samples_ = 0;         // of the step under way
   Duration waited_{0};                // before it
   std::uint64_t steps_ = 0;           // of this rank since its last exchange

@@ -8,6 +8,7 @@
 
 #include "stretto/collective/collective.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/observe/ledger.h"
 #include "stretto/train/options.h"
 #include "stretto/train/recipes/algorithm_options.h"
 #include "stretto/train/replica/meeting.h"
@@ -115,6 +116,8 @@ class Recipe {
   /// Takes over what state() of this algorithm over the same model gave, before the first step. Throws Failure
   /// (Errc::bad_input) for one that does not fit.
   virtual void set_state(const std::string& state);
+  /// What it counts by itself on this rank. Requires: after finish().
+  virtual OwnCounts own_counts() const { return {}; }
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 };

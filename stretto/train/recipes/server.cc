@@ -203,6 +203,15 @@ class Server final : public Recipe {
     }
     state_ = state;
   }
+  OwnCounts own_counts() const override {
+    const ServerCounts counts = server_->counts();
+    return {.buckets = static_cast<std::uint64_t>(num_buckets_),
+            .taken = counts.taken,
+            .dropped = counts.dropped,
+            .aged = counts.taken,
+            .staleness = counts.staleness,
+            .max_staleness = counts.max_staleness};
+  }
   bool averages_gradients() const override { return false; }
 
  private:
