@@ -47,7 +47,12 @@ class Perceptron final : public torch::nn::Module {
     draw_parameters(*output_, 1 / std::sqrt(static_cast<double>(kHidden)), random);
   }
 
-  at::Tensor forward(const at::Tensor& pixels) { return output_->forward(hidden_->forward(pixels).relu()); }
+  at::Tensor forward(const at::Tensor& pixels, const BeforeLayer& before = no_hook) {
+    before(*hidden_);
+    const at::Tensor features = hidden_->forward(pixels).relu();
+    before(*output_);
+    return output_->forward(features);
+  }
 
  private:
   torch::nn::Linear hidden_;
@@ -62,11 +67,6 @@ class DigitsWorkload final : public Workload {
     return std::make_shared<Perceptron>(seed);
   }
 
-  at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples) const override {
-    const ImageBatch batch = gather(digits_.images(Split::train), samples);
-    return at::cross_entropy_loss(own<Perceptron>(model).forward(batch.pixels), batch.labels);
-  }
-
   Evaluation evaluate(torch::nn::Module& model, Split split) const override {
     const at::NoGradGuard no_gradients;
     std::vector<std::uint32_t> all(digits_.size(split));
@@ -79,6 +79,12 @@ class DigitsWorkload final : public Workload {
   }
 
  private:
+  at::Tensor compute_loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
+                          const BeforeLayer& before) const override {
+    const ImageBatch batch = gather(digits_.images(Split::train), samples);
+    return at::cross_entropy_loss(own<Perceptron>(model).forward(batch.pixels, before), batch.labels);
+  }
+
   const DigitsDataset& digits_;  // owned by data()
 };
 

@@ -26,7 +26,10 @@ class Regression final : public torch::nn::Module {
     draw_parameters(*linear_, 1 / std::sqrt(static_cast<double>(HyperplaneDataset::kDimensions)), random);
   }
 
-  at::Tensor forward(const at::Tensor& points) { return linear_->forward(points).squeeze(1); }
+  at::Tensor forward(const at::Tensor& points, const BeforeLayer& before) {
+    before(*linear_);
+    return linear_->forward(points).squeeze(1);
+  }
 
  private:
   torch::nn::Linear linear_;
@@ -40,10 +43,6 @@ class HyperplaneWorkload final : public Workload {
     return std::make_shared<Regression>(seed);
   }
 
-  at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples) const override {
-    return squared_error(model, Split::train, samples);
-  }
-
   Evaluation evaluate(torch::nn::Module& model, Split split) const override {
     const at::NoGradGuard no_gradients;
     std::vector<std::uint32_t> all(points_.size(split));
@@ -51,14 +50,20 @@ class HyperplaneWorkload final : public Workload {
     double loss = 0;
     for (std::size_t start = 0; start < all.size(); start += kEvaluationBatch) {
       const std::size_t size = std::min<std::size_t>(kEvaluationBatch, all.size() - start);
-      const at::Tensor mean = squared_error(model, split, std::span(all).subspan(start, size));
+      const at::Tensor mean = squared_error(model, split, std::span(all).subspan(start, size), no_hook);
       loss += mean.item<double>() * static_cast<double>(size);
     }
     return {loss / static_cast<double>(all.size()), std::nullopt};
   }
 
  private:
-  at::Tensor squared_error(torch::nn::Module& model, Split split, std::span<const std::uint32_t> samples) const {
+  at::Tensor compute_loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
+                          const BeforeLayer& before) const override {
+    return squared_error(model, Split::train, samples, before);
+  }
+
+  at::Tensor squared_error(torch::nn::Module& model, Split split, std::span<const std::uint32_t> samples,
+                           const BeforeLayer& before) const {
     constexpr std::size_t kDimensions = HyperplaneDataset::kDimensions;
     const auto batch = static_cast<std::int64_t>(samples.size());
     const at::Tensor x = at::empty({batch, HyperplaneDataset::kDimensions}, at::kFloat);
@@ -67,7 +72,7 @@ class HyperplaneWorkload final : public Workload {
       points_.copy_point(split, samples[i], x.mutable_data_ptr<float>() + i * kDimensions);
       y.mutable_data_ptr<float>()[i] = points_.target(split, samples[i]);
     }
-    return at::mse_loss(own<Regression>(model).forward(x), y);
+    return at::mse_loss(own<Regression>(model).forward(x, before), y);
   }
 
   const HyperplaneDataset& points_;  // owned by data()

@@ -65,8 +65,10 @@ class SequenceClassifier final : public torch::nn::Module {
     draw_parameters(*output_, bound, random);
   }
 
-  at::Tensor forward(const PaddedBatch& batch) {
+  at::Tensor forward(const PaddedBatch& batch, const BeforeLayer& before = no_hook) {
+    before(*lstm_);
     const at::Tensor outputs = std::get<0>(lstm_->forward(batch.steps));
+    before(*output_);
     return output_->forward((outputs * batch.weights).sum(0));
   }
 
@@ -82,11 +84,6 @@ class SequenceWorkload final : public Workload {
   std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const override {
     const Sequences& train = sequences_.sequences(Split::train);
     return std::make_shared<SequenceClassifier>(train.channels, train.classes, seed);
-  }
-
-  at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples) const override {
-    const PaddedBatch batch = pad(sequences_.sequences(Split::train), samples);
-    return at::cross_entropy_loss(own<SequenceClassifier>(model).forward(batch), batch.labels);
   }
 
   Evaluation evaluate(torch::nn::Module& model, Split split) const override {
@@ -109,6 +106,12 @@ class SequenceWorkload final : public Workload {
   }
 
  private:
+  at::Tensor compute_loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
+                          const BeforeLayer& before) const override {
+    const PaddedBatch batch = pad(sequences_.sequences(Split::train), samples);
+    return at::cross_entropy_loss(own<SequenceClassifier>(model).forward(batch, before), batch.labels);
+  }
+
   const SequenceDataset& sequences_;  // owned by data()
 };
 

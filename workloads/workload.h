@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +24,11 @@ struct Evaluation {
   std::optional<double> top5;  ///< share with the class among the five of highest score; with more than five classes
 };
 
+/// Hears of each layer of a model before a forward pass reads its parameters.
+using BeforeLayer = std::function<void(const torch::nn::Module& layer)>;
+/// Does nothing.
+inline void no_hook(const torch::nn::Module& /*layer*/) {}
+
 /// A model to train, and the loss of a batch. Float32 on the CPU. Made in each rank, over data that was loaded before
 /// the ranks were forked. Not thread-safe.
 class Workload {
@@ -39,8 +45,12 @@ class Workload {
   virtual std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const = 0;
 
   /// The training loss of a batch: a scalar to call backward() on, the mean over its samples.
+  /// `before` is called with each layer before its parameters are read.
   /// Requires: `model` comes from make_model() of this workload; at least one sample, all below num_train().
-  virtual at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples) const = 0;
+  at::Tensor loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
+                  const BeforeLayer& before = no_hook) const {
+    return compute_loss(model, samples, before);
+  }
 
   /// Over a whole split, without gradients. Deterministic for given weights.
   virtual Evaluation evaluate(torch::nn::Module& model, Split split) const = 0;
@@ -56,6 +66,9 @@ class Workload {
   }
 
  private:
+  virtual at::Tensor compute_loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
+                                  const BeforeLayer& before) const = 0;
+
   std::shared_ptr<const Dataset> data_;
 };
 

@@ -196,6 +196,21 @@ TEST_P(AnyWorkload, ParametersMayBecomeViewsOfAFlatBuffer) {
       << "the model does not compute with the buffer";
 }
 
+TEST_P(AnyWorkload, SaysBeforeEachLayerThatItReadsIt) {
+  const auto model = workload_->make_model(1), late = workload_->make_model(1);
+  const at::NoGradGuard no_gradients;
+  for (at::Tensor& parameter : late->parameters()) parameter.fill_(std::nan(""));
+  const auto bring = [&](const torch::nn::Module& layer) {
+    const auto theirs = model->parameters(), ours = late->parameters();
+    for (at::Tensor& parameter : layer.parameters()) {
+      const auto at = std::ranges::find_if(ours, [&](const at::Tensor& our) { return our.is_same(parameter); });
+      parameter.copy_(theirs[static_cast<std::size_t>(at - ours.begin())]);
+    }
+  };
+  const auto batch = first_samples(8);
+  EXPECT_EQ(workload_->loss(*late, batch, bring).item<double>(), workload_->loss(*model, batch).item<double>());
+}
+
 TEST_P(AnyWorkload, RefusesTheModelOfAnotherWorkload) {
   const auto stranger = load(GetParam() == "hyperplane" ? "digits" : "hyperplane");
   if (!stranger) return;

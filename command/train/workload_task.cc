@@ -20,7 +20,9 @@ class RankWorkload final : public RankTask {
       : workload_(make_workload(std::move(data))), model_(workload_->make_model(options.seed)) {
     const auto sgd = torch::optim::SGDOptions(options.lr).momentum(options.momentum);
     if (!options.evaluates) warm_up(options.seed);
-    replica_ = std::make_unique<TorchReplica>(model_, std::make_shared<torch::optim::SGD>(model_->parameters(), sgd));
+    replica_ =
+        std::make_unique<TorchReplica>(model_, std::make_shared<torch::optim::SGD>(model_->parameters(), sgd),
+                                       TorchReplicaOptions{.by_layer = options.by_layer, .announces_reads = true});
   }
 
   Replica& replica() override { return *replica_; }
@@ -28,7 +30,9 @@ class RankWorkload final : public RankTask {
   // The models draw nothing while they train.
   double forward_backward(std::span<const std::uint32_t> samples, std::uint64_t) override {
     model_->train();
-    const at::Tensor loss = workload_->loss(*model_, samples);
+    const at::Tensor loss =
+        workload_->loss(*model_, samples, [this](const torch::nn::Module& layer) { replica_->about_to_read(layer); });
+    replica_->about_to_read(*model_);
     loss.backward();
     return loss.item<double>();
   }

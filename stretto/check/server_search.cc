@@ -182,6 +182,7 @@ class Rank {
   bool look() {
     if (state_ != State::waiting && state_ != State::settling) return false;
     const bool waits = state_ == State::waiting;
+    if (waits && job_.overlapped && !look_by_layer()) return false;
     const Result<bool> there = waits ? server_->ready() : server_->try_settle(targets());
     if (!there) {
       oracle_.violated(text("rank ", rank_, " fails with: ", there.error().message));
@@ -190,9 +191,10 @@ class Rank {
     }
     if (!*there) return false;
     std::vector<std::span<const std::int64_t>> values;
-    for (const auto& value : values_) values.emplace_back(value);
+    for (const auto& value : waits&& job_.overlapped ? read_ : values_) values.emplace_back(value);
     if (waits) {
       oracle_.answered(rank_, values);
+      read_.clear();
       compute();
     } else {
       oracle_.settled(rank_, values);
@@ -216,6 +218,19 @@ class Rank {
     run();
   }
 
+  /// A forward pass, which reads the bucket pushed last first, and each as soon as it is there. Returns whether it has
+  /// read all.
+  bool look_by_layer() {
+    read_.resize(values_.size());
+    for (std::size_t b = values_.size(); b-- > 0;) {
+      if (!read_[b].empty()) continue;
+      const Result<bool> there = server_->ready(static_cast<int>(b));
+      if (there && !*there) return false;
+      read_[b] = values_[b];
+    }
+    return true;
+  }
+
   /// Whether the application has told the engine of something since it was last asked.
   bool rung() {
     const std::uint32_t rings = engine_.doorbell().rings();
@@ -237,6 +252,7 @@ class Rank {
   Engine engine_;
   std::optional<ParameterServer> server_;
   std::vector<std::vector<std::int64_t>> gradients_, values_, served_;  // by bucket
+  std::vector<std::vector<std::int64_t>> read_;                         // by bucket: the value when it was ready
   State state_ = State::computing;
   std::size_t phase_ = 0;
   std::uint64_t step_ = 0;

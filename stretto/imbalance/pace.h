@@ -42,6 +42,8 @@ class Pacer {
 
   /// A computation begins.
   void begin();
+  /// Since begin() the computation has stood still for so long, which counts as no part of it.
+  void stood_still(Duration waited) { begin_ = begin_ + waited; }
   /// The computation is over: sleeps as long as the pace for `units` of work and `draw` ask. Sleeps once, until an
   /// absolute time, so that a step which oversleeps does not delay the next. Requires: begin() before it.
   PacedStep end(std::uint64_t units, const ImbalanceDraw& draw);

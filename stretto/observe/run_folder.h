@@ -64,7 +64,7 @@ struct StepRecord {
   Duration computed{0};        ///< really
   Duration paced{0};           ///< slept: emulated pace
   Duration delayed{0};         ///< slept: injected
-  Duration waited{0};          ///< inside exchange
+  Duration waited{0};          ///< inside exchange, and in the pass for weights
   int rounds_applied = 0;      ///< in that exchange
   std::uint64_t messages = 0;  ///< that this rank has sent since the record before, for itself or for others
   std::uint64_t bytes = 0;     ///< of them

@@ -42,12 +42,15 @@ class ParameterServer::Impl {
         text("parameter server: ", what, " of bucket ", bucket, " has ", bytes, " bytes; expected ", bytes_of(bucket)));
   }
   int num_buckets() const { return static_cast<int>(node.buckets().size()); }
+  bool ready(int bucket) {
+    const auto& wish = node.wish(bucket);
+    const std::uint64_t wanted = pushed[static_cast<std::size_t>(bucket)];
+    return wish.answered.load(std::memory_order_acquire) >= wanted &&
+           wish.left.load(std::memory_order_acquire) >= wanted;
+  }
   bool ready() {
     for (int b = 0; b < num_buckets(); ++b) {
-      const auto& wish = node.wish(b);
-      const std::uint64_t wanted = pushed[static_cast<std::size_t>(b)];
-      if (wish.answered.load(std::memory_order_acquire) < wanted) return false;
-      if (wish.left.load(std::memory_order_acquire) < wanted) return false;
+      if (!ready(b)) return false;
     }
     return true;
   }
@@ -56,6 +59,12 @@ class ParameterServer::Impl {
   /// Whether the phase begun last has been ended here.
   bool ending() const { return ended == begun; }
   bool over() const { return node.phases_over() == begun; }
+  Result<void> wait(FunctionRef<bool()> there, Driver& driver, TimePoint deadline) {
+    const bool here = driver.wait([&] { return node.failure().failed() || there(); }, deadline);
+    if (auto why = node.failure().error()) return *std::move(why);
+    if (!here) return late(driver, "values have not come");
+    return {};
+  }
   void end(std::span<const std::span<std::byte>> values) {
     if (begun > 0 && ending()) return;
     if (!may_end()) throw UsageError("parameter server: settle() before the values of the last push are there");
@@ -119,8 +128,7 @@ void ParameterServer::push(int bucket, std::span<std::byte> gradient, std::span<
   impl_->require(bucket, value.size(), "the value");
   auto& wish = impl_->node.wish(bucket);
   std::uint64_t& pushed = impl_->pushed[static_cast<std::size_t>(bucket)];
-  if (impl_->ending() || wish.left.load(std::memory_order_acquire) < pushed ||
-      wish.answered.load(std::memory_order_acquire) < pushed) {
+  if (impl_->ending() || !impl_->ready(bucket)) {
     throw UsageError(text("parameter server: bucket ", bucket, " is pushed ",
                           impl_->ending() ? "after settle()" : "before the value of the last push is there"));
   }
@@ -135,12 +143,17 @@ Result<bool> ParameterServer::ready() const {
   return impl_->ready();
 }
 
-Result<void> ParameterServer::wait(Driver& driver, TimePoint deadline) {
-  const auto over = [this] { return impl_->node.failure().failed() || impl_->ready(); };
-  const bool here = driver.wait(over, deadline);
+Result<bool> ParameterServer::ready(int bucket) const {
   if (auto why = failure()) return *std::move(why);
-  if (!here) return impl_->late(driver, "values have not come");
-  return {};
+  return impl_->ready(bucket);
+}
+
+Result<void> ParameterServer::wait(Driver& driver, TimePoint deadline) {
+  return impl_->wait([this] { return impl_->ready(); }, driver, deadline);
+}
+
+Result<void> ParameterServer::wait(int bucket, Driver& driver, TimePoint deadline) {
+  return impl_->wait([this, bucket] { return impl_->ready(bucket); }, driver, deadline);
 }
 
 Result<bool> ParameterServer::try_settle(std::span<const std::span<std::byte>> values) {

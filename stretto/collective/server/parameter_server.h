@@ -66,8 +66,12 @@ class ParameterServer final : public Collective {
   void push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value);
   /// Whether the values that push() has asked for are there, of all buckets, or how the collective has failed.
   Result<bool> ready() const;
+  /// The same of one bucket.
+  Result<bool> ready(int bucket) const;
   /// Waits until ready(). Errc::timeout: call it again; Errc::aborted, lost_peer, bad_input: final.
   Result<void> wait(Driver& driver, TimePoint deadline);
+  /// The same for one bucket: it may be read, and pushed again, while others are on their way.
+  Result<void> wait(int bucket, Driver& driver, TimePoint deadline);
 
   /// Ends the phase: returns when every rank has done so, with its last values in `values`, a span a bucket, which are
   /// the same on every rank. Serves meanwhile. Until go_on() nothing moves the buckets that are served here, so what

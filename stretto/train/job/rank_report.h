@@ -40,7 +40,7 @@ struct RankReport {
   std::optional<Error> error;
 
   double seconds = 0;              ///< from its first step to its last applied round
-  double waited = 0;               ///< seconds inside exchange
+  double waited = 0;               ///< seconds inside exchange, and in passes for weights
   double computed = 0;             ///< seconds, really
   double compute_share = 0;        ///< of the pace; 0 without one
   std::uint64_t units = 0;         ///< of work

@@ -19,6 +19,7 @@
 #include "stretto/train/job/summarize.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/trainer.h"
+#include "stretto/train/recipes/server.h"
 #include "stretto/train/simulated/simulated_ranks.h"
 
 namespace stretto {
@@ -58,6 +59,11 @@ class Run {
 bool same_folder(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return std::filesystem::equivalent(a, b, ignored);
+}
+
+/// Whether layers are to lie in buckets of their own, since they travel by themselves.
+bool goes_by_layer(const RunPlan& plan) {
+  return std::ranges::count(plan.algorithm.recipe->options, "layerwise") > 0 && is_layerwise(plan.recipe);
 }
 
 int exit_status(const RankReport& report) {
@@ -101,7 +107,10 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   }
   const SteadyClock steady;
   const Clock& clock = place != nullptr ? place->clock() : steady;
-  RankTaskOptions task_options{.seed = plan_.options.seed, .lr = plan_.options.lr, .momentum = plan_.options.momentum};
+  RankTaskOptions task_options{.seed = plan_.options.seed,
+                               .lr = plan_.options.lr,
+                               .momentum = plan_.options.momentum,
+                               .by_layer = goes_by_layer(plan_)};
   const auto rank_task = task.start_rank(task_options);
   task_options.evaluates = true;
   RankReport report;

@@ -143,6 +143,8 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
   plan.network = network;
+  // A simulated pass is one block of time, and computed beside the rank's application.
+  if (o.simulated && plan.recipe.algorithm.given("layerwise")) plan.recipe.algorithm.set("layerwise", "no");
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   return plan;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
+#include "stretto/train/recipes/server.h"
 
 namespace stretto {
 namespace {
@@ -60,6 +61,14 @@ TEST(RunPlan, HandsOverDuringTheBackwardPassOnlyWhereNoSleepFollowsIt) {
   EXPECT_TRUE(plan_run({}, facts()).recipe.overlap);
   EXPECT_FALSE(plan_run({.pace = std::chrono::microseconds(50)}, facts()).recipe.overlap);
   EXPECT_FALSE(plan_run({.imbalance = "linear:1ms..4ms"}, facts()).recipe.overlap);
+}
+
+TEST(RunPlan, ASimulatedPassIsOneBlock) {
+  TrainOptions options{.algorithm = "ps-sync", .ranks = 2, .pace = std::chrono::milliseconds(1)};
+  options.algorithm_options.set("layerwise", "yes");
+  EXPECT_TRUE(is_layerwise(plan_run(options, facts()).recipe));
+  options.simulated = true;
+  EXPECT_FALSE(is_layerwise(plan_run(options, facts()).recipe));
 }
 
 TEST(RunPlan, HasFullRoundsWhereCheckpointsAndSynchronizationsFall) {

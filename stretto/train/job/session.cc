@@ -25,9 +25,11 @@ Session::Session(RankEngine& engine, Replica& replica, RoundListener& listener, 
       engine_(engine.engine()),
       driver_(engine.driver(options_.progress_by)),
       meeting_(std::make_shared<Meeting>(engine_, replica, meeting_options(options_))),
+      replica_(replica),
       recipe_(options_.recipe->make({replica, engine_, *meeting_, listener, options_.recipe_options})) {}
 
 Session::~Session() {
+  if (by_layer_) replica_.on_bucket_read(nullptr);
   if (!rounds_over_) {
     for (auto& collective : recipe_->collectives()) rank_engine_.keep(std::move(collective));
     rank_engine_.remove(*this);
@@ -62,6 +64,22 @@ void Session::end_backward(const std::string& where) {
                                   where, "; a smaller learning rate may help");
   abort(reason);
   throw Failure({Errc::aborted, reason, engine_.rank()});
+}
+
+void Session::bring_by_layer() {
+  by_layer_ = replica_.announces_reads() && recipe_->bring_by_bucket();
+  if (by_layer_) replica_.on_bucket_read([this](int bucket) { bring(bucket); });
+}
+
+void Session::bring(int bucket) {
+  const TimePoint begin = driver_.clock().now();
+  insist([this, bucket](TimePoint deadline) { return recipe_->bring(bucket, driver_, deadline); });
+  waited_for_layers_ += driver_.clock().now() - begin;
+}
+
+void Session::bring_weights() {
+  if (!by_layer_) return;
+  for (int bucket = 0; bucket < static_cast<int>(replica_.buckets().size()); ++bucket) bring(bucket);
 }
 
 int Session::exchange() {

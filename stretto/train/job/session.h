@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
@@ -48,6 +49,13 @@ class Session final : private BatchSource {
 
   void begin_step(std::uint64_t samples, Duration waited) { recipe_->begin_step(samples, waited); }
   void set_samples(std::uint64_t samples) { recipe_->set_samples(samples); }
+  /// Before the first step: weights are brought layer by layer, in the forward pass, where the algorithm and the
+  /// replica can. What else reads them calls bring_weights() before.
+  void bring_by_layer();
+  /// Waits for the weights that are on their way.
+  void bring_weights();
+  /// How long forward passes have waited for weights since the last call.
+  Duration waited_for_layers() { return std::exchange(waited_for_layers_, Duration(0)); }
   /// After the backward pass. A gradient that is not finite stops the job; `where` says where in it.
   void end_backward(const std::string& where);
   void deposit(Duration computed) { recipe_->deposit(computed); }
@@ -72,6 +80,8 @@ class Session final : private BatchSource {
   Recipe& recipe() { return *recipe_; }
 
  private:
+  /// Waits for the weights of a bucket.
+  void bring(int bucket);
   /// Calls until it does not time out, and says who is missing when it does.
   int insist(FunctionRef<Result<int>(TimePoint)> call);
   /// Drains all sessions of the rank until the rounds of this one are over, if there are several; Errc::timeout.
@@ -90,9 +100,12 @@ class Session final : private BatchSource {
   Engine& engine_;
   Driver& driver_;
   std::shared_ptr<Meeting> meeting_;
+  Replica& replica_;
   std::unique_ptr<Recipe> recipe_;
   bool rounds_over_ = true;  // no round of the recipe's runs or will
   bool drained_ = false;     // by another session's end
+  bool by_layer_ = false;    // the replica's forward passes call bring()
+  Duration waited_for_layers_{0};
 };
 
 }  // namespace stretto

@@ -31,6 +31,7 @@ struct RankTaskOptions {
   std::uint64_t seed = 1;  ///< of the model: the same on every rank
   double lr = 0.1;
   double momentum = 0;
+  bool by_layer = false;  ///< no bucket of the replica holds parameters of two layers
   /// Its model is only evaluated, beside one that is trained in another thread: it takes no more than one core.
   bool evaluates = false;
 };

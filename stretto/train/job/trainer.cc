@@ -78,6 +78,8 @@ class Trainer::Impl final : public RoundListener {
   /// begin_step() to end_backward() of the session, for as long as the pace and the delays say.
   PacedStep compute(const BatchRef& batch, double& loss);
   void moves_by_itself(const BatchRef& batch);
+  /// On rank 0, between two steps.
+  void evaluate();
   /// Takes a round into account, whose numbers this rank may not have been handed.
   void note_round(Round round, const Policy& policy, const RoundHeader& header);
   /// The same of the rounds that delivery latest has passed over, once.
@@ -119,14 +121,15 @@ class Trainer::Impl final : public RoundListener {
   Round next_round_ = 0;
   TimePoint start_;  // of the first step
   TimePoint last_applied_;
-  const Duration before_;     // from the start of the job to the checkpoint it goes on from
-  TimePoint arrived_;         // at the last exchange
-  Duration waited_{0};        // inside it
-  StepRecord step_;           // under way
-  bool recorded_ = true;      // it has been written
-  int rounds_applied_ = 0;    // since the last record
-  Traffic recorded_traffic_;  // up to that record
-  Traffic traffic_before_;    // the first step
+  const Duration before_;       // from the start of the job to the checkpoint it goes on from
+  TimePoint arrived_;           // at the last exchange
+  Duration waited_{0};          // inside it
+  Duration waited_in_pass_{0};  // before it, for weights
+  StepRecord step_;             // under way
+  bool recorded_ = true;        // it has been written
+  int rounds_applied_ = 0;      // since the last record
+  Traffic recorded_traffic_;    // up to that record
+  Traffic traffic_before_;      // the first step
   RankReport report_;
 };
 
@@ -148,6 +151,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
   load_recipe(context_, session_.recipe());
+  if (context_.place == nullptr) session_.bring_by_layer();  // a simulated pass is computed as one block
   if (rank_ == 0) {
     evaluations_.emplace(
         Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
@@ -166,6 +170,7 @@ RankReport Trainer::Impl::run() {
     if (session_.recipe().takes_batches()) {
       while (const auto batch = dispenser_.next()) step(*batch);
     }
+    session_.bring_weights();
     if (evaluations_) evaluations_->before_last_rounds();
     session_.finish();
     end();
@@ -252,10 +257,10 @@ void Trainer::Impl::step(const BatchRef& batch) {
   arrived_ = context_.clock.now();
   session_.exchange();
   waited_ = context_.clock.now() - arrived_;
-  report_.waited += seconds(waited_);
+  report_.waited += seconds(waited_in_pass_ + waited_);
   record();
   trace(paced, batch.step);
-  if (evaluations_) evaluations_->after_step(reached_, seconds(since_start(context_.clock.now())));
+  if (evaluations_) evaluate();
 }
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
@@ -266,10 +271,12 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
     loss = context_.task.forward_backward(batch.samples, random_bits(job_seed, kBatchStream, batch.sequence));
   };
   pacer_.begin();
-  session_.begin_step(batch.samples.size(), waited_);
+  session_.begin_step(batch.samples.size(), waited_in_pass_ + waited_);
   if (context_.place == nullptr) {
     pass();
     session_.end_backward(where);
+    waited_in_pass_ = session_.waited_for_layers();
+    pacer_.stood_still(waited_in_pass_);
     return pacer_.end(batch.units, draw);
   }
   const TimePoint begin = context_.clock.now();
@@ -285,6 +292,11 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
   reached_ = std::max(reached_, batch.sequence);
   replica_.set_lr_factor(context_.plan.lr.factor(reached_, context_.plan.options.ranks));
   context_.page.applied(reached_, next_round_);
+}
+
+void Trainer::Impl::evaluate() {
+  if (context_.plan.options.evaluate_every != 0) session_.bring_weights();
+  evaluations_->after_step(reached_, seconds(since_start(context_.clock.now())));
 }
 
 void Trainer::Impl::require_going_on() const {
@@ -344,7 +356,7 @@ Traffic Trainer::Impl::traffic() {
 
 void Trainer::Impl::record() {
   if (!records_ || recorded_) return;
-  step_.waited = context_.clock.now() - arrived_;
+  step_.waited = waited_in_pass_ + (context_.clock.now() - arrived_);
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
   const Traffic now = traffic();
   const Traffic sent = now.since(std::exchange(recorded_traffic_, now));

@@ -115,8 +115,9 @@ constexpr AlgorithmOption kOptions[] = {
      "dedicated:1"},
     {"layerwise", "yes|no",
      "ps-sync, ps-async, ssp, k-sync: push each bucket's gradient and ask for its weights as soon as its backward pass "
-     "is done, into memory of the model's size more; no: after the backward pass. Default: yes, but where a step is "
-     "stretched by sleeping.",
+     "is done, and wait before each layer of the next forward pass for that layer's weights, in memory of twice the "
+     "model's size more; no: push after the backward pass and wait for all. Default: yes, but where a step is stretched "
+     "by sleeping.",
      "no", Kind::word, 0, 0, kYesOrNo},
 };
 

@@ -85,6 +85,12 @@ class Recipe {
   virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
   /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
   virtual void set_samples(std::uint64_t samples) = 0;
+  /// Before the first step: from now on weights may be on their way when exchange() returns, and are read after
+  /// bring() alone. Returns whether the algorithm can; false: it brings them with exchange().
+  virtual bool bring_by_bucket() { return false; }
+  /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
+  /// exchange() does.
+  virtual Result<int> bring(int /*bucket*/, Driver& /*driver*/, TimePoint /*deadline*/) { return 0; }
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;

@@ -99,6 +99,7 @@ struct ServerMemory {
   const std::vector<BucketSpec> buckets;
   double momentum = 0;
   Memory gradients;   // of the step under way
+  Memory before;      // those of the step before, which may not have left; empty: they have
   Memory next;        // the weights that come
   Memory velocities;  // of the buckets served here; the engine's thread, between phases the application's
 };
@@ -108,13 +109,14 @@ class Server final : public Recipe {
   Server(const RecipeContext& context, const ServerOptions& options)
       : context_(context),
         num_buckets_(static_cast<int>(context.replica.buckets().size())),
-        layerwise_(context.options.algorithm.word("layerwise", context.options.overlap ? "yes" : "no") == "yes"),
+        layerwise_(is_layerwise(context.options)),
         meet_every_(
             std::min(context.options.local_steps, own_steps(context.options.full_every, context.engine.size()))),
         trains_(context.engine.rank() < options.num_workers(context.engine.size())),
         memory_(std::make_shared<ServerMemory>(context.replica.buckets())),
         server_(make_server(context, options)),
-        rounds_(context, velocities()) {
+        rounds_(context, velocities()),
+        on_their_way_(context.replica.buckets().size()) {
     if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
   }
   ~Server() override { context_.replica.on_bucket_ready(nullptr); }
@@ -131,9 +133,26 @@ class Server final : public Recipe {
     waited_ = waited;
     non_finite_.reset();
     pushed_ = 0;
+    if (by_bucket_) {
+      std::swap(memory_->gradients, memory_->before);
+      set_ = 1 - set_;
+    }
     std::vector<std::span<std::byte>> memory;
     for (auto& bucket : memory_->gradients) memory.emplace_back(bucket);
-    context_.replica.attach(0, memory);
+    context_.replica.attach(set_, memory);
+  }
+
+  bool bring_by_bucket() override {
+    by_bucket_ = layerwise_ && trains_;
+    if (by_bucket_) memory_->before = memory_of_buckets(memory_->buckets);
+    return by_bucket_;
+  }
+
+  Result<int> bring(int bucket, Driver& driver, TimePoint deadline) override {
+    if (!on_their_way_[static_cast<std::size_t>(bucket)]) return 0;
+    if (const auto here = server_->wait(bucket, driver, deadline); !here) return here.error();
+    take_weights(bucket);
+    return 0;
   }
 
   void set_samples(std::uint64_t samples) override { samples_ = samples; }
@@ -153,6 +172,11 @@ class Server final : public Recipe {
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
+    if (by_bucket_ && !meeting_due_) {  // the next pass waits
+      pushed_ = 0;
+      if (const auto failed = server_->failure()) return *failed;
+      return 0;
+    }
     if (const auto here = server_->wait(driver, deadline); !here) return here.error();
     if (std::exchange(pushed_, 0) == num_buckets_) take_weights();
     if (!meeting_due_) return 0;
@@ -185,7 +209,7 @@ class Server final : public Recipe {
   Round rounds() const override { return rounds_.collective()->handed(); }
   RecipeMemory memory() const override {
     RecipeMemory all = memory_of(*rounds_.collective());
-    all.bytes += server_->memory_bytes() + 2 * bytes_of(memory_->gradients);
+    all.bytes += server_->memory_bytes() + (by_bucket_ ? 3 : 2) * bytes_of(memory_->gradients);
     all.parts += "; gradients, weights that come, and what this rank serves";
     return all;
   }
@@ -312,6 +336,7 @@ class Server final : public Recipe {
   void hand_over(int bucket) {
     if (layerwise_ && !non_finite_) non_finite_ = context_.replica.find_non_finite(bucket);
     if (non_finite_) return;
+    STRETTO_CHECK(!on_their_way_[static_cast<std::size_t>(bucket)], "bucket ", bucket, " was read before it was there");
     const SgdRule rule = rule_of(context_.replica);
     std::vector<std::byte>& gradient = memory_->gradients[static_cast<std::size_t>(bucket)];
     if (rule.weight_decay != 0) {
@@ -321,13 +346,17 @@ class Server final : public Recipe {
     }
     // Not into the replica: the backward pass may still read the weights of a bucket whose gradient is ready.
     server_->push(bucket, gradient, memory_->next[static_cast<std::size_t>(bucket)]);
+    on_their_way_[static_cast<std::size_t>(bucket)] = true;
     pushed_ = bucket + 1;
   }
 
+  void take_weights(int bucket) {
+    const auto b = static_cast<std::size_t>(bucket);
+    std::ranges::copy(memory_->next[b], context_.replica.parameters(bucket).begin());
+    on_their_way_[b] = false;
+  }
   void take_weights() {
-    for (int b = 0; b < num_buckets_; ++b) {
-      std::ranges::copy(memory_->next[static_cast<std::size_t>(b)], context_.replica.parameters(b).begin());
-    }
+    for (int b = 0; b < num_buckets_; ++b) take_weights(b);
   }
 
   /// A loop that was left between backward pass and step has pushed some buckets, and the servers wait for the rest.
@@ -347,6 +376,9 @@ class Server final : public Recipe {
   FullRounds rounds_;
   std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
   int pushed_ = 0;                         // buckets of this step
+  bool by_bucket_ = false;                 // exchange() waits before full rounds only
+  int set_ = 0;                            // of gradients, as the replica knows them
+  std::vector<bool> on_their_way_;         // of each bucket: weights that the replica has not
   std::uint64_t samples_ = 0;              // of the step under way
   Duration waited_{0};                     // before it
   bool meeting_due_ = false;               // before the next step
@@ -377,6 +409,10 @@ std::unique_ptr<Recipe> make_ssp(const RecipeContext& context) {
 
 std::unique_ptr<Recipe> make_k_sync(const RecipeContext& context) {
   return make(ServerMode::k_sync, context);
+}
+
+bool is_layerwise(const RecipeOptions& options) {
+  return options.algorithm.word("layerwise", options.overlap ? "yes" : "no") == "yes";
 }
 
 Policy ssp_policy(const std::string& argument, int, int) {

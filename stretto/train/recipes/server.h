@@ -20,6 +20,10 @@ namespace stretto {
 /// The divisor n is that of a whole step, P or K, also where a version takes one gradient alone (ps-async, ssp); with
 /// Normalize::contributors the number of gradients that the version takes. Buffers stay local.
 ///
+/// Layer by layer (is_layerwise()) a bucket is pushed as soon as its backward pass is done. With
+/// Recipe::bring_by_bucket() a forward pass begins, too, when the weights of its first layer are there, and waits
+/// before each layer for those of that layer; gradients then lie in two sets by turns.
+///
 /// Every RecipeOptions::local_steps steps of its own, and as often as RecipeOptions::full_every asks, each rank pulls
 /// the weights that hold all gradients so far, the same on all ranks, and a full round (FullRounds) counts the batches;
 /// likewise at the end. With momentum the round also brings every rank the velocities of all servers, for a checkpoint:
@@ -29,6 +33,9 @@ std::unique_ptr<Recipe> make_ps_sync(const RecipeContext& context);
 std::unique_ptr<Recipe> make_ps_async(const RecipeContext& context);
 std::unique_ptr<Recipe> make_ssp(const RecipeContext& context);
 std::unique_ptr<Recipe> make_k_sync(const RecipeContext& context);
+
+/// Whether buckets go to the servers during the backward pass: --layerwise, and RecipeOptions::overlap by default.
+bool is_layerwise(const RecipeOptions& options);
 
 /// RecipeInfo::policy. Throw UsageError where S or K is missing or no whole number.
 Policy ssp_policy(const std::string& argument, int ranks, int quorum);

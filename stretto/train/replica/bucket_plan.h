@@ -31,6 +31,7 @@ struct BucketPlan {
 
 /// Parameters are laid out from the last to the first, as a backward pass makes their gradients ready, so that
 /// bucket 0 is complete first. A bucket holds one type and at most `cap_bytes`, or one parameter that is larger.
-BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes);
+/// `by_layer`: and parameters of one layer alone, whose names are the same up to the last dot.
+BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer = false);
 
 }  // namespace stretto

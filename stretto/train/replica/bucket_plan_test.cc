@@ -33,6 +33,21 @@ TEST(BucketPlan, GivesAParameterLargerThanTheCapABucketOfItsOwn) {
   EXPECT_EQ(plan.buckets[1].count, 1000u);
 }
 
+TEST(BucketPlan, KeepsLayersApartWhereItIsAskedTo) {
+  const auto named = [](const char* name, std::uint64_t count) {
+    return ParameterSpec{.name = name, .type = DataType::float32, .count = count};
+  };
+  const std::vector<ParameterSpec> parameters{named("net.0.weight", 6), named("net.0.bias", 2),
+                                              named("net.1.weight", 4), named("net.1.bias", 3), named("scale", 1)};
+  const BucketPlan plan = plan_buckets(parameters, 1 << 20, true);
+  EXPECT_EQ(plan.buckets,
+            (std::vector<BucketSpec>{{DataType::float32, 1}, {DataType::float32, 7}, {DataType::float32, 8}}));
+  EXPECT_EQ(plan.placements[0].bucket, 2);
+  EXPECT_EQ(plan.placements[1].bucket, 2);
+  EXPECT_EQ(plan.placements[4].bucket, 0);
+  EXPECT_EQ(plan_buckets(parameters, 4 * sizeof(float), true).buckets.size(), 5u) << "no larger than the cap";
+}
+
 TEST(BucketPlan, KeepsTypesApart) {
   const std::vector<ParameterSpec> parameters{
       floats(4), {.name = "d", .type = DataType::float64, .count = 3}, floats(5)};

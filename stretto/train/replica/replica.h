@@ -73,6 +73,11 @@ class Replica {
 
   // Weights.
 
+  /// Whether each forward pass says which parameters it is about to read: on_bucket_read() then hears of all of them.
+  virtual bool announces_reads() const { return false; }
+  /// Called in the forward pass with a bucket before parameters in it are read, and with every bucket before the
+  /// backward pass; perhaps again and again. May throw. Null: never called.
+  virtual void on_bucket_read(std::function<void(int)> /*read*/) {}
   /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only. `uses`: of each trained
   /// parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by weight
   /// decay. Empty: all have some.

@@ -143,7 +143,7 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
     specs.push_back({parameter.name, type.value_or(DataType::float32),
                      static_cast<std::uint64_t>(parameter.tensor.numel()), trained});
   }
-  const BucketPlan plan = plan_buckets(specs, options.bucket_bytes);
+  const BucketPlan plan = plan_buckets(specs, options.bucket_bytes, options.by_layer);
   if (plan.buckets.empty()) throw UsageError("the optimizer holds no parameter that requires a gradient");
   buckets_ = plan.buckets;
   for (const BucketSpec& bucket : buckets_) {
@@ -182,6 +182,7 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
   for (const at::Tensor& flat : own_) own.push_back(memory_of(flat));
   own_set_ = make_set(own);
   clip_norm_ = options.clip_norm;
+  announces_reads_ = options.announces_reads;
   there_.assign(trained_.size(), true);
   add_hooks();
 }
@@ -327,6 +328,22 @@ void TorchReplica::attach_own() {
 
 void TorchReplica::on_bucket_ready(std::function<void(int)> ready) {
   impl_->ready_ = std::move(ready);
+}
+
+bool TorchReplica::announces_reads() const {
+  return impl_->announces_reads_;
+}
+
+void TorchReplica::on_bucket_read(std::function<void(int)> read) {
+  impl_->read_ = std::move(read);
+}
+
+void TorchReplica::about_to_read(const torch::nn::Module& layer) {
+  if (!impl_->read_) return;
+  for (const at::Tensor& tensor : layer.parameters()) {
+    const auto found = std::ranges::find(impl_->trained_, tensor.data_ptr(), &Parameter::address);
+    if (found != impl_->trained_.end()) impl_->read_(found->place.bucket);
+  }
 }
 
 int TorchReplica::num_trained() const {

@@ -19,6 +19,8 @@ struct TorchReplicaOptions {
   /// The gradient that moves the weights is scaled down to this 2-norm, over all trained parameters, where it is
   /// longer; 0: never. As torch::nn::utils::clip_grad_norm_(), with the same bits on every rank.
   double clip_norm = 0;
+  bool by_layer = false;         ///< no bucket holds parameters of two layers
+  bool announces_reads = false;  ///< about_to_read() is called for each layer, and then for the model, in every pass
 };
 
 /// A LibTorch module and any torch::optim::Optimizer that needs no closure. The model's tensors become views of the
@@ -45,6 +47,9 @@ class TorchReplica final : public Replica {
   void on_step(std::function<void()> before);
   /// Until the next attach(), or accumulate(false): backward passes only add up, and no bucket is ready.
   void accumulate(bool more);
+  /// A forward pass is about to read the parameters of `layer`, or of layers in it. Waits for them where they are on
+  /// their way. Once for the whole model between forward and backward pass.
+  void about_to_read(const torch::nn::Module& layer);
   /// After end_backward(): whether somebody wrote to a gradient after the backward pass that computed it.
   bool gradients_changed() const;
 
@@ -53,6 +58,8 @@ class TorchReplica final : public Replica {
   void attach(int set, Memory memory) override;
   void attach_own() override;
   void on_bucket_ready(std::function<void(int)> ready) override;
+  bool announces_reads() const override;
+  void on_bucket_read(std::function<void(int)> read) override;
   /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
   /// already handed over: accumulate() keeps them back.
   void end_backward() override;

@@ -54,6 +54,7 @@ class TorchReplica::Impl {
   std::vector<std::size_t> first_in_bucket_;  // index into trained_; one more than there are buckets
   std::vector<double> initial_lr_;            // of each group
   double clip_norm_ = 0;
+  bool announces_reads_ = false;
   std::string description_;
 
   std::vector<at::Tensor> own_;  // gradients of each bucket, in memory of our own
@@ -61,6 +62,7 @@ class TorchReplica::Impl {
   std::vector<GradientSet> sets_;
   const GradientSet* attached_ = nullptr;
   std::function<void()> before_step_;
+  std::function<void(int)> read_;
 
   // The backward pass under way.
   std::function<void(int)> ready_;

@@ -101,6 +101,24 @@ TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradients
   }
 }
 
+TEST_F(TorchReplicaTest, SaysWhichBucketsAForwardPassIsAboutToRead) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net), {.by_layer = true, .announces_reads = true});
+  EXPECT_TRUE(replica.announces_reads());
+  ASSERT_EQ(replica.buckets().size(), 2u) << "one a layer";
+  std::vector<int> read;
+  replica.on_bucket_read([&read](int bucket) {
+    if (read.empty() || read.back() != bucket) read.push_back(bucket);
+  });
+  for (const auto& layer : *net) replica.about_to_read(*layer.ptr());
+  EXPECT_EQ(read, (std::vector<int>{1, 0}));
+  replica.about_to_read(*net);
+  EXPECT_EQ(read, (std::vector<int>{1, 0, 1, 0}));
+  replica.on_bucket_read(nullptr);
+  replica.about_to_read(*net);
+  EXPECT_EQ(read.size(), 4u);
+}
+
 TEST_F(TorchReplicaTest, DividesTheSum) {
   Sequential one = make_net();
   Sequential two = make_net();

@@ -42,6 +42,11 @@ class LinearReplica final : public Replica {
     attach(0, memory);
   }
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
+  bool announces_reads() const override { return true; }
+  void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }
+  void about_to_read(int bucket) const {
+    if (read_) read_(bucket);
+  }
   void end_backward() override {
     while (next_bucket_ < 2) bucket_done();
   }
@@ -145,7 +150,7 @@ class LinearReplica final : public Replica {
   std::vector<std::vector<float>> parameters_, momentum_, own_;
   std::vector<float> running_mean_{0};
   std::vector<std::span<std::byte>> gradient_;
-  std::function<void(int)> ready_;
+  std::function<void(int)> ready_, read_;
   int next_bucket_ = 0;
   double lr_factor_ = 1;
 };
@@ -164,6 +169,7 @@ class LinearRank final : public RankTask {
 
   double forward_backward(std::span<const std::uint32_t> samples, std::uint64_t) override {
     if (options_.before_batch) options_.before_batch(step_++);
+    for (const int bucket : {0, 1}) replica_.about_to_read(bucket);
     const auto n = static_cast<float>(samples.size());
     double loss = 0;
     for (const std::uint32_t sample : samples) {
