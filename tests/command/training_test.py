@@ -102,8 +102,16 @@ class Train(ProgramTest):
 
     def test_reproduction_leaves_throughput(self):
         with tempfile.TemporaryDirectory() as folder:
-            result = stretto("reproduce", "table2", "--ranks", "8", "--steps", "20", "--out", folder)
-            self.assertIn(result.returncode, (0, 1), result.stderr)  # 1: with 8 ranks the order may be another
+            path = pathlib.Path(folder) / "result.json"
+            result = stretto("reproduce", "table2", "--ranks", "8", "--steps", "20", "--out", folder, f"--json={path}")
+            reproduced = json.loads(path.read_text(encoding="utf-8"))
+            # What holds on 64 ranks need not on 8.
+            self.assertEqual(result.returncode, 0 if all(reproduced["holds"]) else 1, result.stderr)
+            statements = reproduced["experiments"][0]["statements"]
+            self.assertEqual(len(statements), 5)
+            for statement in statements:
+                self.assertIn(statement["statement"], result.stdout)
+                self.assertIsInstance(statement["holds"], bool)
             rows = self.read_table(folder, "throughput.csv")
             self.assertEqual([row["algorithm"] for row in rows], ["asynchronous server", "d-psgd", "sgp", "eager-solo"])
             for row in rows:
