@@ -3,12 +3,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 
 namespace stretto {
+
+/// For which other ranks a rank may wait in a step, where ranks have made different numbers of steps.
+struct StepWaits {
+  /// One that has missed rounds goes on with the open one, and waits there for ranks that have made more steps.
+  bool for_ranks_ahead = false;
+  /// Ranks meet every few steps: one that has made more waits there for those that have made fewer.
+  bool for_ranks_behind = false;
+};
 
 /// A part of a rank that hands over batches in steps of its own, such as an optimizer. A rank may have several.
 /// Application thread.
@@ -20,6 +29,8 @@ class BatchSource {
   /// Empty where every round is one of all ranks, so that ranks which have made as many steps are in the same round.
   /// Otherwise the name of the algorithm under which a rank may be ahead of another.
   virtual std::string parts_ranks() const = 0;
+  /// The name of its algorithm, and for whom a rank waits under it.
+  virtual std::pair<std::string, StepWaits> waits() const = 0;
 
  protected:
   ~BatchSource() = default;  ///< its owner's

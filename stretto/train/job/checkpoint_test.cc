@@ -158,6 +158,63 @@ TEST_F(CheckpointTest, InTheOthersNoBatchIsLostOrUsedTwice) {
   }
 }
 
+TEST_F(CheckpointTest, GoesOnUnderOtherOptionsOfItsAlgorithm) {
+  struct Change {
+    const char* algorithm;
+    AlgorithmOptions before, after;
+    std::uint64_t sync_every = 0;
+  };
+  const Change changes[] = {{"wagma", {{"tau", "2"}}, {{"tau", "5"}}},
+                            {"wagma:2", {{"tau", "3"}}, {{"tau", "3"}, {"group-order", "fixed"}, {"stale", "carry"}}},
+                            {"wagma-quorum", {{"tau", "2"}}, {{"tau", "4"}, {"group-sum", "own"}}},
+                            {"d-psgd", {{"graph", "ring"}}, {{"graph", "complete"}}, 3},
+                            {"sgp", {{"graph", "exponential"}}, {{"neighbours", "2"}}, 3},
+                            {"diloco", {{"outer-lr", "0.5"}}, {{"outer-momentum", "0.5"}}, 3}};
+  for (const Change& change : changes) {
+    TrainOptions options{.algorithm = change.algorithm,
+                         .ranks = 3,
+                         .epochs = 6,
+                         .data = "partitioned",
+                         .sync_every = change.sync_every,
+                         .algorithm_options = change.before,
+                         .checkpoint_every = 12,
+                         .out = folder(text("before", change.algorithm))};
+    run_and_die(options, 20);
+    const Checkpoint part = read_checkpoint(options.out);
+    EXPECT_GE(part.batches, 12u) << change.algorithm;
+    options.resume = options.out;
+    options.out = folder(text("after", change.algorithm));
+    options.algorithm_options = change.after;
+    const RunSummary rest = run(options);
+    EXPECT_EQ(rest.deposits.applied, 96u - part.batches) << change.algorithm;
+    EXPECT_TRUE(rest.replicas_identical) << change.algorithm;
+    EXPECT_EQ(read_checkpoint(options.out).batches, 96u) << change.algorithm;
+  }
+}
+
+/// What a checkpoint holds is the same for both: all ranks have the weights, and the momentum of rank 0.
+TEST_F(CheckpointTest, OfGroupsGoesOnWithFullRoundsAloneAsLocalSgdDoes) {
+  TrainOptions options{.algorithm = "wagma",
+                       .ranks = 3,
+                       .epochs = 3,
+                       .momentum = 0.9,
+                       .algorithm_options = {{"tau", "4"}},
+                       .checkpoint_every = 12,
+                       .out = folder("groups")};
+  run(options);
+  options.resume = options.out;
+  options.epochs = 6;
+  options.out = folder("full");
+  options.algorithm_options = {{"tau", "1"}};
+  run(options);
+  options.out = folder("local");
+  options.algorithm = "local";
+  options.sync_every = 1;
+  options.algorithm_options = {};
+  run(options);
+  EXPECT_EQ(read_checkpoint(folder("full")).checksum, read_checkpoint(folder("local")).checksum);
+}
+
 TEST_F(CheckpointTest, UnderDeliveryLatestNoBatchIsHandedOutTwice) {
   TrainOptions options{.algorithm = "eager-solo",
                        .ranks = 3,

@@ -38,6 +38,7 @@ Session::~Session() {
 }
 
 void Session::begin(std::span<const Fingerprint> fingerprints) {
+  require_no_circle();
   STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
   for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
@@ -104,6 +105,20 @@ void Session::require_in_step() const {
   }
 }
 
+/// A slow rank that has missed rounds of the one waits there for ranks that wait for it in the other.
+void Session::require_no_circle() const {
+  const auto [mine, here] = waits();
+  for (const BatchSource* other : rank_engine_.batch_sources()) {
+    const auto [theirs, there] = other->waits();
+    const bool late_in_mine = here.for_ranks_ahead && there.for_ranks_behind;
+    const bool late_in_theirs = there.for_ranks_ahead && here.for_ranks_behind;
+    if (!late_in_mine && !late_in_theirs) continue;
+    throw UsageError(text("algorithm '", mine, "' beside an optimizer with '", theirs, "': a late rank could wait in ",
+                          late_in_mine ? mine : theirs, " for ranks that wait for it in ", late_in_mine ? theirs : mine,
+                          "; expected sync beside it, or two under which no rank misses rounds, as local and wagma"));
+  }
+}
+
 bool Session::finish_within(Duration limit) {
   const TimePoint deadline = driver_.deadline(limit);
   Result<int> rounds = drain_all(deadline);
@@ -141,6 +156,10 @@ void Session::drain() {
 std::string Session::parts_ranks() const {
   const bool in_step = options_.recipe_options.policy.kind == Policy::Kind::full && !options_.recipe->parts_ranks;
   return in_step ? "" : std::string(options_.recipe->name);
+}
+
+std::pair<std::string, StepWaits> Session::waits() const {
+  return {std::string(options_.recipe->name), recipe_->waits()};
 }
 
 std::string Session::who_is_missing() {

@@ -43,7 +43,8 @@ class Session final : private BatchSource {
     const char* what;
     std::string text;
   };
-  /// Once, first. Throws UsageError, on every rank, where a fingerprint differs; then gives all ranks rank 0's weights
+  /// Once, first. Throws UsageError, on every rank, where a fingerprint differs, or beside a session under whose
+  /// algorithm ranks could wait in a circle; then gives all ranks rank 0's weights
   /// and the state of its optimizer.
   void begin(std::span<const Fingerprint> fingerprints);
 
@@ -87,6 +88,7 @@ class Session final : private BatchSource {
   /// Drains all sessions of the rank until the rounds of this one are over, if there are several; Errc::timeout.
   Result<int> drain_all(TimePoint deadline);
   void require_in_step() const;
+  void require_no_circle() const;
   void rounds_are_over();
   std::string who_is_missing();
   /// Of one of the collectives.
@@ -94,6 +96,7 @@ class Session final : private BatchSource {
 
   void drain() override;
   std::string parts_ranks() const override;
+  std::pair<std::string, StepWaits> waits() const override;
 
   const SessionOptions options_;
   RankEngine& rank_engine_;

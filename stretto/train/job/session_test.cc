@@ -99,7 +99,9 @@ struct RankOfTest {
   Session session(Replica& replica, const Algorithm& algorithm) {
     return Session(engine, replica, deaf,
                    {.recipe = algorithm.recipe,
-                    .recipe_options = {.policy = algorithm.policy},
+                    .recipe_options = {.policy = algorithm.policy,
+                                       .local_steps = algorithm.recipe->local_steps,
+                                       .argument = algorithm.argument},
                     .tell = [this](Round, const std::string& line) { told.push_back(line); }});
   }
 
@@ -262,6 +264,74 @@ TEST(SessionTest, ARankThatEndsOneKeepsNobodyWaitingInItsOthers) {
     });
     ASSERT_EQ(ends.size(), 3u);
     for (const ReplicaChecksum& end : ends) EXPECT_EQ(end.parameters, ends[0].parameters) << algorithm;
+  }
+}
+
+/// Two models, each averaged by an algorithm of its own; rank 0 is slow, and the others have more batches.
+TEST(SessionTest, TwoAlgorithmsThatAverageModelsGoSideBySide) {
+  const std::pair<const char*, const char*> pairs[] = {{"wagma", "local"},
+                                                       {"local", "wagma"},
+                                                       {"wagma:2", "diloco"},
+                                                       {"wagma", "d-psgd"},
+                                                       {"easgd", "local"},
+                                                       {"sgp", "ad-psgd"},
+                                                       {"ad-psgd", "wagma"},
+                                                       {"gossip-grad", "easgd-async"},
+                                                       {"local", "sync"},
+                                                       {"wagma-quorum", "sync"},
+                                                       {"wagma-quorum", "ad-psgd"},
+                                                       {"eager-solo", "local"},
+                                                       {"local:quorum", "eager-quorum"},
+                                                       {"ssp:1", "wagma"}};
+  for (const auto& [first, second] : pairs) {
+    std::vector<ReplicaChecksum> ends_a, ends_b;
+    run(3, [&, first = first, second = second](RankOfTest& rank) {
+      const auto task_a = start(1), task_b = start(2);
+      Session a = rank.session(task_a->replica(), parse_algorithm(first, 3));
+      Session b = rank.session(task_b->replica(), parse_algorithm(second, 3));
+      a.begin({});
+      b.begin({});
+      for (std::uint32_t number = 0; number < (rank.rank() == 0 ? 30 : 40); ++number) {
+        rank.place.compute(rank.rank() == 0 ? 1ms : 100us);
+        step(a, *task_a, {number, number + 1});
+        step(b, *task_b, {number + 2});
+      }
+      a.finish();
+      b.finish();
+      EXPECT_THAT(rank.told, testing::IsEmpty()) << first << " beside " << second;
+      ends_a.push_back(task_a->replica().checksum());
+      ends_b.push_back(task_b->replica().checksum());
+    });
+    ASSERT_EQ(ends_a.size(), 3u) << first << " beside " << second;
+    for (const ReplicaChecksum& end : ends_a) EXPECT_EQ(end.parameters, ends_a[0].parameters) << first;
+    for (const ReplicaChecksum& end : ends_b) EXPECT_EQ(end.parameters, ends_b[0].parameters) << second;
+  }
+}
+
+/// Each of these pairs has been seen to stand still where the first rank is slow.
+TEST(SessionTest, AlgorithmsThatCouldWaitForEachOtherAreRefused) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"wagma-quorum", "local"},   {"wagma-quorum", "wagma"},   {"wagma-quorum", "wagma-quorum"},
+      {"wagma-quorum", "easgd"},   {"eager-quorum", "local"},   {"eager-quorum", "diloco"},
+      {"eager-quorum", "wagma"},   {"eager-majority", "local"}, {"k-sync:2", "local"},
+      {"k-sync:2", "wagma-quorum"}};
+  for (const auto& [late, meets] : pairs) {
+    for (const bool swapped : {false, true}) {
+      run(3, [&, first = swapped ? meets : late, second = swapped ? late : meets](RankOfTest& rank) {
+        const auto task_a = start(1), task_b = start(2);
+        Session a = rank.session(task_a->replica(), parse_algorithm(first, 3));
+        Session b = rank.session(task_b->replica(), parse_algorithm(second, 3));
+        a.begin({});
+        try {
+          b.begin({});
+          ADD_FAILURE() << first << " beside " << second;
+        } catch (const UsageError& error) {
+          EXPECT_THAT(error.what(), HasSubstr("a late rank could wait in"));
+          EXPECT_THAT(error.what(), HasSubstr("expected sync beside it"));
+        }
+        a.finish();
+      });
+    }
   }
 }
 

@@ -150,6 +150,7 @@ class Diloco final : public Recipe {
         models_(context.replica, variant, context.options.local_steps),
         phases_(models_, variant.keep),
         state_(context),
+        full_every_(variant.full_every),
         short_until_(context.options.algorithm.count("post-local", 0)),
         batches_(context.options.batches_before) {}
 
@@ -205,6 +206,12 @@ class Diloco final : public Recipe {
     all.parts += ", anchor, outer model and outer momentum";
     return all;
   }
+  StepWaits waits() const override {
+    if (context_.options.policy.kind == Policy::Kind::full) {
+      return {.for_ranks_behind = context_.options.local_steps > 1};
+    }
+    return waits_of_partial_rounds(context_.options.policy, full_every_);
+  }
   bool averages_gradients() const override { return false; }
   /// Where all ranks are at the same full round the outer model and the anchor are the weights.
   std::string state() const override { return models_.optimizer().state(); }
@@ -242,6 +249,7 @@ class Diloco final : public Recipe {
   Models models_;
   OuterPhases<Models> phases_;
   StateAverage state_;
+  const std::uint64_t full_every_;                 // batches; 0: no full rounds but the last
   const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
   std::uint64_t batches_;                          // of all ranks, since the start of the job
   std::uint64_t samples_ = 0;                      // of the step under way

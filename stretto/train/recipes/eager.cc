@@ -17,6 +17,9 @@ class Eager final : public GradientAveraging {
     return rounds;
   }
 
+  StepWaits waits() const override {
+    return waits_of_partial_rounds(context_.options.policy, context_.options.full_every);
+  }
   bool averages_gradients() const override { return context_.options.delivery == Delivery::every; }
 
  private:

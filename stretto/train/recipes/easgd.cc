@@ -72,6 +72,7 @@ class Easgd final : public Recipe {
     return memory;
   }
   std::string warning() const override { return elastic_warning(elastic_, context_.engine.size()); }
+  StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps > 1}; }
   bool averages_gradients() const override { return false; }
 
  private:

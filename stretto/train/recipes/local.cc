@@ -38,6 +38,7 @@ class Local final : public Recipe {
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {average_.collective()}; }
   Round rounds() const override { return average_.collective()->handed(); }
   RecipeMemory memory() const override { return memory_of(*average_.collective()); }
+  StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps > 1}; }
   bool averages_gradients() const override { return false; }
 
  private:

@@ -103,6 +103,7 @@ class NeighbourAveraging final : public Recipe {
     return {average.bytes + messages * exchange_->message_bytes() + mixer_->memory_bytes(),
             text(average.parts, ", and messages of neighbours")};
   }
+  StepWaits waits() const override { return {.for_ranks_behind = true}; }
   bool averages_gradients() const override { return false; }
 
  private:

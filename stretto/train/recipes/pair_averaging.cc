@@ -101,6 +101,7 @@ class PairAveraging final : public Recipe {
     return memory;
   }
   OwnCounts own_counts() const override { return counts_; }
+  StepWaits waits() const override { return {.for_ranks_behind = exchanges_.meet_every < kMeetsAtTheEnd}; }
   bool averages_gradients() const override { return false; }
 
  private:

@@ -14,4 +14,8 @@ RecipeMemory memory_of(const PartialAllreduce& collective) {
           text(collective.num_contribution_sets(), " sets, and the results of ", lag, lag == 1 ? " round" : " rounds")};
 }
 
+StepWaits waits_of_partial_rounds(const Policy& policy, std::uint64_t full_every) {
+  return {.for_ranks_ahead = policy.kind != Policy::Kind::solo || full_every != 0};
+}
+
 }  // namespace stretto

@@ -8,6 +8,7 @@
 
 #include "stretto/collective/collective.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/membership/rank_engine.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/options.h"
 #include "stretto/train/recipes/algorithm_options.h"
@@ -57,6 +58,10 @@ struct RecipeContext {
   RoundListener& listener;  ///< to be told of each round
   RecipeOptions options;    ///< the same on every rank
 };
+
+/// Of partial rounds that are as the options say: under any policy but solo the ranks that have come to the open round
+/// wait for others, under solo at full rounds.
+StepWaits waits_of_partial_rounds(const Policy& policy, std::uint64_t full_every);
 
 /// What the collectives of a recipe hold on one rank.
 struct RecipeMemory {
@@ -124,6 +129,8 @@ class Recipe {
   virtual void set_state(const std::string& state);
   /// What it counts by itself on this rank. Requires: after finish().
   virtual OwnCounts own_counts() const { return {}; }
+  /// For whom a rank waits: two algorithms side by side must not wait for each other.
+  virtual StepWaits waits() const { return {}; }
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 };

@@ -115,6 +115,8 @@ class Server final : public Recipe {
         trains_(context.engine.rank() < options.num_workers(context.engine.size())),
         memory_(std::make_shared<ServerMemory>(context.replica.buckets())),
         server_(make_server(context, options)),
+        waits_{.for_ranks_ahead = options.mode == ServerMode::k_sync,
+               .for_ranks_behind = options.staleness > 0 || meet_every_ < kMeetsAtTheEnd},
         rounds_(context, velocities()),
         on_their_way_(context.replica.buckets().size()) {
     if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
@@ -236,6 +238,7 @@ class Server final : public Recipe {
             .staleness = counts.staleness,
             .max_staleness = counts.max_staleness};
   }
+  StepWaits waits() const override { return waits_; }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -373,6 +376,7 @@ class Server final : public Recipe {
   const bool trains_;
   const std::shared_ptr<ServerMemory> memory_;
   const std::shared_ptr<ParameterServer> server_;
+  const StepWaits waits_;
   FullRounds rounds_;
   std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
   int pushed_ = 0;                         // buckets of this step

@@ -118,6 +118,10 @@ class Wagma final : public Recipe {
     return {collective_->memory_bytes(),
             text(collective_->num_models(), " models, and ", collective_->num_sums(), " sums")};
   }
+  StepWaits waits() const override {
+    return {.for_ranks_ahead = choices_.groups.late == LateRank::jumps,
+            .for_ranks_behind = choices_.groups.full_every > 1};
+  }
   bool averages_gradients() const override { return false; }
 
  private:
