@@ -84,27 +84,28 @@ struct Delay {
 };
 constexpr Delay kDelays[] = {{300, 1.25, 1.14}, {460, 1.29, 1.27}};
 
-double mean_over_runs(const RunGroup& group, double (*value)(const RunGroup&, const RunSummary&)) {
+template <class Value>
+double mean_over_runs(const RunGroup& group, Value value) {
   std::vector<double> values;
-  for (const RunSummary& run : group.runs) values.push_back(value(group, run));
+  for (const RunSummary& run : group.runs) values.push_back(value(run));
   return mean(values);
 }
 
 double batches_per_second(const RunGroup& group) {
-  return mean_over_runs(group, [](const RunGroup&, const RunSummary& run) { return run.throughput; });
+  return mean_over_runs(group, [](const RunSummary& run) { return run.throughput; });
 }
 
 /// What the papers count: iterations, also of ranks that had nothing new to bring.
 double rounds_per_second(const RunGroup& group) {
-  return mean_over_runs(group, [](const RunGroup& of, const RunSummary& run) {
-    const bool eager = of.options.algorithm.starts_with("eager");
+  const bool eager = group.options.algorithm.starts_with("eager");
+  return mean_over_runs(group, [eager](const RunSummary& run) {
     return eager ? static_cast<double>(run.rounds) / run.wall_seconds : run.throughput / run.ranks;
   });
 }
 
 /// Of the batches that the drawn delays leave time for, without any communication.
 double share_of_no_communication(const RunGroup& group) {
-  return mean_over_runs(group, [](const RunGroup&, const RunSummary& run) { return share_of_ideal(run); });
+  return mean_over_runs(group, share_of_ideal);
 }
 
 double over(const RunGroup& ahead, const RunGroup& other) {
