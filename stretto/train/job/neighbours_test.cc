@@ -120,6 +120,7 @@ TEST_F(NeighbourAveraging, CountsEveryBatchOnceAndEndsWithEqualReplicas) {
       EXPECT_EQ(s.deposits.made, 80u);
       EXPECT_EQ(s.deposits.applied, 80u);
       EXPECT_TRUE(s.replicas_identical) << notices_;
+      EXPECT_LE(s.staleness_max, c.algorithm == "osgp" ? c.options.count("overlap-rounds", 1) : 0u);
       EXPECT_LT(*s.loss, 5) << "from 50";
     }
   }

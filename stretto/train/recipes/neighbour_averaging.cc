@@ -104,6 +104,7 @@ class NeighbourAveraging final : public Recipe {
             text(average.parts, ", and messages of neighbours")};
   }
   StepWaits waits() const override { return {.for_ranks_behind = true}; }
+  OwnCounts own_counts() const override { return counts_; }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -114,11 +115,17 @@ class NeighbourAveraging final : public Recipe {
     ended,      // no rank begins another round
   };
 
+  void take(const NeighbourMessage& message) {
+    const std::uint64_t age = exchange_->begun() - std::min(exchange_->begun(), message.round + 1);
+    if (overlap_ > 0) counts_.add({.aged = 1, .staleness = age, .max_staleness = age});
+    mixer_->add(message);
+  }
+
   bool at_end_of_block() const { return block_ != 0 && exchange_->begun() % block_ == 0; }
 
   /// Goes on with the round under way. Returns whether it is over.
   Result<bool> try_round(Driver& driver) {
-    const auto add = [this](const NeighbourMessage& message) { mixer_->add(message); };
+    const auto add = [this](const NeighbourMessage& message) { take(message); };
     if (stage_ == Stage::mixing) {
       const Round begun = exchange_->begun();
       Result<bool> taken = exchange_->try_take(at_end_of_block() ? begun : begun - std::min(begun, overlap_), add);
@@ -147,7 +154,7 @@ class NeighbourAveraging final : public Recipe {
 
   /// Goes on without batches of this rank's own. Returns whether all rounds of neighbours are over.
   Result<bool> try_end(Driver& driver) {
-    const auto add = [this](const NeighbourMessage& message) { mixer_->add(message); };
+    const auto add = [this](const NeighbourMessage& message) { take(message); };
     while (stage_ != Stage::ended) {
       if (Result<bool> over = try_round(driver); !over || !*over) return over;
       exchange_->drain();
@@ -183,6 +190,7 @@ class NeighbourAveraging final : public Recipe {
   const std::size_t in_neighbours_;
   std::shared_ptr<NeighbourExchange> exchange_;
   std::optional<ModelAverage> average_;
+  OwnCounts counts_;  // osgp: of each message, the rounds that this rank has begun since the one it belongs to
 
   Stage stage_ = Stage::between;
   bool step_after_average_ = false;  // the attached gradients have not moved the weights
