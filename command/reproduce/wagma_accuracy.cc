@@ -29,8 +29,9 @@ struct Row {
   bool in_the_paper = false;  ///< the paper has it beside WAGMA-SGD
 };
 
-/// The rates are, of 0.025, 0.05, 0.1, 0.2 and 0.4, those by which rank 0's model came to the accuracy first and the
-/// mean model had it at the end, of two seeds; where it never had, those by which it came nearest.
+/// The rates are, of 0.025, 0.05, 0.1, 0.2 and 0.4, those by which rank 0's model came to the accuracy first, of two
+/// seeds, among those by which the mean model ended at 89 % or more; where there is none, those by which it ended
+/// nearest.
 std::vector<Row> rows(int ranks) {
   const std::string post_local = std::to_string(20 * ranks);
   const std::string half = fmt::format("k-sync:{}", std::max(1, ranks / 2));
@@ -38,19 +39,19 @@ std::vector<Row> rows(int ranks) {
       {{"sync", "sync", 0, {}, 75.8}, 0.4, 0.4, true},
       {{"local", "local", 0, {}, 75.3}, 0.2, 0.2, true},
       {{"post-local", "local", 0, {{"post-local", post_local}}, kNone}, 0.2, 0.2},
-      {{"d-psgd", "d-psgd", 0, {}, kNone}, 0.2, 0.2, true},
+      {{"d-psgd", "d-psgd", 0, {}, kNone}, 0.2, 0.4, true},
       {{"sgp", "sgp", 0, {}, kNone}, 0.4, 0.4},
-      {{"sgp, 2 neighbours", "sgp", 0, {{"neighbours", "2"}}, kNone}, 0.2, 0.2, true},
-      {{"osgp", "osgp", 0, {}, kNone}, 0.1, 0.1},
-      {{"gossip-grad", "gossip-grad", 0, {}, kNone}, 0.2, 0.2},
+      {{"sgp, 2 neighbours", "sgp", 0, {{"neighbours", "2"}}, kNone}, 0.2, 0.4, true},
+      {{"osgp", "osgp", 0, {}, kNone}, 0.1, 0.2},
+      {{"gossip-grad", "gossip-grad", 0, {}, kNone}, 0.2, 0.4},
       {{"ad-psgd", "ad-psgd", 0, {}, kNone}, 0.2, 0.2, true},
-      {{"easgd", "easgd", 0, {}, kNone}, 0.2, 0.2},
-      {{"easgd-async", "easgd-async", 0, {}, kNone}, 0.2, 0.2},
+      {{"easgd", "easgd", 0, {}, kNone}, 0.2, 0.05},
+      {{"easgd-async", "easgd-async", 0, {}, kNone}, 0.2, 0.05},
       {{"eager-solo", "eager-solo", 0, {}, kNone}, 0.05, 0.05, true},
       {{"eager-quorum", "eager-quorum", 0, {}, kNone}, 0.2, 0.2},
-      {{"diloco", "diloco", 0, {}, kNone}, 0.2, 0.2},
-      {{"diloco:quorum", "diloco:quorum", 0, {}, kNone}, 0.2, 0.2},
-      {{"local:quorum", "local:quorum", 0, {}, kNone}, 0.4, 0.4},
+      {{"diloco", "diloco", 0, {}, kNone}, 0.2, 0.1},
+      {{"diloco:quorum", "diloco:quorum", 0, {}, kNone}, 0.2, 0.05},
+      {{"local:quorum", "local:quorum", 0, {}, kNone}, 0.4, 0.1},
       {{"ps-sync", "ps-sync", 0, {}, kNone}, 0.4, 0.4},
       {{"ps-async", "ps-async", 0, {}, kNone}, 0.05, 0.05},
       {{"ssp:3", "ssp:3", 0, {}, kNone}, 0.05, 0.05},
