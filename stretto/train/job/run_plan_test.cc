@@ -111,7 +111,7 @@ TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
   EXPECT_THAT(complaint({.lr = 1e308}), HasSubstr("learning rate 1e+308: expected a number above 0 that a float32"));
   EXPECT_THAT(complaint({.momentum = 1}), HasSubstr("momentum 1"));
   EXPECT_THAT(complaint({.data = "stolen"}),
-              HasSubstr("data 'stolen': expected shared, partitioned, sampled or labels:K"));
+              HasSubstr("data 'stolen': expected shared, partitioned, ring, sampled or labels:K"));
   EXPECT_THAT(complaint({.data = "labels"}), HasSubstr("data labels:3: expected samples with labels"));
   EXPECT_THAT(complaint({.max_lag = 0}), HasSubstr("max-lag 0"));
   EXPECT_THAT(complaint({.delivery = "sometimes"}), HasSubstr("delivery sometimes: expected every or latest"));
