@@ -115,11 +115,11 @@ void describe_options(CommandLine& line, CheckCommand& command) {
               "partial: only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. "
               "Default: drawn.",
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
-  line.option("--over", "WHAT",
-              "partial: only rounds over this: messages, board (all ranks meet in the memory of one host), or boards "
-              "(they meet "
-              "at several, with messages between these). Default: drawn.",
-              one_of(command.over, {"messages", "board", "boards"}));
+  line.option(
+      "--over", "WHAT",
+      "partial and group: only rounds over this: messages, board (all ranks meet in the memory of one host), or, "
+      "partial alone, boards (they meet at several, with messages between these). Default: drawn.",
+      one_of(command.over, {"messages", "board", "boards"}));
   line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
   line.option("--defect", "NAME",
               "In a build with planted defects: switches one on, which the search must then find. --defect list names "
@@ -209,6 +209,7 @@ bool search_other(const CheckCommand& command, std::uint64_t rounds) {
                            .last_seed = command.last_seed,
                            .rounds = rounds,
                            .ranks = command.ranks,
+                           .over = command.over.empty() ? std::nullopt : std::optional(kOver.at(command.over)),
                            .progress = [&](std::uint64_t searched) { progress->update(searched); }});
   progress.reset();
   print_to(stdout, fmt::format("{}: {} rounds of {} jobs, {} messages, in {:.1f} s ({:.0f} rounds a minute)\n",
@@ -221,12 +222,17 @@ bool search_other(const CheckCommand& command, std::uint64_t rounds) {
   return conclude(command, result.violation, result.violating_seed, result.job, result.shortfall);
 }
 
-void require_partial(const CheckCommand& command) {
+void reject_without_effect(const CheckCommand& command) {
   if (command.collective.empty() || command.collective == "partial") return;
-  for (const auto& [option, value] : {std::pair{"--policy", command.policy}, std::pair{"--over", command.over}}) {
+  const bool by_two_ways = find_job_search(command.collective)->run_over != nullptr;
+  for (const auto& [option, value] :
+       {std::pair{"--policy", command.policy}, std::pair{"--over", by_two_ways ? "" : command.over}}) {
     if (value.empty()) continue;
     throw UsageError(fmt::format("{} {} has no effect with --collective {}: expected with partial alone", option, value,
                                  command.collective));
+  }
+  if (command.over == "boards") {
+    reject("--over", command.over, fmt::format("expected messages or board with --collective {}", command.collective));
   }
 }
 
@@ -235,12 +241,12 @@ int run(CheckCommand command) {
     print_defects();
     return kSuccess;
   }
-  require_partial(command);
+  reject_without_effect(command);
   if (!command.defect.empty()) {
     const std::string shows_in = plant(command.defect);
     if (command.collective.empty()) command.collective = shows_in;
   }
-  if (!command.policy.empty() || !command.over.empty()) command.collective = "partial";
+  if (command.collective.empty() && !(command.policy.empty() && command.over.empty())) command.collective = "partial";
   if (!command.first_seed) command.first_seed = 1;
   const bool bounded = command.last_seed != kUnlimited;
   const std::uint64_t rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;

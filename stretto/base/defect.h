@@ -44,29 +44,34 @@ enum class Defect {
   tree_of_contributors,        ///< board: the fixed tree is that of the ranks that have brought something
 
   // Groups of ranks that average with each other.
-  group_taken,              ///< a round takes the model that should stand
-  group_no_initial,         ///< ranks join that have published nothing
-  group_in_place,           ///< publishes in the memory of the model that stands
-  group_reuse_before_sent,  ///< gives up the model of a round when it is complete, not when its sends have left
-  group_fresh_by_arrival,   ///< takes a sum for fresh because the rank had arrived
-  group_always_average,     ///< takes every sum for fresh
-  group_always_stale,       ///< takes every sum for stale
-  group_used_again,         ///< uses a sum again
-  group_one_sum,            ///< has memory for one sum
-  group_own_replaced,       ///< a newer sum replaces one whose iteration is yet to come
-  group_of_own_iteration,   ///< sends its model to the group of its own iteration
-  group_joins_newest,       ///< joins the newest round that has started, not the next
-  group_full_by_own_steps,  ///< takes every τ-th step of its own for a full round
-  group_early_dropped,      ///< drops what comes for a round before it is joined
-  group_old_activation,     ///< a message of a round that is over starts the open one
-  group_activates_group,    ///< tells only its group that a round has started
-  group_activates_one,      ///< a message of a later round does not start those before it, and is not passed on
-  group_full_asks_in,       ///< a message of a full round makes ranks join it that have not come
-  group_drained_counts,     ///< the engine of a drained rank joins full rounds by itself
-  group_full_replaced,      ///< joins the next round before the result of a full one is taken
-  group_stops,              ///< a rank without further batches just stops
-  group_nobody_finishes,    ///< no rank starts the rounds up to the full one at the end
-  group_ends_by_group,      ///< ends with a group whose members have all drained
+  group_taken,                 ///< a round takes the model that should stand
+  group_no_initial,            ///< ranks join that have published nothing
+  group_in_place,              ///< publishes in the memory of the model that stands
+  group_reuse_before_sent,     ///< gives up the model of a round when it is complete, not when its sends have left
+  group_fresh_by_arrival,      ///< takes a sum for fresh because the rank had arrived
+  group_always_average,        ///< takes every sum for fresh
+  group_always_stale,          ///< takes every sum for stale
+  group_used_again,            ///< uses a sum again
+  group_one_sum,               ///< has memory for one sum
+  group_own_replaced,          ///< a newer sum replaces one whose iteration is yet to come
+  group_of_own_iteration,      ///< sends its model to the group of its own iteration
+  group_joins_newest,          ///< joins the newest round that has started, not the next
+  group_full_by_own_steps,     ///< takes every τ-th step of its own for a full round
+  group_early_dropped,         ///< drops what comes for a round before it is joined
+  group_old_activation,        ///< a message of a round that is over starts the open one
+  group_activates_group,       ///< tells only its group that a round has started
+  group_activates_one,         ///< a message of a later round does not start those before it, and is not passed on
+  group_full_asks_in,          ///< a message of a full round makes ranks join it that have not come
+  group_drained_counts,        ///< the engine of a drained rank joins full rounds by itself
+  group_full_replaced,         ///< joins the next round before the result of a full one is taken
+  group_stops,                 ///< a rank without further batches just stops
+  group_nobody_finishes,       ///< no rank starts the rounds up to the full one at the end
+  group_ends_by_group,         ///< ends with a group whose members have all drained
+  group_board_no_pin,          ///< board: reads models that it has not pinned
+  group_board_no_second_look,  ///< board: does not look once more whether the model it has pinned still stands
+  group_board_reuse_pinned,    ///< board: writes a model where one is still read
+  group_board_store_summer,    ///< board: begins a sum by a plain store, not by a swap
+  group_board_one_result,      ///< board: has memory for one result, whoever still reads it
 
   // DiLoCo: phases of own steps, and an outer model.
   anchor_is_newest_outer_model,  ///< measures a phase from the newest outer model, not from its beginning

@@ -21,12 +21,12 @@ std::uint64_t number_at(std::span<const std::byte> bytes, std::uint64_t i) {
 }  // namespace
 
 std::string GroupJob::to_string() const {
-  std::string out =
-      text(ranks, " ranks in ", options.order == GroupOrder::fixed ? "fixed " : "", "groups of ", options.group_size,
-           ", full every ", options.full_every, ", quorum ", options.quorum,
-           options.late == LateRank::jumps ? ", late ranks jump" : "",
-           options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
-           stale == StaleRule::mix ? ", mix" : ", carry", publish_after ? ", published after" : "", ", batches");
+  std::string out = text(ranks, " ranks in ", options.order == GroupOrder::fixed ? "fixed " : "", "groups of ",
+                         options.group_size, ", full every ", options.full_every, ", quorum ", options.quorum,
+                         options.late == LateRank::jumps ? ", late ranks jump" : "",
+                         options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
+                         stale == StaleRule::mix ? ", mix" : ", carry", publish_after ? ", published after" : "",
+                         on_board ? ", on a board" : "", ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);
   return out + text("; ", length, " elements");
 }
@@ -63,9 +63,10 @@ GroupOracle::GroupOracle(const GroupJob& job)
     : job_(job),
       models_(job),
       groups_(job.ranks, job.options.group_size, job.options.order),
-      most_apart_(job.options.full_every),
+      // On a board a rank may get the result of a full round while the next block is under way among others.
+      most_apart_(job.on_board ? 2 * job.options.full_every - 1 : job.options.full_every),
       at_(static_cast<std::size_t>(job.ranks)) {
-  if (const auto mixing = mixing_number(groups_))
+  if (const auto mixing = mixing_number(groups_); mixing && !job.on_board)
     most_apart_ = std::min<Round>(most_apart_, static_cast<Round>(*mixing));
 }
 
@@ -99,17 +100,19 @@ void GroupOracle::check_start(Round round) {
   }
 }
 
-void GroupOracle::joined(int rank, Round round, const StandingModel* model) {
+void GroupOracle::joined(int rank, Round round, std::uint64_t version) {
   const bool first = rounds_.size() <= round;
   expected(round);
   if (first) check_start(round);
   RankState& at = at_[static_cast<std::size_t>(rank)];
   if (last_ && round > *last_) violated(text("G9: round ", round, " begins after the last, ", *last_));
-  const std::uint64_t version = model == nullptr ? 0 : model->version;
+  if (at.versions.contains(round)) violated(text("G2: round ", round, " sums the model of rank ", rank, " twice"));
   at.versions[round] = version;
   if (version == 0) return;
   const Round ticket = at.publications[version - 1].ticket;
-  if (full(round) ? ticket != round : round > ticket && round - ticket > job_.options.full_every - 1) {
+  // On a board a rank without batches passes over what is left of a block once no other rank is in it.
+  const bool passed = job_.on_board && at.drained && at.used >= at.complete;
+  if (full(round) ? ticket != round && !passed : round > ticket && round - ticket > job_.options.full_every - 1) {
     violated(text("G4: rank ", rank, " brings a model of round ", ticket, " to round ", round));
   }
 }
@@ -135,19 +138,22 @@ void GroupOracle::check_sum(int rank, Round round, const GroupModels::Content& c
   }
 }
 
-void GroupOracle::completed(int rank, Round round, const GroupSum& sum) {
+void GroupOracle::completed(int rank, const StandingSum& sum) {
+  const Round round = sum.round;
   RankState& at = at_[static_cast<std::size_t>(rank)];
-  if (round != at.complete) violated(text("G3: rank ", rank, " completes round ", round, " after ", at.complete));
+  if (job_.on_board ? round < at.complete : round != at.complete) {
+    violated(text("G3: rank ", rank, " completes round ", round, " after ", at.complete));
+  }
   at.complete = round + 1;
   const GroupModels::Content content = models_.read(sum.buckets);
   check_sum(rank, round, content);
   Expected& expected = rounds_[round];
   Group& group = expected.groups[static_cast<std::size_t>(expected.group_of[static_cast<std::size_t>(rank)])];
-  if (group.checked && group.header != sum.header) {
-    violated(text("G1: rank ", rank, " has another header of round ", round));
+  if (group.checked && (group.header != *sum.header || group.content != content)) {
+    violated(text("G1: rank ", rank, " has another header or sum of round ", round));
   }
-  group = {.checked = true, .content = content, .header = sum.header};
-  if (full(round) && sum.header.drained.all() && !last_) last_ = round;
+  group = {.checked = true, .content = content, .header = *sum.header};
+  if (full(round) && sum.header->drained.all() && !last_) last_ = round;
 }
 
 void GroupOracle::used(int rank, const GroupResult& result, Field before, Field after) {
@@ -198,8 +204,9 @@ void GroupOracle::look_at(int rank, const ProtocolState& s) {
   }
 }
 
-/// G5: what may go on has gone on.
+/// G5: what may go on has gone on. On a board nothing is under way but what ranks do that wait.
 void GroupOracle::quiet(const std::vector<ProtocolState>& states) {
+  if (job_.on_board) return;
   Round activated = 0;
   for (const ProtocolState& state : states) activated = std::max(activated, state.activated);
   const auto can_join = [&](std::size_t rank, Round round) {

@@ -10,7 +10,7 @@
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
 #include "stretto/collective/protocol/protocol_state.h"
-#include "stretto/collective/rounds/group_rounds.h"
+#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 
@@ -22,6 +22,7 @@ struct GroupJob {
   bool publish_after = false;          ///< the model that an exchange has led to stands, too, not only the one before
   std::vector<std::uint64_t> batches;  ///< of each rank
   std::uint64_t length = 1;            ///< elements of the model's tail
+  bool on_board = false;               ///< the ranks share memory
   std::string to_string() const;
 };
 
@@ -37,7 +38,8 @@ class GroupModels {
   struct Content {
     std::vector<std::uint64_t> versions;  ///< of each rank's model in it; 0: none
     Field weight;
-    bool whole = false;  ///< all parts agree
+    bool whole = false;                                                ///< all parts agree
+    friend bool operator==(const Content&, const Content&) = default;  ///< all fields are equal
   };
   Content read(std::span<const std::span<const std::byte>> sum) const;
 
@@ -52,8 +54,8 @@ class GroupOracle {
   explicit GroupOracle(const GroupJob& job);
 
   void published(int rank, std::uint64_t version, Round ticket, Field weight);
-  void joined(int rank, Round round, const StandingModel* model);
-  void completed(int rank, Round round, const GroupSum& sum);
+  void joined(int rank, Round round, std::uint64_t version);
+  void completed(int rank, const StandingSum& sum);
   /// The application of `rank` waits at `round`.
   void arrived(int rank, Round round) { at_[static_cast<std::size_t>(rank)].waits_at = round; }
   void drained(int rank) { at_[static_cast<std::size_t>(rank)].drained = true; }
@@ -81,7 +83,7 @@ class GroupOracle {
   };
   struct RankState {
     std::vector<Publication> publications;    // by version − 1
-    std::map<Round, std::uint64_t> versions;  // that its engine has joined rounds with
+    std::map<Round, std::uint64_t> versions;  // that rounds have been joined with
     std::optional<Round> waits_at;
     bool drained = false;
     Round used = 0;      // results of rounds before are used

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/base/align.h"
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
@@ -16,6 +17,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kStream = 0x67726f757073;
+constexpr std::uint64_t kSharedBytes = 64u << 20;
 constexpr std::uint64_t kMaxEvents = 2'000'000;  // a run that takes longer goes round in circles
 
 struct Job {
@@ -24,11 +26,16 @@ struct Job {
   Duration compute{0};
   std::vector<double> slowness;
   double spread = 0;
-  double stall = 0;  // probability that a batch takes much longer
+  double stall = 0;         // probability that a batch takes much longer
+  double asleep = 0.005;    // on a board: probability that a rank stands still between two steps
+  std::uint64_t again = 0;  // on a board: a rank publishes each model up to so many times more
   std::uint64_t seed = 0;
 };
 
-Job draw_job(std::uint64_t seed, int ranks) {
+constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
+constexpr std::uint64_t kSlowestStep = 100;
+
+Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
   Random random(seed, kStream);
   Job job{.seed = seed};
   GroupJob& what = job.what;
@@ -56,6 +63,17 @@ Job draw_job(std::uint64_t seed, int ranks) {
   job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(500, 200'000)));
   job.spread = random.uniform();
   if (random.chance(0.3)) job.stall = 0.05;
+  what.on_board = over ? *over == Over::board : random.chance(0.5);
+  what.on_board = what.on_board && what.ranks > 1;
+  options.seats = what.on_board ? 0 : 1;
+  if (what.on_board) options.late_sum = LateSum::newest;  // sums of the own iteration go by messages
+  options.piece_bytes = kCacheLine * static_cast<std::uint64_t>(random.between(1, 4));
+  what.length = what.on_board ? std::min<std::uint64_t>(what.length, 100) : what.length;
+  // A rank that publishes in a loop beside ranks that are put to sleep while they read its models.
+  if (random.chance(0.3)) {
+    job.asleep = 0.1;
+    job.again = random.between(1, 8);
+  }
   return job;
 }
 
@@ -73,7 +91,7 @@ class Actor final : private GroupObserver {
         collective_(engine_, models_.buckets(), job.what.options),
         probe_(collective_) {
     probe_.observe(*this);
-    cluster.on_wake(rank, [this] { wake(); });
+    cluster.on_wake(rank, [this] { job_.what.on_board ? look_again() : wake(); });
   }
 
   void start() {
@@ -91,8 +109,8 @@ class Actor final : private GroupObserver {
  private:
   enum class State { computing, publishing, exchanging, finishing, done };
 
-  void joined(Round round, const StandingModel* model) override { oracle_.joined(rank_, round, model); }
-  void completed(Round round, const GroupSum& sum) override { oracle_.completed(rank_, round, sum); }
+  void joined(Round round, int rank, std::uint64_t version) override { oracle_.joined(rank, round, version); }
+  void completed(int rank, const StandingSum& sum) override { oracle_.completed(rank, sum); }
 
   void next_batch() {
     if (step_ == job_.what.batches[static_cast<std::size_t>(rank_)]) {
@@ -112,19 +130,31 @@ class Actor final : private GroupObserver {
     cluster_.after(from_seconds(seconds(job_.compute) * factor), rank_, [this] { step_done(); });
   }
 
-  /// A local step; then the model is written in two halves, between which anything may happen.
   void step_done() {
     weight_ = weight_ + Field(random_bits(job_.seed, static_cast<std::uint64_t>(rank_), ++step_));
     state_ = State::publishing;
+    begin_model(job_.what.on_board ? random_.below(job_.again + 1) : 0);
+  }
+
+  /// The model is written in two halves, between which anything may happen, and published; `again`: and so many times
+  /// more.
+  void begin_model(std::uint64_t again) {
+    if (!probe_.may_acquire()) {
+      return cluster_.after(short_while(), rank_, [this, again] { begin_model(again); });
+    }
     writing_ = &collective_.acquire();
     models_.write(*writing_, rank_, probe_.versions() + 1, weight_, 0);
-    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(2000))), rank_, [this] {
+    cluster_.after(short_while(), rank_, [this, again] {
       models_.write(*writing_, rank_, probe_.versions() + 1, weight_, 1);
       publish();
+      note_rings();
+      if (again > 0) return begin_model(again - 1);
       state_ = State::exchanging;
       poll_application();
     });
   }
+
+  Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(job_.again > 0 ? 300 : 2000))); }
 
   void publish_at_once() {
     writing_ = &collective_.acquire();
@@ -154,6 +184,10 @@ class Actor final : private GroupObserver {
   }
 
   void poll_application() {
+    if (job_.what.on_board) {
+      look();
+      return look_again();
+    }
     look();
     while (step_engine() && waits()) look();
   }
@@ -162,6 +196,7 @@ class Actor final : private GroupObserver {
 
   void look() {
     if (!waits()) return;
+    if (!probe_.may_acquire()) return look_again();  // for the model that is published with the result
     const auto apply = [this](const GroupResult& result) { this->apply(result); };
     const Round ticket = collective_.next();
     const auto progress = state_ == State::exchanging ? collective_.try_exchange(apply) : collective_.try_finish(apply);
@@ -181,6 +216,36 @@ class Actor final : private GroupObserver {
     oracle_.exchanged(rank_, ticket);
     jumps_ += collective_.next() - ticket - 1;
     next_batch();
+  }
+
+  // On a board a rank's engine takes one step an event, so that those of all ranks fall between one another. Like a
+  // rank that sleeps it takes none while there was nothing to do and its doorbell has not rung since that look began.
+  void look_again() {
+    rung_ = true;
+    schedule_step();
+  }
+
+  void schedule_step() {
+    if (std::exchange(stepping_, true)) return;
+    const std::uint64_t slowest = random_.chance(job_.asleep) ? kSlowestWake : kSlowestStep;
+    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(slowest))), rank_, [this] { step_once(); });
+  }
+
+  void note_rings() {
+    if (engine_.doorbell().rings() == rings_seen_) return;
+    rings_seen_ = engine_.doorbell().rings();
+    if (job_.what.on_board) look_again();
+  }
+
+  void step_once() {
+    stepping_ = false;
+    if (!std::exchange(looking_, true)) rung_ = false;
+    const bool more = engine_.step();
+    oracle_.look_at(rank_, probe_.state());
+    look();
+    note_rings();
+    looking_ = more;
+    if (more || rung_) schedule_step();
   }
 
   bool step_engine() {
@@ -216,12 +281,17 @@ class Actor final : private GroupObserver {
   Field weight_{12345};  // the same everywhere at first
   std::uint64_t step_ = 0, jumps_ = 0;
   Contribution* writing_ = nullptr;
+  bool stepping_ = false;  // on a board: the next step is scheduled
+  bool looking_ = false;   // there was more to do after the last one
+  bool rung_ = false;      // since this look began
+  std::uint32_t rings_seen_ = 0;
 };
 
 JobFinding run_checked(const Job& job) {
   JobFinding finding{.job = job.what.to_string()};
   SimulatedCluster cluster(job.what.ranks, job.network, job.seed);
   Random random(job.seed, kStream + 1);
+  if (job.what.on_board) cluster.share_memory(kSharedBytes);
   for (int link = random.chance(0.4) ? static_cast<int>(random.between(1, 3)) : 0; link > 0; --link) {
     const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
     const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
@@ -266,14 +336,15 @@ JobFinding run_checked(const Job& job) {
                      counted(job.what.ranks % options.group_size != 0),
                      counted(options.quorum > 1),
                      finding.rounds / options.full_every,
-                     counted(options.late_sum == LateSum::own)};
+                     counted(options.late_sum == LateSum::own),
+                     counted(job.what.on_board)};
   return finding;
 }
 
 }  // namespace
 
-JobFinding run_group_job(std::uint64_t seed, int ranks) {
-  const Job job = draw_job(seed, ranks);
+JobFinding run_group_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
+  const Job job = draw_job(seed, ranks, over);
   const CheckFailuresThrow checks_throw;
   try {
     return run_checked(job);

@@ -18,7 +18,8 @@ namespace {
 constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 
 constexpr JobSearch kSearches[] = {
-    {"group", "models averaged in groups of ranks, others in each round", kGroupReaches, run_group_job},
+    {"group", "models averaged in groups of ranks, others in each round", kGroupReaches,
+     [](std::uint64_t seed, int ranks) { return run_group_job(seed, ranks); }, run_group_job},
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
@@ -56,7 +57,8 @@ JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& opt
   const auto start = std::chrono::steady_clock::now();
   auto told = start;
   for (std::uint64_t seed = options.first_seed; result.rounds < options.rounds; ++seed) {
-    JobFinding finding = search.run(seed, options.ranks);
+    JobFinding finding =
+        options.over ? search.run_over(seed, options.ranks, options.over) : search.run(seed, options.ranks);
     ++result.jobs;
     result.rounds += finding.rounds;
     result.messages += finding.messages;
@@ -75,7 +77,7 @@ JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& opt
     if (seed == options.last_seed) break;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool judged = options.ranks == 0 && result.rounds >= kJudgedFrom;
+  const bool judged = options.ranks == 0 && !options.over && result.rounds >= kJudgedFrom;
   if (judged && !result.violation) result.shortfall = shortfall(search, result);
   return result;
 }

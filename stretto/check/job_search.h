@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "stretto/check/over.h"
+
 namespace stretto {
 
 /// What the simulated job of one seed has shown.
@@ -29,6 +31,8 @@ struct JobSearch {
   /// Runs the job of a seed through the real engine and checks it after every transition. `ranks`: 0: drawn; a
   /// number that the search cannot have is replaced by the nearest that it can.
   JobFinding (*run)(std::uint64_t seed, int ranks);
+  /// The same where the way in which the ranks meet is given: by messages or on a board. Null: they meet in one way.
+  JobFinding (*run_over)(std::uint64_t seed, int ranks, std::optional<Over> over) = nullptr;
 };
 
 /// All of them. To add one, add its line here.
@@ -41,6 +45,7 @@ struct JobSearchOptions {
   std::uint64_t last_seed = ~std::uint64_t{0};
   std::uint64_t rounds = 10'000;                       ///< in all: seeds are taken until there were so many
   int ranks = 0;                                       ///< 0: drawn
+  std::optional<Over> over;                            ///< nothing: drawn. Requires: JobSearch::run_over
   std::function<void(std::uint64_t rounds)> progress;  ///< called about once a second
 };
 

@@ -6,17 +6,11 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/check/over.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
-
-/// The way in which the ranks of a scenario meet.
-enum class Over {
-  messages,
-  board,   ///< all ranks meet at one
-  boards,  ///< at several, with a schedule between them
-};
 
 /// Properties of a scenario that a search fixes instead of drawing them.
 struct ScenarioLimits {

@@ -1,25 +1,29 @@
 #include "stretto/collective/group_allreduce.h"
 
+#include "stretto/base/align.h"
 #include "stretto/base/defect.h"
 #include "stretto/collective/group_allreduce_probe.h"
 #include "stretto/collective/protocol/group_ticket.h"
+#include "stretto/collective/rounds/group_board_rounds.h"
 #include "stretto/collective/rounds/group_rounds.h"
 
 namespace stretto {
 
 class GroupAllreduce::Impl {
  public:
-  Impl(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
-      : rounds(engine, std::move(buckets), options), ticket(options.late == LateRank::jumps) {}
+  explicit Impl(std::unique_ptr<StandingRounds> runs_on)
+      : owned(std::move(runs_on)), rounds(*owned), ticket(rounds.options().late == LateRank::jumps) {}
   ~Impl() {
     const Engine::Pause pause(rounds.engine());
     rounds.withdraw();
   }
 
-  GroupRounds rounds;
+  const std::unique_ptr<StandingRounds> owned;
+  StandingRounds& rounds;
   GroupTicket ticket;
-  StandingModel* filling = nullptr;  // given out by acquire() and not published
-  bool arrived = false;              // at the round that the exchange waits for
+  Contribution* filling = nullptr;  // given out by acquire() and not published
+  std::optional<Round> came;        // the full round at which the rank arrived last, without batches
+  bool arrived = false;             // at the round that the exchange waits for
   bool waiting = false;
   bool draining = false;
   int taken = 0;  // results passed on in the current call
@@ -27,26 +31,60 @@ class GroupAllreduce::Impl {
   /// Passes on a result that has not been used: the newest, or that of round `iteration`. Returns whether there was
   /// one.
   bool take(Apply apply, Round iteration);
-  const GroupSum* read(Round iteration);
+  std::optional<StandingSum> read(Round iteration);
   void tell_ticket();
 };
 
+namespace {
+
+std::unique_ptr<StandingRounds> rounds_for(Engine& engine, std::vector<BucketSpec> buckets,
+                                           const GroupOptions& options) {
+  if (buckets.empty()) throw UsageError("a group allreduce needs at least one bucket");
+  if (options.seats < 0 || options.seats > engine.size()) {
+    throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks: use 1 to ", engine.size(),
+                          ", or 0 for all of them"));
+  }
+  if (options.seats > 1 && engine.arena() == nullptr) {
+    throw UsageError(text("seats ", options.seats, ", but the ranks share no memory: use 1, or 0"));
+  }
+  if (options.seats > 1 && options.seats < engine.size()) {
+    throw UsageError(text("seats ", options.seats,
+                          ", and ranks that average in groups meet at one board: use 1 for "
+                          "messages, or ",
+                          engine.size(), ", the number of ranks"));
+  }
+  if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
+    throw UsageError(text("piece_bytes ", options.piece_bytes, ": use a multiple of ", kCacheLine));
+  }
+  if (options.seats > 1 && options.late_sum == LateSum::own) {
+    throw UsageError(text("seats ", options.seats,
+                          ", and sums of the own iteration, which are kept by messages alone: use 1, or 0"));
+  }
+  const bool by_messages = options.seats == 1 || options.late_sum == LateSum::own;
+  if (by_messages || engine.size() == 1 || engine.arena() == nullptr) {
+    return std::make_unique<GroupRounds>(engine, std::move(buckets), options);
+  }
+  return std::make_unique<GroupBoardRounds>(engine, std::move(buckets), options);
+}
+
+}  // namespace
+
 GroupAllreduce::GroupAllreduce(Engine& engine, std::vector<BucketSpec> buckets, GroupOptions options) {
   const Engine::Pause pause(engine);
-  impl_ = std::make_unique<Impl>(engine, std::move(buckets), options);
+  impl_ = std::make_unique<Impl>(rounds_for(engine, std::move(buckets), options));
 }
 
 GroupAllreduce::~GroupAllreduce() = default;
 
 Contribution& GroupAllreduce::acquire() {
   if (impl_->filling != nullptr) throw UsageError("acquire() before the model it returned last has been published");
-  impl_->filling = &impl_->rounds.models().acquire();
-  return impl_->filling->contribution;
+  impl_->filling = &impl_->rounds.acquire();
+  return *impl_->filling;
 }
 
 void GroupAllreduce::publish(Contribution& contribution, const DepositInfo& info) {
   Impl& my = *impl_;
-  if (my.filling == nullptr || &contribution != &my.filling->contribution) {
+  if (&contribution != my.filling) {
     throw UsageError(text("publish() of model ", contribution.index(),
                           ", which acquire() has not returned, or which has been published already"));
   }
@@ -57,8 +95,7 @@ void GroupAllreduce::publish(Contribution& contribution, const DepositInfo& info
                         .sum_of_bases = base * info.batches,
                         .times = {.computed = static_cast<float>(seconds(info.computed)),
                                   .waited = static_cast<float>(seconds(info.waited))}};
-  my.rounds.models().publish(*std::exchange(my.filling, nullptr), base);
-  my.rounds.freed();
+  my.rounds.publish(*std::exchange(my.filling, nullptr), base);
 }
 
 void GroupAllreduce::Impl::tell_ticket() {
@@ -67,47 +104,43 @@ void GroupAllreduce::Impl::tell_ticket() {
 }
 
 /// A rank without batches has no iterations of its own: it takes the newest.
-const GroupSum* GroupAllreduce::Impl::read(Round iteration) {
-  if (rounds.options().late_sum == LateSum::own && !draining) return rounds.models().read_of(iteration);
-  return rounds.models().read(defect(Defect::group_used_again) ? 0 : ticket.used());
+std::optional<StandingSum> GroupAllreduce::Impl::read(Round iteration) {
+  if (rounds.options().late_sum == LateSum::own && !draining) return rounds.read_of(iteration);
+  return rounds.read(defect(Defect::group_used_again) ? 0 : ticket.used());
 }
 
 bool GroupAllreduce::Impl::take(Apply apply, Round iteration) {
-  StandingModels& models = rounds.models();
-  const GroupSum* sum = read(iteration);
-  if (sum == nullptr) return false;
+  const std::optional<StandingSum> sum = read(iteration);
+  if (!sum) return false;
   ticket.used(sum->round + 1);
   if (draining) ticket.follow();
   tell_ticket();
   const bool full = rounds.full(sum->round);
-  bool fresh = full || sum->own_version == models.versions();
+  const std::uint64_t versions = rounds.versions();
+  bool fresh = full || sum->own_version == versions;
   if (defect(Defect::group_fresh_by_arrival)) fresh = full || arrived;
   if (defect(Defect::group_always_average)) fresh = true;
   if (defect(Defect::group_always_stale)) fresh = full;
-  const std::uint64_t versions = models.versions();
   apply({.round = sum->round,
          .full = full,
-         .header = &sum->header,
+         .header = sum->header,
          .members = sum->members,
          .fresh = fresh,
          .sum = sum->buckets,
-         .own = sum->pins_own ? &sum->own->contribution : nullptr});
-  if ((full || draining) && models.versions() == versions) {
+         .own = sum->own});
+  if ((full || draining) && rounds.versions() == versions) {
     throw UsageError(text("no publish() in the apply function of round ", sum->round, ", which is ",
                           full ? "full" : "taken after drain()", ": expected the model that stands from now on"));
   }
   ++taken;
-  models.release(ticket.next());
-  rounds.set_took(ticket.used());
-  rounds.freed();
-  if (full) rounds.engine().doorbell().ring();  // the next block may begin
+  rounds.release(ticket.used() - 1);
   return true;
 }
 
 Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   Impl& my = *impl_;
   if (my.draining) throw UsageError("exchange() after drain(): this rank has said that it has no more batches");
-  if (my.rounds.models().versions() == 0 && !defect(Defect::group_no_initial)) {
+  if (my.rounds.versions() == 0 && !defect(Defect::group_no_initial)) {
     throw UsageError("exchange() before the first publish(): expected the initial model to stand");
   }
   if (my.rounds.failure().failed()) return *my.rounds.failure().error();
@@ -142,9 +175,12 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   if (!my.draining) throw UsageError("finish() before drain(): expected the last model to be published in between");
   // Read before the results, so that all are taken once this says so.
   const bool over = my.rounds.over();
-  const Round complete = my.rounds.complete();
+  const std::optional<Round> full = my.rounds.full_to_come();
   my.take(apply, my.ticket.next());
-  if (!my.rounds.stopped() && my.rounds.full(complete) && my.ticket.used() >= complete) my.rounds.set_arrived(complete);
+  if (full && full != my.came) {
+    my.came = full;
+    my.rounds.set_arrived(*full);
+  }
   return over ? Progress::done : Progress::waiting;
 }
 
@@ -156,7 +192,7 @@ Result<int> GroupAllreduce::exchange(Driver& driver, TimePoint deadline, Apply a
     if (!progress) return progress.error();
     if (*progress == Progress::done) return my.taken;
     const auto over = [&] { return my.rounds.complete() > my.ticket.next() || my.rounds.failure().failed(); };
-    if (!driver.wait(over, deadline)) {
+    if (!driver.wait(over, deadline, Driver::Looking::first, my.rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }
@@ -171,9 +207,11 @@ Result<int> GroupAllreduce::finish(Driver& driver, TimePoint deadline, Apply app
     if (!progress) return progress.error();
     if (*progress == Progress::done) return my.taken;
     const auto moved = [&] {
-      return my.rounds.complete() > before || my.rounds.over() || my.rounds.failure().failed();
+      const std::optional<Round> full = my.rounds.full_to_come();
+      return my.rounds.complete() > before || (full && full != my.came) || my.rounds.over() ||
+             my.rounds.failure().failed();
     };
-    if (!driver.wait(moved, deadline)) {
+    if (!driver.wait(moved, deadline, Driver::Looking::first, my.rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }
@@ -188,8 +226,8 @@ std::optional<Error> GroupAllreduce::failure() const {
 }
 
 std::string GroupAllreduce::who_is_missing(Driver& driver, Duration timeout) {
-  GroupRounds& rounds = impl_->rounds;
-  const Round open = rounds.complete();
+  StandingRounds& rounds = impl_->rounds;
+  const Round open = rounds.open();
   return rounds.query().who_is_missing(driver, timeout, open, text("round ", open, rounds.full(open) ? " (full)" : ""),
                                        [&rounds] { return rounds.failure().failed(); });
 }
@@ -210,13 +248,13 @@ Round GroupAllreduce::handed() const {
   return impl_->ticket.used();
 }
 int GroupAllreduce::num_models() const {
-  return impl_->rounds.models().num_models();
+  return impl_->rounds.num_models();
 }
 int GroupAllreduce::num_sums() const {
-  return impl_->rounds.models().num_sums();
+  return impl_->rounds.num_sums();
 }
 std::uint64_t GroupAllreduce::memory_bytes() const {
-  return static_cast<std::uint64_t>(num_models() + num_sums()) * impl_->rounds.models().bytes_per_set();
+  return static_cast<std::uint64_t>(num_models() + num_sums()) * impl_->rounds.bytes_per_set();
 }
 
 void GroupProbe::observe(GroupObserver& observer) {
@@ -226,7 +264,11 @@ ProtocolState GroupProbe::state() const {
   return collective_.impl_->rounds.state();
 }
 std::uint64_t GroupProbe::versions() const {
-  return collective_.impl_->rounds.models().versions();
+  return collective_.impl_->rounds.versions();
+}
+
+bool GroupProbe::may_acquire() const {
+  return collective_.impl_->rounds.may_acquire();
 }
 
 }  // namespace stretto

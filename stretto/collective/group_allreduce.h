@@ -38,7 +38,11 @@ struct GroupOptions {
   int quorum = 0;                          ///< ranks that must have come before a group round starts; 0: the first one
   LateRank late = LateRank::catches_up;    ///< whether every rank makes every iteration
   bool keep_own = false;               ///< GroupResult::own is there, at the cost of a model more for each unread sum
-  LateSum late_sum = LateSum::newest;  ///< what a late rank averages with
+  LateSum late_sum = LateSum::newest;  ///< what a late rank averages with; `own` goes by messages
+  /// 0: on a board, where all ranks share memory, else by messages; 1: by messages. As many as there are ranks: on a
+  /// board.
+  int seats = 0;
+  std::uint64_t piece_bytes = 128 << 10;  ///< on a board: what one rank sums at a time; a multiple of 64
 };
 
 /// The sum of a round over a group, as the application sees it; valid inside the apply function only.

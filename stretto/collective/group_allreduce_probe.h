@@ -2,7 +2,7 @@
 
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/protocol/protocol_state.h"
-#include "stretto/collective/rounds/group_rounds.h"
+#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 
@@ -15,6 +15,8 @@ class GroupProbe {
   ProtocolState state() const;
   /// Versions published so far.
   std::uint64_t versions() const;
+  /// Whether acquire() has memory to give at once.
+  bool may_acquire() const;
 
  private:
   GroupAllreduce& collective_;

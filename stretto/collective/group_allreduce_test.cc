@@ -53,6 +53,7 @@ struct Live {
   int ranks = 4;
   GroupOptions options;
   std::uint64_t steps = 150;
+  std::uint64_t again = 0;  // each model is published up to so many times more
 };
 
 /// Returns what is wrong; empty if nothing is.
@@ -85,6 +86,7 @@ std::string run_rank(Engine& engine, const Live& live) {
   for (std::uint64_t step = 0; step < steps && fault.empty(); ++step) {
     if (random.chance(0.05)) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
     publish(++batches);
+    for (std::uint64_t more = random.below(live.again + 1); more > 0; --more) publish(batches);
     const Round iteration = groups.next();
     if (const auto result = groups.exchange(driver, deadline, apply); !result) fault = result.error().message;
     if (live.options.late_sum == LateSum::own && used != iteration + 1 && fault.empty()) fault = "another's sum";
@@ -98,7 +100,14 @@ std::string run_rank(Engine& engine, const Live& live) {
   return fault;
 }
 
-void expect_exact(const Live& live) {
+/// Over a board (0: all ranks have a seat at it) and by messages (1).
+class GroupAllreduceLive : public testing::TestWithParam<int> {
+ protected:
+  void expect_exact(Live live) const;
+};
+
+void GroupAllreduceLive::expect_exact(Live live) const {
+  live.options.seats = GetParam();
   std::vector<std::string> faults(static_cast<std::size_t>(live.ranks));
   run_thread_job(live.ranks, [&](Engine& engine) {
     std::string& fault = faults[static_cast<std::size_t>(engine.rank())];
@@ -108,11 +117,11 @@ void expect_exact(const Live& live) {
   EXPECT_THAT(faults, testing::Each("")) << live.ranks << " ranks";
 }
 
-TEST(GroupAllreduceLive, SumsTheNewestModelsOfEachGroupOnce) {
+TEST_P(GroupAllreduceLive, SumsTheNewestModelsOfEachGroupOnce) {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) expect_exact({.ranks = ranks});
 }
 
-TEST(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
+TEST_P(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
   for (const int ranks : {3, 4}) {
     expect_exact({.ranks = ranks, .options = {.full_every = 4, .quorum = 2}});
     expect_exact({.ranks = ranks, .options = {.full_every = 7, .late = LateRank::jumps, .keep_own = true}});
@@ -120,11 +129,19 @@ TEST(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
   }
 }
 
-TEST(GroupAllreduceLive, WithTheSumOfTheOwnIteration) {
+TEST(GroupAllreduceOwnSums, AreThoseOfTheIteration) {
   for (const Round full_every : {1, 2, 5}) {
     expect_exact({.options = {.full_every = full_every, .late_sum = LateSum::own}});
     expect_exact({.ranks = 5, .options = {.full_every = full_every, .keep_own = true, .late_sum = LateSum::own}});
     expect_exact({.options = {.full_every = full_every, .late = LateRank::jumps, .late_sum = LateSum::own}});
+  }
+}
+
+/// Many pieces a sum, and models that are written all the time, most of which no sum has read.
+TEST_P(GroupAllreduceLive, RanksThatPublishInALoop) {
+  for (const bool keep_own : {false, true}) {
+    const GroupOptions options{.group_size = 3, .full_every = 9, .keep_own = keep_own, .piece_bytes = 64};
+    expect_exact({.ranks = 6, .options = options, .steps = 400, .again = 6});
   }
 }
 
@@ -151,6 +168,9 @@ TEST(GroupAllreduce, RefusesMisuseInALine) {
   EXPECT_THAT(refused({.group_size = 2}, make), HasSubstr("2"));
   EXPECT_THAT(refused({.full_every = 0}, make), HasSubstr("a full round every 0 rounds"));
   EXPECT_THAT(refused({.quorum = 2}, make), HasSubstr("a quorum of 2 of 1 ranks"));
+  EXPECT_THAT(refused({.quorum = -1}, make), HasSubstr("a quorum of -1"));
+  EXPECT_THAT(refused({.seats = 2}, make), HasSubstr("seats 2 with 1 ranks: use 1 to 1, or 0 for all of them"));
+  EXPECT_THAT(refused({.piece_bytes = 100}, make), HasSubstr("piece_bytes 100: use a multiple of 64"));
   EXPECT_THAT(refused({}, [&](GroupAllreduce& groups,
                               Driver& driver) { (void)groups.exchange(driver, driver.deadline(1s), nothing); }),
               HasSubstr("exchange() before the first publish()"));
@@ -171,9 +191,22 @@ TEST(GroupAllreduce, RefusesMisuseInALine) {
               HasSubstr("no publish() in the apply function of round 0, which is full"));
 }
 
-TEST(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
+TEST(GroupAllreduce, RefusesBoardsOfSomeOfTheRanks) {
+  run_thread_job(3, [](Engine& engine) {
+    std::string line;
+    try {
+      GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.seats = 2});
+    } catch (const UsageError& error) {
+      line = error.what();
+    }
+    EXPECT_THAT(line, HasSubstr("meet at one board: use 1 for messages, or 3"));
+    return true;
+  });
+}
+
+TEST_P(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
   run_thread_job(2, [](Engine& engine) {
-    GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.full_every = 1});
+    GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.full_every = 1, .seats = GetParam()});
     EngineDriver driver(engine, {.spin = 0ns});
     const auto apply = [](const GroupResult&) {};
     groups.publish(groups.acquire(), {});
@@ -192,9 +225,10 @@ TEST(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
   });
 }
 
-TEST(GroupAllreduceLive, RanksThatDifferAreBothNamed) {
+TEST_P(GroupAllreduceLive, RanksThatDifferAreBothNamed) {
   run_thread_job(2, [](Engine& engine) {
-    GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.full_every = engine.rank() == 0 ? Round{2} : Round{3}});
+    GroupAllreduce groups(engine, {{DataType::int64, 4}},
+                          {.full_every = engine.rank() == 0 ? Round{2} : Round{3}, .seats = GetParam()});
     EngineDriver driver(engine, {.spin = 0ns});
     groups.publish(groups.acquire(), {});
     std::optional<Error> error;
@@ -208,6 +242,8 @@ TEST(GroupAllreduceLive, RanksThatDifferAreBothNamed) {
     return true;
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Seats, GroupAllreduceLive, testing::Values(0, 1));
 
 }  // namespace
 }  // namespace stretto

@@ -8,13 +8,7 @@
 namespace stretto {
 
 GroupProtocol::GroupProtocol(int rank, int ranks, Round full_every, int quorum)
-    : rank_(rank), ranks_(ranks), full_every_(full_every), quorum_(quorum), drained_peers_(ranks) {
-  if (full_every == 0) throw UsageError("a full round every 0 rounds: expected a number from 1, such as 10");
-  if (quorum < 0 || quorum > ranks) {
-    throw UsageError(text("a quorum of ", quorum, " of ", ranks, " ranks: expected 1 to ", ranks,
-                          ", or 0, where the first rank starts a round"));
-  }
-}
+    : rank_(rank), ranks_(ranks), full_every_(full_every), quorum_(quorum), drained_peers_(ranks) {}
 
 bool GroupProtocol::message_of(Round round, bool activation) {
   if (round < complete_ || stopped_) {

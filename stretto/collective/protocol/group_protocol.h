@@ -30,8 +30,8 @@ class GroupProtocol {
     Round round = 0;  ///< activate, arrive
   };
 
-  /// `quorum`: ranks that must have come before a group round starts; 0: the first one starts it. Throws UsageError
-  /// for a full_every of 0, and for a quorum beyond the ranks.
+  /// `quorum`: ranks that must have come before a group round starts; 0: the first one starts it.
+  /// Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
   GroupProtocol(int rank, int ranks, Round full_every, int quorum);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().

@@ -100,12 +100,6 @@ TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
   EXPECT_FALSE(counter.message_of(3, true));
 }
 
-TEST(GroupProtocol, RefusesWhatCannotBe) {
-  EXPECT_THROW(GroupProtocol(0, 4, 0, 0), UsageError);
-  EXPECT_THROW(GroupProtocol(0, 4, 1, 5), UsageError);
-  EXPECT_THROW(GroupProtocol(0, 4, 1, -1), UsageError);
-}
-
 TEST(GroupTicket, ALateRankMakesEveryIterationOrJumps) {
   GroupTicket every(false), jumps(true);
   for (GroupTicket* ticket : {&every, &jumps}) {

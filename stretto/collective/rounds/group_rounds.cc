@@ -1,7 +1,6 @@
 #include "stretto/collective/rounds/group_rounds.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "stretto/base/defect.h"
@@ -14,44 +13,57 @@
 namespace stretto {
 namespace {
 
-GroupOptions resolved(GroupOptions options, int ranks) {
-  if (options.group_size == 0) options.group_size = ranks == 1 ? 1 : default_group_size(ranks);
-  return options;
-}
-
-std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions& options) {
-  std::string out = text("group allreduce of ", buckets.size(), " buckets in groups of ", options.group_size,
-                         options.order == GroupOrder::fixed ? ", fixed" : "", ", full every ", options.full_every,
-                         ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "",
-                         options.late_sum == LateSum::own ? ", sums of the own iteration" : "");
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    out += text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
-  }
-  return out;
-}
-
-std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
-  if (buckets.empty()) throw UsageError("a group allreduce needs at least one bucket");
-  return buckets;
+StandingSum view_of(const GroupSum& sum) {
+  return {.round = sum.round,
+          .header = &sum.header,
+          .members = sum.members,
+          .own_version = sum.own_version,
+          .own = sum.pins_own ? &sum.own->contribution : nullptr,
+          .buckets = sum.buckets};
 }
 
 }  // namespace
 
 GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
-    : engine_(engine),
-      buckets_(checked(std::move(buckets))),
-      options_(resolved(options, engine.size())),
-      groups_(engine.size(), options_.group_size, options_.order),
-      description_(describe(buckets_, options_)),
-      failure_(engine),
-      query_(engine, kQuery, [this] { return state(); }),
+    : StandingRounds(engine, std::move(buckets), options, "by messages", kQuery),
       models_(buckets_, options_),
       protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum) {
-  id_ = engine.add(*this, description_);
-  failure_.enroll(id_);
-  query_.enroll(id_);
+  enroll(engine.add(*this, description_));
 }
 
+// ---- the application's thread ----
+
+void GroupRounds::publish(Contribution& model, Round ticket) {
+  models_.publish(model.index(), ticket);
+  freed();
+}
+
+std::optional<StandingSum> GroupRounds::read(Round from) {
+  const GroupSum* sum = models_.read(from);
+  if (sum == nullptr) return std::nullopt;
+  return view_of(*sum);
+}
+
+std::optional<StandingSum> GroupRounds::read_of(Round round) {
+  const GroupSum* sum = models_.read_of(round);
+  if (sum == nullptr) return std::nullopt;
+  return view_of(*sum);
+}
+
+void GroupRounds::release(Round round) {
+  models_.release(ticket_.load(std::memory_order_relaxed));
+  took_.store(round + 1, std::memory_order_release);
+  freed();
+  if (full(round)) engine_.doorbell().ring();  // the next block may begin
+}
+
+std::optional<Round> GroupRounds::full_to_come() const {
+  const Round round = complete();
+  if (stopped() || !full(round)) return std::nullopt;
+  return round;
+}
+
+/// Models or sums have become free: rings the engine if it waits for that.
 void GroupRounds::freed() {
   // Pairs with join_what_may_be(): either it sees what is free now, or we see that it waits.
   if (held_.load(std::memory_order_seq_cst)) engine_.doorbell().ring();
@@ -61,7 +73,7 @@ void GroupRounds::freed() {
 
 bool GroupRounds::poll(TimePoint) {
   if (!failure_.poll()) return false;
-  query_.poll();
+  query().poll();
   if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
   if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
     protocol_.application_arrived(arrived - 1);
@@ -90,7 +102,7 @@ void GroupRounds::activate_neighbours(Round round) {
   const int rank = engine_.rank();
   const auto tell = [&](int peer) { engine_.send_control(id_, peer, kActivate, round, 0, {}); };
   if (defect(Defect::group_activates_group)) {
-    for (const int peer : members(round)) {
+    for (const int peer : group_of(round)) {
       if (peer != rank) tell(peer);
     }
   } else if (options_.quorum != 0) {
@@ -113,20 +125,16 @@ void GroupRounds::control(int peer, const Envelope& envelope, std::span<const st
     case kActivate: protocol_.message_of(envelope.round, true); return;
     case kArrive: protocol_.peer_arrived(peer, envelope.round); return;
     case kDrain: protocol_.peer_drained(peer); return;
-    default: break;
+    default: return hear(peer, envelope, head);
   }
-  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
-  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
 }
 
 void GroupRounds::lost(int peer, const Error& reason) {
-  if (!stopped()) failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+  hear_of_loss(peer, reason);
 }
 
 void GroupRounds::left(int peer, const Error& reason) {
-  // A rank leaves in order after the last round, and that comes when all have drained.
-  const bool all_may_have = drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer);
-  if (!all_may_have && failure_.poll()) lost(peer, reason);
+  hear_of_leaving(peer, reason, drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer));
 }
 
 // ---- a round ----
@@ -141,23 +149,18 @@ void GroupRounds::join_what_may_be() {
   join();
 }
 
-std::vector<int> GroupRounds::members(Round round) const {
-  if (!protocol_.full(round)) return groups_.members(engine_.rank(), round);
-  std::vector<int> all(static_cast<std::size_t>(engine_.size()));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 void GroupRounds::join() {
   const Round round = protocol_.joined();
   const bool own = defect(Defect::group_of_own_iteration) && !protocol_.full(round);
-  const std::vector<int> group = members(own ? ticket_.load(std::memory_order_relaxed) : round);
+  const std::vector<int> group = group_of(own ? ticket_.load(std::memory_order_relaxed) : round);
   Plan& plan = plan_for(group);
   plan.last_opened = round;
   ++plan.open_rounds;
   flights_.push_back({round, models_.join(round, static_cast<int>(group.size())), &plan});
   in_flight_.fetch_add(1, std::memory_order_release);
-  if (observer_ != nullptr) observer_->joined(round, flights_.back().memory.model);
+  if (const StandingModel* model = flights_.back().memory.model; observer_ != nullptr) {
+    observer_->joined(round, engine_.rank(), model == nullptr ? 0 : model->version);
+  }
   protocol_.join();
   engine_.open(id_, round, plan.schedule, 0);
 }
@@ -214,7 +217,7 @@ void GroupRounds::completed(Round round) {
   GroupSum& sum = *flight(round).memory.sum;
   const RoundHeader& header = engine_.header(id_, round, sum_buffer(0, buckets_.size()));
   models_.complete(sum, header);
-  if (observer_ != nullptr) observer_->completed(round, sum);
+  if (observer_ != nullptr) observer_->completed(engine_.rank(), view_of(sum));
   const bool by_group = defect(Defect::group_ends_by_group) && header.drained.count() == sum.members;
   protocol_.round_completed((protocol_.full(round) && header.drained.all()) || by_group);
   if (protocol_.stopped()) stopped_.store(true, std::memory_order_release);

@@ -3,64 +3,39 @@
 #include <atomic>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "stretto/collective/collective_failure.h"
-#include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/protocol/group_protocol.h"
 #include "stretto/collective/rounds/standing_models.h"
-#include "stretto/collective/state_query.h"
-#include "stretto/engine/engine.h"
+#include "stretto/collective/rounds/standing_rounds.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {
 
-/// Hears of what the rounds of a group allreduce do, in a search.
-class GroupObserver {
- public:
-  virtual ~GroupObserver() = default;
-  /// The engine of this rank has joined a round with this model; null: it has none.
-  virtual void joined(Round round, const StandingModel* model) = 0;
-  /// A round is complete here.
-  virtual void completed(Round round, const GroupSum& sum) = 0;
-};
-
 /// The rounds of a GroupAllreduce by messages: tells GroupProtocol of the events at this rank's application and at its
 /// peers, and carries out its decisions. The driver thread shares with the application thread the models and sums, and
 /// the atomics below.
-class GroupRounds final : private RoundOwner {
+class GroupRounds final : public StandingRounds, private RoundOwner {
  public:
   GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options);
-  /// The engine steps it no more. Requires: an Engine::Pause that lives until this is destroyed.
-  void withdraw() { engine_.remove(id_); }
 
-  // ---- the application's thread ----
-
-  StandingModels& models() { return models_; }
-  Round complete() const { return complete_.load(std::memory_order_acquire); }
-  bool full(Round round) const { return (round + 1) % options_.full_every == 0; }
-  void set_arrived(Round round) { arrived_.store(round + 1, std::memory_order_release); }
-  void set_took(Round before) { took_.store(before, std::memory_order_release); }
-  void set_drained() { drained_.store(true, std::memory_order_release); }
-  void set_ticket(Round ticket) { ticket_.store(ticket, std::memory_order_relaxed); }
-  void set_jumped(Round rounds) { jumped_.store(rounds, std::memory_order_relaxed); }
-  /// Models or sums have become free: rings the engine if it waits for that.
-  void freed();
-  /// The last round is complete.
-  bool stopped() const { return stopped_.load(std::memory_order_acquire); }
-  /// The last round is complete, and the engine uses the memory of no round any more.
-  bool over() const { return stopped() && in_flight_.load(std::memory_order_acquire) == 0; }
-
-  CollectiveFailure& failure() { return failure_; }
-  StateQuery& query() { return query_; }
-  Engine& engine() { return engine_; }
-  const std::vector<BucketSpec>& buckets() const { return buckets_; }
-  const GroupOptions& options() const { return options_; }
-
-  /// Driver thread, or while no thread drives.
-  ProtocolState state() const;
-  void observe(GroupObserver& observer) { observer_ = &observer; }
+  Contribution& acquire() override { return models_.acquire().contribution; }
+  void publish(Contribution& model, Round ticket) override;
+  std::uint64_t versions() const override { return models_.versions(); }
+  std::optional<StandingSum> read(Round from) override;
+  std::optional<StandingSum> read_of(Round round) override;
+  void release(Round round) override;
+  Round complete() const override { return complete_.load(std::memory_order_acquire); }
+  void set_arrived(Round round) override { arrived_.store(round + 1, std::memory_order_release); }
+  void set_drained() override { drained_.store(true, std::memory_order_release); }
+  void set_jumped(Round rounds) override { jumped_.store(rounds, std::memory_order_relaxed); }
+  std::optional<Round> full_to_come() const override;
+  bool stopped() const override { return stopped_.load(std::memory_order_acquire); }
+  bool over() const override { return stopped() && in_flight_.load(std::memory_order_acquire) == 0; }
+  ProtocolState state() const override;
+  int num_models() const override { return models_.num_models(); }
+  int num_sums() const override { return StandingModels::num_sums(); }
+  std::uint64_t bytes_per_set() const override { return models_.bytes_per_set(); }
 
  private:
   enum Control : std::uint16_t { kActivate = kControlChannel, kArrive, kDrain, kQuery };
@@ -87,37 +62,29 @@ class GroupRounds final : private RoundOwner {
   void broken(const Error& reason) override { failure_.fail(reason, true); }
   bool poll(TimePoint now) override;
 
+  void freed();
+
   void act();
   void activate_neighbours(Round round);
   void join_what_may_be();
   void join();
-  std::vector<int> members(Round round) const;
+  std::vector<int> group_of(Round round) const { return members(round, protocol_.full(round)); }
   Plan& plan_for(const std::vector<int>& members);
   void note_age(Round round, const StandingModel& model, RoundHeader& header);
   Flight& flight(Round round);
 
-  Engine& engine_;
-  const std::vector<BucketSpec> buckets_;
-  const GroupOptions options_;
-  const Groups groups_;
-  const std::string description_;  // everything that must be the same on every rank
-  CollectiveId id_ = 0;
-  CollectiveFailure failure_;
-  StateQuery query_;
   StandingModels models_;
 
   // The driver thread's.
   GroupProtocol protocol_;
   std::map<std::vector<int>, Plan> plans_;  // by members; those used least recently are dropped
   std::vector<Flight> flights_;             // joined and not retired, in order
-  GroupObserver* observer_ = nullptr;
-  Round ages_ = 0, oldest_age_ = 0;  // of the models in the group rounds since the last full one
+  Round ages_ = 0, oldest_age_ = 0;         // of the models in the group rounds since the last full one
 
   // Written by the application, read by the engine; releases pair with the acquires in poll().
   std::atomic<Round> arrived_{0};  // round + 1; 0: none
   std::atomic<Round> took_{0};
   std::atomic<bool> drained_{false};
-  std::atomic<Round> ticket_{0};
   std::atomic<Round> jumped_{0};
 
   // Written by the engine, read by the application.

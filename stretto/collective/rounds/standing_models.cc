@@ -35,8 +35,9 @@ StandingModel& StandingModels::acquire() {
   STRETTO_CHECK(false, "none of ", models_.size(), " models is free to write to");
 }
 
-void StandingModels::publish(StandingModel& model, Round ticket) {
+void StandingModels::publish(int index, Round ticket) {
   const MutexLock lock(mutex_);
+  StandingModel& model = *models_[static_cast<std::size_t>(index)];
   model.filling = false;
   model.version = ++versions_;
   model.ticket = ticket;

@@ -61,8 +61,8 @@ class StandingModels {
 
   /// A model that is neither the newest nor pinned, to write to. Its content is left over from an earlier step.
   StandingModel& acquire();
-  /// Makes it the newest, for round `ticket`.
-  void publish(StandingModel& model, Round ticket);
+  /// Makes the model with this index the newest, for round `ticket`.
+  void publish(int index, Round ticket);
   /// Versions published so far.
   std::uint64_t versions() const;
   /// The newest sum that has not been read, of a round from `from` on; valid until release(). Null: there is none.

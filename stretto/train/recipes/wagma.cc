@@ -61,6 +61,7 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
     throw UsageError(text("group-sum own with tau ", groups.full_every, ": keeps as many sums of the model; expected ",
                           "a tau of at most ", kMostSumsKept));
   }
+  groups.seats = options.seats;
   choices.stale = said.word("stale", paper ? "mix" : "carry") == "carry" ? StaleRule::carry : StaleRule::mix;
   groups.keep_own = choices.stale == StaleRule::carry;
   choices.publish_after = said.word("publish", paper ? "before" : "after") == "after";

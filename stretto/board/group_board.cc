@@ -1,0 +1,418 @@
+#include "stretto/board/group_board.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+#include "stretto/kernel/combine.h"
+
+namespace stretto {
+namespace {
+
+/// The number of pieces from which on sleepers are woken to help.
+constexpr std::uint64_t kManyPieces = 4;
+
+}  // namespace
+
+GroupBoard::GroupBoard(GroupMemory& memory, int seat, GroupRule& rule, std::function<void(int)> ring, bool interleaved)
+    : memory_(memory),
+      rank_(seat),
+      rule_(rule),
+      ring_(std::move(ring)),
+      interleaved_(interleaved),
+      pinned_(static_cast<std::size_t>(memory.ranks()), NumberedWord(0)),
+      trees_(static_cast<std::size_t>(memory.ranks()) + 1) {}
+
+bool GroupBoard::step(Round round) {
+  round_ = round;
+  // Pairs with GroupBoardRounds::complete(), which reads the newest result and then this: the application does not go
+  // on while this rank may be handing results over, and no sum is begun for an application that has gone on.
+  busy_.store(true, std::memory_order_seq_cst);
+  do {
+    next_ = take_step();
+  } while (!interleaved_ && next_ != Step::nothing);
+  if (next_ != Step::nothing) return true;
+  next_ = Step::look;
+  busy_.store(false, std::memory_order_seq_cst);
+  return std::exchange(did_, false);
+}
+
+GroupBoard::Step GroupBoard::take_step() {
+  switch (next_) {
+    case Step::look: return look();
+    case Step::look_at_summer: return look_at_summer();
+    case Step::look_at_arrival: return look_at_arrival();
+    case Step::look_at_started: return look_at_started();
+    case Step::count_come: return count_come();
+    case Step::start: return start();
+    case Step::look_at_taken: return look_at_taken();
+    case Step::look_at_model: return look_at_model();
+    case Step::begin: return begin();
+    case Step::claim_result: return claim_result();
+    case Step::read_model: return read_model();
+    case Step::pin_model: return pin_model();
+    case Step::look_again: return look_again();
+    case Step::unpin_model: return unpin_model();
+    case Step::open: return open();
+    case Step::find_piece: return find_piece();
+    case Step::sum: return sum();
+    case Step::count_piece: return count_piece();
+    case Step::unpin_source: return unpin_source();
+    case Step::look_at_newest: return look_at_newest();
+    case Step::hand_over: return hand_over();
+    case Step::release_kept: return release_kept();
+    case Step::release_older: return release_older();
+    case Step::refuse: return refuse();
+    case Step::release: return release();
+    case Step::close: return close();
+    case Step::nothing: break;
+  }
+  return Step::nothing;
+}
+
+Round GroupBoard::newest() const {
+  return NumberedWord(seat(rank_).result.load(std::memory_order_seq_cst)).number();
+}
+
+bool GroupBoard::all_have_come(Round round) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int rank = 0; rank < memory_.ranks(); ++rank) {
+    const bool waits = seat(rank).waits_at.load(std::memory_order_seq_cst) == round + 1;
+    if (!waits && !seat(rank).drained.load(std::memory_order_seq_cst)) return false;
+  }
+  return true;
+}
+
+bool GroupBoard::go_in() {
+  Sleepers& sleepers = memory_.words().sleepers;
+  if (sleepers.contains(rank_)) return false;
+  sleepers.go_in(rank_);
+  return true;
+}
+
+void GroupBoard::leave() {
+  Sleepers& sleepers = memory_.words().sleepers;
+  if (sleepers.contains(rank_)) sleepers.leave(rank_);
+}
+
+void GroupBoard::wake_all() {
+  if (interleaved_) {
+    memory_.words().sleepers.wake(memory_.ranks(), memory_.ranks(), ring_);
+  } else {
+    memory_.words().sleepers.wake_all(memory_.ranks(), ring_);
+  }
+}
+
+void GroupBoard::wake_members() {
+  for (const int rank : group_.members) {
+    if (rank != rank_) memory_.words().sleepers.wake_one(rank, ring_);
+  }
+}
+
+// ---- may the sum begin? ----
+
+GroupBoard::Step GroupBoard::look() {
+  at_ = 0;
+  if (newest() > round_) return Step::nothing;
+  group_ = rule_.group(round_);
+  return Step::look_at_summer;
+}
+
+GroupBoard::Step GroupBoard::look_at_summer() {
+  began_from_ = memory_.summer(round_, group_.number).load(std::memory_order_seq_cst);
+  const NumberedWord summer(began_from_);
+  summer_ = static_cast<int>(summer.index());
+  if (summer.number() == round_ + 1) return Step::find_piece;
+  if (memory_.full(round_)) return Step::look_at_arrival;
+  return memory_.shape().quorum > 0 ? Step::look_at_started : Step::look_at_taken;
+}
+
+GroupBoard::Step GroupBoard::look_at_arrival() {
+  if (seat(member()).waits_at.load(std::memory_order_seq_cst) != round_ + 1) return Step::nothing;
+  if (next_member()) return Step::look_at_arrival;
+  return Step::begin;
+}
+
+// No rank is beyond a round that has not started: it has passed this one only with a result of this one or a later one.
+GroupBoard::Step GroupBoard::look_at_started() {
+  come_ = 0;
+  const bool started = memory_.words().started.load(std::memory_order_seq_cst) > round_;
+  return started ? Step::look_at_taken : Step::count_come;
+}
+
+GroupBoard::Step GroupBoard::count_come() {
+  const GroupMemory::Seat& its = seat(static_cast<int>(at_));
+  const bool waits = its.waits_at.load(std::memory_order_seq_cst) == round_ + 1;
+  if (waits || its.drained.load(std::memory_order_seq_cst)) ++come_;
+  if (++at_ < static_cast<std::size_t>(memory_.ranks())) return Step::count_come;
+  at_ = 0;
+  return come_ >= memory_.shape().quorum ? Step::start : Step::nothing;
+}
+
+GroupBoard::Step GroupBoard::start() {
+  std::uint64_t started = memory_.words().started.load(std::memory_order_seq_cst);
+  if (started <= round_) {
+    if (!memory_.words().started.compare_exchange_strong(started, round_ + 1, std::memory_order_seq_cst)) {
+      return Step::start;
+    }
+    did_ = true;
+    wake_all();
+  }
+  return Step::look_at_taken;
+}
+
+// What stands in a block is what a rank has made of the full round before it, and that result is not replaced.
+GroupBoard::Step GroupBoard::look_at_taken() {
+  if (seat(member()).took.load(std::memory_order_seq_cst) < memory_.block_of(round_) &&
+      !defect(Defect::group_full_replaced)) {
+    return Step::nothing;
+  }
+  return Step::look_at_model;
+}
+
+GroupBoard::Step GroupBoard::look_at_model() {
+  if (seat(member()).model.load(std::memory_order_seq_cst) == 0) return Step::nothing;
+  return next_member() ? Step::look_at_taken : Step::begin;
+}
+
+GroupBoard::Step GroupBoard::begin() {
+  at_ = 0;
+  auto& summer = memory_.summer(round_, group_.number);
+  const NumberedWord mine(round_ + 1, static_cast<std::uint64_t>(rank_));
+  if (defect(Defect::group_board_store_summer)) {
+    summer.store(mine.bits(), std::memory_order_seq_cst);
+  } else if (!summer.compare_exchange_strong(began_from_, mine.bits(), std::memory_order_seq_cst)) {
+    return Step::look_at_summer;
+  }
+  did_ = true;
+  summer_ = rank_;
+  result_ = static_cast<std::uint64_t>(rank_) * GroupMemory::kResultsPerRank;
+  return Step::claim_result;
+}
+
+// ---- the sum begins ----
+
+GroupBoard::Step GroupBoard::claim_result() {
+  GroupMemory::Result& result = memory_.result(result_);
+  std::uint32_t free = 0;
+  const auto uses = static_cast<std::uint32_t>(group_.members.size()) + 1;  // one of each member, and the sum's own
+  if (defect(Defect::group_board_one_result) && !memory_.shape().keep_own) {
+    result.uses.fetch_add(uses, std::memory_order_seq_cst);
+  } else if (!result.uses.compare_exchange_strong(free, uses, std::memory_order_seq_cst)) {
+    result_ = (result_ + 1) % memory_.results();
+    return Step::claim_result;
+  }
+  if (!std::exchange(result.touched, true)) memory_.touch_sum(result_);
+  return Step::read_model;
+}
+
+GroupBoard::Step GroupBoard::read_model() {
+  model_ = NumberedWord(seat(member()).model.load(std::memory_order_seq_cst));
+  return Step::pin_model;
+}
+
+GroupBoard::Step GroupBoard::pin_model() {
+  if (!defect(Defect::group_board_no_pin)) {
+    memory_.set(member(), static_cast<int>(model_.index())).pins.fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  return Step::look_again;
+}
+
+// Between the look and the pin the rank may have published newer models, and may write to this one by now.
+GroupBoard::Step GroupBoard::look_again() {
+  const bool stands = seat(member()).model.load(std::memory_order_seq_cst) == model_.bits();
+  if (!stands && !defect(Defect::group_board_no_second_look)) return Step::unpin_model;
+  pinned_[at_] = model_;
+  rule_.joined(round_, member(), model_.number());
+  if (next_member()) return Step::read_model;
+  return Step::open;
+}
+
+GroupBoard::Step GroupBoard::unpin_model() {
+  if (!defect(Defect::group_board_no_pin)) {
+    memory_.set(member(), static_cast<int>(model_.index())).pins.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return Step::read_model;
+}
+
+/// Of the members' models as they are pinned. How old a rank's models were in the group rounds of a block is in the
+/// header of the full round at its end, as the bases of the rank's batches.
+RoundHeader GroupBoard::header() const {
+  RoundHeader header(memory_.ranks());
+  const bool full = memory_.full(round_);
+  for (std::size_t i = 0; i < group_.members.size(); ++i) {
+    const int rank = group_.members[i];
+    GroupMemory::Seat& its = seat(rank);
+    const GroupMemory::Set& model = memory_.set(rank, static_cast<int>(pinned_[i].index()));
+    if (its.waits_at.load(std::memory_order_seq_cst) == round_ + 1) header.arrived.insert(rank);
+    if (its.drained.load(std::memory_order_seq_cst)) header.drained.insert(rank);
+    ContributionFacts facts = model.facts;
+    if (!full) {
+      const Round age = round_ - std::min(round_, model.ticket);
+      its.ages.fetch_add(age, std::memory_order_relaxed);
+      std::uint64_t oldest = its.oldest_age.load(std::memory_order_relaxed);
+      while (oldest < age && !its.oldest_age.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
+      }
+      enter(header, round_, rank, facts, false);
+      continue;
+    }
+    const std::uint64_t ages = its.ages.exchange(0, std::memory_order_relaxed);
+    const std::uint64_t oldest = its.oldest_age.exchange(0, std::memory_order_relaxed);
+    facts.oldest_base = round_;
+    facts.sum_of_bases = round_ * facts.batches;
+    enter(header, round_, rank, facts, true);
+    header.sum_of_bases -= std::min(header.sum_of_bases, ages);
+    if (facts.batches > 0) header.oldest_base = std::min(header.oldest_base, round_ - oldest);
+  }
+  return header;
+}
+
+GroupBoard::Step GroupBoard::open() {
+  GroupMemory::Result& result = memory_.result(result_);
+  result.round = round_;
+  result.members = static_cast<int>(group_.members.size());
+  const RoundHeader header = this->header();
+  result.header_bytes = header.wire_bytes();
+  header.write(memory_.header(result_).data());
+  for (std::size_t i = 0; i < group_.members.size(); ++i) {
+    memory_.own(result_, group_.members[i]) = {pinned_[i].number(), static_cast<int>(pinned_[i].index())};
+  }
+  GroupMemory::Desk& desk = memory_.desk(rank_);
+  desk.result = result_;
+  desk.done.store(0, std::memory_order_relaxed);
+  desk.open.store(true, std::memory_order_seq_cst);
+  desk.pieces.store(NumberedWord(round_ + 1, 0).bits(), std::memory_order_seq_cst);
+  if (memory_.num_pieces() >= kManyPieces && memory_.full(round_)) {
+    memory_.words().sleepers.wake(memory_.ranks(), std::max(1, memory_.shape().helpers), ring_);
+  }
+  return Step::find_piece;
+}
+
+// ---- pieces ----
+
+GroupBoard::Step GroupBoard::find_piece() {
+  auto& pieces = memory_.desk(summer_).pieces;
+  std::uint64_t bits = pieces.load(std::memory_order_seq_cst);
+  const NumberedWord word(bits);
+  if (word.number() != round_ + 1 || word.index() == memory_.num_pieces()) return Step::nothing;
+  if (!pieces.compare_exchange_strong(bits, NumberedWord(word.number(), word.index() + 1).bits(),
+                                      std::memory_order_seq_cst)) {
+    return Step::find_piece;
+  }
+  piece_ = word.index();
+  result_ = memory_.desk(summer_).result;  // the sum is not over before this piece is
+  return Step::sum;
+}
+
+GroupBoard::Step GroupBoard::sum() {
+  const GroupMemory::Piece piece = memory_.piece_at(piece_);
+  const DataType type = memory_.shape().buckets[piece.bucket].type;
+  sources_.clear();
+  for (const int rank : group_.members) {
+    const auto model = memory_.model(rank, memory_.own(result_, rank).set, piece.bucket);
+    sources_.push_back(model.data() + piece.offset);
+  }
+  auto& tree = trees_[sources_.size()];
+  if (tree == nullptr) {
+    tree = std::make_unique<Combination>(Combination::tree(static_cast<int>(sources_.size())));
+  }
+  combine(*tree, type, ReduceOp::sum, memory_.sum(result_, piece.bucket).data() + piece.offset, sources_,
+          piece.bytes / size_of(type));
+  did_ = true;
+  return Step::count_piece;
+}
+
+GroupBoard::Step GroupBoard::count_piece() {
+  const std::uint64_t done = memory_.desk(summer_).done.fetch_add(1, std::memory_order_seq_cst) + 1;
+  if (done != memory_.num_pieces()) return Step::find_piece;
+  at_ = 0;
+  return memory_.shape().keep_own || defect(Defect::group_board_no_pin) ? first_receiver() : Step::unpin_source;
+}
+
+// ---- the sum is there ----
+
+GroupBoard::Step GroupBoard::unpin_source() {
+  memory_.set(member(), memory_.own(result_, member()).set).pins.fetch_sub(1, std::memory_order_seq_cst);
+  return next_member() ? Step::unpin_source : first_receiver();
+}
+
+GroupBoard::Step GroupBoard::first_receiver() {
+  at_ = 0;
+  RoundHeader header(memory_.ranks());
+  const auto bytes = memory_.header(result_).first(memory_.result(result_).header_bytes);
+  STRETTO_CHECK(header.read(bytes, memory_.ranks()), "the header of round ", round_, " in ", bytes.size(), " bytes");
+  if (memory_.full(round_) && header.drained.all()) {
+    memory_.words().ended.store(round_ + 1, std::memory_order_seq_cst);
+  }
+  return Step::look_at_newest;
+}
+
+int GroupBoard::receiver() const {
+  const auto mine = static_cast<std::size_t>(std::ranges::lower_bound(group_.members, rank_) - group_.members.begin());
+  if (at_ + 1 == group_.members.size()) return rank_;
+  return group_.members[at_ < mine ? at_ : at_ + 1];
+}
+
+GroupBoard::Step GroupBoard::next_receiver() {
+  return next_member() ? Step::look_at_newest : Step::release;
+}
+
+GroupBoard::Step GroupBoard::look_at_newest() {
+  newest_ = NumberedWord(seat(receiver()).result.load(std::memory_order_seq_cst));
+  return newest_.number() > round_ ? Step::refuse : Step::hand_over;
+}
+
+GroupBoard::Step GroupBoard::hand_over() {
+  std::uint64_t older = newest_.bits();
+  if (!seat(receiver())
+           .result.compare_exchange_strong(older, NumberedWord(round_ + 1, result_).bits(),
+                                           std::memory_order_seq_cst)) {
+    return Step::look_at_newest;
+  }
+  rule_.completed(round_, receiver(), result_);
+  if (newest_.number() == 0) return next_receiver();
+  return memory_.shape().keep_own ? Step::release_kept : Step::release_older;
+}
+
+/// The older result keeps the receiver's model no more.
+GroupBoard::Step GroupBoard::release_kept() {
+  const GroupMemory::Own& own = memory_.own(newest_.index(), receiver());
+  if (!defect(Defect::group_board_no_pin)) {
+    memory_.set(receiver(), own.set).pins.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return Step::release_older;
+}
+
+GroupBoard::Step GroupBoard::release_older() {
+  memory_.result(newest_.index()).uses.fetch_sub(1, std::memory_order_seq_cst);
+  return next_receiver();
+}
+
+/// The receiver has a newer result: this one does not become its newest, and keeps its model no more.
+GroupBoard::Step GroupBoard::refuse() {
+  if (memory_.shape().keep_own && !defect(Defect::group_board_no_pin)) {
+    memory_.set(receiver(), memory_.own(result_, receiver()).set).pins.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  memory_.result(result_).uses.fetch_sub(1, std::memory_order_seq_cst);
+  return next_receiver();
+}
+
+GroupBoard::Step GroupBoard::release() {
+  memory_.result(result_).uses.fetch_sub(1, std::memory_order_seq_cst);
+  return Step::close;
+}
+
+/// The rank that has begun the sum, which may have a newer result, goes on only now: its desk is used again.
+GroupBoard::Step GroupBoard::close() {
+  memory_.desk(summer_).open.store(false, std::memory_order_seq_cst);
+  if (memory_.full(round_)) {
+    wake_all();
+  } else {
+    wake_members();
+  }
+  return Step::look;
+}
+
+}  // namespace stretto

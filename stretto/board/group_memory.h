@@ -1,0 +1,145 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stretto/board/numbered_word.h"
+#include "stretto/board/sleepers.h"
+#include "stretto/kernel/bucket.h"
+#include "stretto/observe/contribution_facts.h"
+#include "stretto/transport/transport.h"
+
+namespace stretto {
+
+/// The buckets and options of a GroupBoard, the same on every rank.
+struct GroupShape {
+  std::vector<BucketSpec> buckets;
+  Round full_every = 10;                  ///< τ
+  int groups = 1;                         ///< of a round, at most
+  int quorum = 0;                         ///< ranks that must have come before a group round starts; 0: the first one
+  bool keep_own = false;                  ///< a result keeps the model of each rank that it is the newest of
+  std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
+  int helpers = 1;                        ///< sleeping ranks that are woken to help sum a full round
+};
+
+/// The layout of a GroupBoard in the memory handed in, which is zero at the start. group_board.h says which rank writes
+/// each part, and when. A rank is numbered by its seat.
+class GroupMemory {
+ public:
+  static std::uint64_t bytes_needed(const GroupShape& shape, int ranks);
+  GroupMemory(std::span<std::byte> memory, const GroupShape& shape, int ranks);
+
+  struct Words {
+    alignas(64) std::atomic<std::uint64_t> started{0};  // with a quorum: group rounds before this one have started
+    std::atomic<std::uint64_t> ended{0};                // the last round + 1; 0: it is not known yet
+    Sleepers sleepers;
+  };
+  struct Seat {
+    alignas(64) std::atomic<std::uint64_t> model{0};     // a NumberedWord: the version that stands, and its set
+    alignas(64) std::atomic<std::uint64_t> result{0};    // a NumberedWord: the newest round + 1, and its buffer
+    alignas(64) std::atomic<std::uint64_t> waits_at{0};  // the round + 1 that the rank has arrived at last
+    std::atomic<std::uint64_t> took{0};                  // results of rounds before this one are used
+    std::atomic<bool> drained{false};
+    // Of its models in the group rounds since the last full one.
+    alignas(64) std::atomic<std::uint64_t> ages{0};
+    std::atomic<std::uint64_t> oldest_age{0};
+  };
+  /// A model of a rank: written by the rank while it neither stands nor is pinned, then only read.
+  struct Set {
+    std::atomic<int> pins{0};  // sums that read it, and results that keep it
+    Round ticket = 0;          // the round it was published for
+    ContributionFacts facts;
+  };
+  /// The sum that a rank has begun.
+  struct Desk {
+    alignas(64) std::atomic<std::uint64_t> pieces{0};  // a NumberedWord: its round + 1, and the first unclaimed piece
+    std::atomic<std::uint64_t> done{0};                // pieces summed
+    std::atomic<bool> open{false};                     // other ranks may be at work on it
+    std::uint64_t result = 0;                          // where the sum goes
+  };
+  /// A sum over a group: written under the claim of who begins it, only read from the moment it is the newest result of
+  /// a rank, and free again when it is nobody's newest and nobody reads it.
+  struct Result {
+    alignas(64) std::atomic<std::uint32_t> uses{0};  // ranks whose newest it is, or who sum or read it
+    bool touched = false;
+    Round round = 0;
+    int members = 0;
+    std::uint64_t header_bytes = 0;
+  };
+  /// A rank's model in a result.
+  struct Own {
+    std::uint64_t version = 0;
+    int set = 0;
+  };
+  struct Piece {
+    std::size_t bucket = 0;
+    std::uint64_t offset = 0, bytes = 0;
+  };
+
+  Words& words() const { return *words_; }
+  Seat& seat(int rank) const { return seats_[rank]; }
+  Desk& desk(int rank) const { return desks_[rank]; }
+  /// A NumberedWord: the round + 1, and the rank that has begun the sum of this group of it; of an earlier round: none
+  /// has. Kept for a block of τ rounds, which no rank leaves before all have.
+  std::atomic<std::uint64_t>& summer(Round round, int group) const {
+    return summers_[(round % shape_.full_every) * static_cast<std::uint64_t>(shape_.groups) +
+                    static_cast<std::uint64_t>(group)];
+  }
+
+  /// A rank's models: one that stands, one that is written to, and two that are summed; where results keep them, one
+  /// more.
+  static constexpr int num_sets(bool keep_own) { return keep_own ? 5 : 4; }
+  int sets() const { return num_sets(shape_.keep_own); }
+  Set& set(int rank, int set) const { return sets_[rank * sets() + set]; }
+  std::span<std::byte> model(int rank, int set, std::size_t bucket) const;
+
+  /// Results are everybody's. A rank has one newest result, reads one and sums one at a time: so that one is always
+  /// free.
+  static constexpr int kResultsPerRank = 3;
+  std::uint64_t results() const { return static_cast<std::uint64_t>(ranks_) * kResultsPerRank; }
+  Result& result(std::uint64_t index) const { return results_[index]; }
+  Own& own(std::uint64_t result, int rank) const {
+    return owns_[result * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(rank)];
+  }
+  /// Room for the header of a result.
+  std::span<std::byte> header(std::uint64_t result) const { return {headers_ + result * header_room_, header_room_}; }
+  std::span<std::byte> sum(std::uint64_t result, std::size_t bucket) const;
+
+  /// Before the first use of each, so that large ones come to lie on huge pages.
+  void touch_model(int rank, int set) const;
+  void touch_sum(std::uint64_t result) const;
+
+  const GroupShape& shape() const { return shape_; }
+  int ranks() const { return ranks_; }
+  bool full(Round round) const { return (round + 1) % shape_.full_every == 0; }
+  /// The first round of the block of τ rounds that `round` is in: the result of the full round before it is taken
+  /// first.
+  Round block_of(Round round) const { return round - round % shape_.full_every; }
+  std::uint64_t num_pieces() const { return num_pieces_; }
+  Piece piece_at(std::uint64_t index) const;
+  /// Bytes of one model or sum.
+  std::uint64_t set_bytes() const { return set_bytes_; }
+
+ private:
+  struct Layout;
+  std::span<std::byte> bucket_in(std::byte* sets, std::uint64_t index, std::size_t bucket) const;
+
+  const GroupShape shape_;
+  const int ranks_;
+  std::vector<std::uint64_t> bucket_at_;    // in a set
+  std::vector<std::uint64_t> first_piece_;  // of a bucket; one more at the end
+  std::uint64_t num_pieces_ = 0, set_bytes_ = 0, set_stride_ = 0, header_room_ = 0;
+  Words* words_;
+  Seat* seats_;
+  Desk* desks_;
+  std::atomic<std::uint64_t>* summers_;
+  Set* sets_;
+  Result* results_;
+  Own* owns_;
+  std::byte *headers_, *models_, *sums_, *end_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,58 @@
+#include "stretto/board/group_seat.h"
+
+#include "stretto/base/defect.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+bool GroupSeat::in_use(int set) const {
+  if (set == stands_ || set == filling_) return true;
+  if (reading_ && memory_.shape().keep_own && memory_.own(*reading_, rank_).set == set) return true;
+  // Pairs with GroupBoard::pin_model(): a rank that has pinned the set before this look is seen here; one that pins it
+  // later finds in its second look that the set no longer stands.
+  return memory_.set(rank_, set).pins.load(std::memory_order_seq_cst) != 0 && !defect(Defect::group_board_reuse_pinned);
+}
+
+std::optional<int> GroupSeat::acquire() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int set = 0; set < memory_.sets(); ++set) {
+    if (in_use(set)) continue;
+    filling_ = set;
+    if ((touched_ >> set & 1) == 0) memory_.touch_model(rank_, set);
+    touched_ |= 1u << set;
+    return set;
+  }
+  return std::nullopt;
+}
+
+void GroupSeat::publish(int set, Round ticket, const ContributionFacts& facts) {
+  GroupMemory::Set& model = memory_.set(rank_, set);
+  model.ticket = ticket;
+  model.facts = facts;
+  stands_ = set;
+  filling_ = -1;
+  const NumberedWord word(++versions_, static_cast<std::uint64_t>(set));
+  memory_.seat(rank_).model.store(word.bits(), std::memory_order_seq_cst);
+}
+
+std::optional<std::uint64_t> GroupSeat::read(Round from) {
+  STRETTO_CHECK(!reading_, "a result is read before the last one is released");
+  for (;;) {
+    const NumberedWord newest(memory_.seat(rank_).result.load(std::memory_order_seq_cst));
+    if (newest.number() <= from) return std::nullopt;
+    // The result counts this rank twice from here on, once as its newest. Where it is still the newest afterwards it
+    // has not been given back in between.
+    memory_.result(newest.index()).uses.fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    reading_ = newest.index();
+    if (memory_.seat(rank_).result.load(std::memory_order_seq_cst) == newest.bits()) return reading_;
+    release();
+  }
+}
+
+void GroupSeat::release() {
+  memory_.result(*reading_).uses.fetch_sub(1, std::memory_order_seq_cst);
+  reading_.reset();
+}
+
+}  // namespace stretto

@@ -1,0 +1,61 @@
+#include "stretto/collective/rounds/standing_rounds.h"
+
+#include <numeric>
+#include <utility>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+GroupOptions resolved(GroupOptions options, int ranks) {
+  if (options.group_size == 0) options.group_size = ranks == 1 ? 1 : default_group_size(ranks);
+  if (options.full_every == 0) throw UsageError("a full round every 0 rounds: expected a number from 1, such as 10");
+  if (options.quorum < 0 || options.quorum > ranks) {
+    throw UsageError(text("a quorum of ", options.quorum, " of ", ranks, " ranks: expected 1 to ", ranks,
+                          ", or 0, where the first rank starts a round"));
+  }
+  return options;
+}
+
+std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions& options, const std::string& how) {
+  std::string out = text("group allreduce of ", buckets.size(), " buckets in groups of ", options.group_size,
+                         options.order == GroupOrder::fixed ? ", fixed" : "", ", full every ", options.full_every,
+                         ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "",
+                         options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
+                         options.keep_own ? ", keeping own models" : "", ", ", how);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    out += text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
+  }
+  return out;
+}
+
+}  // namespace
+
+StandingRounds::StandingRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options,
+                               const std::string& how, std::uint16_t ask)
+    : engine_(engine),
+      buckets_(std::move(buckets)),
+      options_(resolved(options, engine.size())),
+      groups_(engine.size(), options_.group_size, options_.order),
+      description_(describe(buckets_, options_, how)),
+      failure_(engine),
+      query_(engine, ask, [this] { return state(); }) {}
+
+std::vector<int> StandingRounds::members(Round round, bool full) const {
+  if (!full) return groups_.members(engine_.rank(), round);
+  std::vector<int> all(static_cast<std::size_t>(engine_.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void StandingRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
+  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
+}
+
+void StandingRounds::hear_of_loss(int peer, const Error& reason) {
+  if (!stopped()) failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+}
+
+}  // namespace stretto
