@@ -20,6 +20,7 @@ Subcommand check_command();
 Subcommand schedule_command();
 
 Subcommand fig9_command();
+Subcommand group_latency_command();
 Subcommand idle_command();
 
 }  // namespace stretto::command
