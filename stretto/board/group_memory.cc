@@ -86,7 +86,8 @@ std::span<std::byte> GroupMemory::bucket_in(std::byte* sets, std::uint64_t index
 }
 
 std::span<std::byte> GroupMemory::model(int rank, int set, std::size_t bucket) const {
-  return bucket_in(models_, static_cast<std::uint64_t>(rank * sets() + set), bucket);
+  const auto index = static_cast<std::uint64_t>(rank) * static_cast<std::uint64_t>(sets());
+  return bucket_in(models_, index + static_cast<std::uint64_t>(set), bucket);
 }
 
 std::span<std::byte> GroupMemory::sum(std::uint64_t result, std::size_t bucket) const {
