@@ -199,10 +199,12 @@ class Actor final : private GroupObserver {
     if (!probe_.may_acquire()) return look_again();  // for the model that is published with the result
     const auto apply = [this](const GroupResult& result) { this->apply(result); };
     const Round ticket = collective_.next();
+    const bool waited = probe_.state().waiting;
     const auto progress = state_ == State::exchanging ? collective_.try_exchange(apply) : collective_.try_finish(apply);
     if (!progress) return oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
     if (*progress != GroupAllreduce::Progress::done) {
       const ProtocolState state = probe_.state();
+      if (job_.what.on_board && state.waiting && !waited) look_again();  // it has arrived just now
       if (state_ == State::exchanging) oracle_.arrived(rank_, ticket);
       if (state_ == State::finishing && state.full && collective_.handed() >= state.complete) {
         oracle_.arrived(rank_, state.complete);
