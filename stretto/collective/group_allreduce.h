@@ -68,9 +68,10 @@ struct GroupResult {
 /// models of all ranks, and waits for all. Rounds are numbered from 0 on every rank, and the groups of a round are a
 /// function of its number (Groups). A model in a sum is at most full_every − 1 rounds old.
 ///
-/// An iteration is: a local step, publish(), exchange(). By messages. Messages a rank and round: those of an allreduce
-/// of the group (append_allreduce()), log2 P without a body to start it (solo; P − 1 in all and one a rank to the
-/// counter with a quorum). One application thread; must outlive every call on it.
+/// An iteration is: a local step, publish(), exchange(). On a board where the ranks share memory: the member of a group
+/// that comes first sums the models where they lie, and a round costs no message. Otherwise by messages. Messages a
+/// rank and round: those of an allreduce of the group (append_allreduce()), log2 P without a body to start it (solo; P
+/// − 1 in all and one a rank to the counter with a quorum). One application thread; must outlive every call on it.
 class GroupAllreduce final : public Collective {
  public:
   /// What an application does with a result: called on its thread, inside exchange() or finish().
@@ -82,8 +83,9 @@ class GroupAllreduce final : public Collective {
   /// After finish(), or after a failure.
   ~GroupAllreduce() override;
 
-  /// Memory for the next model. Its content is what an earlier one left. Never blocks. Throws UsageError before the one
-  /// it returned last has been published.
+  /// Memory for the next model. Its content is what an earlier one left. On a board it waits, rarely, for a sum
+  /// that another rank makes; nothing that it waits for waits. Throws UsageError before the one it returned last has
+  /// been published.
   Contribution& acquire();
   /// The model stands from now on, for the round of the next exchange(); inside an apply function for the one after.
   /// No round is joined before a rank has published its first. The memory is read until a newer one is published and

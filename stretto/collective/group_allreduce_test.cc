@@ -5,10 +5,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <thread>
 
 #include "stretto/base/random.h"
+#include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
 
 namespace stretto {
@@ -138,6 +141,27 @@ TEST(GroupAllreduceOwnSums, AreThoseOfTheIteration) {
 }
 
 /// Many pieces a sum, and models that are written all the time, most of which no sum has read.
+TEST_P(GroupAllreduceLive, NamesARankThatIsKilledWhereverItStands) {
+  for (const int killed_after : {1, 4, 9}) {
+    const auto status = run_process_job(3, [killed_after](Engine& engine) {
+      GroupAllreduce groups(engine, {{DataType::int64, 5000}},
+                            {.group_size = 2, .full_every = 4, .seats = GetParam(), .piece_bytes = 64});
+      EngineDriver driver(engine, {.spin = 0ns});
+      const auto apply = [&](const GroupResult& result) {
+        if (result.full) groups.publish(groups.acquire(), {});
+      };
+      groups.publish(groups.acquire(), {});
+      for (int step = 0;; ++step) {
+        if (engine.rank() == 1 && step == killed_after) kill(getpid(), SIGKILL);
+        groups.publish(groups.acquire(), {});
+        const auto result = groups.exchange(driver, driver.deadline(100s), apply);
+        if (!result) return result.error().code == Errc::lost_peer && result.error().rank == 1 ? 0 : 2;
+      }
+    });
+    EXPECT_EQ(status, (std::vector<int>{0, 128 + SIGKILL, 0})) << killed_after;
+  }
+}
+
 TEST_P(GroupAllreduceLive, RanksThatPublishInALoop) {
   for (const bool keep_own : {false, true}) {
     const GroupOptions options{.group_size = 3, .full_every = 9, .keep_own = keep_own, .piece_bytes = 64};
