@@ -141,28 +141,31 @@ void GroupRounds::left(int peer, const Error& reason) {
 
 void GroupRounds::join_what_may_be() {
   if (!protocol_.may_join()) return;
-  if (!models_.has_room()) {
+  if (!join()) {
     held_.store(true, std::memory_order_seq_cst);
-    if (!models_.has_room()) return;
+    if (!join()) return;
   }
   held_.store(false, std::memory_order_relaxed);
-  join();
 }
 
-void GroupRounds::join() {
+/// Returns whether there was memory for it.
+bool GroupRounds::join() {
   const Round round = protocol_.joined();
   const bool own = defect(Defect::group_of_own_iteration) && !protocol_.full(round);
   const std::vector<int> group = group_of(own ? ticket_.load(std::memory_order_relaxed) : round);
+  const auto memory = models_.join(round, static_cast<int>(group.size()));
+  if (!memory) return false;
   Plan& plan = plan_for(group);
   plan.last_opened = round;
   ++plan.open_rounds;
-  flights_.push_back({round, models_.join(round, static_cast<int>(group.size())), &plan});
+  flights_.push_back({round, *memory, &plan});
   in_flight_.fetch_add(1, std::memory_order_release);
   if (const StandingModel* model = flights_.back().memory.model; observer_ != nullptr) {
     observer_->joined(round, engine_.rank(), model == nullptr ? 0 : model->version);
   }
   protocol_.join();
   engine_.open(id_, round, plan.schedule, 0);
+  return true;
 }
 
 GroupRounds::Plan& GroupRounds::plan_for(const std::vector<int>& members) {

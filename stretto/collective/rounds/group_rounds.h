@@ -67,7 +67,7 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   void act();
   void activate_neighbours(Round round);
   void join_what_may_be();
-  void join();
+  bool join();
   std::vector<int> group_of(Round round) const { return members(round, protocol_.full(round)); }
   Plan& plan_for(const std::vector<int>& members);
   void note_age(Round round, const StandingModel& model, RoundHeader& header);

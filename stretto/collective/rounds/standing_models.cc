@@ -91,7 +91,6 @@ GroupSum* StandingModels::free_sum() const {
 }
 
 bool StandingModels::has_room() const {
-  const MutexLock lock(mutex_);
   if (newest_ == nullptr && !defect(Defect::group_no_initial)) return false;
   if (free_sum() == nullptr) return false;
   // The application writes to one model, publishes it, and goes on with another: two that are not pinned.
@@ -100,8 +99,9 @@ bool StandingModels::has_room() const {
   return pinned + 2 <= models_.size();
 }
 
-StandingModels::Joined StandingModels::join(Round round, int members) {
+std::optional<StandingModels::Joined> StandingModels::join(Round round, int members) {
   const MutexLock lock(mutex_);
+  if (!has_room()) return std::nullopt;
   GroupSum* sum = free_sum();
   drop_own(*sum);
   StandingModel* model = newest_;
@@ -110,14 +110,14 @@ StandingModels::Joined StandingModels::join(Round round, int members) {
   sum->members = members;
   sum->own = model;
   sum->own_version = model == nullptr ? 0 : model->version;
-  if (model == nullptr) return {model, sum};
+  if (model == nullptr) return Joined{model, sum};
   ++model->pins;
   if (keep_own_) {
     ++model->pins;
     sum->pins_own = true;
   }
   if (defect(Defect::group_taken)) newest_ = nullptr;
-  return {model, sum};
+  return Joined{model, sum};
 }
 
 void StandingModels::complete(GroupSum& sum, const RoundHeader& header) {

@@ -75,15 +75,14 @@ class StandingModels {
 
   // ---- the thread that drives the engine ----
 
-  /// Whether a round can be joined now: there is a model, memory for its sum, and a model will be left to write to.
-  bool has_room() const;
   /// What a round that is joined works with.
   struct Joined {
     StandingModel* model = nullptr;  ///< pinned
     GroupSum* sum = nullptr;         ///< in use
   };
-  /// Requires: has_room().
-  Joined join(Round round, int members);
+  /// Nothing where the round cannot be joined now: there is no model, or no memory for its sum, or no model would be
+  /// left to write to. That is decided under the same lock: the application may publish at any time.
+  std::optional<Joined> join(Round round, int members);
   /// The sum is complete: it is the newest.
   void complete(GroupSum& sum, const RoundHeader& header);
   /// All that the round sends has left.
@@ -94,6 +93,7 @@ class StandingModels {
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 
  private:
+  bool has_room() const REQUIRES(mutex_);
   GroupSum* free_sum() const REQUIRES(mutex_);
   void drop_own(GroupSum& sum) REQUIRES(mutex_);
 
