@@ -191,8 +191,9 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
       "--sync-every", "N",
       "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
       "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
-      "ad-psgd: between two averages of all (default: only at the end). ps-sync, ps-async, ssp, k-sync: between two "
-      "points at which all ranks have the same weights (default: as checkpoints and evaluations ask).",
+      "ad-psgd: between two averages of all (default: as often as --checkpoint-every and --evaluate average want "
+      "one, else only at the end). ps-sync, ps-async, ssp, k-sync: between two points at which all ranks have the same "
+      "weights (default: the same).",
       into(options.sync_every, 1, "1000"));
   line.option(
       "--progress-by", "WHO",

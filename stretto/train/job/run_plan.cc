@@ -1,5 +1,6 @@
 #include "stretto/train/job/run_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -67,6 +68,19 @@ std::uint64_t full_every(const RunPlan& plan) {
   return parted && plan.options.evaluate == "average" ? std::gcd(asked, plan.options.evaluate_every) : asked;
 }
 
+// Algorithms whose ranks meet at the end alone meet as often as checkpoints and evaluations of the average want it:
+// once N batches have been made, which are ⌈N/P⌉ steps of each rank.
+// What the run does not come to is left to its end: all ranks finish the last ⌈N/P⌉ rounds that one has begun.
+std::uint64_t sync_every(const TrainOptions& o, const RecipeInfo& recipe, std::uint64_t total_batches) {
+  if (recipe.local_steps != kMeetsAtTheEnd) return recipe.local_steps;
+  std::uint64_t batches = kMeetsAtTheEnd;
+  if (o.checkpoint_every != 0) batches = std::min(batches, o.checkpoint_every);
+  if (o.evaluate_every != 0 && o.evaluate == "average") batches = std::min(batches, o.evaluate_every);
+  if (batches >= total_batches) return kMeetsAtTheEnd;
+  const auto ranks = static_cast<std::uint64_t>(o.ranks);
+  return (batches + ranks - 1) / ranks;
+}
+
 }  // namespace
 
 RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
@@ -82,7 +96,6 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.momentum < 0) o.momentum = facts.momentum;
   if (o.steps == 0 && o.epochs == 0) o.epochs = facts.epochs;
   if (o.data.empty()) o.data = default_data(recipe, plan.algorithm.policy);
-  if (o.sync_every == 0) o.sync_every = recipe.local_steps;
   o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
   NetworkOptions network;
@@ -126,6 +139,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                   .labels = labels > 0 ? facts.labels : std::vector<std::uint32_t>(),
                   .labels_a_rank = facts.labels.empty() ? 0 : labels};
   plan.total_batches = BatchPlan(plan.batches).num_batches();
+  if (o.sync_every == 0) o.sync_every = sync_every(o, recipe, plan.total_batches);
   plan.imbalance = Imbalance::parse(o.imbalance, o.ranks).scaled(o.time_scale);
   plan.pace = from_seconds(seconds(o.pace) * o.time_scale);
   plan.lr = LrSchedule::parse(o.lr_schedule);

@@ -137,6 +137,25 @@ TEST(RunPlan, PartsByLabelNeedLabels) {
   EXPECT_TRUE(plan_run({.data = "shared"}, labelled).batches.labels.empty());
 }
 
+TEST(RunPlan, RanksThatMeetAtTheEndAloneMeetForCheckpointsAndForEvaluationsOfTheAverage) {
+  const auto own_steps = [](TrainOptions options) {
+    options.ranks = 4;
+    options.out = "runs/first";
+    return plan_run(options, facts()).recipe.local_steps;
+  };
+  for (const char* algorithm : {"d-psgd", "sgp", "osgp", "gossip-grad", "ad-psgd"}) {
+    EXPECT_EQ(own_steps({.algorithm = algorithm}), kMeetsAtTheEnd);
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .checkpoint_every = 40}), 10u) << algorithm;
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .checkpoint_every = 41}), 11u) << algorithm;
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .checkpoint_every = 60}), kMeetsAtTheEnd) << "which has 60 batches";
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .evaluate_every = 3}), 1u) << algorithm;
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .evaluate_every = 20, .checkpoint_every = 32}), 5u) << algorithm;
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .evaluate_every = 20, .evaluate = "replica"}), kMeetsAtTheEnd);
+    EXPECT_EQ(own_steps({.algorithm = algorithm, .sync_every = 7, .checkpoint_every = 40}), 7u) << "as it was said";
+  }
+  EXPECT_EQ(own_steps({.algorithm = "local", .checkpoint_every = 40}), 8u);
+}
+
 TEST(RunPlan, WhatGoesOnWritesWhereItCameFrom) {
   const RunPlan plan = plan_run({.checkpoint_every = 10, .resume = "runs/first"}, facts());
   EXPECT_EQ(plan.options.out, "runs/first");
