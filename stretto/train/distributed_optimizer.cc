@@ -279,6 +279,10 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
     throw UsageError("batches() a second time: one pool has all passes over the data (BatchesOptions::epochs)");
   }
   if (steps_ != steps_before_) throw UsageError("batches() after step(): expected before the first");
+  if (o.bucketed == o.lengths.empty()) {
+    throw UsageError(o.bucketed ? "bucketed without lengths: expected those of all samples"
+                                : "lengths without bucketed: they have no effect; expected both");
+  }
   const std::string data =
       o.data.empty() ? std::string(default_data(*session_options_.recipe, session_options_.recipe_options.policy))
                      : o.data;
@@ -344,6 +348,7 @@ bool DistributedOptimizer::Impl::load(const std::string& folder) {
   }
   const auto mine = static_cast<std::size_t>(session_.rank());
   applied_ = full_at_ = c->batches;
+  session_.recipe().go_on_after(applied_);
   steps_ = steps_before_ = c->steps[mine];
   set_random_state(c->random[mine]);
   schedulers_.restore(c->scheduler_steps);

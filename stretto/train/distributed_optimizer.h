@@ -127,7 +127,7 @@ class DistributedOptimizer {
   /// Writes a checkpoint to `folder`: model, optimizer, schedulers, batches applied, the state of LibTorch's random
   /// numbers on each rank, and where it is in batches(). Inside on_full_round(), or after finish(); on every rank
   /// alike, of which rank 0 writes. The older one is kept until the new one is whole. Returns whether it was written,
-  /// the same on every rank; a line on stderr says why not.
+  /// the same on every rank; a line on stderr says why not. A checkpoint of another program is not replaced.
   bool save(const std::string& folder);
   /// Goes on from the checkpoint in `folder`, or returns false where there is none. On every rank alike, before
   /// batches() and the first step(). Every rank reads the folder. Throws UsageError, in one line, for a checkpoint that

@@ -250,7 +250,7 @@ TEST_F(DistributedOptimizerTest, RefusesWhatDoesNotFit) {
     return outcome(ranks, [&](RankContext& rank) {
       Sequential net = make_net(2);
       DistributedOptions mine = options;
-      if (rank.rank() == 1) mine.seed = 77;
+      if (rank.rank() == 1) mine.max_lag = 7;
       DistributedOptimizer optimizer(rank, net.ptr(), sgd(*net), mine);
       optimizer.finish();
       optimizer.step();
@@ -273,6 +273,12 @@ TEST_F(DistributedOptimizerTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(complaint(1, {.algorithm = "sync", .quorum = 1})[0], HasSubstr("quorum 1 with algorithm 'sync'"));
   EXPECT_THAT(complaint(1, {.algorithm = "eager-quorum:1", .quorum = 1})[0], HasSubstr("quorum 1 with"));
   EXPECT_THAT(complaint(1, {.algorithm = "sync", .sync_every = 5})[0], HasSubstr("sync_every 5 with algorithm 'sync'"));
+  EXPECT_THAT(
+      complaint(1, {.algorithm = "sync", .seed = 5})[0],
+      HasSubstr("seed 5 with algorithm 'sync', which draws nothing: expected majority, gossip-grad or ad-psgd"));
+  for (const char* algorithm : {"eager-majority", "local:majority", "gossip-grad", "ad-psgd"}) {
+    EXPECT_THAT(complaint(1, {.algorithm = algorithm, .seed = 5})[0], HasSubstr("step() after finish()")) << algorithm;
+  }
   EXPECT_THAT(complaint(1, {.algorithm = "sync", .algorithm_options = {{"post-local", "5"}}})[0],
               HasSubstr("post-local 5 with algorithm 'sync': expected no option of this kind"));
   EXPECT_THAT(complaint(2, {})[0], HasSubstr("rank 1 differs from rank 0 in its options"));

@@ -32,6 +32,32 @@ class Train(ProgramTest):
         self.assertIsNone(run["accuracy"], "a regression has none")
         self.assertIsNotNone(run["loss"])
 
+    def test_a_reader_that_goes_away_does_not_end_the_run(self):
+        for simulated in ((), ("--simulated", "--pace", "1ms")):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [str(STRETTO), "train", *QUICK, *simulated, "--out", folder]
+                with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                    process.stdout.close()
+                    said = process.stderr.read().decode()
+                self.assertEqual(process.wait(), 2, said)
+                self.assertIn("standard output cannot be written", said)
+                self.assertEqual(json.loads((pathlib.Path(folder) / "summary.json").read_text())["rounds"] > 0, True)
+
+    def test_nor_does_a_reader_of_what_it_has_to_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [str(STRETTO), "train", *QUICK, "--simulated", "--pace", "1ms", "--out", folder]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                process.stderr.close()
+                self.assertIn(b"batches/s", process.stdout.read())
+            self.assertEqual(process.wait(), 0)
+
+    def test_a_full_disk_behind_standard_output_is_said(self):
+        command = [str(STRETTO), "train", *QUICK, "--simulated", "--pace", "1ms"]
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(b"standard output cannot be written", result.stderr)
+
     def test_json_and_run_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             result = stretto("train", *QUICK, "--algorithm", "eager-solo", "--out", folder, "--json")

@@ -64,6 +64,19 @@ void require_equal(const std::string& folder, const char* what, const T& there, 
   refuse_checkpoint(folder, text("it is of another program, with ", what, " ", there, " where this one has ", here));
 }
 
+/// Whose checkpoint.json lies in `folder`, if it is not one that a loop over this model with this optimizer has
+/// written; else empty. A loop that is started anew may replace its own older one.
+std::string foreign(const std::string& folder, const ordered_json& mine) {
+  if (!has_checkpoint(folder)) return {};
+  const auto content = read_whole_file((std::filesystem::path(folder) / "checkpoint.json").string());
+  const ordered_json there = ordered_json::parse(content ? *content : "", nullptr, false);
+  if (!there.is_object() || there.value("loop", ordered_json()) != mine["loop"]) return "none of a loop";
+  for (const char* what : {"model", "optimizer"}) {
+    if (there.value(what, ordered_json()) != mine[what]) return text("that of a program with another ", what);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
@@ -71,10 +84,15 @@ Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoi
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Errc::io, text("folder '", folder, "' cannot be made: ", error.message())};
+  const ordered_json json = to_json(checkpoint);
+  if (const std::string whose = foreign(folder, json); !whose.empty()) {
+    return Error{Errc::bad_input,
+                 text("'", folder, "/checkpoint.json' is ", whose, " and would be lost: expected a folder of its own")};
+  }
   const auto opened = RunFolder::open(folder);
   if (!opened) return opened.error();
   try {
-    return write_checkpoint_files(*opened, checkpoint.batches, to_json(checkpoint).dump(),
+    return write_checkpoint_files(*opened, checkpoint.batches, json.dump(),
                                   {.replica = replica.save(), .recipe = recipe_state}, disk);
   } catch (const Failure& failure) {
     return failure.error();

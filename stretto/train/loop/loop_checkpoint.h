@@ -35,8 +35,8 @@ struct LoopCheckpoint {
   std::string algorithm;  ///< name of the recipe; with another one its state is of no use, and is left
 };
 
-/// With the state of the recipe (Recipe::state()). Errc::io names what could not be written; the checkpoint that was
-/// there before is untouched then. Makes the folder.
+/// With the state of the recipe (Recipe::state()). Errc::io names what could not be written, Errc::bad_input whose
+/// checkpoint lies there if it is of another program; what was there before is untouched then. Makes the folder.
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
                                    const std::string& recipe_state, const Disk& disk = Disk());
 

@@ -49,6 +49,7 @@ class LoopCheckpointTest : public testing::Test {
   }
   /// With a checksum that fits.
   std::string refusal_of(const std::function<void(ordered_json&)>& change) {
+    fs::remove(folder_ + "/checkpoint.json");
     write();
     const std::string file = folder_ + "/checkpoint.json";
     ordered_json json = ordered_json::parse(read_whole_file(file).or_throw());
@@ -118,6 +119,33 @@ TEST_F(LoopCheckpointTest, ADamagedOneIsRefused) {
   write();
   fs::resize_file(folder_ + "/checkpoint.json", 30);
   EXPECT_THAT(refusal(), HasSubstr("truncated or damaged"));
+}
+
+TEST_F(LoopCheckpointTest, ThatOfAnotherProgramIsNotReplaced) {
+  const std::string file = folder_ + "/checkpoint.json";
+  const auto left_alone = [&](const std::string& content) {
+    fs::create_directories(folder_);
+    std::ofstream(file, std::ios::trunc) << content;
+    const auto written = write_loop_checkpoint(folder_, standing(), replica(), "");
+    EXPECT_EQ(read_whole_file(file).or_throw(), content);
+    EXPECT_FALSE(fs::exists(folder_ + "/stretto-state-7.pt"));
+    return written ? "" : written.error().message;
+  };
+  const std::string end = " and would be lost: expected a folder of its own";
+  EXPECT_EQ(left_alone("mine"), text("'", file, "' is none of a loop", end));
+  EXPECT_EQ(left_alone("{\"version\": 3, \"task\": \"digits\"}"), text("'", file, "' is none of a loop", end));
+  fs::remove(file);
+  write();
+  ordered_json json = ordered_json::parse(read_whole_file(file).or_throw());
+  for (const char* what : {"model", "optimizer"}) {
+    fs::remove_all(folder_);
+    ordered_json other = json;
+    other[what] = "another";
+    EXPECT_EQ(left_alone(other.dump()), text("'", file, "' is that of a program with another ", what, end));
+  }
+  json["ranks"] = 8;
+  std::ofstream(file, std::ios::trunc) << json.dump();
+  write();  // the same program on other ranks
 }
 
 TEST_F(LoopCheckpointTest, FilesOfTheUsersOwnStay) {

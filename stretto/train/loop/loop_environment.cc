@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "stretto/base/error.h"
+#include "stretto/train/loop/session_options.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/transport/job_memory.h"
 
@@ -30,6 +31,20 @@ std::optional<Number> number(const char* name, Number low, Number high) {
   return parsed;
 }
 
+// Without what this algorithm has no use for.
+DistributedOptions with_algorithm(DistributedOptions options, const std::string& algorithm) {
+  options.algorithm = algorithm;
+  const std::string name = options.algorithm.substr(0, options.algorithm.find(':'));
+  if (name != "sync") options.overlap = false;
+  if (options.algorithm != "eager-quorum") options.quorum = 0;
+  const RecipeInfo* recipe = find_recipe(name);
+  if (recipe == nullptr) return options;  // which is refused where it is parsed
+  if (recipe->local_steps == 0) options.sync_every = 0;
+  if (recipe->averages_models && options.normalize == Normalize::ranks) options.normalize.reset();
+  options.algorithm_options.keep_only(recipe->options);
+  return options;
+}
+
 }  // namespace
 
 LoopEnvironment loop_environment() {
@@ -42,17 +57,12 @@ LoopEnvironment loop_environment() {
 }
 
 DistributedOptions overridden(DistributedOptions options, const LoopEnvironment& environment) {
-  options.seed += environment.seed;
-  if (!environment.algorithm) return options;
-  options.algorithm = *environment.algorithm;
-  const std::string name = options.algorithm.substr(0, options.algorithm.find(':'));
-  if (name != "sync") options.overlap = false;
-  if (options.algorithm != "eager-quorum") options.quorum = 0;
-  const RecipeInfo* recipe = find_recipe(name);
-  if (recipe == nullptr) return options;  // which is refused where it is parsed
-  if (recipe->local_steps == 0) options.sync_every = 0;
-  if (recipe->averages_models && options.normalize == Normalize::ranks) options.normalize.reset();
-  options.algorithm_options.keep_only(recipe->options);
+  if (environment.algorithm) options = with_algorithm(std::move(options), *environment.algorithm);
+  if (draws(options)) {
+    options.seed += environment.seed;
+  } else if (environment.algorithm) {
+    options.seed = 0;
+  }
   return options;
 }
 

@@ -436,6 +436,13 @@ TEST_F(OwnLoopTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(0, kBatch); }), HasSubstr("samples"));
   EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(9, 0); }), HasSubstr("batch"));
   EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(9, 1, {.data = "mine"}); }), HasSubstr("data 'mine'"));
+  EXPECT_THAT(complaint(sync, [](Loop& l) { l.optimizer->batches(2, 1, {.bucketed = true}); }),
+              HasSubstr("bucketed without lengths"));
+  EXPECT_THAT(complaint(sync,
+                        [](Loop& l) {
+                          l.optimizer->batches(2, 1, {.lengths = {1, 2}});
+                        }),
+              HasSubstr("lengths without bucketed: they have no effect"));
   EXPECT_THAT(complaint(sync,
                         [](Loop& l) {
                           l.optimizer->batches(9, 1);
@@ -452,6 +459,28 @@ TEST_F(OwnLoopTest, RefusesWhatDoesNotFit) {
                           l.optimizer->save(folder_);
                         }),
               HasSubstr("save(): gradients are pending"));
+}
+
+TEST_F(OwnLoopTest, PostLocalCountsTheBatchesBeforeTheCheckpoint) {
+  const DistributedOptions options{.algorithm = "local", .sync_every = 4, .algorithm_options = {{"post-local", "20"}}};
+  const auto step = [](Loop& loop) {
+    loop.backward({.samples = {1, 2, 3}});
+    loop.optimizer->step();
+    return loop.optimizer->batches_applied();
+  };
+  run(2, [&](RankContext& rank) {
+    {
+      Loop loop(rank, options);
+      for (int i = 0; i < 6; ++i) step(loop);
+      loop.optimizer->finish();
+      loop.optimizer->save(folder_);
+    }
+    Loop loop(rank, options);
+    EXPECT_TRUE(loop.optimizer->load(folder_));
+    for (const std::uint64_t applied : {14u, 16u, 18u, 20u, 20u, 20u, 20u, 28u}) EXPECT_EQ(step(loop), applied);
+    loop.optimizer->finish();
+    return std::string();
+  });
 }
 
 TEST_F(OwnLoopTest, ACheckpointOfAnotherProgramIsRefused) {

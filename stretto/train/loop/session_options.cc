@@ -30,6 +30,11 @@ void require_taken(const RecipeInfo& recipe, const AlgorithmOptions& options) {
 
 }  // namespace
 
+bool draws(const DistributedOptions& o) {
+  const bool by_majority = o.algorithm.find("majority") != std::string::npos;
+  return o.recipe != nullptr || by_majority || o.algorithm == "gossip-grad" || o.algorithm == "ad-psgd";
+}
+
 SessionOptions session_options(const DistributedOptions& o, int ranks) {
   if (o.max_lag < 1) throw UsageError(text("max-lag ", o.max_lag, ": expected at least 1"));
   if (o.overlap && o.normalize == Normalize::samples) {
@@ -42,6 +47,11 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
   }
   if (o.quorum != 0 && o.algorithm != "eager-quorum") {
     throw UsageError(text("quorum ", o.quorum, " with algorithm '", o.algorithm, "': expected eager-quorum alone"));
+  }
+  if (o.seed != 0 && !draws(o)) {
+    throw UsageError(text("seed ", o.seed, " with algorithm '", o.algorithm,
+                          "', which draws nothing: expected majority, gossip-grad or ad-psgd; the order of batches has "
+                          "BatchesOptions::seed"));
   }
   const RecipeInfo& recipe = *algorithm.recipe;
   if (o.sync_every != 0 && recipe.local_steps == 0) {

@@ -11,6 +11,9 @@ namespace stretto {
 /// for.
 SessionOptions session_options(const DistributedOptions& options, int ranks);
 
+/// Whether the algorithm draws anything by DistributedOptions::seed.
+bool draws(const DistributedOptions& options);
+
 /// All that must be the same on every rank.
 std::string describe(const DistributedOptions& options);
 

@@ -212,6 +212,7 @@ class Diloco final : public Recipe {
     }
     return waits_of_partial_rounds(context_.options.policy, full_every_);
   }
+  void go_on_after(std::uint64_t batches) override { batches_ = batches; }
   bool averages_gradients() const override { return false; }
   /// Where all ranks are at the same full round the outer model and the anchor are the weights.
   std::string state() const override { return models_.optimizer().state(); }

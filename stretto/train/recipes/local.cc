@@ -39,6 +39,7 @@ class Local final : public Recipe {
   Round rounds() const override { return average_.collective()->handed(); }
   RecipeMemory memory() const override { return memory_of(*average_.collective()); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps > 1}; }
+  void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   bool averages_gradients() const override { return false; }
 
  private:

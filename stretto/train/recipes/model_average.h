@@ -39,6 +39,8 @@ class ModelAverage {
   /// exchange() without waiting. Returns whether it is done; if not, call it again.
   Result<bool> try_exchange(Driver& driver);
 
+  /// As of the recipe: Recipe::go_on_after().
+  void go_on_after(std::uint64_t batches) { batches_ = batches; }
   /// Batches that all ranks had made at the last average, since the start of the job.
   std::uint64_t batches() const { return batches_; }
   const std::shared_ptr<PartialAllreduce>& collective() const { return collective_; }  ///< for Recipe::collectives()

@@ -131,6 +131,9 @@ class Recipe {
   virtual OwnCounts own_counts() const { return {}; }
   /// For whom a rank waits: two algorithms side by side must not wait for each other.
   virtual StepWaits waits() const { return {}; }
+  /// So many batches had been applied when the checkpoint was written that this rank goes on from; before the first
+  /// step. For those who learn it after they have made the recipe: else RecipeOptions::batches_before.
+  virtual void go_on_after(std::uint64_t /*batches*/) {}
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 };
