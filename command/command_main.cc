@@ -23,7 +23,7 @@ int command_main(int argc, char** argv, std::initializer_list<RecipeInfo> own) {
        .summary = "The commands of stretto that train, with algorithms of one's own beside the library's."});
   program.table.insert(program.table.begin() + 2, command::compare_program_command());
   program.table.push_back(command::completion_command(program));
-  return command::dispatch(program, command::Arguments(argv + std::min(argc, 1), argv + argc));
+  return command::dispatch_training(program, command::Arguments(argv + std::min(argc, 1), argv + argc));
 }
 
 }  // namespace stretto

@@ -132,7 +132,8 @@ TEST_P(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
   }
 }
 
-TEST(GroupAllreduceOwnSums, AreThoseOfTheIteration) {
+/// By messages in both cases.
+TEST_P(GroupAllreduceLive, WithTheSumOfTheOwnIteration) {
   for (const Round full_every : {1, 2, 5}) {
     expect_exact({.options = {.full_every = full_every, .late_sum = LateSum::own}});
     expect_exact({.ranks = 5, .options = {.full_every = full_every, .keep_own = true, .late_sum = LateSum::own}});
@@ -140,7 +141,6 @@ TEST(GroupAllreduceOwnSums, AreThoseOfTheIteration) {
   }
 }
 
-/// Many pieces a sum, and models that are written all the time, most of which no sum has read.
 TEST_P(GroupAllreduceLive, NamesARankThatIsKilledWhereverItStands) {
   for (const int killed_after : {1, 4, 9}) {
     const auto status = run_process_job(3, [killed_after](Engine& engine) {
@@ -162,6 +162,7 @@ TEST_P(GroupAllreduceLive, NamesARankThatIsKilledWhereverItStands) {
   }
 }
 
+/// Many pieces a sum, and models that are written all the time, most of which no sum has read.
 TEST_P(GroupAllreduceLive, RanksThatPublishInALoop) {
   for (const bool keep_own : {false, true}) {
     const GroupOptions options{.group_size = 3, .full_every = 9, .keep_own = keep_own, .piece_bytes = 64};

@@ -34,7 +34,7 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   bool over() const override { return stopped() && in_flight_.load(std::memory_order_acquire) == 0; }
   ProtocolState state() const override;
   int num_models() const override { return models_.num_models(); }
-  int num_sums() const override { return StandingModels::num_sums(); }
+  int num_sums() const override { return models_.num_sums(); }
   std::uint64_t bytes_per_set() const override { return models_.bytes_per_set(); }
 
  private:

@@ -31,8 +31,8 @@ void require_taken(const RecipeInfo& recipe, const AlgorithmOptions& options) {
 }  // namespace
 
 bool draws(const DistributedOptions& o) {
-  const bool by_majority = o.algorithm.find("majority") != std::string::npos;
-  return o.recipe != nullptr || by_majority || o.algorithm == "gossip-grad" || o.algorithm == "ad-psgd";
+  const RecipeInfo* recipe = find_recipe(o.algorithm.substr(0, o.algorithm.find(':')));
+  return o.algorithm.find("majority") != std::string::npos || (recipe != nullptr && recipe->draws);
 }
 
 SessionOptions session_options(const DistributedOptions& o, int ranks) {

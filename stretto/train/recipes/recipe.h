@@ -38,7 +38,7 @@ struct RecipeOptions {
   SumOrder order = SumOrder::arrival;      ///< of partial rounds; where all ranks take part it is fixed
   int max_lag = 4;                         ///< PartialOptions::max_lag
   int seats = 0;                           ///< PartialOptions::seats
-  std::uint64_t seed = 0;                  ///< of the draws of `majority`
+  std::uint64_t seed = 0;                  ///< of the draws of `majority`, and of algorithms that draw
   std::uint64_t full_every = 0;            ///< batches between full rounds
   std::uint64_t local_steps = 1;           ///< H: a rank's own steps between two averages of models
   std::uint64_t batches_before = 0;        ///< applied before round 0 (resume)
