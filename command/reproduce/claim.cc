@@ -32,12 +32,15 @@ Judgement judge_claims(const Experiment& finished, const std::string& of_what, s
     const bool known = values[claim.group].size() > 1;
     const bool holds = !known || (below ? ratio.high < 1 : !(ratio.low > 1));
     judgement.holds = judgement.holds && holds;
-    table.add({fmt::format("{} {} {}", finished.groups[claim.group].label, below ? "below" : "not above",
-                           finished.groups[claim.other].label),
-               significant(ratio.estimate), fmt::format("{} to {}", significant(ratio.low), significant(ratio.high)),
+    const std::string statement = fmt::format("{} {} {}", finished.groups[claim.group].label,
+                                              below ? "below" : "not above", finished.groups[claim.other].label);
+    const std::string interval = fmt::format("{} to {}", significant(ratio.low), significant(ratio.high));
+    table.add({statement, significant(ratio.estimate), interval,
                !known  ? "one run says nothing"
                : holds ? "pass"
                        : "FAIL"});
+    judgement.statements.push_back({fmt::format("{}: {}", of_what, statement), below ? "below 1" : "not above 1",
+                                    fmt::format("{} ({})", significant(ratio.estimate), interval), holds});
   }
   judgement.text = table.to_text();
   return judgement;

@@ -141,7 +141,7 @@ struct JoinOptions {
 /// A rank in a process that was not forked for it: from join_job() until leave(). One in a process.
 class JoinedRank {
  public:
-  JoinedRank(JoinedRank&& other) noexcept;
+  JoinedRank(JoinedRank&& other) noexcept;  ///< `other` is no rank any more
   JoinedRank& operator=(JoinedRank&&) = delete;
   /// Without leave() the other ranks hear that this one is lost.
   ~JoinedRank();

@@ -72,7 +72,8 @@ class SlowMoTest(unittest.TestCase):
                    "--network", "latency=1ms,jitter=2ms", "--data", "shared", "--algorithm", "slowmo")
             first, second = (self.trained(*job, "--compute-threads", threads) for threads in (1, 3))
             self.assertEqual(first, second, "the same bits on any number of cores")
-            self.assertEqual(first["deposits"], {"made": 13 * ranks, "applied": 13 * ranks, "pending": 0, "lost": 0})
+            self.assertEqual(first["deposits"],
+                             {"made": 13 * ranks, "applied": 13 * ranks, "dropped": 0, "pending": 0, "lost": 0})
 
     def test_goes_on_with_its_velocity(self):
         job = ("--ranks", 4, *LATE, "--algorithm", "slowmo", "--momentum", 0, "--checkpoint-every", 128)

@@ -13,42 +13,46 @@ namespace stretto {
 /// A rank's own steps between two full rounds where `full_every` batches of all ranks lie between them, 0: none.
 std::uint64_t own_steps(std::uint64_t full_every, int ranks);
 
-/// Rounds of all ranks, full × world, of an algorithm whose models are the same on all ranks there without being
-/// averaged (ModelAverage): a round waits for all ranks but those that have no more batches, and counts the batches
-/// that they have made since the one before.
+/// Rounds of all ranks, full × world: a round waits for all ranks but those that have no more batches, and counts the
+/// batches that they have made since the one before. What it sums beside that is its cargo: models to be averaged
+/// (ModelAverage), or what ranks hold for one another, of which all have to know.
+///
+/// A rank hands its part over as a deposit that one round takes.
 class FullRounds {
  public:
-  /// What the rounds sum beside the counts.
+  /// What the rounds sum.
   struct Cargo {
     std::vector<BucketSpec> buckets;
     /// Fills in this rank's part, after the steps `since` the last round.
     std::function<void(Contribution& mine, const DepositInfo& since)> load;
     /// Takes the sum, where some rank has brought something.
-    std::function<void(const RoundResult& result)> unload;
+    std::function<void(Driver& driver, const RoundResult& result)> unload;
   };
   /// Makes its PartialAllreduce. Throws as that does.
   FullRounds(const RecipeContext& context, Cargo cargo);
 
-  /// The rank has taken a step, over `samples` samples, which took so long to compute after it had waited.
+  /// The rank has taken a step of its own, over `samples` samples, which took so long to compute after it had waited.
   void note_step(std::uint64_t samples, Duration computed, Duration waited);
   /// Steps of this rank since its last hand_over().
   std::uint64_t steps() const { return since_.batches; }
 
-  /// Deposits this rank's part, also one without steps of its own.
+  /// Deposits this rank's part as it is now, also one without steps of its own since the last.
   void hand_over();
   /// As of the recipe: Recipe::exchange(), finish(), drain(). The last two hand over first what there is.
   Result<int> exchange(Driver& driver, TimePoint deadline);
   Result<int> finish(Driver& driver, TimePoint deadline);  ///< as exchange()
-  Result<bool> drain();                                    ///< as exchange()
+  Result<bool> drain(Driver& driver);                      ///< as exchange()
   /// exchange() without waiting. Returns whether it is done; if not, call it again.
-  Result<bool> try_exchange();
+  Result<bool> try_exchange(Driver& driver);
 
+  /// As of the recipe: Recipe::go_on_after().
+  void go_on_after(std::uint64_t batches) { batches_ = batches; }
   /// Batches that all ranks had made at the last round, since the start of the job.
   std::uint64_t batches() const { return batches_; }
   const std::shared_ptr<PartialAllreduce>& collective() const { return collective_; }  ///< for Recipe::collectives()
 
  private:
-  void apply(const RoundResult& result);
+  void apply(Driver& driver, const RoundResult& result);
 
   RoundListener& listener_;
   const Cargo cargo_;
@@ -56,5 +60,8 @@ class FullRounds {
   std::uint64_t batches_;
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };
+
+/// The options of such rounds: they take each deposit once, in the fixed order.
+PartialOptions rounds_of_all(const RecipeOptions& options);
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/state_average.h"
 
 namespace stretto {
 namespace {

@@ -1,82 +1,36 @@
 #include "stretto/train/recipes/model_average.h"
 
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
-PartialOptions rounds_of_all(const RecipeOptions& options) {
-  return {.policy = Policy::full(),
-          .max_lag = options.max_lag,
-          .deposits = DepositKind::taken,
-          .order = SumOrder::fixed,
-          .seed = options.seed,
-          .batches_before = options.batches_before,
-          .seats = options.seats};
-}
+namespace {
 
-ModelAverage::ModelAverage(const RecipeContext& context)
-    : context_(context),
-      collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
-                                                     rounds_of_all(context.options))),
-      state_(context),
-      weighted_(context.options.normalize == Normalize::samples),
-      batches_(context.options.batches_before) {}
-
-void ModelAverage::note_step(std::uint64_t samples, Duration computed, Duration waited) {
-  ++since_.batches;
-  since_.samples += samples;
-  since_.computed += computed;
-  since_.waited += waited;
-}
-
-void ModelAverage::hand_over() {
-  const auto& buckets = context_.replica.buckets();
-  Contribution& mine = collective_->acquire();
-  for (int b = 0; b < collective_->num_buckets(); ++b) {
-    scale(buckets[static_cast<std::size_t>(b)].type, mine.bucket(b), context_.replica.parameters(b),
-          weighted_ ? static_cast<double>(since_.samples) : 1.0);
-  }
-  collective_->deposit(mine, since_);
-  since_ = {.batches = 0, .samples = 0};
-}
-
-Result<int> ModelAverage::exchange(Driver& driver, TimePoint deadline) {
-  return collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
-}
-
-Result<bool> ModelAverage::try_exchange(Driver& driver) {
-  const auto progress =
-      collective_->try_exchange([this, &driver](const RoundResult& result) { apply(driver, result); });
-  if (!progress) return progress.error();
-  return *progress == PartialAllreduce::Progress::done;
-}
-
-Result<int> ModelAverage::finish(Driver& driver, TimePoint deadline) {
-  if (since_.batches != 0) hand_over();
-  return collective_->finish(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
-}
-
-Result<bool> ModelAverage::drain(Driver& driver) {
-  if (since_.batches != 0) hand_over();
-  const auto progress = collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
-  if (!progress) return progress.error();
-  return *progress == PartialAllreduce::Progress::done;
-}
-
-void ModelAverage::apply(Driver& driver, const RoundResult& result) {
-  if (!result.empty()) {
-    context_.listener.before(result);
-    const RoundHeader& header = *result.header;
-    const double divisor = weighted_ ? static_cast<double>(header.samples) : header.contributors();
-    const auto& buckets = context_.replica.buckets();
-    for (int b = 0; b < collective_->num_buckets(); ++b) {
-      const auto bucket = static_cast<std::size_t>(b);
-      divide(buckets[bucket].type, context_.replica.parameters(b), result.buckets[bucket], divisor);
+FullRounds::Cargo models_of(const RecipeContext& context) {
+  Replica& replica = context.replica;
+  const bool weighted = context.options.normalize == Normalize::samples;
+  const auto load = [&replica, weighted](Contribution& mine, const DepositInfo& since) {
+    const double weight = weighted ? static_cast<double>(since.samples) : 1.0;
+    for (std::size_t b = 0; b < replica.buckets().size(); ++b) {
+      const int bucket = static_cast<int>(b);
+      scale(replica.buckets()[b].type, mine.bucket(bucket), replica.parameters(bucket), weight);
     }
-    state_.run(driver);
-  }
-  batches_ += result.header->batches;
-  context_.listener.after(result);
+  };
+  const auto unload = [&replica, weighted, state = StateAverage(context)](Driver& driver,
+                                                                          const RoundResult& result) mutable {
+    const double divisor =
+        weighted ? static_cast<double>(result.header->samples) : static_cast<double>(result.header->contributors());
+    for (std::size_t b = 0; b < replica.buckets().size(); ++b) {
+      divide(replica.buckets()[b].type, replica.parameters(static_cast<int>(b)), result.buckets[b], divisor);
+    }
+    state.run(driver);
+  };
+  return {.buckets = replica.buckets(), .load = load, .unload = unload};
 }
+
+}  // namespace
+
+ModelAverage::ModelAverage(const RecipeContext& context) : FullRounds(context, models_of(context)) {}
 
 std::optional<std::string> end_own_backward(Replica& replica) {
   replica.end_backward();

@@ -8,6 +8,7 @@
 #include "stretto/collective/neighbours/push_graph.h"
 #include "stretto/train/recipes/mixer.h"
 #include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/state_average.h"
 
 namespace stretto {
 namespace {

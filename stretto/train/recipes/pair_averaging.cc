@@ -9,6 +9,7 @@
 #include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

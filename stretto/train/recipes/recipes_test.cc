@@ -97,7 +97,7 @@ TEST(Recipes, OnesOwnThatDoesNotFitIsRefusedInOneLine) {
   EXPECT_THAT(refusal(wrong), HasSubstr("is null: expected both"));
   wrong = own("own-wrong");
   wrong.data = "stolen";
-  EXPECT_THAT(refusal(wrong), HasSubstr("data 'stolen': expected shared, partitioned or sampled"));
+  EXPECT_THAT(refusal(wrong), HasSubstr("data 'stolen': expected shared, partitioned, ring, sampled or labels:K"));
 
   static constexpr std::string_view kUnknown[] = {"taw"};
   wrong = own("own-wrong");

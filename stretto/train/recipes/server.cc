@@ -201,10 +201,10 @@ class Server final : public Recipe {
     begin();
     if (const auto failed = complete_step()) return *failed;
     while (!ended_) {
-      auto met = try_meet();
+      auto met = try_meet(driver);
       if (!met || !*met) return met;
     }
-    return rounds_.drain();
+    return rounds_.drain(driver);
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {server_, rounds_.collective()}; }
@@ -266,7 +266,7 @@ class Server final : public Recipe {
   FullRounds::Cargo velocities() {
     if (memory_->momentum == 0) {
       const auto load = [](Contribution& mine, const DepositInfo&) { std::ranges::fill(mine.bucket(0), std::byte{0}); };
-      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [](const RoundResult&) {}};
+      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [](Driver&, const RoundResult&) {}};
     }
     const auto load = [this](Contribution& mine, const DepositInfo&) {
       for (int b = 0; b < num_buckets_; ++b) {
@@ -278,7 +278,7 @@ class Server final : public Recipe {
         }
       }
     };
-    const auto unload = [this](const RoundResult& result) {
+    const auto unload = [this](Driver&, const RoundResult& result) {
       state_.clear();
       for (const auto& sum : result.buckets) state_.append(reinterpret_cast<const char*>(sum.data()), sum.size());
     };
@@ -296,13 +296,13 @@ class Server final : public Recipe {
     return rounds;
   }
 
-  Result<bool> try_meet() {
+  Result<bool> try_meet(Driver& driver) {
     if (!handed_over_) {
       auto settled = server_->try_settle(last_weights());
       if (!settled || !*settled) return settled;
       hand_over();
     }
-    auto met = rounds_.try_exchange();
+    auto met = rounds_.try_exchange(driver);
     if (met && *met) have_met();
     return met;
   }
