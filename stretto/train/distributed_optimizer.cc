@@ -20,7 +20,7 @@
 #include "stretto/train/loop/loop_reporter.h"
 #include "stretto/train/loop/session_options.h"
 #include "stretto/train/loop/torch_random.h"
-#include "stretto/train/recipes/lr_schedule.h"
+#include "stretto/train/recipes/options/lr_schedule.h"
 
 namespace stretto {
 

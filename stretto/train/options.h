@@ -5,7 +5,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/driver.h"
-#include "stretto/train/recipes/algorithm_options.h"
+#include "stretto/train/recipes/options/algorithm_options.h"
 
 namespace stretto {
 
@@ -33,7 +33,7 @@ struct TrainOptions {
   std::uint64_t epochs = 0;              ///< passes over the training data in all; 0: the workload's default
   int batch = 0;                         ///< samples a batch and rank; 0: the workload's default
   double lr = 0;                         ///< 0: the workload's default
-  std::string lr_schedule = "constant";  ///< by batches applied: train/recipes/lr_schedule.h
+  std::string lr_schedule = "constant";  ///< by batches applied: train/recipes/options/lr_schedule.h
   double momentum = -1;                  ///< negative: the workload's default
   std::string imbalance = "none";        ///< imbalance/spec.h
   Duration pace{0};                      ///< a step takes at least this long per unit of work of its batch

@@ -152,7 +152,8 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
         Error{Errc::aborted, text("rank ", context.rank(), ": ", what.substr(0, what.find('\n'))), context.rank()};
   }
   if (report.error) page_->stop();
-  if (launched_ && report.error) context.complain(*report.error);  // what has started it gets no report of a failed rank
+  if (launched_ && report.error)
+    context.complain(*report.error);  // what has started it gets no report of a failed rank
   context.report(to_json(report));
   return exit_status(report);
 }

@@ -9,7 +9,7 @@
 #include "stretto/simulate/cluster.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/options.h"
-#include "stretto/train/recipes/lr_schedule.h"
+#include "stretto/train/recipes/options/lr_schedule.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto {

@@ -1,5 +1,7 @@
 // A training loop of one's own with all that it needs: batches, clipping, schedulers, evaluation, checkpoints.
 
+#include "stretto/train/testing/own_loop.h"
+
 #include <gmock/gmock.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
@@ -14,7 +16,6 @@
 
 #include "stretto/train/recipes/gradient_averaging.h"
 #include "stretto/train/recipes/recipes.h"
-#include "stretto/train/testing/torch_ranks.h"
 
 namespace stretto {
 namespace {
@@ -25,55 +26,6 @@ using torch::nn::Sequential;
 
 constexpr std::uint64_t kSamples = 90;
 constexpr int kBatch = 4;
-
-class OwnLoopTest : public TorchRanksTest {
- protected:
-  OwnLoopTest() { std::filesystem::remove_all(folder_); }
-  ~OwnLoopTest() override { std::filesystem::remove_all(folder_); }
-
-  const std::string folder_ =
-      testing::TempDir() + "own_loop_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-};
-
-/// Something to learn, with everything that has a state of its own.
-struct Loop {
-  explicit Loop(RankContext& rank, DistributedOptions options) {
-    at::manual_seed(1);
-    net = Sequential(Linear(3, 8), torch::nn::BatchNorm1d(8), torch::nn::Dropout(0.2), Linear(8, 1));
-    std::vector<torch::optim::OptimizerParamGroup> groups;
-    groups.emplace_back(net[0]->parameters());
-    std::vector<at::Tensor> rest = net[1]->parameters();
-    for (const at::Tensor& p : net[3]->parameters()) rest.push_back(p);
-    groups.emplace_back(rest, std::make_unique<torch::optim::AdamOptions>(0.005));
-    adam = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
-    optimizer = std::make_unique<DistributedOptimizer>(rank, net.ptr(), adam, std::move(options));
-    at::manual_seed(static_cast<std::uint64_t>(50 + rank.rank()));
-  }
-
-  void backward(const Batch& batch) {
-    std::vector<at::Tensor> x;
-    for (const std::int64_t sample : batch.samples) {
-      const auto t = static_cast<float>(sample);
-      x.push_back(torch::tensor({std::sin(0.1f * t), std::cos(0.3f * t), 0.01f * t}));
-    }
-    const at::Tensor rows = torch::stack(x);
-    (net->forward(rows) - rows.sum(1, true)).pow(2).mean().backward();
-  }
-
-  /// Weights, running statistics and moments.
-  std::string bits() {
-    std::string all = bits_of(*net);
-    for (const auto& buffer : net->buffers()) {
-      const at::Tensor flat = buffer.detach().contiguous();
-      all.append(static_cast<const char*>(flat.data_ptr()), flat.nbytes());
-    }
-    return all + text(optimizer->replica().checksum().optimizer);
-  }
-
-  Sequential net{nullptr};
-  std::shared_ptr<torch::optim::Adam> adam;
-  std::unique_ptr<DistributedOptimizer> optimizer;
-};
 
 TEST_F(OwnLoopTest, EveryBatchIsHandedOutOnce) {
   for (const char* data : {"", "shared", "partitioned"}) {
@@ -239,94 +191,6 @@ TEST_F(OwnLoopTest, AccumulatedGradientsHaveTheSameBitsWithOverlap) {
   EXPECT_EQ(overlapped[0], overlapped[1]);
 }
 
-/// Trains with a checkpoint every 8 batches. `dies`: rank 1 is killed in its own step of that number, or −1. Returns
-/// what each rank ends with, and the batches it has deposited, as "number:" each, which the log has beside.
-std::vector<std::string> train(const std::string& folder, const std::string& algorithm, int dies,
-                               std::vector<int>* status = nullptr) {
-  const auto job = run_job({.ranks = 3, .tell = [](const std::string&) {}}, [&](RankContext& rank) {
-                     at::set_num_threads(1);
-                     Loop loop(rank, {.algorithm = algorithm, .fixed_order = true, .clip_norm = 1, .full_every = 8});
-                     DistributedOptimizer& optimizer = *loop.optimizer;
-                     optimizer.follow(std::make_shared<torch::optim::StepLR>(*loop.adam, 3, 0.9));
-                     optimizer.on_full_round([&] { EXPECT_TRUE(optimizer.save(folder)); });
-                     optimizer.load(folder);
-                     const std::uint64_t before = optimizer.batches_applied();
-                     auto batches = optimizer.batches(kSamples, kBatch, {.epochs = 3, .seed = 9});
-                     for (const Batch& batch : batches) {
-                       loop.net->train();
-                       loop.backward(batch);
-                       if (rank.rank() == 1 && static_cast<int>(optimizer.steps()) == dies) raise(SIGKILL);
-                       optimizer.step(batch.samples.size());
-                     }
-                     optimizer.finish();
-                     EXPECT_EQ(optimizer.ledger().batches(), 68u - before);
-                     EXPECT_EQ(optimizer.ledger().lost_deposits(), 0);
-                     EXPECT_TRUE(optimizer.replicas_identical());
-                     EXPECT_EQ(optimizer.batches_applied(), 68u);
-                     rank.report(testing::Test::HasFailure() ? "an expectation failed" : loop.bits());
-                     return 0;
-                   }).or_throw();
-  if (status != nullptr) *status = job.exit_status;
-  return job.reports;
-}
-
-TEST_F(OwnLoopTest, AKilledSyncLoopContinuesToTheBit) {
-  std::vector<int> status;
-  const auto whole = train(folder_ + "/whole", "sync", -1, &status);
-  EXPECT_THAT(status, testing::Each(0));
-  for (const std::string& report : whole) EXPECT_EQ(report, whole[0]);
-  EXPECT_GT(whole[0].size(), 100u) << whole[0];
-  for (const int dies : {0, 3, 11, 20}) {
-    const std::string folder = folder_ + text("/killed-", dies);
-    train(folder, "sync", dies, &status);
-    EXPECT_EQ(status[1], 128 + SIGKILL);
-    EXPECT_TRUE(train(folder, "sync", -1, &status) == whole) << dies;
-    EXPECT_THAT(status, testing::Each(0));
-  }
-}
-
-TEST_F(OwnLoopTest, DilocoGoesOnToTheBitWithItsOuterMomentum) {
-  const auto train = [](const std::string& folder, std::uint64_t save_at) {
-    return run(3, [&](RankContext& rank) {
-      Sequential net = make_net(1);
-      const auto plain = std::make_shared<torch::optim::SGD>(net->parameters(), 0.05);  // its state would be rank 0's
-      DistributedOptimizer optimizer(rank, net.ptr(), plain,
-                                     {.algorithm = "diloco", .full_every = 12, .sync_every = 2});
-      optimizer.on_full_round([&] {
-        if (optimizer.batches_applied() != save_at) return;
-        EXPECT_TRUE(optimizer.save(folder));
-      });
-      EXPECT_EQ(optimizer.load(folder), save_at == 0);
-      while (optimizer.steps() < 12) {
-        loss_of(net, 100 * rank.rank() + static_cast<int>(optimizer.steps())).backward();
-        optimizer.step();
-      }
-      optimizer.finish();
-      return bits_of(*net);
-    });
-  };
-  const auto whole = train(folder_, 12);
-  EXPECT_EQ(whole[0], whole[1]);
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/stretto-recipe-12.bin"));
-  EXPECT_TRUE(train(folder_, 0) == whole);
-}
-
-TEST_F(OwnLoopTest, AKilledEagerLoopLosesAndRepeatsNoBatch) {
-  for (const char* algorithm : {"eager-quorum", "eager-solo", "local"}) {
-    for (const int dies : {5, 17}) {
-      std::vector<int> status;
-      const std::string folder = folder_ + text('/', algorithm, dies);
-      train(folder, algorithm, dies, &status);
-      const auto reports = train(folder, algorithm, -1, &status);
-      EXPECT_THAT(status, testing::Each(0)) << algorithm;
-      for (const std::string& report : reports) {
-        EXPECT_GT(report.size(), 100u) << report;
-        EXPECT_TRUE(report == reports[0] || algorithm == std::string("local")) << algorithm;
-      }
-    }
-  }
-}
-
 TEST_F(OwnLoopTest, RanksAreAlikeAtAFullRound) {
   for (const char* algorithm : {"sync", "eager-solo"}) {
     const auto reports = run(3, [&](RankContext& rank) {
@@ -459,63 +323,6 @@ TEST_F(OwnLoopTest, RefusesWhatDoesNotFit) {
                           l.optimizer->save(folder_);
                         }),
               HasSubstr("save(): gradients are pending"));
-}
-
-TEST_F(OwnLoopTest, PostLocalCountsTheBatchesBeforeTheCheckpoint) {
-  const DistributedOptions options{.algorithm = "local", .sync_every = 4, .algorithm_options = {{"post-local", "20"}}};
-  const auto step = [](Loop& loop) {
-    loop.backward({.samples = {1, 2, 3}});
-    loop.optimizer->step();
-    return loop.optimizer->batches_applied();
-  };
-  run(2, [&](RankContext& rank) {
-    {
-      Loop loop(rank, options);
-      for (int i = 0; i < 6; ++i) step(loop);
-      loop.optimizer->finish();
-      loop.optimizer->save(folder_);
-    }
-    Loop loop(rank, options);
-    EXPECT_TRUE(loop.optimizer->load(folder_));
-    for (const std::uint64_t applied : {14u, 16u, 18u, 20u, 20u, 20u, 20u, 28u}) EXPECT_EQ(step(loop), applied);
-    loop.optimizer->finish();
-    return std::string();
-  });
-}
-
-TEST_F(OwnLoopTest, ACheckpointOfAnotherProgramIsRefused) {
-  std::vector<int> status;
-  train(folder_, "sync", -1, &status);
-  const auto load_with = [&](const std::function<void(RankContext&)>& other) {
-    return outcome(3, [&](RankContext& rank) {
-      other(rank);
-      return std::string("accepted");
-    })[0];
-  };
-  EXPECT_THAT(
-      load_with([&](RankContext& rank) {
-        Sequential net = make_net(1);
-        DistributedOptimizer(rank, net.ptr(), sgd(*net)).load(folder_);
-      }),
-      HasSubstr("it is of another program, with optimizer torch::optim::Adam where this one has torch::optim::SGD"));
-  EXPECT_THAT(load_with([&](RankContext& rank) {
-                Sequential net = make_net(1);
-                auto adam = std::make_shared<torch::optim::Adam>(net->parameters());
-                DistributedOptimizer(rank, net.ptr(), adam).load(folder_);
-              }),
-              HasSubstr("names, shapes or types of its model's parameters differ"));
-  EXPECT_THAT(load_with([&](RankContext& rank) {
-                Loop loop(rank, {.algorithm = "sync"});
-                loop.optimizer->load(folder_);
-                loop.optimizer->batches(kSamples + 1, kBatch);
-              }),
-              HasSubstr("checkpoint of a loop over other batches"));
-  EXPECT_THAT(load_with([&](RankContext& rank) {
-                Loop loop(rank, {.algorithm = "sync"});
-                EXPECT_FALSE(loop.optimizer->load(folder_ + "/nothing"));
-                loop.optimizer->finish();
-              }),
-              HasSubstr("accepted"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/algorithm_options.h"
+#include "stretto/train/recipes/options/algorithm_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include "stretto/membership/rank_engine.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/options.h"
-#include "stretto/train/recipes/algorithm_options.h"
+#include "stretto/train/recipes/options/algorithm_options.h"
 #include "stretto/train/replica/meeting.h"
 #include "stretto/train/replica/replica.h"
 

@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/algorithm_options.h"
+#include "stretto/train/recipes/options/algorithm_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -116,7 +116,8 @@ constexpr AlgorithmOption kOptions[] = {
     {"layerwise", "yes|no",
      "ps-sync, ps-async, ssp, k-sync: push each bucket's gradient and ask for its weights as soon as its backward pass "
      "is done, and wait before each layer of the next forward pass for that layer's weights, in memory of twice the "
-     "model's size more; no: push after the backward pass and wait for all. Default: yes, but where a step is stretched "
+     "model's size more; no: push after the backward pass and wait for all. Default: yes, but where a step is "
+     "stretched "
      "by sleeping.",
      "no", Kind::word, 0, 0, kYesOrNo},
 };

@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/lr_schedule.h"
+#include "stretto/train/recipes/options/lr_schedule.h"
 
 #include <gtest/gtest.h>
 
