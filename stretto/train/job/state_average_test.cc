@@ -41,7 +41,8 @@ const Case kCases[] = {{.algorithm = "local"},
                        {.algorithm = "sgp"},
                        {.algorithm = "osgp"},
                        {.algorithm = "ad-psgd"},
-                       {.algorithm = "easgd"}};
+                       {.algorithm = "easgd"},
+                       {.algorithm = "easgd-async", .options = {{"full-every", "12"}}}};
 
 /// The arrays of one rank that are averaged or not, as they are now.
 struct State {
@@ -177,6 +178,18 @@ TEST(StateAverage, IsTheDefaultOfWagmaQuorumAlone) {
   }
 }
 
+TEST(StateAverage, OfStatisticsIsAlsoWhereServersMoveTheWeights) {
+  for (const char* algorithm : {"ps-sync", "ps-async", "ssp:1", "k-sync:2"}) {
+    for (const bool full : {false, true}) {
+      const Meetings meetings = train({.algorithm = algorithm}, 3, {{"average-statistics", full ? "full" : "end"}});
+      EXPECT_GE(meetings.after.size(), 3u) << algorithm;
+      for (const auto& [round, after] : meetings.after) {
+        EXPECT_EQ(after[2].statistics == after[0].statistics, full) << algorithm << ", round " << round;
+      }
+    }
+  }
+}
+
 std::string complaint(const TrainOptions& options) {
   try {
     (void)plan_run(options, linear_task()->facts());
@@ -193,6 +206,7 @@ TEST(StateAverage, IsRefusedWhereAllMeetAtTheEndAlone) {
       {"sgp", "sync-every 10"},
       {"osgp", "sync-every 10"},
       {"ad-psgd", "sync-every 10"},
+      {"easgd-async", "full-every 1000"},
       {"local:quorum", "checkpoint-every 1000"},
       {"diloco:quorum", "full-every 1000"},
   };

@@ -191,6 +191,11 @@ class PairAveraging final : public Recipe {
   std::uint64_t batches_before_ = 0;  // of all ranks, before the meeting under way
 };
 
+/// easgd-async: batches of all ranks between two meetings; 0: none before the end.
+std::uint64_t full_every(const RecipeOptions& options) {
+  return std::gcd(options.full_every, options.algorithm.count("full-every", 0));
+}
+
 }  // namespace
 
 std::unique_ptr<Recipe> make_ad_psgd(const RecipeContext& context) {
@@ -205,14 +210,17 @@ void check_ad_psgd(const RecipeOptions& options, int) {
 
 std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {
   const ElasticOptions elastic = elastic_options(context.options, context.engine.size());
-  const std::uint64_t full_every =
-      std::gcd(context.options.full_every, context.options.algorithm.count("full-every", 0));
-  return std::make_unique<PairAveraging>(context,
-                                         Exchanges{.options = {.pairing = Pairing::center,
-                                                               .weight = elastic.beta / context.engine.size(),
-                                                               .back = elastic.alpha},
-                                                   .every = context.options.local_steps,
-                                                   .meet_every = own_steps(full_every, context.engine.size())});
+  return std::make_unique<PairAveraging>(
+      context, Exchanges{.options = {.pairing = Pairing::center,
+                                     .weight = elastic.beta / context.engine.size(),
+                                     .back = elastic.alpha},
+                         .every = context.options.local_steps,
+                         .meet_every = own_steps(full_every(context.options), context.engine.size())});
+}
+
+void check_easgd_async(const RecipeOptions& options, int ranks) {
+  check_elastic_options(options, ranks);
+  check_state_average(options, full_every(options) != 0, "full-every 1000");
 }
 
 }  // namespace stretto

@@ -32,9 +32,10 @@ constexpr std::string_view kSgpOptions[] = {"graph", "neighbours", "average-mome
 constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds", "average-momentum",
                                              "average-statistics"};
 constexpr std::string_view kEasgdOptions[] = {"alpha", "beta", "average-momentum", "average-statistics"};
-constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every"};
+constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every", "average-momentum",
+                                                   "average-statistics"};
 
-constexpr std::string_view kServerOptions[] = {"servers", "layerwise"};
+constexpr std::string_view kServerOptions[] = {"servers", "layerwise", "average-statistics"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
@@ -73,7 +74,7 @@ constexpr RecipeInfo kRecipes[] = {
     {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",
      "partitioned", sync_policy, make_easgd, true, 10, kEasgdOptions, check_elastic_options},
     {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
-     sync_policy, make_easgd_async, true, 10, kEasgdAsyncOptions, check_elastic_options, true},
+     sync_policy, make_easgd_async, true, 10, kEasgdAsyncOptions, check_easgd_async, true},
     {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
      make_ps_sync, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
     {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,

@@ -9,6 +9,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/server/parameter_server.h"
 #include "stretto/train/recipes/full_rounds.h"
+#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -63,6 +64,7 @@ void check(ServerMode mode, const RecipeOptions& options, int ranks) {
         "normalize samples with a parameter server: expected ranks or contributors, since a server is "
         "not told of samples");
   }
+  check_state_average(options, options.local_steps < kMeetsAtTheEnd || options.full_every != 0, "sync-every 10");
 }
 
 SgdRule rule_of(const Replica& replica) {
@@ -117,6 +119,7 @@ class Server final : public Recipe {
         server_(make_server(context, options)),
         waits_{.for_ranks_ahead = options.mode == ServerMode::k_sync,
                .for_ranks_behind = options.staleness > 0 || meet_every_ < kMeetsAtTheEnd},
+        statistics_(context),
         rounds_(context, velocities()),
         on_their_way_(context.replica.buckets().size()) {
     if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
@@ -266,7 +269,9 @@ class Server final : public Recipe {
   FullRounds::Cargo velocities() {
     if (memory_->momentum == 0) {
       const auto load = [](Contribution& mine, const DepositInfo&) { std::ranges::fill(mine.bucket(0), std::byte{0}); };
-      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [](Driver&, const RoundResult&) {}};
+      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [this](Driver& driver, const RoundResult&) {
+                statistics_.run(driver);
+              }};
     }
     const auto load = [this](Contribution& mine, const DepositInfo&) {
       for (int b = 0; b < num_buckets_; ++b) {
@@ -278,7 +283,8 @@ class Server final : public Recipe {
         }
       }
     };
-    const auto unload = [this](Driver&, const RoundResult& result) {
+    const auto unload = [this](Driver& driver, const RoundResult& result) {
+      statistics_.run(driver);
       state_.clear();
       for (const auto& sum : result.buckets) state_.append(reinterpret_cast<const char*>(sum.data()), sum.size());
     };
@@ -377,6 +383,7 @@ class Server final : public Recipe {
   const std::shared_ptr<ServerMemory> memory_;
   const std::shared_ptr<ParameterServer> server_;
   const StepWaits waits_;
+  StateAverage statistics_;
   FullRounds rounds_;
   std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
   int pushed_ = 0;                         // buckets of this step

@@ -18,7 +18,7 @@ namespace stretto {
 /// where the rate changes, what is in the velocity keeps the rate it came with. Other optimizers are refused.
 ///
 /// The divisor n is that of a whole step, P or K, also where a version takes one gradient alone (ps-async, ssp); with
-/// Normalize::contributors the number of gradients that the version takes. Buffers stay local.
+/// Normalize::contributors the number of gradients that the version takes. Buffers as StateAverage says.
 ///
 /// Layer by layer (is_layerwise()) a bucket is pushed as soon as its backward pass is done. With
 /// Recipe::bring_by_bucket() a forward pass begins, too, when the weights of its first layer are there, and waits
