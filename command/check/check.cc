@@ -117,8 +117,8 @@ void describe_options(CommandLine& line, CheckCommand& command) {
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
   line.option(
       "--over", "WHAT",
-      "partial and group: only rounds over this: messages, board (all ranks meet in the memory of one host), or, "
-      "partial alone, boards (they meet at several, with messages between these). Default: drawn.",
+      "partial and group: only rounds over this: messages, board (all ranks meet in the memory of one host), or "
+      "boards (they meet at several, with messages between these). Default: drawn.",
       one_of(command.over, {"messages", "board", "boards"}));
   line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
   line.option("--defect", "NAME",
@@ -224,15 +224,12 @@ bool search_other(const CheckCommand& command, std::uint64_t rounds) {
 
 void reject_without_effect(const CheckCommand& command) {
   if (command.collective.empty() || command.collective == "partial") return;
-  const bool by_two_ways = find_job_search(command.collective)->run_over != nullptr;
+  const bool takes_over = find_job_search(command.collective)->run_over != nullptr;
   for (const auto& [option, value] :
-       {std::pair{"--policy", command.policy}, std::pair{"--over", by_two_ways ? "" : command.over}}) {
+       {std::pair{"--policy", command.policy}, std::pair{"--over", takes_over ? "" : command.over}}) {
     if (value.empty()) continue;
     throw UsageError(fmt::format("{} {} has no effect with --collective {}: expected with partial alone", option, value,
                                  command.collective));
-  }
-  if (command.over == "boards") {
-    reject("--over", command.over, fmt::format("expected messages or board with --collective {}", command.collective));
   }
 }
 

@@ -66,6 +66,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::group_board_reuse_pinned, "group-board-reuse-pinned", "group"},
     {Defect::group_board_store_summer, "group-board-store-summer", "group"},
     {Defect::group_board_one_result, "group-board-one-result", "group"},
+    {Defect::group_leader_arrives, "group-leader-arrives", "group"},
     {Defect::round_modulo_4, "group-round-modulo-4", "group"},
     {Defect::anchor_is_newest_outer_model, "anchor-is-newest-outer-model", "diloco"},
     {Defect::weights_without_anchor, "weights-without-anchor", "diloco"},

@@ -72,6 +72,7 @@ enum class Defect {
   group_board_reuse_pinned,    ///< board: writes a model where one is still read
   group_board_store_summer,    ///< board: begins a sum by a plain store, not by a swap
   group_board_one_result,      ///< board: has memory for one result, whoever still reads it
+  group_leader_arrives,        ///< several boards: a board joins a full round when its leader alone has come
 
   // DiLoCo: phases of own steps, and an outer model.
   anchor_is_newest_outer_model,  ///< measures a phase from the newest outer model, not from its beginning

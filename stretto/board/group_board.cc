@@ -187,7 +187,7 @@ GroupBoard::Step GroupBoard::begin() {
   }
   did_ = true;
   summer_ = rank_;
-  result_ = static_cast<std::uint64_t>(rank_) * GroupMemory::kResultsPerRank;
+  result_ = static_cast<std::uint64_t>(rank_ * GroupMemory::results_per_rank(memory_.shape()));
   return Step::claim_result;
 }
 
@@ -237,45 +237,17 @@ GroupBoard::Step GroupBoard::unpin_model() {
   return Step::read_model;
 }
 
-/// Of the members' models as they are pinned. How old a rank's models were in the group rounds of a block is in the
-/// header of the full round at its end, as the bases of the rank's batches.
+/// Of the members' models as they are pinned.
 RoundHeader GroupBoard::header() const {
   RoundHeader header(memory_.ranks());
-  const bool full = memory_.full(round_);
   for (std::size_t i = 0; i < group_.members.size(); ++i) {
-    const int rank = group_.members[i];
-    GroupMemory::Seat& its = seat(rank);
-    const GroupMemory::Set& model = memory_.set(rank, static_cast<int>(pinned_[i].index()));
-    if (its.waits_at.load(std::memory_order_seq_cst) == round_ + 1) header.arrived.insert(rank);
-    if (its.drained.load(std::memory_order_seq_cst)) header.drained.insert(rank);
-    ContributionFacts facts = model.facts;
-    if (!full) {
-      const Round age = round_ - std::min(round_, model.ticket);
-      its.ages.fetch_add(age, std::memory_order_relaxed);
-      std::uint64_t oldest = its.oldest_age.load(std::memory_order_relaxed);
-      while (oldest < age && !its.oldest_age.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
-      }
-      enter(header, round_, rank, facts, false);
-      continue;
-    }
-    const std::uint64_t ages = its.ages.exchange(0, std::memory_order_relaxed);
-    const std::uint64_t oldest = its.oldest_age.exchange(0, std::memory_order_relaxed);
-    facts.oldest_base = round_;
-    facts.sum_of_bases = round_ * facts.batches;
-    enter(header, round_, rank, facts, true);
-    header.sum_of_bases -= std::min(header.sum_of_bases, ages);
-    if (facts.batches > 0) header.oldest_base = std::min(header.oldest_base, round_ - oldest);
+    memory_.enter_model(header, round_, group_.members[i], static_cast<int>(pinned_[i].index()));
   }
   return header;
 }
 
 GroupBoard::Step GroupBoard::open() {
-  GroupMemory::Result& result = memory_.result(result_);
-  result.round = round_;
-  result.members = static_cast<int>(group_.members.size());
-  const RoundHeader header = this->header();
-  result.header_bytes = header.wire_bytes();
-  header.write(memory_.header(result_).data());
+  memory_.enter_result(result_, round_, static_cast<int>(group_.members.size()), header());
   for (std::size_t i = 0; i < group_.members.size(); ++i) {
     memory_.own(result_, group_.members[i]) = {pinned_[i].number(), static_cast<int>(pinned_[i].index())};
   }

@@ -13,7 +13,7 @@ struct GroupMemory::Layout {
   Layout(const GroupShape& shape, int ranks_) {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
     const std::uint64_t sets = ranks * static_cast<std::uint64_t>(num_sets(shape.keep_own));
-    const std::uint64_t results = ranks * kResultsPerRank;
+    const std::uint64_t results = ranks * static_cast<std::uint64_t>(results_per_rank(shape));
     std::uint64_t pieces = 0;
     for (const BucketSpec& bucket : shape.buckets) {
       const std::uint64_t bytes = bucket.count * size_of(bucket.type);
@@ -24,7 +24,8 @@ struct GroupMemory::Layout {
     }
     first_piece.push_back(pieces);
     set_stride = staggered(set_bytes);
-    header_room = round_up(RoundHeader::max_wire_bytes(ranks_, true), kCacheLine);
+    header_room =
+        round_up(RoundHeader::max_wire_bytes(shape.job_ranks != 0 ? shape.job_ranks : ranks_, true), kCacheLine);
     const auto part = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
       end += round_up(bytes, kCacheLine);
@@ -100,6 +101,39 @@ void GroupMemory::touch_model(int rank, int set) const {
 
 void GroupMemory::touch_sum(std::uint64_t result) const {
   use_huge_pages({sum(result, 0).data(), set_bytes_}, {models_, end_});
+}
+
+void GroupMemory::enter_model(RoundHeader& header, Round round, int rank, int set) const {
+  Seat& its = seat(rank);
+  const Set& model = this->set(rank, set);
+  const int named = shape_.first_rank + rank;
+  if (its.waits_at.load(std::memory_order_seq_cst) == round + 1) header.arrived.insert(named);
+  if (its.drained.load(std::memory_order_seq_cst)) header.drained.insert(named);
+  ContributionFacts facts = model.facts;
+  if (!full(round)) {
+    const Round age = round - std::min(round, model.ticket);
+    its.ages.fetch_add(age, std::memory_order_relaxed);
+    std::uint64_t oldest = its.oldest_age.load(std::memory_order_relaxed);
+    while (oldest < age && !its.oldest_age.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
+    }
+    enter(header, round, named, facts, false);
+    return;
+  }
+  const std::uint64_t ages = its.ages.exchange(0, std::memory_order_relaxed);
+  const std::uint64_t oldest = its.oldest_age.exchange(0, std::memory_order_relaxed);
+  facts.oldest_base = round;
+  facts.sum_of_bases = round * facts.batches;
+  enter(header, round, named, facts, true);
+  header.sum_of_bases -= std::min(header.sum_of_bases, ages);
+  if (facts.batches > 0) header.oldest_base = std::min(header.oldest_base, round - oldest);
+}
+
+void GroupMemory::enter_result(std::uint64_t result, Round round, int members, const RoundHeader& header) const {
+  Result& record = this->result(result);
+  record.round = round;
+  record.members = members;
+  record.header_bytes = header.wire_bytes();
+  header.write(this->header(result).data());
 }
 
 GroupMemory::Piece GroupMemory::piece_at(std::uint64_t index) const {

@@ -10,6 +10,7 @@
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/observe/contribution_facts.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
@@ -23,6 +24,9 @@ struct GroupShape {
   bool keep_own = false;                  ///< a result keeps the model of each rank that it is the newest of
   std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to help sum a full round
+  /// Of several boards: the ranks of the job, and the lowest at this one; 0: this is the only one.
+  int job_ranks = 0;
+  int first_rank = 0;
 };
 
 /// The layout of a GroupBoard in the memory handed in, which is zero at the start. group_board.h says which rank writes
@@ -97,9 +101,9 @@ class GroupMemory {
   std::span<std::byte> model(int rank, int set, std::size_t bucket) const;
 
   /// Results are everybody's. A rank has one newest result, reads one and sums one at a time: so that one is always
-  /// free.
-  static constexpr int kResultsPerRank = 3;
-  std::uint64_t results() const { return static_cast<std::uint64_t>(ranks_) * kResultsPerRank; }
+  /// free. On several boards the sum of a group's members here is beside that of the group.
+  static constexpr int results_per_rank(const GroupShape& shape) { return shape.job_ranks != 0 ? 4 : 3; }
+  std::uint64_t results() const { return static_cast<std::uint64_t>(ranks_ * results_per_rank(shape_)); }
   Result& result(std::uint64_t index) const { return results_[index]; }
   Own& own(std::uint64_t result, int rank) const {
     return owns_[result * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(rank)];
@@ -108,12 +112,19 @@ class GroupMemory {
   std::span<std::byte> header(std::uint64_t result) const { return {headers_ + result * header_room_, header_room_}; }
   std::span<std::byte> sum(std::uint64_t result, std::size_t bucket) const;
 
+  /// Adds the facts of a pinned model to the header of a round. How old a rank's models were in the group rounds of a
+  /// block is in the header of the full round at its end, as the bases of the rank's batches.
+  void enter_model(RoundHeader& header, Round round, int rank, int set) const;
+  /// Writes down what a result is of. Requires: claimed, and not yet anybody's newest.
+  void enter_result(std::uint64_t result, Round round, int members, const RoundHeader& header) const;
+
   /// Before the first use of each, so that large ones come to lie on huge pages.
   void touch_model(int rank, int set) const;
   void touch_sum(std::uint64_t result) const;
 
   const GroupShape& shape() const { return shape_; }
-  int ranks() const { return ranks_; }
+  int ranks() const { return ranks_; }  ///< at this board
+  int job_ranks() const { return shape_.job_ranks != 0 ? shape_.job_ranks : ranks_; }
   bool full(Round round) const { return (round + 1) % shape_.full_every == 0; }
   /// The first round of the block of τ rounds that `round` is in: the result of the full round before it is taken
   /// first.

@@ -26,7 +26,10 @@ std::string GroupJob::to_string() const {
                          options.late == LateRank::jumps ? ", late ranks jump" : "",
                          options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
                          stale == StaleRule::mix ? ", mix" : ", carry", publish_after ? ", published after" : "",
-                         on_board ? ", on a board" : "", ", batches");
+                         on_board()             ? std::string(", on a board")
+                         : over == Over::boards ? text(", on boards of ", options.seats, " ranks")
+                                                : std::string(),
+                         ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);
   return out + text("; ", length, " elements");
 }
@@ -64,9 +67,9 @@ GroupOracle::GroupOracle(const GroupJob& job)
       models_(job),
       groups_(job.ranks, job.options.group_size, job.options.order),
       // On a board a rank may get the result of a full round while the next block is under way among others.
-      most_apart_(job.on_board ? 2 * job.options.full_every - 1 : job.options.full_every),
+      most_apart_(job.on_board() ? 2 * job.options.full_every - 1 : job.options.full_every),
       at_(static_cast<std::size_t>(job.ranks)) {
-  if (const auto mixing = mixing_number(groups_); mixing && !job.on_board)
+  if (const auto mixing = mixing_number(groups_); mixing && !job.on_board())
     most_apart_ = std::min<Round>(most_apart_, static_cast<Round>(*mixing));
 }
 
@@ -111,7 +114,7 @@ void GroupOracle::joined(int rank, Round round, std::uint64_t version) {
   if (version == 0) return;
   const Round ticket = at.publications[version - 1].ticket;
   // On a board a rank without batches passes over what is left of a block once no other rank is in it.
-  const bool passed = job_.on_board && at.drained && at.used >= at.complete;
+  const bool passed = job_.on_board() && at.drained && at.used >= at.complete;
   if (full(round) ? ticket != round && !passed : round > ticket && round - ticket > job_.options.full_every - 1) {
     violated(text("G4: rank ", rank, " brings a model of round ", ticket, " to round ", round));
   }
@@ -141,7 +144,7 @@ void GroupOracle::check_sum(int rank, Round round, const GroupModels::Content& c
 void GroupOracle::completed(int rank, const StandingSum& sum) {
   const Round round = sum.round;
   RankState& at = at_[static_cast<std::size_t>(rank)];
-  if (job_.on_board ? round < at.complete : round != at.complete) {
+  if (job_.on_board() ? round < at.complete : round != at.complete) {
     violated(text("G3: rank ", rank, " completes round ", round, " after ", at.complete));
   }
   at.complete = round + 1;
@@ -206,7 +209,7 @@ void GroupOracle::look_at(int rank, const ProtocolState& s) {
 
 /// G5: what may go on has gone on. On a board nothing is under way but what ranks do that wait.
 void GroupOracle::quiet(const std::vector<ProtocolState>& states) {
-  if (job_.on_board) return;
+  if (job_.on_board()) return;
   Round activated = 0;
   for (const ProtocolState& state : states) activated = std::max(activated, state.activated);
   const auto can_join = [&](std::size_t rank, Round round) {
@@ -219,9 +222,10 @@ void GroupOracle::quiet(const std::vector<ProtocolState>& states) {
     const Round round = states[rank].complete;
     if (last_ && round > *last_) continue;
     const std::vector<int> group_of = expected(round).group_of;
+    // A board joins a round once all its ranks may, and then for all of them.
     bool all = true;
     for (std::size_t peer = 0; peer < states.size() && all; ++peer) {
-      if (group_of[peer] != group_of[rank]) continue;
+      if (group_of[peer] != group_of[rank] && job_.over == Over::messages) continue;
       all = states[peer].complete > round || (states[peer].complete == round && can_join(peer, round));
     }
     if (all) violated(text("G5: round ", round, " may be over, and rank ", rank, " has not got it"));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/check/over.h"
 #include "stretto/check/prime_field.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
@@ -22,7 +23,9 @@ struct GroupJob {
   bool publish_after = false;          ///< the model that an exchange has led to stands, too, not only the one before
   std::vector<std::uint64_t> batches;  ///< of each rank
   std::uint64_t length = 1;            ///< elements of the model's tail
-  bool on_board = false;               ///< the ranks share memory
+  Over over = Over::messages;          ///< how the ranks meet
+  bool on_board() const { return over == Over::board; }          ///< all at one
+  bool shares_memory() const { return over != Over::messages; }  ///< their engines step one access at a time
   std::string to_string() const;
 };
 

@@ -63,16 +63,23 @@ Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
   job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(500, 200'000)));
   job.spread = random.uniform();
   if (random.chance(0.3)) job.stall = 0.05;
-  what.on_board = over ? *over == Over::board : random.chance(0.5);
-  what.on_board = what.on_board && what.ranks > 1;
-  options.seats = what.on_board ? 0 : 1;
-  if (what.on_board) options.late_sum = LateSum::newest;  // sums of the own iteration go by messages
+  const bool shares = random.chance(0.5);
   options.piece_bytes = kCacheLine * static_cast<std::uint64_t>(random.between(1, 4));
-  what.length = what.on_board ? std::min<std::uint64_t>(what.length, 100) : what.length;
   // A rank that publishes in a loop beside ranks that are put to sleep while they read its models.
   if (random.chance(0.3)) {
     job.asleep = 0.1;
     job.again = random.between(1, 8);
+  }
+  // Drawn last, so that the rest of a seed's job stays what it was.
+  const bool several = random.chance(0.5);
+  what.over = over.value_or(!shares ? Over::messages : several ? Over::boards : Over::board);
+  if (what.over == Over::boards && what.ranks < 3) what.over = Over::board;
+  if (what.ranks == 1) what.over = Over::messages;
+  const int between = static_cast<int>(random.between(2, std::max(2, what.ranks - 1)));
+  options.seats = what.over == Over::messages ? 1 : what.over == Over::board ? 0 : between;
+  if (what.shares_memory()) {
+    options.late_sum = LateSum::newest;  // sums of the own iteration go by messages
+    what.length = std::min<std::uint64_t>(what.length, 100);
   }
   return job;
 }
@@ -91,7 +98,7 @@ class Actor final : private GroupObserver {
         collective_(engine_, models_.buckets(), job.what.options),
         probe_(collective_) {
     probe_.observe(*this);
-    cluster.on_wake(rank, [this] { job_.what.on_board ? look_again() : wake(); });
+    cluster.on_wake(rank, [this] { job_.what.shares_memory() ? look_again() : wake(); });
   }
 
   void start() {
@@ -100,7 +107,8 @@ class Actor final : private GroupObserver {
   }
 
   bool done() const { return state_ == State::done; }
-  bool moves() const { return state_ == State::publishing; }
+  /// Its engine is about to take a step.
+  bool stepping() const { return stepping_; }
   Field model() const { return weight_; }
   std::uint64_t steps() const { return step_; }
   std::uint64_t jumps() const { return jumps_; }
@@ -133,7 +141,7 @@ class Actor final : private GroupObserver {
   void step_done() {
     weight_ = weight_ + Field(random_bits(job_.seed, static_cast<std::uint64_t>(rank_), ++step_));
     state_ = State::publishing;
-    begin_model(job_.what.on_board ? random_.below(job_.again + 1) : 0);
+    begin_model(job_.what.shares_memory() ? random_.below(job_.again + 1) : 0);
   }
 
   /// The model is written in two halves, between which anything may happen, and published; `again`: and so many times
@@ -184,7 +192,7 @@ class Actor final : private GroupObserver {
   }
 
   void poll_application() {
-    if (job_.what.on_board) {
+    if (job_.what.shares_memory()) {
       look();
       return look_again();
     }
@@ -204,7 +212,7 @@ class Actor final : private GroupObserver {
     if (!progress) return oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
     if (*progress != GroupAllreduce::Progress::done) {
       const ProtocolState state = probe_.state();
-      if (job_.what.on_board && state.waiting && !waited) look_again();  // it has arrived just now
+      if (job_.what.shares_memory() && state.waiting && !waited) look_again();  // it has arrived just now
       if (state_ == State::exchanging) oracle_.arrived(rank_, ticket);
       if (state_ == State::finishing && state.full && collective_.handed() >= state.complete) {
         oracle_.arrived(rank_, state.complete);
@@ -236,7 +244,7 @@ class Actor final : private GroupObserver {
   void note_rings() {
     if (engine_.doorbell().rings() == rings_seen_) return;
     rings_seen_ = engine_.doorbell().rings();
-    if (job_.what.on_board) look_again();
+    if (job_.what.shares_memory()) look_again();
   }
 
   void step_once() {
@@ -293,7 +301,7 @@ JobFinding run_checked(const Job& job) {
   JobFinding finding{.job = job.what.to_string()};
   SimulatedCluster cluster(job.what.ranks, job.network, job.seed);
   Random random(job.seed, kStream + 1);
-  if (job.what.on_board) cluster.share_memory(kSharedBytes);
+  if (job.what.shares_memory()) cluster.share_memory(kSharedBytes);
   for (int link = random.chance(0.4) ? static_cast<int>(random.between(1, 3)) : 0; link > 0; --link) {
     const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
     const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
@@ -308,7 +316,8 @@ JobFinding run_checked(const Job& job) {
   bool moved = false;
   while (!oracle.violation() && cluster.run_next()) {
     if (cluster.events() > kMaxEvents) oracle.violated("the run does not end");
-    const bool moving = cluster.busy();
+    const bool moving =
+        cluster.busy() || std::ranges::any_of(actors, [](const auto& actor) { return actor->stepping(); });
     if (moved && !moving) {
       std::vector<ProtocolState> states;
       for (const auto& actor : actors) states.push_back(actor->protocol());
@@ -339,7 +348,8 @@ JobFinding run_checked(const Job& job) {
                      counted(options.quorum > 1),
                      finding.rounds / options.full_every,
                      counted(options.late_sum == LateSum::own),
-                     counted(job.what.on_board)};
+                     counted(job.what.on_board()),
+                     counted(job.what.over == Over::boards)};
   return finding;
 }
 

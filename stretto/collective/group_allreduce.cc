@@ -6,6 +6,7 @@
 #include "stretto/collective/protocol/group_ticket.h"
 #include "stretto/collective/rounds/group_board_rounds.h"
 #include "stretto/collective/rounds/group_rounds.h"
+#include "stretto/collective/rounds/spanning_rounds.h"
 
 namespace stretto {
 
@@ -47,12 +48,6 @@ std::unique_ptr<StandingRounds> rounds_for(Engine& engine, std::vector<BucketSpe
   if (options.seats > 1 && engine.arena() == nullptr) {
     throw UsageError(text("seats ", options.seats, ", but the ranks share no memory: use 1, or 0"));
   }
-  if (options.seats > 1 && options.seats < engine.size()) {
-    throw UsageError(text("seats ", options.seats,
-                          ", and ranks that average in groups meet at one board: use 1 for "
-                          "messages, or ",
-                          engine.size(), ", the number of ranks"));
-  }
   if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
     throw UsageError(text("piece_bytes ", options.piece_bytes, ": use a multiple of ", kCacheLine));
   }
@@ -63,6 +58,9 @@ std::unique_ptr<StandingRounds> rounds_for(Engine& engine, std::vector<BucketSpe
   const bool by_messages = options.seats == 1 || options.late_sum == LateSum::own;
   if (by_messages || engine.size() == 1 || engine.arena() == nullptr) {
     return std::make_unique<GroupRounds>(engine, std::move(buckets), options);
+  }
+  if (options.seats != 0 && options.seats < engine.size()) {
+    return std::make_unique<SpanningRounds>(engine, std::move(buckets), options);
   }
   return std::make_unique<GroupBoardRounds>(engine, std::move(buckets), options);
 }

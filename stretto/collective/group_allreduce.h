@@ -39,8 +39,8 @@ struct GroupOptions {
   LateRank late = LateRank::catches_up;    ///< whether every rank makes every iteration
   bool keep_own = false;               ///< GroupResult::own is there, at the cost of a model more for each unread sum
   LateSum late_sum = LateSum::newest;  ///< what a late rank averages with; `own` goes by messages
-  /// 0: on a board, where all ranks share memory, else by messages; 1: by messages. As many as there are ranks: on a
-  /// board.
+  /// Ranks that meet at one board. 0: all of them, where they share memory, else none; 1: none, by messages; in between
+  /// messages go between the boards, as between hosts.
   int seats = 0;
   std::uint64_t piece_bytes = 128 << 10;  ///< on a board: what one rank sums at a time; a multiple of 64
 };

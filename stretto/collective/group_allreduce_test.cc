@@ -103,14 +103,16 @@ std::string run_rank(Engine& engine, const Live& live) {
   return fault;
 }
 
-/// Over a board (0: all ranks have a seat at it) and by messages (1).
+/// Over a board (0: all ranks have a seat at it), by messages (1), and over boards of two ranks (2).
 class GroupAllreduceLive : public testing::TestWithParam<int> {
  protected:
   void expect_exact(Live live) const;
 };
 
 void GroupAllreduceLive::expect_exact(Live live) const {
-  live.options.seats = GetParam();
+  // Two ranks meet at one board where boards have two seats; one has none.
+  live.options.seats = std::min(GetParam(), live.ranks);
+  if (live.options.late_sum == LateSum::own) live.options.seats = std::min(GetParam(), 1);
   std::vector<std::string> faults(static_cast<std::size_t>(live.ranks));
   run_thread_job(live.ranks, [&](Engine& engine) {
     std::string& fault = faults[static_cast<std::size_t>(engine.rank())];
@@ -132,7 +134,7 @@ TEST_P(GroupAllreduceLive, WithAQuorumWithRanksThatJumpAndWithTheOwnModelKept) {
   }
 }
 
-/// By messages in both cases.
+/// By messages in all cases.
 TEST_P(GroupAllreduceLive, WithTheSumOfTheOwnIteration) {
   for (const Round full_every : {1, 2, 5}) {
     expect_exact({.options = {.full_every = full_every, .late_sum = LateSum::own}});
@@ -216,15 +218,55 @@ TEST(GroupAllreduce, RefusesMisuseInALine) {
               HasSubstr("no publish() in the apply function of round 0, which is full"));
 }
 
-TEST(GroupAllreduce, RefusesBoardsOfSomeOfTheRanks) {
+TEST(GroupAllreduce, RefusesSumsOfTheOwnIterationOnBoards) {
   run_thread_job(3, [](Engine& engine) {
     std::string line;
     try {
-      GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.seats = 2});
+      GroupAllreduce groups(engine, {{DataType::int64, 4}}, {.late_sum = LateSum::own, .seats = 2});
     } catch (const UsageError& error) {
       line = error.what();
     }
-    EXPECT_THAT(line, HasSubstr("meet at one board: use 1 for messages, or 3"));
+    EXPECT_THAT(line, HasSubstr("seats 2, and sums of the own iteration, which are kept by messages alone"));
+    return true;
+  });
+}
+
+/// Boards {0, 1, 2} and {3, 4}. Each group is at one board, so that between the boards nothing goes but word that a
+/// round has started, and the full rounds' sums.
+TEST(GroupAllreduce, GroupsAtOneBoardSendNoModels) {
+  run_thread_job(5, [](Engine& engine) {
+    constexpr std::uint64_t kElements = 100'000;
+    constexpr Round kRounds = 8;
+    GroupAllreduce groups(engine, {{DataType::int64, kElements}},
+                          {.group_size = 3, .order = GroupOrder::fixed, .full_every = kRounds, .seats = 3});
+    EngineDriver driver(engine, {.spin = 0ns});
+    const int members = engine.rank() < 3 ? 3 : 2;
+    const auto publish = [&](std::int64_t value) {
+      Contribution& model = groups.acquire();
+      std::ranges::fill(model.as<std::int64_t>(0), value);
+      groups.publish(model, {.batches = 1});
+    };
+    std::uint64_t sent_in_groups = 0;
+    publish(engine.rank());
+    for (Round round = 0; round < kRounds; ++round) {
+      publish(engine.rank());
+      const auto taken = groups.exchange(driver, driver.deadline(100s), [&](const GroupResult& result) {
+        const auto* sum = reinterpret_cast<const std::int64_t*>(result.sum[0].data());
+        const int want = result.full ? 10 : members == 3 ? 3 : 7;
+        EXPECT_EQ(sum[0], want);
+        EXPECT_EQ(sum[kElements - 1], want);
+        EXPECT_EQ(result.members, result.full ? 5 : members);
+        if (result.full) publish(engine.rank());
+      });
+      EXPECT_TRUE(taken);
+      if (round + 2 == kRounds) sent_in_groups = engine.traffic().body_bytes;
+    }
+    EXPECT_EQ(sent_in_groups, 0u);
+    const bool leads = engine.rank() == 0 || engine.rank() == 3;
+    groups.drain();
+    publish(0);
+    EXPECT_TRUE(groups.finish(driver, driver.deadline(100s), [&](const GroupResult&) { publish(0); }));
+    EXPECT_EQ(engine.traffic().body_bytes > 0, leads);
     return true;
   });
 }
@@ -268,7 +310,7 @@ TEST_P(GroupAllreduceLive, RanksThatDifferAreBothNamed) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Seats, GroupAllreduceLive, testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Seats, GroupAllreduceLive, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace stretto

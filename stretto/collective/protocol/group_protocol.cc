@@ -4,11 +4,17 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/schedules/binomial_tree.h"
 
 namespace stretto {
 
-GroupProtocol::GroupProtocol(int rank, int ranks, Round full_every, int quorum)
-    : rank_(rank), ranks_(ranks), full_every_(full_every), quorum_(quorum), drained_peers_(ranks) {}
+GroupProtocol::GroupProtocol(int rank, int ranks, Round full_every, int quorum, int seats)
+    : rank_(rank),
+      ranks_(ranks),
+      full_every_(full_every),
+      quorum_(quorum),
+      seats_(static_cast<std::size_t>(seats)),
+      drained_peers_(ranks) {}
 
 bool GroupProtocol::message_of(Round round, bool activation) {
   if (round < complete_ || stopped_) {
@@ -49,28 +55,36 @@ bool GroupProtocol::full(Round round) const {
   return (round + 1) % full_every_ == 0;
 }
 
+bool GroupProtocol::has_come_to_full(const Seat& seat) const {
+  const bool drained_counts = defect(Defect::group_drained_counts) && seat.drained;
+  const bool asked_in = defect(Defect::group_full_asks_in) && joined_ < activated_;
+  const bool led_in = defect(Defect::group_leader_arrives) && seats_[0].arrived_at == joined_;
+  return seat.arrived_at == joined_ || drained_counts || asked_in || led_in;
+}
+
 bool GroupProtocol::may_join() const {
   if (stopped_ || joined_ != complete_) return false;
-  if (full(joined_)) {
-    const bool drained_counts = defect(Defect::group_drained_counts) && drained_;
-    const bool asked_in = defect(Defect::group_full_asks_in) && joined_ < activated_;
-    return has_arrived_at(joined_) || drained_counts || asked_in;
-  }
+  if (full(joined_)) return std::ranges::all_of(seats_, [this](const Seat& seat) { return has_come_to_full(seat); });
   // The result of a full round is what stands in the next block: it must have been taken.
-  const bool full_taken = joined_ == 0 || !full(joined_ - 1) || taken_ >= joined_;
+  const bool full_taken = joined_ == 0 || !full(joined_ - 1) ||
+                          std::ranges::all_of(seats_, [this](const Seat& seat) { return seat.taken >= joined_; });
   return joined_ < activated_ && (full_taken || defect(Defect::group_full_replaced));
 }
 
 std::optional<GroupProtocol::Action> GroupProtocol::tell_counter() {
-  if (drained_ && !drain_told_) {
-    drain_told_ = true;
-    if (!is_counter()) return Action{Action::Kind::drain};
-    drained_peers_.insert(rank_);
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    Seat& seat = seats_[i];
+    const int rank = rank_ + static_cast<int>(i);
+    if (seat.drained && !seat.drain_told) {
+      seat.drain_told = true;
+      if (!is_counter()) return Action{.kind = Action::Kind::drain, .rank = rank};
+      drained_peers_.insert(rank);
+    }
+    if (quorum_ == 0 || full(complete_) || seat.arrived_at != complete_ || seat.told_of == complete_) continue;
+    seat.told_of = complete_;
+    if (!is_counter()) return Action{.kind = Action::Kind::arrive, .round = complete_, .rank = rank};
+    arrivals_at(complete_).ranks.insert(rank);
   }
-  if (quorum_ == 0 || full(complete_) || arrived_at_ != complete_ || told_of_ == complete_) return std::nullopt;
-  told_of_ = complete_;
-  if (!is_counter()) return Action{Action::Kind::arrive, complete_};
-  arrivals_at(complete_).ranks.insert(rank_);
   return std::nullopt;
 }
 
@@ -78,7 +92,8 @@ std::optional<GroupProtocol::Action> GroupProtocol::tell_counter() {
 bool GroupProtocol::may_start_open() {
   // The counter finishes the block when no application is left that would.
   if (is_counter() && drained_peers_.count() == ranks_ && !defect(Defect::group_nobody_finishes)) return true;
-  if (quorum_ == 0) return arrived_at_ == complete_;
+  if (quorum_ == 0)
+    return std::ranges::any_of(seats_, [this](const Seat& seat) { return seat.arrived_at == complete_; });
   if (!is_counter()) return false;
   const RankSet& arrived = arrivals_at(complete_).ranks;
   if (arrived.count() == 0) return false;
@@ -93,7 +108,16 @@ std::optional<GroupProtocol::Action> GroupProtocol::next_action() {
   if (!full(complete_) && activated_ <= complete_ && may_start_open()) activated_ = complete_ + 1;
   if (activated_ <= forwarded_) return std::nullopt;
   forwarded_ = activated_;
-  return Action{Action::Kind::activate, activated_ - 1};
+  return Action{.kind = Action::Kind::activate, .round = activated_ - 1};
+}
+
+std::vector<int> activation_neighbours(int rank, int ranks, int quorum) {
+  if (quorum != 0) return binomial_tree(rank, ranks, GroupProtocol::counter()).children;
+  std::vector<int> out;
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    if ((rank ^ distance) < ranks) out.push_back(rank ^ distance);
+  }
+  return out;
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "stretto/base/rank_set.h"
 #include "stretto/transport/transport.h"
@@ -11,6 +12,9 @@ namespace stretto {
 /// The engine's side of the protocol of a group allreduce (docs/groups.md): which rounds are activated, when
 /// this rank joins them, and which rank tells which other one. A pure state machine: no thread, no transport, no
 /// buffer.
+///
+/// Of several boards the leader of each runs it, for the ranks of its board: these start and join rounds as one, and
+/// are counted one by one. A *seat* is a rank's number among them; without a board each rank is its own leader.
 ///
 /// Every `full_every`-th round is full: it waits for the applications of all ranks. The others are group rounds, which
 /// the rank that comes first starts for all ranks, or the counter (rank 0) once a quorum of them has come.
@@ -26,23 +30,24 @@ class GroupProtocol {
       arrive,    ///< tell the counter that this rank waits at `round`
       drain,     ///< tell the counter that this rank has no further batches
     };
-    Kind kind;        ///< decides whether `round` counts
+    Kind kind;        ///< decides whether the others count
     Round round = 0;  ///< activate, arrive
+    int rank = 0;     ///< arrive, drain: which rank
   };
 
-  /// `quorum`: ranks that must have come before a group round starts; 0: the first one starts it.
-  /// Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
-  GroupProtocol(int rank, int ranks, Round full_every, int quorum);
+  /// For the ranks rank … rank + seats − 1 of a job of `ranks`. `quorum`: ranks that must have come before a group
+  /// round starts; 0: the first one starts it. Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
+  GroupProtocol(int rank, int ranks, Round full_every, int quorum, int seats = 1);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().
-  /// The application waits at round `round`.
-  void application_arrived(Round round) { arrived_at_ = round; }
-  /// The application has taken the newest result, or passed over those before it: of rounds before `before`.
-  void application_took(Round before) { taken_ = before; }
+  /// The application of a seat waits at round `round`.
+  void application_arrived(Round round, int seat = 0) { at(seat).arrived_at = round; }
+  /// The application of a seat has taken the newest result, or passed over those before it: of rounds before `before`.
+  void application_took(Round before, int seat = 0) { at(seat).taken = before; }
   /// The application has jumped over so many rounds: nothing follows from it, since rounds are full by their numbers.
   void application_jumped(Round rounds) { jumped_ = rounds; }
-  /// The application has no further batches.
-  void application_drained() { drained_ = true; }
+  /// The application of a seat has no further batches.
+  void application_drained(int seat = 0) { at(seat).drained = true; }
   /// A message of the reduction of `round` came, or word that it has started (`activation`). Returns false if the round
   /// is over already: drop it.
   bool message_of(Round round, bool activation);
@@ -62,9 +67,9 @@ class GroupProtocol {
   bool may_join() const;
   /// Joins round joined().
   void join() { ++joined_; }
-  /// Whether the application waits at round `round`.
-  bool has_arrived_at(Round round) const { return arrived_at_ == round; }
-  bool drained() const { return drained_; }  ///< the application has
+  /// Whether the application of seat 0 waits at round `round`.
+  bool has_arrived_at(Round round) const { return seats_[0].arrived_at == round; }
+  bool drained() const { return seats_[0].drained; }  ///< the application of seat 0 has
   /// Whether `peer` may have drained, as far as this rank knows: the counter has been told of each that has.
   bool may_have_drained(int peer) const { return !is_counter() || drained_peers_.contains(peer); }
 
@@ -81,8 +86,17 @@ class GroupProtocol {
     Round round = 0;
     RankSet ranks;
   };
+  struct Seat {
+    Round taken = 0;
+    std::optional<Round> arrived_at;
+    std::optional<Round> told_of;  // the round whose arrival the counter has been told of
+    bool drained = false;
+    bool drain_told = false;
+  };
 
+  Seat& at(int seat) { return seats_[static_cast<std::size_t>(seat)]; }
   bool is_counter() const { return rank_ == counter(); }
+  bool has_come_to_full(const Seat& seat) const;
   Arrivals& arrivals_at(Round round);
   std::optional<Action> tell_counter();
   bool may_start_open();
@@ -91,22 +105,22 @@ class GroupProtocol {
   const int ranks_;
   const Round full_every_;
   const int quorum_;
+  std::vector<Seat> seats_;
 
   Round complete_ = 0;
   Round joined_ = 0;
   Round activated_ = 0;
   Round forwarded_ = 0;  // group rounds before this one have been told of
-  Round taken_ = 0;
   Round jumped_ = 0;
-  std::optional<Round> arrived_at_;
-  std::optional<Round> told_of_;  // the round whose arrival the counter has been told of
-  bool drained_ = false;
-  bool drain_told_ = false;
   bool stopped_ = false;
 
   // The counter's.
   std::deque<Arrivals> arrivals_;  // of rounds not complete here
   RankSet drained_peers_;
 };
+
+/// Whom a rank tells that a group round has started, so that all `ranks` hear of it: over the edges of a hypercube, or,
+/// where the counter alone starts rounds, of a quorum, down its tree.
+std::vector<int> activation_neighbours(int rank, int ranks, int quorum);
 
 }  // namespace stretto

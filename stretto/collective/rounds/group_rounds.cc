@@ -5,9 +5,6 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/collective/rounds/idle_plans.h"
-#include "stretto/collective/schedules/binomial_tree.h"
-#include "stretto/collective/schedules/group_schedule.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 
 namespace stretto {
@@ -27,7 +24,8 @@ StandingSum view_of(const GroupSum& sum) {
 GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
     : StandingRounds(engine, std::move(buckets), options, "by messages", kQuery),
       models_(buckets_, options_),
-      protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum) {
+      protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum),
+      plans_(buckets_) {
   enroll(engine.add(*this, description_));
 }
 
@@ -96,8 +94,7 @@ void GroupRounds::act() {
   }
 }
 
-/// All ranks hear of it, not the group alone: over the edges of a hypercube, or down the tree of the counter, which
-/// alone starts rounds of a quorum.
+/// All ranks hear of it, not the group alone.
 void GroupRounds::activate_neighbours(Round round) {
   const int rank = engine_.rank();
   const auto tell = [&](int peer) { engine_.send_control(id_, peer, kActivate, round, 0, {}); };
@@ -105,12 +102,8 @@ void GroupRounds::activate_neighbours(Round round) {
     for (const int peer : group_of(round)) {
       if (peer != rank) tell(peer);
     }
-  } else if (options_.quorum != 0) {
-    for (const int child : binomial_tree(rank, engine_.size(), GroupProtocol::counter()).children) tell(child);
   } else {
-    for (int distance = 1; distance < engine_.size(); distance *= 2) {
-      if ((rank ^ distance) < engine_.size()) tell(rank ^ distance);
-    }
+    for (const int peer : activation_neighbours(rank, engine_.size(), options_.quorum)) tell(peer);
   }
 }
 
@@ -155,9 +148,7 @@ bool GroupRounds::join() {
   const std::vector<int> group = group_of(own ? ticket_.load(std::memory_order_relaxed) : round);
   const auto memory = models_.join(round, static_cast<int>(group.size()));
   if (!memory) return false;
-  Plan& plan = plan_for(group);
-  plan.last_opened = round;
-  ++plan.open_rounds;
+  GroupPlan& plan = plans_.use(engine_, id_, round, group);
   flights_.push_back({round, *memory, &plan});
   in_flight_.fetch_add(1, std::memory_order_release);
   if (const StandingModel* model = flights_.back().memory.model; observer_ != nullptr) {
@@ -166,14 +157,6 @@ bool GroupRounds::join() {
   protocol_.join();
   engine_.open(id_, round, plan.schedule, 0);
   return true;
-}
-
-GroupRounds::Plan& GroupRounds::plan_for(const std::vector<int>& members) {
-  const auto known = plans_.find(members);
-  if (known != plans_.end()) return known->second;
-  drop_idle_plans(plans_, engine_, id_);
-  return plans_.try_emplace(members, group_round_schedule(engine_.rank(), members, engine_.size(), buckets_))
-      .first->second;
 }
 
 GroupRounds::Flight& GroupRounds::flight(Round round) {

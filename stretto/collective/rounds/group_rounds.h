@@ -1,14 +1,13 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/rounds/group_plans.h"
 #include "stretto/collective/rounds/standing_models.h"
 #include "stretto/collective/rounds/standing_rounds.h"
-#include "stretto/schedule/schedule.h"
 
 namespace stretto {
 
@@ -40,16 +39,10 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
  private:
   enum Control : std::uint16_t { kActivate = kControlChannel, kArrive, kDrain, kQuery };
 
-  struct Plan {
-    explicit Plan(Schedule of) : schedule(std::move(of)) {}
-    const Schedule schedule;
-    Round last_opened = 0;  // with this schedule
-    int open_rounds = 0;    // that have not retired: the engine refers to the schedule
-  };
   struct Flight {
     Round round = 0;
     StandingModels::Joined memory;
-    Plan* plan = nullptr;
+    GroupPlan* plan = nullptr;
   };
 
   bool admit(Round round, const Envelope& envelope) override;
@@ -69,7 +62,6 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   void join_what_may_be();
   bool join();
   std::vector<int> group_of(Round round) const { return members(round, protocol_.full(round)); }
-  Plan& plan_for(const std::vector<int>& members);
   void note_age(Round round, const StandingModel& model, RoundHeader& header);
   Flight& flight(Round round);
 
@@ -77,9 +69,9 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
 
   // The driver thread's.
   GroupProtocol protocol_;
-  std::map<std::vector<int>, Plan> plans_;  // by members; those used least recently are dropped
-  std::vector<Flight> flights_;             // joined and not retired, in order
-  Round ages_ = 0, oldest_age_ = 0;         // of the models in the group rounds since the last full one
+  GroupPlans plans_;
+  std::vector<Flight> flights_;      // joined and not retired, in order
+  Round ages_ = 0, oldest_age_ = 0;  // of the models in the group rounds since the last full one
 
   // Written by the application, read by the engine; releases pair with the acquires in poll().
   std::atomic<Round> arrived_{0};  // round + 1; 0: none

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "stretto/collective/rounds/idle_plans.h"
+#include "stretto/collective/schedules/group_schedule.h"
+#include "stretto/engine/engine.h"
+#include "stretto/kernel/bucket.h"
+#include "stretto/schedule/schedule.h"
+
+namespace stretto {
+
+/// The schedule of rounds among the same ranks.
+struct GroupPlan {
+  explicit GroupPlan(Schedule of) : schedule(std::move(of)) {}
+  const Schedule schedule;
+  Round last_opened = 0;  ///< with this schedule
+  int open_rounds = 0;    ///< that have not retired: the engine refers to the schedule
+};
+
+/// The schedules of a group allreduce, by the ranks that exchange messages; those used least recently are dropped.
+/// Driver thread.
+class GroupPlans {
+ public:
+  explicit GroupPlans(const std::vector<BucketSpec>& buckets) : buckets_(buckets) {}
+
+  /// For one more round, until the owner counts it off GroupPlan::open_rounds. Requires: the engine's rank is a member.
+  GroupPlan& use(Engine& engine, CollectiveId id, Round round, const std::vector<int>& members) {
+    auto known = plans_.find(members);
+    if (known == plans_.end()) {
+      drop_idle_plans(plans_, engine, id);
+      Schedule schedule = group_round_schedule(engine.rank(), members, engine.size(), buckets_);
+      known = plans_.try_emplace(members, std::move(schedule)).first;
+    }
+    known->second.last_opened = round;
+    ++known->second.open_rounds;
+    return known->second;
+  }
+
+ private:
+  const std::vector<BucketSpec>& buckets_;
+  std::map<std::vector<int>, GroupPlan> plans_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,127 @@
+#include "stretto/collective/rounds/seated_rounds.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "stretto/base/align.h"
+#include "stretto/base/cores.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+SeatedRounds::SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options,
+                           const std::string& how, std::uint16_t ask, int seats)
+    : StandingRounds(engine, std::move(buckets), options, how, ask),
+      seating_{engine.rank(), engine.size(), seats},
+      memory_(take_memory(), shape(), seating_.here()),
+      seat_(memory_, seating_.seat()) {
+  for (int set = 0; set < memory_.sets(); ++set) {
+    std::vector<std::span<std::byte>> parts;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(memory_.model(seating_.seat(), set, i));
+    models_.push_back(std::make_unique<Contribution>(std::move(parts), set));
+  }
+}
+
+GroupShape SeatedRounds::shape() const {
+  const bool several = seating_.boards() > 1;
+  return {.buckets = buckets_,
+          .full_every = options_.full_every,
+          .groups = groups_.count(),
+          .quorum = options_.quorum,
+          .keep_own = options_.keep_own,
+          .piece_bytes = options_.piece_bytes,
+          .helpers = std::min(num_cores(), engine_.size()) - 1,
+          .job_ranks = several ? seating_.ranks : 0,
+          .first_rank = several ? seating_.leader() : 0};
+}
+
+/// All boards lie in one region, so that every rank takes the same.
+std::span<std::byte> SeatedRounds::take_memory() {
+  const int last = seating_.boards() - 1;
+  const auto bytes_at = [&](int board) { return GroupMemory::bytes_needed(shape(), seating_.seats_at(board)); };
+  const std::uint64_t stride = last == 0 ? 0 : round_up(bytes_at(0), kPage);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(last) * stride + bytes_at(last);
+  const auto memory = failure_.take_shared(bytes, description_);
+  const std::uint64_t mine = bytes_at(seating_.board());
+  if (memory) return memory->subspan(static_cast<std::uint64_t>(seating_.board()) * stride, mine);
+  if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
+  failure_.fail(memory.error(), false);
+  own_memory_ = Block(mine);
+  std::memset(own_memory_.data(), 0, mine);
+  return {own_memory_.data(), mine};
+}
+
+bool SeatedRounds::may_acquire() {
+  if (!acquired_) acquired_ = seat_.acquire();
+  return acquired_.has_value();
+}
+
+Contribution& SeatedRounds::acquire() {
+  // Each of the sums that read this rank's sets is made by another rank, which waits for nothing meanwhile. After a
+  // failure nobody reads what is written.
+  while (!may_acquire() && !failure_.failed()) {
+    STRETTO_CHECK(!engine_.arena()->interleaved(), "none of ", models_.size(), " models is free to write to");
+    std::this_thread::yield();
+  }
+  const int set = acquired_ ? *std::exchange(acquired_, std::nullopt) : 0;
+  return *models_[static_cast<std::size_t>(set)];
+}
+
+void SeatedRounds::publish(Contribution& model, Round ticket) {
+  seat_.publish(model.index(), ticket, model.facts);
+  if (versions() == 1) stands();
+}
+
+Round SeatedRounds::newest() const {
+  return NumberedWord(memory_.seat(seating_.seat()).result.load(std::memory_order_seq_cst)).number();
+}
+
+void SeatedRounds::look_at(std::uint64_t result, int seat, View& view) const {
+  const GroupMemory::Result& record = memory_.result(result);
+  const GroupMemory::Own& own = memory_.own(result, seat);
+  view.header = RoundHeader(engine_.size());
+  const bool whole = view.header.read(memory_.header(result).first(record.header_bytes), engine_.size());
+  STRETTO_CHECK(whole, "the header of round ", record.round, " in ", record.header_bytes, " bytes");
+  view.buckets.clear();
+  for (std::size_t i = 0; i < buckets_.size(); ++i) view.buckets.emplace_back(memory_.sum(result, i));
+  view.sum = {.round = record.round,
+              .header = &view.header,
+              .members = record.members,
+              .own_version = own.version,
+              .own = options_.keep_own ? models_[static_cast<std::size_t>(own.set)].get() : nullptr,
+              .buckets = view.buckets};
+}
+
+std::optional<StandingSum> SeatedRounds::read(Round from) {
+  const std::optional<std::uint64_t> result = seat_.read(from);
+  if (!result) return std::nullopt;
+  look_at(*result, seating_.seat(), reading_);
+  return reading_.sum;
+}
+
+void SeatedRounds::release(Round round) {
+  seat_.release();
+  took_.store(round + 1, std::memory_order_relaxed);
+  seat_.took(round + 1);
+  if (full(round)) stands();  // the next block may begin
+}
+
+void SeatedRounds::set_arrived(Round round) {
+  waits_at_.store(round + 1, std::memory_order_release);
+  seat_.arrive(round);
+}
+
+void SeatedRounds::set_drained() {
+  drained_.store(true, std::memory_order_release);
+  seat_.drain();
+  stands();  // it may be the one that a quorum, or a rank without batches, waits for
+}
+
+bool SeatedRounds::stopped() const {
+  const std::uint64_t ended = memory_.words().ended.load(std::memory_order_seq_cst);
+  return ended != 0 && newest() >= ended;
+}
+
+}  // namespace stretto

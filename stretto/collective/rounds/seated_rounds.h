@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/board/group_memory.h"
+#include "stretto/board/group_seat.h"
+#include "stretto/collective/rounds/seating.h"
+#include "stretto/collective/rounds/standing_rounds.h"
+
+namespace stretto {
+
+/// The rounds of a GroupAllreduce whose ranks have seats at a board, the only one (GroupBoardRounds) or one of several
+/// (SpanningRounds): what a rank's application does there with its models and results.
+class SeatedRounds : public StandingRounds {
+ public:
+  /// Requires: engine.arena(). Throws Failure where there is too little memory. Where the ranks disagree on buckets or
+  /// options, the calls of every rank say so.
+  SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options, const std::string& how,
+               std::uint16_t ask, int seats);
+
+  /// Waits, where all sets of this rank are being summed, for one of these sums.
+  Contribution& acquire() override;
+  void publish(Contribution& model, Round ticket) override;
+  std::uint64_t versions() const override { return seat_.versions(); }
+  std::optional<StandingSum> read(Round from) override;
+  void release(Round round) override;
+  void set_arrived(Round round) override;
+  void set_drained() override;
+  bool stopped() const override;
+  std::atomic<std::uint32_t>* signal() override { return memory_.words().sleepers.signal(); }
+  bool may_acquire() override;
+  int num_models() const override { return memory_.sets(); }
+  int num_sums() const override { return GroupMemory::results_per_rank(memory_.shape()); }
+  std::uint64_t bytes_per_set() const override { return memory_.set_bytes(); }
+
+ protected:
+  /// Something has come to stand on this rank's seat that other ranks may wait for. The application's thread.
+  virtual void stands() = 0;
+
+  Round waits_at() const { return waits_at_.load(std::memory_order_acquire); }
+  bool drained() const { return drained_.load(std::memory_order_acquire); }
+  Round took() const { return took_.load(std::memory_order_relaxed); }
+  /// The newest result's round + 1 of this rank. Any thread of it.
+  Round newest() const;
+
+  /// What others read of a sum, as it lies in the memory.
+  struct View {
+    RoundHeader header;
+    std::vector<std::span<const std::byte>> buckets;
+    StandingSum sum;
+  };
+  void look_at(std::uint64_t result, int seat, View& view) const;
+
+  const Seating seating_;
+
+ private:
+  GroupShape shape() const;
+  std::span<std::byte> take_memory();
+
+  Block own_memory_;  // in place of a board, where the ranks disagree: this rank sums nothing
+
+ protected:
+  GroupMemory memory_;
+
+ private:
+  GroupSeat seat_;
+
+  // The application thread's.
+  std::vector<std::unique_ptr<Contribution>> models_;  // by set
+  std::optional<int> acquired_;                        // by may_acquire(), and not given out
+  View reading_;
+
+  // Written by the application thread, read by the driver thread.
+  std::atomic<Round> waits_at_{0};  // round + 1 that it has arrived at
+  std::atomic<Round> took_{0};      // results of rounds before it are used
+  std::atomic<bool> drained_{false};
+};
+
+}  // namespace stretto
