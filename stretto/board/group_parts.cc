@@ -14,8 +14,9 @@ GroupParts::GroupParts(GroupMemory& memory, Joined joined, Ready ready, bool int
       interleaved_(interleaved),
       trees_(static_cast<std::size_t>(memory.ranks()) + 1) {}
 
-void GroupParts::begin(std::vector<GroupPart> parts) {
+void GroupParts::begin(Round round, std::vector<GroupPart> parts) {
   STRETTO_CHECK(!busy(), "a round begins while ", parts_.size() - at_, " parts are not summed");
+  round_ = round;
   parts_ = std::move(parts);
   at_ = 0;
   next_ = Step::claim;
@@ -79,10 +80,19 @@ GroupParts::Step GroupParts::look_again() {
   if (++member_ < part().seats.size()) return Step::read_model;
   member_ = 0;
   piece_ = 0;
+  enter_header();
   if (!part().alone()) return Step::sum;
   // The pin of what is sent is beside that of the result, which may be given up earlier.
   if (memory_.shape().keep_own) pins_of(part(), seat()).fetch_add(1, std::memory_order_seq_cst);
   return finish();
+}
+
+/// As long as the models are pinned: a member may write to one that is in the sum.
+void GroupParts::enter_header() {
+  part().header = RoundHeader(memory_.job_ranks());
+  for (const int seat : part().seats) {
+    memory_.enter_model(part().header, round_, seat, memory_.own(part().result, seat).set);
+  }
 }
 
 GroupParts::Step GroupParts::sum() {
@@ -111,12 +121,6 @@ GroupParts::Step GroupParts::finish() {
   const GroupPart& done = parts_[at_++];
   ready_(done);
   return Step::claim;
-}
-
-RoundHeader GroupParts::header(Round round, const GroupPart& part) const {
-  RoundHeader header(memory_.job_ranks());
-  for (const int seat : part.seats) memory_.enter_model(header, round, seat, memory_.own(part.result, seat).set);
-  return header;
 }
 
 std::span<std::byte> GroupParts::summed(const GroupPart& part, std::size_t bucket) const {

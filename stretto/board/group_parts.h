@@ -17,6 +17,7 @@ struct GroupPart {
   std::vector<int> seats;    ///< ascending
   std::uint64_t sum = 0;     ///< the result with the sum of these models, unless alone()
   std::uint64_t result = 0;  ///< the result that the sum of the group becomes
+  RoundHeader header;        ///< of these models
 
   /// No member is at another board.
   bool whole() const { return members == static_cast<int>(seats.size()); }
@@ -38,17 +39,15 @@ class GroupParts {
 
   /// Takes a round in hand, whose groups have these parts, in turn. Requires: not busy(); each seat is in one part, and
   /// has published; the parts of earlier rounds have been released.
-  void begin(std::vector<GroupPart> parts);
+  void begin(Round round, std::vector<GroupPart> parts);
   /// Whether a part is not ready yet.
   bool busy() const { return at_ < parts_.size(); }
   /// Does one step, or some, of what is to be done. Requires: busy().
   void step();
 
-  /// Of the models of a part that is ready.
-  RoundHeader header(Round round, const GroupPart& part) const;
   /// Where the sum of a part that is ready lies.
   std::span<std::byte> summed(const GroupPart& part, std::size_t bucket) const;
-  /// Makes the result of a part the newest of its members.
+  /// Makes the result of a part of this round the newest of its members.
   void hand_over(Round round, const GroupPart& part);
   /// Nobody reads or writes the memory of a part any more on behalf of other boards.
   void release(const GroupPart& part);
@@ -59,6 +58,7 @@ class GroupParts {
   Step take_step();
   Step claim();
   Step look_again();
+  void enter_header();
   Step sum();
   Step unpin();
   Step finish();
@@ -74,6 +74,7 @@ class GroupParts {
   const Ready ready_;
   const bool interleaved_;
 
+  Round round_ = 0;
   std::vector<GroupPart> parts_;
   std::size_t at_ = 0;  // the part in hand
   Step next_ = Step::claim;

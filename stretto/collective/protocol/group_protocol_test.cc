@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "stretto/base/error.h"
 #include "stretto/collective/protocol/group_ticket.h"
 
@@ -98,6 +100,58 @@ TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
   counter.round_completed(true);
   EXPECT_TRUE(counter.stopped());
   EXPECT_FALSE(counter.message_of(3, true));
+}
+
+TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
+  GroupProtocol p(2, 6, 2, 3, 2);  // ranks 2 and 3
+  p.application_arrived(0, 1);
+  const auto arrived = p.next_action();
+  ASSERT_TRUE(arrived);
+  EXPECT_EQ(arrived->kind, Kind::arrive);
+  EXPECT_EQ(arrived->rank, 3);
+  EXPECT_FALSE(p.next_action()) << "told once";
+  EXPECT_TRUE(p.message_of(0, true));
+  EXPECT_EQ(p.next_action()->kind, Kind::activate);
+  ASSERT_TRUE(p.may_join());
+  p.join();
+  p.round_completed(false);
+
+  p.application_arrived(1, 0);
+  EXPECT_FALSE(p.may_join()) << "a full round waits for every rank of the board";
+  p.application_arrived(1, 1);
+  ASSERT_TRUE(p.may_join());
+  p.join();
+  p.round_completed(false);
+
+  EXPECT_TRUE(p.message_of(2, true));
+  p.application_took(2, 1);
+  EXPECT_FALSE(p.may_join()) << "rank 2 has not taken the result of the full round";
+  p.application_took(2, 0);
+  EXPECT_TRUE(p.may_join());
+
+  p.application_drained(1);
+  const auto drained = p.next_action();
+  ASSERT_TRUE(drained);
+  EXPECT_EQ(drained->kind, Kind::drain);
+  EXPECT_EQ(drained->rank, 3);
+}
+
+TEST(ActivationNeighbours, ReachAllRanks) {
+  for (const int quorum : {0, 1}) {
+    for (int ranks = 1; ranks <= 20; ++ranks) {
+      std::set<int> told{0}, next{0};
+      while (!next.empty()) {
+        std::set<int> heard;
+        for (const int rank : next) {
+          for (const int peer : activation_neighbours(rank, ranks, quorum)) {
+            if (told.insert(peer).second) heard.insert(peer);
+          }
+        }
+        next = heard;
+      }
+      EXPECT_EQ(static_cast<int>(told.size()), ranks) << "quorum " << quorum;
+    }
+  }
 }
 
 TEST(GroupTicket, ALateRankMakesEveryIterationOrJumps) {

@@ -149,7 +149,7 @@ void SpanningRounds::begin() {
   std::vector<GroupPart> parts = parts_of(round_);
   unfinished_ = parts.size();
   in_flight_.store(static_cast<int>(parts.size()), std::memory_order_release);
-  parts_.begin(std::move(parts));
+  parts_.begin(round_, std::move(parts));
 }
 
 std::vector<std::vector<int>> SpanningRounds::groups_of(Round round) const {
@@ -161,7 +161,10 @@ std::vector<std::vector<int>> SpanningRounds::groups_of(Round round) const {
 std::vector<GroupPart> SpanningRounds::parts_of(Round round) const {
   std::vector<GroupPart> parts;
   for (const std::vector<int>& members : groups_of(round)) {
-    GroupPart part{.number = static_cast<int>(parts.size()), .members = static_cast<int>(members.size()), .seats = {}};
+    GroupPart part{.number = static_cast<int>(parts.size()),
+                   .members = static_cast<int>(members.size()),
+                   .seats = {},
+                   .header = {}};
     for (const int rank : members) {
       if (seating_.board_of(rank) == seating_.board()) part.seats.push_back(rank - seating_.leader());
     }
@@ -175,7 +178,7 @@ std::vector<GroupPart> SpanningRounds::parts_of(Round round) const {
 /// The models of the part are pinned, and their sum is there.
 void SpanningRounds::ready(const GroupPart& part) {
   if (!part.whole()) return send(part);
-  finish(round_, part, parts_.header(round_, part));
+  finish(round_, part, part.header);
   parts_.release(part);
   in_flight_.fetch_sub(1, std::memory_order_release);
 }
@@ -202,7 +205,7 @@ bool SpanningRounds::call(Round number, OpId, std::uint32_t hook) {
     engine_.bind(id_, number, sum_buffer(i, buckets_.size()), {memory_.sum(flight.part.result, i).data(), false});
   }
   RoundHeader& header = engine_.header(id_, number, contribution_buffer(0));
-  header = parts_.header(flight.round, flight.part);
+  header = flight.part.header;
   if (engine_.size() > RoundHeader::kMaxNamedRanks) header.forget_names();
   return true;
 }
