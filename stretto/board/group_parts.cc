@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/kernel/combine.h"
 
@@ -74,7 +75,8 @@ GroupParts::Step GroupParts::claim() {
 
 // Between the look and the pin the member may have published newer models, and may write to this one by now.
 GroupParts::Step GroupParts::look_again() {
-  if (memory_.seat(seat()).model.load(std::memory_order_seq_cst) != model_.bits()) return Step::unpin_again;
+  const bool stands = memory_.seat(seat()).model.load(std::memory_order_seq_cst) == model_.bits();
+  if (!stands && !defect(Defect::group_board_no_second_look)) return Step::unpin_again;
   memory_.own(part().result, seat()) = {model_.number(), static_cast<int>(model_.index())};
   joined_(seat(), model_.number());
   if (++member_ < part().seats.size()) return Step::read_model;
