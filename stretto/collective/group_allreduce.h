@@ -69,9 +69,11 @@ struct GroupResult {
 /// function of its number (Groups). A model in a sum is at most full_every − 1 rounds old.
 ///
 /// An iteration is: a local step, publish(), exchange(). On a board where the ranks share memory: the member of a group
-/// that comes first sums the models where they lie, and a round costs no message. Otherwise by messages. Messages a
-/// rank and round: those of an allreduce of the group (append_allreduce()), log2 P without a body to start it (solo; P
-/// − 1 in all and one a rank to the counter with a quorum). One application thread; must outlive every call on it.
+/// that comes first sums the models where they lie, and a round costs no message. On several boards
+/// (GroupOptions::seats) the first rank of each sums them, and exchanges messages with those of the others. Otherwise
+/// by messages. Messages a rank and round: those of an allreduce of the group (append_allreduce()), log2 P without a
+/// body to start it (solo; P − 1 in all and one a rank to the counter with a quorum). One application thread; must
+/// outlive every call on it.
 class GroupAllreduce final : public Collective {
  public:
   /// What an application does with a result: called on its thread, inside exchange() or finish().

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/board/group_board.h"
-#include "stretto/board/group_seat.h"
+#include "stretto/board/groups/group_board.h"
+#include "stretto/board/groups/group_seat.h"
 #include "stretto/board/testing/test_support.h"
 
 namespace stretto {

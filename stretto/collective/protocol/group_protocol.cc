@@ -4,7 +4,6 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/collective/schedules/binomial_tree.h"
 
 namespace stretto {
 
@@ -109,15 +108,6 @@ std::optional<GroupProtocol::Action> GroupProtocol::next_action() {
   if (activated_ <= forwarded_) return std::nullopt;
   forwarded_ = activated_;
   return Action{.kind = Action::Kind::activate, .round = activated_ - 1};
-}
-
-std::vector<int> activation_neighbours(int rank, int ranks, int quorum) {
-  if (quorum != 0) return binomial_tree(rank, ranks, GroupProtocol::counter()).children;
-  std::vector<int> out;
-  for (int distance = 1; distance < ranks; distance *= 2) {
-    if ((rank ^ distance) < ranks) out.push_back(rank ^ distance);
-  }
-  return out;
 }
 
 }  // namespace stretto

@@ -119,8 +119,4 @@ class GroupProtocol {
   RankSet drained_peers_;
 };
 
-/// Whom a rank tells that a group round has started, so that all `ranks` hear of it: over the edges of a hypercube, or,
-/// where the counter alone starts rounds, of a quorum, down its tree.
-std::vector<int> activation_neighbours(int rank, int ranks, int quorum);
-
 }  // namespace stretto

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "stretto/board/group_board.h"
+#include "stretto/board/groups/group_board.h"
 #include "stretto/collective/rounds/seated_rounds.h"
 
 namespace stretto {

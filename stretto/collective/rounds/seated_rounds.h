@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "stretto/board/group_memory.h"
-#include "stretto/board/group_seat.h"
+#include "stretto/board/groups/group_memory.h"
+#include "stretto/board/groups/group_seat.h"
 #include "stretto/collective/rounds/seating.h"
 #include "stretto/collective/rounds/standing_rounds.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "stretto/board/group_parts.h"
+#include "stretto/board/groups/group_parts.h"
 #include "stretto/collective/protocol/group_protocol.h"
 #include "stretto/collective/rounds/group_plans.h"
 #include "stretto/collective/rounds/seated_rounds.h"

@@ -1,9 +1,10 @@
 #include "stretto/collective/schedules/group_schedule.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/schedules/binomial_tree.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 
 namespace stretto {
@@ -29,6 +30,15 @@ Schedule group_round_schedule(int rank, std::span<const int> members, int ranks,
   return partial_allreduce_schedule(static_cast<int>(position), static_cast<int>(members.size()), buckets,
                                     ReduceOp::sum, SumOrder::fixed, Activation::none())
       .among(members, ranks);
+}
+
+std::vector<int> activation_neighbours(int rank, int ranks, int quorum) {
+  if (quorum != 0) return binomial_tree(rank, ranks, GroupProtocol::counter()).children;
+  std::vector<int> out;
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    if ((rank ^ distance) < ranks) out.push_back(rank ^ distance);
+  }
+  return out;
 }
 
 }  // namespace stretto

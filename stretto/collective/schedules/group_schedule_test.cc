@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "stretto/base/error.h"
 #include "stretto/collective/schedules/plain_schedules.h"
@@ -117,6 +118,24 @@ TEST(GroupSchedule, RefusesARankOutsideTheJob) {
   };
   EXPECT_THROW(of(8), UsageError);
   EXPECT_THROW(of(-1), UsageError);
+}
+
+TEST(ActivationNeighbours, ReachAllRanks) {
+  for (const int quorum : {0, 1}) {
+    for (int ranks = 1; ranks <= 20; ++ranks) {
+      std::set<int> told{0}, next{0};
+      while (!next.empty()) {
+        std::set<int> heard;
+        for (const int rank : next) {
+          for (const int peer : activation_neighbours(rank, ranks, quorum)) {
+            if (told.insert(peer).second) heard.insert(peer);
+          }
+        }
+        next = heard;
+      }
+      EXPECT_EQ(static_cast<int>(told.size()), ranks) << "quorum " << quorum;
+    }
+  }
 }
 
 }  // namespace

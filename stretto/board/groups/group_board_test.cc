@@ -1,6 +1,6 @@
 // A group board step by step; group_board_live_test.cc runs many ranks at once.
 
-#include "stretto/board/group_board.h"
+#include "stretto/board/groups/group_board.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "stretto/board/group_memory.h"
+#include "stretto/board/groups/group_memory.h"
 
 namespace stretto {
 

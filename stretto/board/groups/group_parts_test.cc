@@ -1,6 +1,6 @@
 // The leader of one of several boards step by step; group_allreduce_test.cc runs many boards at once.
 
-#include "stretto/board/group_parts.h"
+#include "stretto/board/groups/group_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/board/group_seat.h"
+#include "stretto/board/groups/group_seat.h"
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"

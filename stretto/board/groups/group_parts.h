@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "stretto/board/group_memory.h"
+#include "stretto/board/groups/group_memory.h"
 #include "stretto/kernel/combination.h"
 
 namespace stretto {

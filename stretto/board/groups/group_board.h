@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "stretto/board/group_memory.h"
-#include "stretto/board/group_rule.h"
+#include "stretto/board/groups/group_memory.h"
+#include "stretto/board/groups/group_rule.h"
 #include "stretto/kernel/combination.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/board/group_parts.h"
+#include "stretto/board/groups/group_parts.h"
 
 #include <utility>
 

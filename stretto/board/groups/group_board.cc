@@ -1,4 +1,4 @@
-#include "stretto/board/group_board.h"
+#include "stretto/board/groups/group_board.h"
 
 #include <algorithm>
 #include <utility>

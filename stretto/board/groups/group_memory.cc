@@ -1,4 +1,4 @@
-#include "stretto/board/group_memory.h"
+#include "stretto/board/groups/group_memory.h"
 
 #include <algorithm>
 
