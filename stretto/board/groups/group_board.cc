@@ -187,7 +187,7 @@ GroupBoard::Step GroupBoard::begin() {
   }
   did_ = true;
   summer_ = rank_;
-  result_ = static_cast<std::uint64_t>(rank_ * GroupMemory::results_per_rank(memory_.shape()));
+  result_ = static_cast<std::uint64_t>(rank_) * GroupMemory::results_per_rank(memory_.shape());
   return Step::claim_result;
 }
 

@@ -13,7 +13,7 @@ struct GroupMemory::Layout {
   Layout(const GroupShape& shape, int ranks_) {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
     const std::uint64_t sets = ranks * static_cast<std::uint64_t>(num_sets(shape.keep_own));
-    const std::uint64_t results = ranks * static_cast<std::uint64_t>(results_per_rank(shape));
+    const std::uint64_t results = ranks * results_per_rank(shape);
     std::uint64_t pieces = 0;
     for (const BucketSpec& bucket : shape.buckets) {
       const std::uint64_t bytes = bucket.count * size_of(bucket.type);

@@ -102,8 +102,8 @@ class GroupMemory {
 
   /// Results are everybody's. A rank has one newest result, reads one and sums one at a time: so that one is always
   /// free. On several boards the sum of a group's members here is beside that of the group.
-  static constexpr int results_per_rank(const GroupShape& shape) { return shape.job_ranks != 0 ? 4 : 3; }
-  std::uint64_t results() const { return static_cast<std::uint64_t>(ranks_ * results_per_rank(shape_)); }
+  static constexpr std::uint64_t results_per_rank(const GroupShape& shape) { return shape.job_ranks != 0 ? 4 : 3; }
+  std::uint64_t results() const { return static_cast<std::uint64_t>(ranks_) * results_per_rank(shape_); }
   Result& result(std::uint64_t index) const { return results_[index]; }
   Own& own(std::uint64_t result, int rank) const {
     return owns_[result * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(rank)];

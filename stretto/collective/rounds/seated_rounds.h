@@ -34,7 +34,7 @@ class SeatedRounds : public StandingRounds {
   std::atomic<std::uint32_t>* signal() override { return memory_.words().sleepers.signal(); }
   bool may_acquire() override;
   int num_models() const override { return memory_.sets(); }
-  int num_sums() const override { return GroupMemory::results_per_rank(memory_.shape()); }
+  int num_sums() const override { return static_cast<int>(GroupMemory::results_per_rank(memory_.shape())); }
   std::uint64_t bytes_per_set() const override { return memory_.set_bytes(); }
 
  protected:

@@ -172,7 +172,7 @@ std::vector<GroupPart> SpanningRounds::parts_of(Round round) const {
     parts.push_back(std::move(part));
   }
   std::erase_if(parts, [](const GroupPart& part) { return part.seats.empty(); });
-  std::ranges::stable_partition(parts, [](const GroupPart& part) { return !part.whole(); });
+  std::ranges::stable_sort(parts, {}, &GroupPart::whole);
   return parts;
 }
 
