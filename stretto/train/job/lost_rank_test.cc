@@ -96,7 +96,7 @@ class LostRank : public testing::TestWithParam<Lost> {
 TEST_P(LostRank, EndsTheJobAndIsNamed) {
   // Rank 0 has the center, or the first part of the weights; the last rank is the one that serves alone.
   for (const int victim : {0, 1, kRanks - 1}) {
-    for (const int seats : {0, 1}) {
+    for (const int seats : {0, 1, 2}) {
       SCOPED_TRACE(text("rank ", victim, ", seats ", seats));
       shared_ = 0;
       const auto task = linear_task({.before_batch = [&](std::uint64_t step) {

@@ -273,6 +273,22 @@ TEST_F(RunTest, WagmaWithTheSumOfTheOwnIterationAppliesEveryBatch) {
                UsageError);
 }
 
+TEST_F(RunTest, WagmaOnSeveralBoardsAppliesEveryBatch) {
+  for (const char* algorithm : {"wagma", "wagma:2", "wagma-quorum"}) {
+    for (const int seats : {2, 3, 4}) {
+      const RunSummary s = run({.algorithm = algorithm,
+                                .ranks = 5,
+                                .epochs = 5,
+                                .imbalance = "persistent:rank=2,delay=1ms",
+                                .seats = seats,
+                                .algorithm_options = {{"tau", "4"}}});
+      EXPECT_EQ(s.deposits.applied, 80u) << algorithm << ", seats " << seats;
+      EXPECT_EQ(s.deposits.lost, 0u) << algorithm << ", seats " << seats;
+      EXPECT_TRUE(s.replicas_identical) << algorithm << ", seats " << seats;
+    }
+  }
+}
+
 TEST_F(RunTest, LatestCountsTheRoundsItSkipsAndSynchronizesModels) {
   // Rank 0, which counts for all, is the one that is passed over.
   for (const char* late : {"persistent:rank=0,delay=3ms", "persistent:rank=2,delay=3ms"}) {
