@@ -55,7 +55,8 @@ TEST(WagmaAccuracy, EveryRowIsARunThatCanBe) {
 
 TEST(WagmaAccuracy, HasAlgorithmsOfAllFamilies) {
   std::set<std::string> there;
-  for (const RunGroup& group : experiments().front().groups) {
+  const std::vector<Experiment> all = experiments();
+  for (const RunGroup& group : all.front().groups) {
     there.insert(group.options.algorithm.substr(0, group.options.algorithm.find(':')));
   }
   for (const char* name :
