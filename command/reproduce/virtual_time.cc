@@ -44,6 +44,7 @@ std::vector<Experiment> virtual_time_experiments(const ReproduceCommand& command
         options.algorithm = algorithm;
         options.ranks = ranks;
         options.simulated = simulated;
+        options.seats = 1;  // simulated ranks send messages; a sum on a board has fresher models
         const std::string label = fmt::format("{}{}", algorithm, simulated ? ", simulated" : "");
         if (!options.out.empty()) options.out += fmt::format("/{}-ranks", ranks);
         experiment.groups.push_back({label, std::move(options), {}});
