@@ -53,7 +53,7 @@ void Evaluations::after_average(std::uint64_t batches, double seconds) {
 
 void Evaluations::after_step(std::uint64_t batches, double seconds) {
   evaluator_.require_whole();
-  if (!of_average_ && due(batches)) hand_over(batches, seconds, false);
+  if (copies_replica(batches)) hand_over(batches, seconds, false);
 }
 
 void Evaluations::hand_over(std::uint64_t batches, double seconds, bool average) {

@@ -39,6 +39,8 @@ class Evaluations {
   /// A round has been applied, so many seconds after the start, after which all ranks have the same weights; called
   /// before anything else moves them.
   void after_average(std::uint64_t batches, double seconds);
+  /// Whether after_step() takes a copy of rank 0's own weights, which have to be there then.
+  bool copies_replica(std::uint64_t batches) const { return !of_average_ && due(batches); }
   /// A step is over. Throws std::runtime_error when an evaluation has failed.
   void after_step(std::uint64_t batches, double seconds);
   /// Rank 0 has no more batches, and has not been to the last rounds: the model that `rank0` means.

@@ -295,7 +295,7 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
 }
 
 void Trainer::Impl::evaluate() {
-  if (context_.plan.options.evaluate_every != 0) session_.bring_weights();
+  if (evaluations_->copies_replica(reached_)) session_.bring_weights();
   evaluations_->after_step(reached_, seconds(since_start(context_.clock.now())));
 }
 
