@@ -167,10 +167,10 @@ void print_coverage(const SearchResult& result) {
           "drained rank in {:.1f} %,\n"
           "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; on a board {:.1f} %, on "
           "several {:.1f} %;\n"
-          "         float32 in {:.1f} %; {} jobs with a crash\n",
+          "         float32 in {:.1f} %; {} batches dropped; {} jobs with a crash\n",
           pipelined, share(coverage.late), share(coverage.drained), share(coverage.full), share(coverage.held),
           share(coverage.empty), share(coverage.on_boards - coverage.between_boards), share(coverage.between_boards),
-          share(coverage.real), coverage.crashes));
+          share(coverage.real), coverage.passes, coverage.crashes));
 }
 
 /// Says how the search of a collective has ended. Returns whether it has found nothing, and reached enough.

@@ -32,6 +32,7 @@ ExitCode exit_code_of(const Error& error) {
     case Errc::unavailable:
     case Errc::io: return kBadInput;
     case Errc::timeout:
+    case Errc::diverged:
     case Errc::aborted: return kFailedRun;
   }
   return kFailedRun;

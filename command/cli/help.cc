@@ -36,6 +36,7 @@ std::string HelpEntry::shown() const {
 std::string Help::usage() const {
   std::string out = name;
   for (const HelpEntry& positional : positionals) {
+    if (name.ends_with(" " + positional.name)) continue;  // it chooses this command
     const std::string shown = positional.name + (positional.several ? "..." : "");
     out += positional.may_be_left_out ? fmt::format(" [{}]", shown) : " " + shown;
   }

@@ -46,7 +46,10 @@ const Subcommand* find_in(const std::vector<Subcommand>& table, const std::strin
   for (const Subcommand& subcommand : table) {
     if (subcommand.name != name) continue;
     const std::string option = subcommand.with.substr(0, subcommand.with.find(' '));
-    if (option.empty() || is_given(option, rest)) found = &subcommand;
+    const bool chosen = subcommand.is_value != nullptr
+                            ? std::any_of(rest.begin(), std::ranges::find(rest, "--"), subcommand.is_value)
+                            : option.empty() || is_given(option, rest);
+    if (chosen) found = &subcommand;
   }
   return found;
 }

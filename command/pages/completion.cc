@@ -68,6 +68,7 @@ _stretto_complete() {
       command+=" $word"
     else
       ((++place))
+      _stretto_chosen_by "$command" "$word"
     fi
   done
 
@@ -164,8 +165,16 @@ class Tables {
     names_ += fmt::format("    {}) names={} ;;\n", in_quotes(help.name), in_quotes(join(names, " ")));
   }
 
-  // Of `help`, whose name has an option in it, as "stretto compare --program PROGRAM". Comes before add().
+  // Of `help`, whose name has an option in it, as "stretto compare --program PROGRAM", or a file, as "stretto compare
+  // FILE.py:FUNCTION". Comes before add().
   void add_choice(const Help& help) {
+    const std::size_t last = help.name.rfind(' ') + 1;
+    if (const std::size_t dot = help.name.find('.', last); dot != std::string::npos) {
+      const std::string ending = help.name.substr(dot, help.name.find(':', dot) - dot);
+      chosen_ += fmt::format("    {}*{}*) command={} ;;\n", in_quotes(help.name.substr(0, last)), in_quotes(ending),
+                             in_quotes(help.name));
+      return;
+    }
     const std::size_t dashes = help.name.find(" --");
     if (dashes == std::string::npos) return;
     const std::string command = help.name.substr(0, dashes);
@@ -182,7 +191,7 @@ class Tables {
         "# Sets `takes` to what stands behind option $2 of command $1, or at its place $2: one of `known`, a list of\n"
         "# them, a file, a folder, any text, nothing.\n"
         "_stretto_takes() {{\n  known=''\n  case \"$1 $2\" in\n{}    *) takes=nothing ;;\n  esac\n}}\n\n"
-        "# Sets `command` where option $2 makes another one of command $1.\n"
+        "# Sets `command` where option $2, or file $2, makes another one of command $1.\n"
         "_stretto_chosen_by() {{\n  case \"$1 $2\" in\n{}  esac\n}}\n",
         names_, takes_, chosen_);
   }

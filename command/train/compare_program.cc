@@ -20,9 +20,11 @@
 #include "command/machine/process.h"
 #include "command/statistics/statistics.h"
 #include "command/train/pictures.h"
+#include "command/train/python_function.h"
 #include "command/train/report.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/imbalance/spec.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
@@ -41,12 +43,17 @@ constexpr std::string_view kShell = "/bin/sh";
 
 struct ProgramCommand {
   std::string program;
+  std::vector<std::string> words;      // between the program and its arguments
   std::vector<std::string> arguments;  // of the program
+  std::string name;                    // of what runs, in messages
+  std::string function;                // FILE.py:FUNCTION; empty: it is a program
+  std::string python;                  // --python
   std::string list = "sync,eager-quorum,eager-solo";
   std::vector<std::string> algorithms;  // those of `list`
   int ranks = 0;                        // 0: the program's own
   int repeats = 3;
   std::uint64_t seed = 1;
+  std::string imbalance;
   std::string out;
   Output output;
 };
@@ -58,30 +65,65 @@ struct OptimizerRuns {
   std::vector<LoopReport> runs;
 };
 
-void describe_options(CommandLine& line, ProgramCommand& command) {
-  line.heading("The comparison");
-  line.option("--program", "PROGRAM", "What to run: a file, or a name on PATH. It starts its ranks by run_ranks().",
-              into(command.program));
+void describe_comparison(CommandLine& line, ProgramCommand& command) {
   line.option("--algorithms", "LIST",
               fmt::format("Which ones; the first is what the others are compared with. Default {}.", command.list),
               into(command.list, algorithm_names()));
-  line.option("--ranks", "N", "How many ranks run_ranks() starts. Default: as many as the program says.",
-              into(command.ranks, 1, JobMemory::kMaxRanks, "4"));
   line.option("--repeats", "N", "Runs by each algorithm, with seeds from --seed on, interleaved. Default 3.",
               into(command.repeats, 1, 1000, "10"));
   line.option("--seed", "N", "Of the first run: added to the seeds of batches() and of the options. Default 1.",
               into(command.seed, 0, "7"));
+  line.option(
+      "--imbalance", "SPEC",
+      "Which ranks are slow, by sleeping in the steps of the first optimizer: as `stretto train --imbalance` has "
+      "it, such as persistent:rank=3,factor=3. Default none.",
+      into(command.imbalance));
   line.rest("ARGUMENTS", command.arguments);
   line.heading("What it leaves behind");
   line.option("--out", "DIR", "The reports and steps of every run, its output, and waiting.svg: who waits for whom.",
               into(command.out));
   command.output.add_option(line);
+}
+
+void describe_options(CommandLine& line, ProgramCommand& command) {
+  line.heading("The comparison");
+  line.option("--program", "PROGRAM", "What to run: a file, or a name on PATH. It starts its ranks by run_ranks().",
+              into(command.program));
+  line.option("--ranks", "N", "How many ranks run_ranks() starts. Default: as many as the program says.",
+              into(command.ranks, 1, JobMemory::kMaxRanks, "4"));
+  describe_comparison(line, command);
   line.example("stretto compare --program ./mine --ranks 4 -- --epochs 3", "Does not waiting pay for this program?");
   line.note(
       "A number that the program hands to DistributedOptimizer::record() is a column of the table: \"test accuracy\" "
       "(a share) or \"test loss\" is compared in the last line, too. A program with several optimizers has a row for "
       "each; the speed-up is that of the first. The environment variables STRETTO_ALGORITHM, STRETTO_RANKS, "
       "STRETTO_SEED and STRETTO_OUT tell the program what to do.");
+}
+
+void describe_function(CommandLine& line, ProgramCommand& command) {
+  command.ranks = 4;
+  line.positional("FILE.py:FUNCTION", CommandLine::Presence::required,
+                  "a function of Python without arguments, which builds its own model and stretto.Optimizer, trains, "
+                  "and returns a number: a loss, an accuracy",
+                  into(command.function));
+  line.heading("The comparison");
+  line.option("--ranks", "N", "How many processes. Default 4.", into(command.ranks, 1, JobMemory::kMaxRanks, "4"));
+  describe_comparison(line, command);
+  line.heading("What runs it");
+  line.option(
+      "--python", "PROGRAM",
+      "An interpreter that has the package stretto. Default: that of STRETTO_PYTHON, of the virtual environment "
+      "that is active, of the nearest .venv, or python3.",
+      into(command.python));
+  line.example("stretto compare train.py:train --algorithms sync,eager-quorum",
+               "Does not waiting pay for this training?");
+  line.example("stretto compare train.py:train --imbalance persistent:rank=3,factor=3 -- --epochs 3",
+               "And if one rank were three times slower? sys.argv of the file has what follows --.");
+  line.note(
+      "The file is imported in each rank, with RANK and WORLD_SIZE as torchrun sets them. The algorithm that the "
+      "function "
+      "names is overridden; STRETTO_SEED is there to be read. What it returns, the mean over the ranks, is the column "
+      "\"metric\". In a script or a notebook stretto.compare() does the same.");
 }
 
 /// The file that is run. Throws UsageError where it cannot be.
@@ -131,16 +173,18 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
   std::vector<std::string> arguments{std::string(kShell), "-c",
                                      "exec \"$@\" >\"$STRETTO_OUT/stdout\" 2>\"$STRETTO_OUT/stderr\"", "sh",
                                      command.program};
+  arguments.insert(arguments.end(), command.words.begin(), command.words.end());
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   std::vector<std::string> environment{"STRETTO_ALGORITHM=" + algorithm, fmt::format("STRETTO_SEED={}", seed),
                                        "STRETTO_OUT=" + fs::absolute(folder).string()};
   if (command.ranks != 0) environment.push_back(fmt::format("STRETTO_RANKS={}", command.ranks));
+  if (!command.imbalance.empty()) environment.push_back("STRETTO_IMBALANCE=" + command.imbalance);
   const auto ended = run_program(arguments, environment, std::chrono::hours(1000));
   if (!ended) {
     const auto said = read_whole_file((folder / "stderr").string());
     std::string why = said ? last_line(*said) : std::string();
     if (why.empty()) why = "it" + ended.error().message.substr(kShell.size());
-    throw Failure({Errc::aborted, fmt::format("{} failed under {}: {}", command.program, algorithm, why)});
+    throw Failure({Errc::aborted, fmt::format("{} failed under {}: {}", command.name, algorithm, why)});
   }
   std::vector<LoopReport> reports;
   for (;;) {
@@ -150,13 +194,14 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
     if (!report) {
       throw Failure({Errc::bad_input,
                      fmt::format("{} ended under {} before its optimizer {} had finished: call finish() on every rank",
-                                 command.program, algorithm, reports.size())});
+                                 command.name, algorithm, reports.size())});
     }
     reports.push_back(*std::move(report));
   }
   if (reports.empty()) {
-    throw Failure({Errc::bad_input, fmt::format("{} has made no DistributedOptimizer under {}: nothing can be compared",
-                                                command.program, algorithm)});
+    throw Failure({Errc::bad_input,
+                   fmt::format("{} has made no {} under {}: nothing can be compared", command.name,
+                               command.function.empty() ? "DistributedOptimizer" : "stretto.Optimizer", algorithm)});
   }
   return reports;
 }
@@ -237,7 +282,9 @@ std::string table_of(const std::vector<OptimizerRuns>& rows, const std::vector<R
 
 Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& rows, const std::vector<RunGroup>& groups,
              const Machine& machine) {
-  Json out = {{"program", command.program}, {"runs", Json::array()}};
+  Json out = {{"program", command.name},
+              {"imbalance", command.imbalance.empty() ? "none" : command.imbalance},
+              {"runs", Json::array()}};
   std::size_t group = 0;
   for (const OptimizerRuns& row : rows) {
     const std::vector<double> gains =
@@ -264,14 +311,32 @@ Json json_of(const ProgramCommand& command, const std::vector<OptimizerRuns>& ro
   return out;
 }
 
+/// Says what is to be run, and how. Throws UsageError where it cannot be.
+void find_program(ProgramCommand& command) {
+  if (!command.imbalance.empty()) {
+    command.imbalance =
+        Imbalance::parse(command.imbalance, command.ranks == 0 ? JobMemory::kMaxRanks : command.ranks).to_string();
+  }
+  if (command.function.empty()) {
+    command.name = command.program = executable(command.program);
+    return;
+  }
+  const PythonFunction function = parse_python_function(command.function);
+  command.name = command.function;
+  command.program = python_interpreter(command.python);
+  require_function(command.program, function);
+  command.words = {"-m", "stretto._compare_entry", function.file, function.function};
+}
+
 int run(ProgramCommand& command) {
   if (launched_rank()) throw UsageError("compare starts the program, run after run: start it by itself");
   command.algorithms = split_policies(command.list);
   if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
-  command.program = executable(command.program);
+  find_program(command);
   if (!command.out.empty()) require_writable_folder("--out", command.out);
   const Machine machine = this_machine();
   command.output.say(machine.to_text());
+  if (!command.imbalance.empty()) command.output.say("injected: " + command.imbalance);
   std::optional<TemporaryFolder> temporary;
   const fs::path out = command.out.empty() ? fs::path(temporary.emplace().path()) : fs::path(command.out);
 
@@ -287,7 +352,7 @@ int run(ProgramCommand& command) {
       if (rows.empty()) rows.resize(reports.size());
       if (rows.size() != reports.size()) {
         throw Failure({Errc::bad_input, fmt::format("{} has made {} optimizers under {} where it made {} before",
-                                                    command.program, reports.size(), algorithm, rows.size())});
+                                                    command.name, reports.size(), algorithm, rows.size())});
       }
       for (std::size_t i = 0; i < rows.size(); ++i) {
         rows[i].algorithm = algorithm;
@@ -332,6 +397,18 @@ Subcommand compare_program_command() {
                                        "follows -- goes to the program.",
                        .with = "--program PROGRAM"},
                       ProgramCommand(), describe_options, run);
+}
+
+Subcommand compare_function_command() {
+  return make_command(
+      {.name = "compare",
+       .summary = "The same for a function of Python.",
+       .introduction = "Runs a function of Python, which trains by stretto.Optimizer, on several ranks, "
+                       "once for each algorithm and seed, and shows in one table what each gains and "
+                       "costs.",
+       .with = "FILE.py:FUNCTION",
+       .is_value = names_python_file},
+      ProgramCommand(), describe_function, run);
 }
 
 }  // namespace stretto::command

@@ -32,12 +32,15 @@ class SlowMo final : public Recipe {
   explicit SlowMo(const RecipeContext& context)
       : context_(context),
         momentum_(context.options.algorithm.number(kMomentum, 0.5)),
-        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
+        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.parameter_buckets(),
                                                        PartialOptions{.policy = Policy::full(),
                                                                       .max_lag = context.options.max_lag,
                                                                       .batches_before = context.options.batches_before,
                                                                       .seats = context.options.seats})) {
-    for (const BucketSpec& bucket : context.replica.buckets()) {
+    for (const BucketSpec& bucket : context.replica.parameter_buckets()) {
+      if (bucket.type != DataType::float32 && bucket.type != DataType::float64) {
+        throw UsageError(text("slowmo with parameters of ", name_of(bucket.type), ": expected float32 or float64"));
+      }
       velocity_.emplace_back(bucket.count * size_of(bucket.type));
     }
   }
@@ -149,7 +152,7 @@ class SlowMo final : public Recipe {
     if (!result.empty()) {
       context_.listener.before(result);
       for (int b = 0; b < collective_->num_buckets(); ++b) {
-        const DataType type = context_.replica.buckets()[static_cast<std::size_t>(b)].type;
+        const DataType type = context_.replica.parameter_buckets()[static_cast<std::size_t>(b)].type;
         type == DataType::float32 ? move<float>(b, result) : move<double>(b, result);
       }
     }

@@ -87,6 +87,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::count_done_clocks, "count-done-clocks", "server"},
     {Defect::get_without_version, "get-without-version", "server"},
     {Defect::shards_decide_alone, "shards-decide-alone", "server"},
+    {Defect::pass_in_silence, "pass-in-silence", "server"},
     {Defect::count_late_pushes, "count-late-pushes", "server"},
     {Defect::keep_k, "keep-k", "server"},
     {Defect::round_without_acknowledgement, "round-without-acknowledgement", "server"},

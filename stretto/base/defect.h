@@ -96,6 +96,7 @@ enum class Defect {
   count_done_clocks,              ///< server: ssp keeps the clocks of ranks that are done in the minimum
   get_without_version,            ///< server: GET is answered with whatever version is there
   shards_decide_alone,            ///< server: each shard takes the k gradients that come to it first
+  pass_in_silence,                ///< server: a rank that drops its batch tells the servers nothing
   count_late_pushes,              ///< server: k-sync takes gradients that were computed on an older version
   keep_k,                         ///< server: k-sync waits for k gradients where fewer ranks can still push
   round_without_acknowledgement,  ///< server: a phase ends when all ranks have said so, whatever is not answered

@@ -11,6 +11,7 @@ const char* name_of(Errc code) {
     case Errc::lost_peer: return "lost_peer";
     case Errc::aborted: return "aborted";
     case Errc::bad_input: return "bad_input";
+    case Errc::diverged: return "diverged";
     case Errc::unavailable: return "unavailable";
     case Errc::io: return "io";
   }

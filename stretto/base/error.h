@@ -16,6 +16,7 @@ enum class Errc {
   lost_peer,    ///< a rank has died or its link is gone
   aborted,      ///< some rank stopped the job and said why
   bad_input,    ///< a file or message that cannot be used as it is
+  diverged,     ///< replicas that should be equal are not
   unavailable,  ///< not built in, or the machine does not offer it
   io,           ///< the operating system refused
 };

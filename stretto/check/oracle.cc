@@ -15,6 +15,7 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   full += other.full;
   held += other.held;
   empty += other.empty;
+  passes += other.passes;
   scenarios += other.scenarios;
   crashes += other.crashes;
   return *this;
@@ -380,6 +381,7 @@ void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolStat
 Coverage Oracle::coverage() const {
   Coverage c;
   c.scenarios = 1;
+  c.passes = passes_;
   c.crashes = scenario_.crashed_rank >= 0 ? 1 : 0;
   for (const auto& e : rounds_) {
     if (!e.header_seen) continue;

@@ -25,6 +25,7 @@ struct Coverage {
   std::uint64_t full = 0;            ///< rounds with policy full
   std::uint64_t held = 0;            ///< rounds held back by the bound on the lag
   std::uint64_t empty = 0;           ///< rounds to which no rank contributed
+  std::uint64_t passes = 0;          ///< batches that were dropped: their ranks arrived without them
   std::uint64_t scenarios = 0;
   std::uint64_t crashes = 0;
 
@@ -51,6 +52,8 @@ class Oracle {
 
   void deposit_begins(int rank);
   void deposit_made(int rank);
+  /// A rank drops a batch: what it arrives with was deposited before.
+  void passed() { ++passes_; }
   void joined(int rank, Round round, const Contribution* contribution);
   /// The same on a board, which takes the contributions of all ranks at once; not for standing deposits.
   void taken(int rank, Round round, const ContributionFacts* facts);
@@ -121,6 +124,7 @@ class Oracle {
   RankSet drained_;                   // ranks whose applications have
   PolicyRule rule_;                   // knows the headers that have been handed over (delivery every)
   bool last_is_over_ = false;         // the header before rule_'s next round shows every rank drained
+  std::uint64_t passes_ = 0;          // of all ranks
   Round settled_ = 0;                 // rounds whose model is known
   IntegerModel model_;
 };

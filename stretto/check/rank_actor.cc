@@ -72,8 +72,18 @@ void RankActor::crash() {
   cluster_.crash(rank_, scenario_.network.latency);
 }
 
+/// Then the rank arrives with nothing, and keeps the set that it has acquired for its next deposit.
+bool RankActor::drops_batch() {
+  return scenario_.passing_rank == rank_ ||
+         (scenario_.pass_probability > 0 && random_.chance(scenario_.pass_probability));
+}
+
 void RankActor::compute_done() {
-  contribution_ = &partial_->acquire();
+  if (contribution_ == nullptr) contribution_ = &partial_->acquire();
+  if (drops_batch()) {
+    oracle_.passed();
+    return begin_exchange();
+  }
   oracle_.deposit_begins(rank_);
   const DepositInfo info{.batches = 1, .samples = 1 + step_ % 3};
   if (scenario_.bucketwise) {
@@ -82,7 +92,7 @@ void RankActor::compute_done() {
     partial_->begin_deposit(*contribution_, info);
     cluster_.after(short_while(), rank_, [this] { bucket_step(); });
   } else {
-    oracle_.payload().fill(*contribution_, rank_, step_, 0, scenario_.buckets.size());
+    oracle_.payload().fill(*contribution_, rank_, deposits_, 0, scenario_.buckets.size());
     deposit_.emplace(probe_->start_deposit(*contribution_, info));
     state_ = State::depositing;
     deposit_step();
@@ -92,10 +102,10 @@ void RankActor::compute_done() {
 void RankActor::bucket_step() {
   if (state_ != State::handing_over) return;
   const auto bucket = static_cast<std::size_t>(handed_buckets_);
-  oracle_.payload().fill(*contribution_, rank_, step_, bucket, bucket + 1);
+  oracle_.payload().fill(*contribution_, rank_, deposits_, bucket, bucket + 1);
   partial_->bucket_ready(*contribution_, handed_buckets_++);
   if (handed_buckets_ == partial_->num_buckets()) {
-    begin_exchange();
+    deposited();
   } else {
     step_engine();
     cluster_.after(short_while(), rank_, [this] { bucket_step(); });
@@ -103,13 +113,19 @@ void RankActor::bucket_step() {
 }
 
 void RankActor::deposit_step() {
-  if (deposit_->step()) return begin_exchange();
+  if (deposit_->step()) return deposited();
   cluster_.after(short_while(), rank_, [this] { deposit_step(); });
+}
+
+void RankActor::deposited() {
+  ++deposits_;
+  contribution_ = nullptr;
+  oracle_.deposit_made(rank_);
+  begin_exchange();
 }
 
 void RankActor::begin_exchange() {
   ++step_;
-  oracle_.deposit_made(rank_);
   if (defect(Defect::full_beside_the_rounds) && step_ % 4 == 0) {
     ++barriers_;
     ++shared_.came;

@@ -45,8 +45,10 @@ class RankActor final : private PartialObserver {
 
   void next_batch();
   void compute_done();
+  bool drops_batch();
   void deposit_step();
   void bucket_step();
+  void deposited();
   void begin_exchange();
   void poll_application();
   bool step_engine();
@@ -75,6 +77,7 @@ class RankActor final : private PartialObserver {
   bool rung_ = false;      // since this look began
   std::uint32_t rings_seen_ = 0;
   std::uint64_t step_ = 0;
+  std::uint64_t deposits_ = 0;
   std::uint64_t barriers_ = 0;
   Contribution* contribution_ = nullptr;
   std::optional<DepositSteps> deposit_;

@@ -82,6 +82,8 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   for (auto& bucket : s.buckets) {
     if (real && s.options.deposits == DepositKind::taken) bucket.type = DataType::float32;
   }
+  if (random.chance(0.3)) s.pass_probability = random.chance(0.1) ? 1 : 0.5 * random.uniform();
+  if (random.chance(0.1)) s.passing_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
   return s;
 }
 
@@ -96,6 +98,8 @@ std::string Scenario::to_string() const {
                   ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
                   : std::string(),
               bucketwise ? ", bucket by bucket" : "",
+              pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
+              passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),
               options.deposits == DepositKind::standing ? ", standing deposits" : "",
               options.delivery == Delivery::latest ? ", delivery latest" : "",
               crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());

@@ -33,6 +33,8 @@ struct Scenario {
   Duration compute{0};               ///< mean computing time of a batch
   double spread = 0;                 ///< computing times are uniform in mean · [1 − spread, 1 + spread]
   double stall_probability = 0;      ///< a step takes ten to fifty times as long
+  double pass_probability = 0;       ///< a rank drops a batch: it arrives without a deposit
+  std::optional<int> passing_rank;   ///< drops all of its batches
   double stop_probability = 0;       ///< engine and application of a rank stand still for a while
   struct SlowLink {
     int src, dst;

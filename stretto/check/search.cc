@@ -32,6 +32,7 @@ std::string shortfall(const Coverage& c) {
   want(c.drained, 0, c.rounds, "drained ranks");
   want(c.full, 0, c.rounds, "full rounds");
   want(c.held, 0, c.rounds, "held rounds");
+  want(c.passes, 0, c.rounds, "dropped batches");
   return out;
 }
 

@@ -56,6 +56,7 @@ TEST(Search, SaysWhatItHasReached) {
   EXPECT_EQ(result.shortfall, "");
   EXPECT_GT(result.coverage.crashes, 0u);
   EXPECT_GT(result.coverage.empty, 0u);
+  EXPECT_GT(result.coverage.passes, 0u);
 }
 
 }  // namespace

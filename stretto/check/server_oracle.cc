@@ -67,6 +67,12 @@ void ServerOracle::pushes(int bucket, int rank) {
   ++ranks_[static_cast<std::size_t>(rank)].pushed[static_cast<std::size_t>(bucket)];
 }
 
+void ServerOracle::passes(int bucket, int rank) {
+  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  r.passed.insert(r.pushed[static_cast<std::size_t>(bucket)]);
+  pushes(bucket, rank);
+}
+
 // ---- what servers take ----
 
 void ServerOracle::released(int bucket, int rank, std::uint64_t step, Version base, std::optional<Version> into) {
@@ -79,8 +85,9 @@ void ServerOracle::released(int bucket, int rank, std::uint64_t step, Version ba
     violated(text(which, " is said to be computed on version ", base, ", not ",
                   r.based_on[static_cast<std::size_t>(bucket)][step]));
   }
+  passed_ += is_passed(rank, step) ? 1 : 0;
   if (into) return take(bucket, {rank, step}, *into);
-  ++dropped_;
+  dropped_ += is_passed(rank, step) ? 0 : 1;
   if (job_.options.mode != ServerMode::k_sync) violated(text(which, " is dropped"));
   b.dropped.insert({rank, step});
 }
@@ -98,16 +105,19 @@ void ServerOracle::take(int bucket, const Took& took, Version into) {
     b.values.back()[0] = into;
   }
   if (into + 1 != b.values.size()) return violated(text(which, " out of order"));
-  for (std::size_t i = 1; i < b.values.back().size(); ++i) {
+  const bool passed = is_passed(took.rank, took.step);
+  for (std::size_t i = 1; i < b.values.back().size() && !passed; ++i) {
     b.values.back()[i] += number(bucket, took.rank, took.step, i);
   }
   ++b.clocks.back()[rank];
   std::vector<Took>& all = b.took.back();
   if (!all.empty() && all.back().rank >= took.rank) violated(text(which, " after rank ", all.back().rank));
   all.push_back(took);
-  ++taken_;
-  staleness_ += into - 1 - base;
-  stale_ += base + 1 < into ? 1 : 0;
+  if (!passed) {
+    ++taken_;
+    staleness_ += into - 1 - base;
+    stale_ += base + 1 < into ? 1 : 0;
+  }
   switch (job_.options.mode) {
     case ServerMode::sync: {
       const std::size_t phase = job_.phase_of(took.rank, took.step);

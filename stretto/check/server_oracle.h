@@ -29,7 +29,8 @@ struct ServerJob {
 
 /// Knows what every value must be, and checks what servers take and ranks are answered. A value's first element counts
 /// its versions; each other one is the sum, modulo 2^64, of numbers that belong to bucket, rank, step and element: so a
-/// value shows exactly which gradients it contains.
+/// value shows exactly which gradients it contains. A step that is passed counts as a gradient of zeros, but that
+/// servers do not count it.
 class ServerOracle final : public ServerObserver {
  public:
   explicit ServerOracle(const ServerJob& job);
@@ -38,6 +39,8 @@ class ServerOracle final : public ServerObserver {
   void fill(int bucket, int rank, std::uint64_t step, std::span<std::int64_t> gradient) const;
   /// A rank is about to push a gradient of its next step, and computed it on the values of answered(), or the first.
   void pushes(int bucket, int rank);
+  /// The same of a step that it passes, in all buckets: without a gradient.
+  void passes(int bucket, int rank);
   /// A rank has the values it has asked for, one span a bucket.
   void answered(int rank, std::span<const std::span<const std::int64_t>> values);
   /// A rank has ended its next phase with these values.
@@ -54,6 +57,7 @@ class ServerOracle final : public ServerObserver {
 
   std::uint64_t dropped() const { return dropped_; }  ///< gradients
   std::uint64_t stale() const { return stale_; }      ///< taken that were computed on an older version
+  std::uint64_t passed() const { return passed_; }    ///< gradients that there are none of, taken or dropped
   std::uint64_t lowered() const { return lowered_; }  ///< versions of fewer than k gradients
   std::uint64_t ahead() const { return ahead_; }      ///< values of k_sync that are newer than the one named
   std::uint64_t too_new() const { return too_new_; }  ///< ssp: answers with steps that the rank itself has not made
@@ -78,9 +82,13 @@ class ServerOracle final : public ServerObserver {
   struct Rank {
     std::vector<std::uint64_t> pushed;           // by bucket
     std::vector<std::vector<Version>> based_on;  // by bucket, step
+    std::set<std::uint64_t> passed;              // steps
     std::size_t phase = 0;
   };
 
+  bool is_passed(int rank, std::uint64_t step) const {
+    return ranks_[static_cast<std::size_t>(rank)].passed.contains(step);
+  }
   void take(int bucket, const Took& took, Version into);
   void check_whole(int bucket, Version version);
   std::optional<Version> check_value(int rank, int bucket, std::span<const std::int64_t> value);
@@ -92,7 +100,7 @@ class ServerOracle final : public ServerObserver {
   std::vector<Rank> ranks_;
   std::optional<std::string> violation_;
   std::uint64_t dropped_ = 0, stale_ = 0, lowered_ = 0, ahead_ = 0, too_new_ = 0, staleness_ = 0, taken_ = 0;
-  std::uint64_t others_went_on_ = 0;
+  std::uint64_t others_went_on_ = 0, passed_ = 0;
 };
 
 }  // namespace stretto

@@ -23,7 +23,8 @@ struct Scenario {
   NetworkOptions network;
   std::vector<double> slowness;  // of each rank
   Duration compute{1000};
-  double stops = 0;  // probability of a long stop before a step
+  double stops = 0;   // probability of a long stop before a step
+  double passes = 0;  // that a step brings no gradient
 
   std::string to_string() const {
     std::string steps;
@@ -33,7 +34,8 @@ struct Scenario {
       steps += (steps.empty() ? "" : "; then ") + all;
     }
     return text(job.options.to_string(), ", ", job.ranks, " ranks, ", job.elements.size(), " buckets, steps ", steps,
-                job.overlapped ? ", overlapped" : "");
+                job.overlapped ? ", overlapped" : "",
+                passes > 0 ? text(", a step is passed with ", passes) : std::string());
   }
 };
 
@@ -72,6 +74,7 @@ Scenario draw(std::uint64_t seed, int ranks) {
   s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)));
   s.network.jitter = Duration(s.network.latency.count() * random.between(0, 8));
   s.network.pieces = static_cast<int>(random.between(1, 4));
+  if (random.chance(0.5)) s.passes = random.chance(0.1) ? 1 : random.uniform();
   return s;
 }
 
@@ -133,7 +136,9 @@ class Rank {
     const auto* in = reinterpret_cast<const std::uint64_t*>(from.data());
     const auto* gradients = reinterpret_cast<const std::uint64_t*>(sum.data());
     out[0] = in[0] + 1;
-    for (std::size_t i = 1; i < to.size() / sizeof(std::uint64_t); ++i) out[i] = in[i] + gradients[i];
+    for (std::size_t i = 1; i < to.size() / sizeof(std::uint64_t); ++i) {
+      out[i] = in[i] + (sum.empty() ? 0 : gradients[i]);
+    }
   }
 
   void begin_phase() {
@@ -155,6 +160,7 @@ class Rank {
     cluster_.after(from_seconds(seconds(scenario_.compute) * factor), rank_, [this] {
       state_ = State::pushing;
       next_ = 0;
+      passes_ = scenario_.passes > 0 && random_.chance(scenario_.passes);
       push();
     });
   }
@@ -163,10 +169,15 @@ class Rank {
     const int buckets = static_cast<int>(job_.elements.size());
     for (; next_ < buckets; ++next_) {
       const auto b = static_cast<std::size_t>(next_);
-      oracle_.fill(next_, rank_, step_, gradients_[b]);
-      oracle_.pushes(next_, rank_);
-      server_->push(next_, std::as_writable_bytes(std::span(gradients_[b])),
-                    std::as_writable_bytes(std::span(values_[b])));
+      const auto value = std::as_writable_bytes(std::span(values_[b]));
+      if (passes_) {
+        oracle_.passes(next_, rank_);
+        server_->pass(next_, value);
+      } else {
+        oracle_.fill(next_, rank_, step_, gradients_[b]);
+        oracle_.pushes(next_, rank_);
+        server_->push(next_, std::as_writable_bytes(std::span(gradients_[b])), value);
+      }
       if (job_.overlapped && next_ + 1 < buckets) {
         ++next_;
         cluster_.after(Duration(static_cast<std::int64_t>(random_.below(3000))), rank_, [this] { push(); });
@@ -259,7 +270,8 @@ class Rank {
   std::uint64_t ends_at_ = 0;   // steps at the end of the phase
   std::uint64_t no_batch_ = 0;  // phases
   std::uint32_t rings_ = 0;
-  int next_ = 0;  // bucket to be pushed
+  int next_ = 0;         // bucket to be pushed
+  bool passes_ = false;  // the step under way
 };
 
 void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& finding) {
@@ -295,7 +307,7 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
   finding.violation = oracle.violation();
   finding.messages = cluster.messages();
   finding.reached = {oracle.dropped(), oracle.stale(),          oracle.lowered(), oracle.ahead(),
-                     oracle.too_new(), oracle.others_went_on(), no_batch};
+                     oracle.too_new(), oracle.others_went_on(), no_batch,         oracle.passed()};
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ Result<bool> ScheduledCollective::finished() const {
 
 Result<void> ScheduledCollective::run(Driver& driver, TimePoint deadline, std::vector<Argument> arguments) {
   if (auto why = failure()) return *std::move(why);
-  if (started_ == retired_.load(std::memory_order_acquire)) {
+  if (!resumes_ && started_ == retired_.load(std::memory_order_acquire)) {
     start(std::move(arguments));
   } else if (arguments != arguments_) {
     throw UsageError(
@@ -89,7 +89,8 @@ Result<void> ScheduledCollective::run(Driver& driver, TimePoint deadline, std::v
   }
   const TimePoint called = engine_.clock().now();
   const auto over = [&] { return retired_.load(std::memory_order_acquire) == started_ || failure_.failed(); };
-  if (driver.wait(over, deadline)) {
+  resumes_ = !driver.wait(over, deadline);
+  if (!resumes_) {
     const auto result = finished();
     return result.ok() ? Result<void>() : Result<void>(result.error());
   }

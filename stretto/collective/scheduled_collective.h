@@ -87,6 +87,7 @@ class ScheduledCollective final : public Collective, private RoundOwner {
 
   // The application thread's; arguments_ is read by the driving thread once wanted_ says so.
   Round started_ = 0;
+  bool resumes_ = false;  // run() has timed out: its round is the next call's, even if it is complete by then
   std::vector<Argument> arguments_;
   TimePoint begun_;  // when the last round was started
 

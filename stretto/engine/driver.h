@@ -65,6 +65,7 @@ class Driver {
   virtual void notify() = 0;
 
  private:
+  friend class InterruptibleDriver;
   /// wait() without the first call of `done`.
   virtual bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
                      std::atomic<std::uint32_t>* or_on) = 0;

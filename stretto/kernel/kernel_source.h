@@ -102,7 +102,11 @@ struct Bfloat16Sums {
   using Bits = Vector<std::uint32_t, kWidth>;
   STRETTO_INLINE Value widen(Memory v) { return (Value)(__builtin_convertvector(v, Bits) << 16); }
   STRETTO_INLINE Memory narrow(Value v) { return __builtin_convertvector((Bits)v >> 16, Memory); }
-  STRETTO_INLINE Value apply(Value a, Value b) { return (Value)(half::round_to_bfloat16<Bits>(a + b) & 0xffff0000u); }
+  STRETTO_INLINE Value apply(Value a, Value b) { return round(a + b); }
+  STRETTO_INLINE Memory nearest(Value v) { return narrow(round(v)); }
+
+ private:
+  STRETTO_INLINE Value round(Value v) { return (Value)(half::round_to_bfloat16<Bits>(v) & 0xffff0000u); }
 };
 
 /// Sums of float16 as floats that a float16 can be.
@@ -139,6 +143,9 @@ struct Float16Sums {
   }
   STRETTO_INLINE Value apply(Value a, Value b) {
     return widen(narrow(a + b));
+  }
+  STRETTO_INLINE Memory nearest(Value v) {
+    return narrow(v);
   }
 };
 
@@ -283,6 +290,39 @@ void combine_operands(std::byte* dst, const std::byte* const* operands, int num_
   }
 }
 
+STRETTO_INLINE void assign_nearest(BFloat16& to, float x) {
+  to = to_bfloat16(x);
+}
+STRETTO_INLINE void assign_nearest(Float16& to, float x) {
+  to = to_float16(x);
+}
+
+template <class A>
+void widen_all(std::byte* dst, const std::byte* src, std::uint64_t count) {
+  constexpr std::uint64_t kAtOnce = sizeof(typename A::Value) / sizeof(float);
+  std::uint64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    store(dst + i * sizeof(float), A::widen(load<typename A::Memory>(src + i * sizeof(typename A::Element))));
+  }
+  for (; i < count; ++i) {
+    store(dst + i * sizeof(float), to_float(load<typename A::Element>(src + i * sizeof(typename A::Element))));
+  }
+}
+
+template <class A>
+void narrow_all(std::byte* dst, const std::byte* src, std::uint64_t count) {
+  constexpr std::uint64_t kAtOnce = sizeof(typename A::Value) / sizeof(float);
+  std::uint64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    store(dst + i * sizeof(typename A::Element), A::nearest(load<typename A::Value>(src + i * sizeof(float))));
+  }
+  for (; i < count; ++i) {
+    typename A::Element number;
+    assign_nearest(number, load<float>(src + i * sizeof(float)));
+    store(dst + i * sizeof(number), number);
+  }
+}
+
 void copy_streaming(std::byte* dst, const std::byte* src, std::uint64_t bytes) {
   using V = Vector<std::uint64_t, kWidest>;
   for (std::uint64_t at = 0; at < bytes; at += sizeof(V)) store_streaming(dst + at, load<V>(src + at));
@@ -310,8 +350,13 @@ void fence() {
     STRETTO_TYPE(float, streaming), STRETTO_TYPE(double, streaming), STRETTO_TYPE(std::int32_t, streaming),        \
         STRETTO_TYPE(std::int64_t, streaming), STRETTO_TYPE(BFloat16, streaming), STRETTO_TYPE(Float16, streaming) \
   }
-#define STRETTO_KERNELS(name) \
-  { name, STRETTO_TYPES(false), STRETTO_TYPES(true), copy_streaming, fence }
+#define STRETTO_KERNELS(name)                                                  \
+  {                                                                            \
+    name, STRETTO_TYPES(false), STRETTO_TYPES(true), copy_streaming, fence,    \
+        {widen_all<Bfloat16Sums<kWidest>>, widen_all<Float16Sums<kWidest>>}, { \
+      narrow_all<Bfloat16Sums<kWidest>>, narrow_all<Float16Sums<kWidest>>      \
+    }                                                                          \
+  }
 
 // NOLINTEND(misc-definitions-in-headers)
 }  // namespace

@@ -7,7 +7,8 @@
 
 namespace stretto {
 
-/// The loops of one instruction set: they combine a few operands, element by element. All sets give the same bits.
+/// The loops of one instruction set: they combine a few operands, element by element, or convert one. All sets
+/// give the same bits.
 /// Pointers need no alignment. dst may be one of the operands, and overlaps none in part.
 struct Kernels {
   /// The order in which operands are combined into one.
@@ -34,6 +35,11 @@ struct Kernels {
   void (*copy_streaming)(std::byte* dst, const std::byte* src, std::uint64_t bytes);
   /// Orders streaming stores before every later store of this thread.
   void (*fence)();
+
+  /// dst = src, `count` numbers of another type.
+  using Conversion = void (*)(std::byte* dst, const std::byte* src, std::uint64_t count);
+  Conversion widen[2];   ///< to float32, from bfloat16 and from float16
+  Conversion narrow[2];  ///< from float32, to bfloat16 and to float16: the nearest
 
   Function function(DataType type, ReduceOp op, Shape shape) const {
     return cached[static_cast<int>(type)][static_cast<int>(op)][static_cast<int>(shape)];

@@ -35,6 +35,13 @@ std::int64_t residue_of(double weight) {
   return residue(residue(whole) * (std::int64_t{1} << shift));
 }
 
+BFloat16 nearest(float x, BFloat16) {
+  return to_bfloat16(x);
+}
+Float16 nearest(float x, Float16) {
+  return to_float16(x);
+}
+
 template <class T>
 struct Arithmetic {
   static T weight(double w) { return static_cast<T>(w); }
@@ -51,6 +58,19 @@ struct Arithmetic<std::int64_t> {
   static std::int64_t multiply(std::int64_t a, std::int64_t b) { return residue(residue(a) * residue(b)); }
 };
 
+/// Each result is rounded: with equal weights the two sides add and subtract the same number.
+template <class T>
+struct HalfArithmetic {
+  static float weight(double w) { return static_cast<float>(w); }
+  static T add(T a, T b) { return nearest(to_float(a) + to_float(b), T{}); }
+  static T subtract(T a, T b) { return nearest(to_float(a) - to_float(b), T{}); }
+  static T multiply(float a, T b) { return nearest(a * to_float(b), T{}); }
+};
+template <>
+struct Arithmetic<BFloat16> : HalfArithmetic<BFloat16> {};
+template <>
+struct Arithmetic<Float16> : HalfArithmetic<Float16> {};
+
 /// Calls `run` with an element of the type.
 template <class Run>
 void with_type(DataType type, Run run) {
@@ -58,6 +78,8 @@ void with_type(DataType type, Run run) {
     case DataType::float32: return run(float{});
     case DataType::float64: return run(double{});
     case DataType::int64: return run(std::int64_t{});
+    case DataType::bfloat16: return run(BFloat16{});
+    case DataType::float16: return run(Float16{});
     default: STRETTO_CHECK(false, "models of ", name_of(type), " do not mix");
   }
 }
@@ -67,7 +89,7 @@ void with_type(DataType type, Run run) {
 void mix(DataType type, std::byte* mine, std::byte* theirs, std::uint64_t count, double weight, double back) {
   with_type(type, [&]<class T>(T) {
     using A = Arithmetic<T>;
-    const T w = A::weight(weight), b = A::weight(back);
+    const auto w = A::weight(weight), b = A::weight(back);
     for (std::uint64_t i = 0; i < count; ++i) {
       const T x = load<T>(mine, i);
       const T difference = A::subtract(load<T>(theirs, i), x);

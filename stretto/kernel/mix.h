@@ -7,17 +7,18 @@
 
 namespace stretto {
 
-// Arithmetic on models of which two move towards each other. Elements are float32, float64 or int64. An int64 is taken
-// as a residue modulo kMixPrime: there every division is exact, so that a search can check sums to the bit. A weight
-// m·2^e, as each double is one, stands for the residue of m·2^e.
-// Pointers need no alignment; memory of different arguments does not overlap.
+// Arithmetic on models of which two move towards each other. Elements are floating point numbers or int64. Numbers of
+// 16 bits are computed with as float32, and each difference, product and sum is rounded. An int64 is taken as a residue
+// modulo kMixPrime: there every division is exact, so that a search can check sums to the bit. A weight m·2^e, as each
+// double is one, stands for the residue of m·2^e. Pointers need no alignment; memory of different arguments does not
+// overlap.
 
 /// The prime 2^31 − 1: the sum of 2^32 residues fits in an int64, and so does the product of two.
 inline constexpr std::int64_t kMixPrime = (std::int64_t{1} << 31) - 1;
 
 /// Whether mix() and the others know this type.
 constexpr bool can_mix(DataType type) {
-  return type == DataType::float32 || type == DataType::float64 || type == DataType::int64;
+  return type != DataType::int32;
 }
 
 /// Moves `mine` towards `theirs` by `weight` of their distance, and puts into `theirs` what must be subtracted there

@@ -66,6 +66,23 @@ TEST(Mix, AddsWhatThisAddsThereToTheBit) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(mine[i], before[i] + theirs[i]);
 }
 
+TEST(Mix, RoundsEachResultOfHalves) {
+  // 257 lies between 256 and 258 in bfloat16: the difference of 256 and 1 is 255, the half of it 127.5, and 1 + 127.5
+  // is rounded from 128.5 to 128.
+  std::vector<BFloat16> mine{to_bfloat16(1), to_bfloat16(4)}, theirs{to_bfloat16(256), to_bfloat16(-2)};
+  mix(DataType::bfloat16, bytes(mine), bytes(theirs), 2, 0.5, 0.5);
+  EXPECT_EQ(to_float(mine[0]), 128);
+  EXPECT_EQ(to_float(mine[1]), 1);
+  EXPECT_EQ(to_float(theirs[0]), 127.5f);
+  EXPECT_EQ(to_float(theirs[1]), -3);
+  std::vector<Float16> model{to_float16(10)}, base{to_float16(9)}, moved{to_float16(8)};
+  add_move(DataType::float16, bytes(model), bytes(base), bytes(moved), 1);
+  EXPECT_EQ(to_float(model[0]), 9);
+  EXPECT_EQ(to_float(moved[0]), 9);
+  subtract(DataType::float16, bytes(model), bytes(moved), 1);
+  EXPECT_EQ(to_float(model[0]), 0);
+}
+
 TEST(AddMove, AddsOwnProgressToWhatOthersHaveMadeOfTheModel) {
   std::vector<float> model{10, 20}, base{9, 20}, moved{8, 21};
   add_move(DataType::float32, bytes(model), bytes(base), bytes(moved), 2);

@@ -1,8 +1,12 @@
-#include <algorithm>
+#include <unistd.h>
+
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "stretto/membership/launch.h"
 
@@ -22,13 +26,16 @@ struct Starter {
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
 constexpr const char* kTorchrunJob[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
                                         "TORCHELASTIC_RESTART_COUNT"};
+constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
+constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
+// torchrun comes first: what it starts inside a job of another one has that one's variables, too.
 constexpr Starter kStarters[] = {
-    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", {}, false},
+    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
     // Of the step: SLURM_NTASKS is there in a batch script, too, which is one process.
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", {}, false},
-    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob, false},
 };
 
 /// "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 …"
@@ -43,25 +50,75 @@ std::string name_of_job(const Starter& starter) {
   return name;
 }
 
+/// The whole number with which `words` begin, and what follows it.
+std::pair<std::optional<int>, std::string_view> split_number(std::string_view words) {
+  int number = 0;
+  const auto [at, error] = std::from_chars(words.data(), words.data() + words.size(), number);
+  if (error != std::errc()) return {std::nullopt, words};
+  return {number, words.substr(static_cast<std::size_t>(at - words.data()))};
+}
+
+std::optional<int> whole_number(std::string_view words) {
+  const auto [number, rest] = split_number(words);
+  return rest.empty() ? number : std::nullopt;
+}
+
+/// The place that this starter has given to this process; nothing where it has not started it as one of several.
+std::optional<LaunchedRank> place_by(const Starter& starter) {
+  const char* size = std::getenv(starter.size_variable);
+  if (size == nullptr) return std::nullopt;
+  const auto ranks = whole_number(size);
+  if (!ranks || *ranks < 1) {
+    throw UsageError(text(starter.size_variable, "='", size, "', as ", starter.name,
+                          " sets it: expected a number of ranks, from 1"));
+  }
+  const char* word = std::getenv(starter.rank_variable);
+  if (word == nullptr && *ranks == 1) return std::nullopt;
+  if (word == nullptr) {
+    throw UsageError(text(starter.size_variable, "=", size, " without ", starter.rank_variable, ": expected both, as ",
+                          starter.name, " sets them, or neither"));
+  }
+  const auto rank = whole_number(word);
+  if (!rank || *rank < 0 || *rank >= *ranks) {
+    throw UsageError(text(starter.rank_variable, "='", word, "' with ", starter.size_variable, "=", size,
+                          ": expected a rank from 0 to ", *ranks - 1));
+  }
+  if (*ranks == 1) return std::nullopt;
+  LaunchedRank place{.rank = *rank,
+                     .ranks = *ranks,
+                     .local_ranks = *ranks,
+                     .starter = starter.name,
+                     .shares_memory = starter.shares_memory};
+  if (const char* local_size = std::getenv(starter.local_size_variable)) {
+    const auto local_ranks = split_number(local_size).first;  // Slurm: "4(x2),3" begins with ours
+    if (!local_ranks || *local_ranks < 1 || *local_ranks > *ranks) {
+      throw UsageError(text(starter.local_size_variable, "='", local_size, "' with ", starter.size_variable, "=", size,
+                            ": expected the number of ranks on this host, from 1 to ", *ranks));
+    }
+    place.local_ranks = *local_ranks;
+  }
+  return place;
+}
+
 }  // namespace
 
 std::optional<Launch> find_launch() {
   for (const Starter& starter : kStarters) {
-    const char* size = std::getenv(starter.size_variable);
-    const char* rank = std::getenv(starter.rank_variable);
-    if (size == nullptr || rank == nullptr) continue;
-    const int ranks = std::atoi(size);
-    if (ranks <= 1) continue;
-    const char* local_size = std::getenv(starter.local_size_variable);
-    const int local_ranks = local_size != nullptr ? std::atoi(local_size) : 0;  // Slurm: "4(x2),3" begins with ours
-    return Launch{.place = {.rank = std::atoi(rank),
-                            .ranks = ranks,
-                            .local_ranks = local_ranks > 0 ? local_ranks : ranks,
-                            .starter = starter.name,
-                            .shares_memory = starter.shares_memory},
-                  .job = name_of_job(starter)};
+    if (const auto place = place_by(starter)) return Launch{.place = *place, .job = name_of_job(starter)};
   }
   return std::nullopt;
+}
+
+JoinOptions join_options_by_environment() {
+  const auto launch = find_launch();
+  if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};
+  const LaunchedRank& place = launch->place;
+  if (place.local_ranks < place.ranks) {
+    throw Failure({Errc::unavailable, text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
+                                           " of them on this host: expected all of them on one host, in whose memory "
+                                           "they meet")});
+  }
+  return {.rank = place.rank, .ranks = place.ranks, .job = launch->job};
 }
 
 std::optional<LaunchedRank> launched_rank() {

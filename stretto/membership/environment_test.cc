@@ -22,8 +22,26 @@ using testing::HasSubstr;
 class EnvironmentTest : public testing::Test {
  protected:
   EnvironmentTest() {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "WORLD_SIZE",
-                             "LOCAL_WORLD_SIZE", "RANK", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMIX_NAMESPACE",
+                             "PMI_SIZE",
+                             "PMI_RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_WORLD_SIZE",
+                             "RANK",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID",
+                             "TORCHELASTIC_RESTART_COUNT",
+                             "STRETTO_JOB",
+                             "SLURM_NTASKS",
+                             "SLURM_STEP_NUM_TASKS",
+                             "SLURM_STEP_TASKS_PER_NODE",
+                             "SLURM_PROCID",
+                             "SLURM_JOB_ID",
+                             "SLURM_STEP_ID"}) {
       const char* value = std::getenv(name);
       before_.emplace_back(name, value != nullptr ? std::optional<std::string>(value) : std::nullopt);
       unsetenv(name);
@@ -109,6 +127,85 @@ TEST_F(EnvironmentTest, KnowsHowManyRanksShareTheHost) {
   setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "4", 1);
   EXPECT_EQ(launched_rank()->local_ranks, 4);
   unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+}
+
+using Variables = std::vector<std::pair<const char*, const char*>>;
+
+/// What join_options_by_environment() finds: rank, ranks and job, or the error.
+std::string found(const Variables& variables) {
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+  std::string out;
+  try {
+    const JoinOptions options = join_options_by_environment();
+    out = text(options.rank, " of ", options.ranks, ", ", options.job);
+  } catch (const UsageError& error) {
+    out = error.what();
+  } catch (const Failure& failure) {
+    out = text(name_of(failure.error().code), ": ", failure.what());
+  }
+  for (const auto& [name, value] : variables) unsetenv(name);
+  return out;
+}
+
+TEST_F(EnvironmentTest, FindsAsWhomToJoinWhateverStartedTheRanks) {
+  const std::string alone = text("0 of 1, process ", getpid(), " alone");
+  EXPECT_EQ(found({}), alone);
+  EXPECT_EQ(found({{"WORLD_SIZE", "1"}, {"RANK", "0"}}), alone);
+  EXPECT_EQ(found({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}}), alone);
+  const Variables torchrun{{"WORLD_SIZE", "4"},
+                           {"RANK", "3"},
+                           {"LOCAL_WORLD_SIZE", "4"},
+                           {"MASTER_ADDR", "here"},
+                           {"MASTER_PORT", "29500"},
+                           {"TORCHELASTIC_RUN_ID", "none"},
+                           {"TORCHELASTIC_RESTART_COUNT", "1"},
+                           {"STRETTO_JOB", "mine"}};
+  const std::string by_torchrun =
+      "3 of 4, torchrun MASTER_ADDR=here MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1 "
+      "STRETTO_JOB=mine";
+  EXPECT_EQ(found(torchrun), by_torchrun);
+  const Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"PMIX_NAMESPACE", "prterun-5"}};
+  EXPECT_EQ(found(mpirun), "1 of 2, mpirun PMIX_NAMESPACE=prterun-5 STRETTO_JOB=");
+  EXPECT_EQ(found({{"SLURM_STEP_NUM_TASKS", "3"},
+                   {"SLURM_PROCID", "2"},
+                   {"SLURM_STEP_TASKS_PER_NODE", "3"},
+                   {"SLURM_JOB_ID", "7"},
+                   {"SLURM_STEP_ID", "0"}}),
+            "2 of 3, srun SLURM_JOB_ID=7 SLURM_STEP_ID=0 STRETTO_JOB=");
+  Variables both = torchrun;
+  both.insert(both.end(), mpirun.begin(), mpirun.end());
+  EXPECT_EQ(found(both), by_torchrun);
+  both = mpirun;
+  both.insert(both.end(), {{"WORLD_SIZE", "1"}, {"RANK", "0"}});  // left by something else
+  EXPECT_EQ(found(both), "1 of 2, mpirun PMIX_NAMESPACE=prterun-5 STRETTO_JOB=");
+}
+
+TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {
+  EXPECT_EQ(found({{"WORLD_SIZE", "4"}}),
+            "WORLD_SIZE=4 without RANK: expected both, as torchrun sets them, or neither");
+  for (const char* rank : {"", "two", "2x", " 2", "-1", "4", "99999999999"}) {
+    EXPECT_EQ(found({{"WORLD_SIZE", "4"}, {"RANK", rank}}),
+              text("RANK='", rank, "' with WORLD_SIZE=4: expected a rank from 0 to 3"));
+  }
+  for (const char* ranks : {"", "four", "4.0", "0", "-4"}) {
+    EXPECT_EQ(found({{"WORLD_SIZE", ranks}, {"RANK", "0"}}),
+              text("WORLD_SIZE='", ranks, "', as torchrun sets it: expected a number of ranks, from 1"));
+  }
+  EXPECT_EQ(found({{"WORLD_SIZE", "1"}, {"RANK", "3"}}), "RANK='3' with WORLD_SIZE=1: expected a rank from 0 to 0");
+  for (const char* local : {"", "all", "0", "5"}) {
+    EXPECT_EQ(found({{"WORLD_SIZE", "4"}, {"RANK", "0"}, {"LOCAL_WORLD_SIZE", local}}),
+              text("LOCAL_WORLD_SIZE='", local,
+                   "' with WORLD_SIZE=4: expected the number of ranks on this host, from 1 to 4"));
+  }
+  const char* several_hosts =
+      " has started 8 ranks, 4 of them on this host: expected all of them on one host, in whose memory they meet";
+  EXPECT_EQ(found({{"WORLD_SIZE", "8"}, {"RANK", "0"}, {"LOCAL_WORLD_SIZE", "4"}}),
+            text("unavailable: torchrun", several_hosts));
+  EXPECT_EQ(found({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}}),
+            text("unavailable: srun", several_hosts));
 }
 
 struct Ended {

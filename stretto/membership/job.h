@@ -111,7 +111,9 @@ struct LaunchedRank {
   /// launch() has the ranks meet in memory that they share (torchrun); else they speak MPI.
   bool shares_memory = false;
 };
-/// By this process's environment; nothing where it stands alone.
+/// By this process's environment; nothing where it stands alone. Where torchrun was started inside a job of mpirun or
+/// srun, torchrun's place counts; a starter's variables that speak of one rank do not. Throws UsageError for variables
+/// that are no numbers or do not fit together.
 std::optional<LaunchedRank> launched_rank();
 
 /// True in a process that mpirun, srun or torchrun has started as one of several ranks.
@@ -136,9 +138,19 @@ struct JoinOptions {
   std::string job;
   std::uint64_t extra_bytes = 0;                ///< as JobOptions::extra_bytes; what rank 0 says counts
   Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
+  /// Called about ten times a second while join_job() or JoinedRank::leave() waits, on its thread: the place to look
+  /// for signals. What it throws passes through them; from join_job() as if this rank had not come.
+  std::function<void()> look = {};
 };
 
-/// A rank in a process that was not forked for it: from join_job() until leave(). One in a process.
+/// As whom this process joins the other ranks that torchrun, mpirun or srun has started with it, which are to meet in
+/// memory that they share: rank, ranks and job, found as launched_rank() finds its place. A job of one rank where the
+/// process stands alone. STRETTO_JOB is part of the job's name. Throws UsageError as launched_rank(), and Failure
+/// (Errc::unavailable) where the ranks are on several hosts.
+JoinOptions join_options_by_environment();
+
+/// A rank in a process that was not forked for it: from join_job() until leave(). One in a process. A process that it
+/// forks is no part of the job: there the destructor and leave() do nothing, and context() throws UsageError.
 class JoinedRank {
  public:
   JoinedRank(JoinedRank&& other) noexcept;  ///< `other` is no rank any more
@@ -147,9 +159,10 @@ class JoinedRank {
   ~JoinedRank();
 
   RankContext& context();  ///< until leave()
-  /// Says goodbye to the others. Rank 0 waits for the ends of all, and returns what they have reported, with an exit
-  /// status of 1 for a rank that has not said goodbye; elsewhere the reports are empty. Once.
-  JobResult leave();
+  /// Says goodbye to the others. Rank 0 waits for the ends of all, for at most `limit`, and returns what they have
+  /// reported, with an exit status of 1 for a rank that has not said goodbye; elsewhere the reports are empty. Throws
+  /// UsageError the second time.
+  JobResult leave(Duration limit = std::chrono::minutes(5));
 
  private:
   class Impl;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
+#include "stretto/engine/look.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -23,26 +24,34 @@ static_assert(RankContext::kNumCounters < JobMemory::kNumCounters);
 /// Counts the ranks that have said why the job ends.
 constexpr int kTold = RankContext::kNumCounters;
 
+constexpr std::chrono::milliseconds kShortestPoll{1};
+constexpr std::chrono::milliseconds kLongestPoll{100};
+
 constexpr int kFailed = 1 << 8;  // a wait status: ended with exit status 1
 
 }  // namespace
 
 class JoinedRank::Impl {
  public:
-  Impl(Meeting meeting, int rank)
-      : rank_(rank),
+  Impl(Meeting meeting, const JoinOptions& options)
+      : rank_(options.rank),
+        look_(options.look),
         meeting_(std::move(meeting)),
-        context_(std::in_place, meeting_.memory, rank, [this](const RankMessage& message) { hear(message); }) {}
+        context_(std::in_place, meeting_.memory, rank_, [this](const RankMessage& message) { hear(message); }) {}
   ~Impl() {
     if (!left_) meeting_.memory.mark_lost(rank_, kFailed);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  RankContext& context() { return *context_; }
+  RankContext& context() {
+    context_->engine().require_own_process();
+    return *context_;
+  }
+  bool forked() const { return getpid() != process_; }
   JobMemory& memory() { return meeting_.memory; }
   const std::optional<RankMessage>& complaint() const { return complaint_; }
-  JobResult leave();
+  JobResult leave(Duration limit);
 
  private:
   void hear(const RankMessage& message) {
@@ -52,10 +61,13 @@ class JoinedRank::Impl {
       complaint_ = message;
     }
   }
-  /// On rank 0: waits until no other rank has any more to say.
-  void listen();
+  /// On rank 0: waits until no other rank has any more to say. One that has left has not, though a process that it has
+  /// forked may still hold its pipe open.
+  void listen(Duration limit);
 
   const int rank_;
+  const pid_t process_ = getpid();
+  Look look_;
   Meeting meeting_;
   std::optional<ShmRankContext> context_;
   std::string report_;
@@ -63,19 +75,29 @@ class JoinedRank::Impl {
   bool left_ = false;
 };
 
-void JoinedRank::Impl::listen() {
+void JoinedRank::Impl::listen(Duration limit) {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
   std::vector<pollfd> pipes;
-  do {
+  for (TimePoint now = begin; now - begin < limit; now = clock.now()) {
     pipes.clear();
-    for (RankPipe& pipe : meeting_.from_others) {
+    for (std::size_t i = 0; i < meeting_.from_others.size(); ++i) {
+      RankPipe& pipe = meeting_.from_others[i];
+      const bool ended = memory().fate(static_cast<int>(i) + 1).kind != RankFate::Kind::running;
       pipe.drain();
+      if (ended) pipe.close();
       if (pipe.fd() >= 0) pipes.push_back({pipe.fd(), POLLIN, 0});
     }
-    if (!pipes.empty()) ::poll(pipes.data(), pipes.size(), -1);
-  } while (!pipes.empty());
+    if (pipes.empty()) return;
+    const Duration longest = std::min({limit - (now - begin), look_.due() - now, Duration(kLongestPoll)});
+    ::poll(pipes.data(), pipes.size(), static_cast<int>(std::max<Duration>(longest, kShortestPoll) / kShortestPoll));
+    look_.at(clock.now());
+  }
 }
 
-JobResult JoinedRank::Impl::leave() {
+JobResult JoinedRank::Impl::leave(Duration limit) {
+  if (forked()) return {};
+  if (left_) throw UsageError(text("rank ", rank_, " leaves its job a second time"));
   const int ranks = memory().ranks();
   JobResult result;
   result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
@@ -86,7 +108,7 @@ JobResult JoinedRank::Impl::leave() {
   left_ = true;
   meeting_.to_first.close();
   if (rank_ != 0) return result;
-  listen();
+  listen(limit);
   result.reports[0] = std::move(report_);
   for (int rank = 1; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
@@ -98,12 +120,15 @@ JobResult JoinedRank::Impl::leave() {
 
 JoinedRank::JoinedRank(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 JoinedRank::JoinedRank(JoinedRank&&) noexcept = default;
-JoinedRank::~JoinedRank() = default;
+JoinedRank::~JoinedRank() {
+  // The job's memory is not mapped in such a process, and the helper thread that the destructor joins is not there.
+  if (impl_ && impl_->forked()) (void)impl_.release();
+}
 RankContext& JoinedRank::context() {
   return impl_->context();
 }
-JobResult JoinedRank::leave() {
-  return impl_->leave();
+JobResult JoinedRank::leave(Duration limit) {
+  return impl_->leave(limit);
 }
 
 Result<JoinedRank> join_job(const JoinOptions& options) {
@@ -114,9 +139,10 @@ Result<JoinedRank> join_job(const JoinOptions& options) {
                        .version = text("stretto ", stretto_version()),
                        .folder = folder != nullptr ? folder : "",
                        .extra_bytes = options.extra_bytes,
-                       .timeout = options.timeout});
+                       .timeout = options.timeout,
+                       .look = options.look});
   if (!meeting) return meeting.error();
-  return JoinedRank(std::make_unique<JoinedRank::Impl>(std::move(*meeting), options.rank));
+  return JoinedRank(std::make_unique<JoinedRank::Impl>(std::move(*meeting), options));
 }
 
 /// What run_joined() has to know of its rank.
@@ -145,7 +171,7 @@ Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const J
   } catch (...) {
     why = message_of_exception(place.rank);
   }
-  if (status == 0) return joined->leave();
+  if (status == 0) return joined->leave(Duration::max());  // torchrun knows how long
   MemoryCounter told(RunOfJoinedRank::of(*joined).memory().counter(kTold));
   if (why) tell_why(*why, told);
   std::cout.flush();

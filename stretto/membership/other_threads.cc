@@ -1,5 +1,6 @@
 #include "stretto/membership/other_threads.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +21,7 @@ template <class Visit>
 void for_each_other_thread(Visit&& visit) {
   std::error_code gone;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
-    if (task.path().filename() == std::to_string(gettid())) continue;
+    if (task.path().filename() == std::to_string(syscall(SYS_gettid))) continue;
     std::ifstream file(task.path() / "stat");
     const std::string line{std::istreambuf_iterator<char>(file), {}};
     const auto name_end = line.rfind(')');  // the name may hold anything

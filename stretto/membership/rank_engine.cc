@@ -1,19 +1,34 @@
 #include "stretto/membership/rank_engine.h"
 
+#include <unistd.h>
+
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 
 RankEngine::RankEngine(Transport& transport, const Clock& clock, Driver* driver)
-    : transport_(transport), clock_(clock), given_driver_(driver) {}
+    : transport_(transport), clock_(clock), process_(getpid()), given_driver_(driver) {}
+
+bool RankEngine::forked() const {
+  return getpid() != process_;
+}
+
+void RankEngine::require_own_process() const {
+  if (!forked()) return;
+  throw UsageError(text("this process was forked from rank ", transport_.rank(),
+                        " after that had joined its job, of which it is no part: expected a process that is spawned, "
+                        "or forked before"));
+}
 
 Engine& RankEngine::engine() {
+  require_own_process();
   if (!engine_) engine_.emplace(transport_, clock_);
   return *engine_;
 }
 
 Driver& RankEngine::driver(ProgressBy progress_by) {
+  require_own_process();
   if (given_driver_ != nullptr) return *given_driver_;
   if (!driver_) {
     DriverOptions options{.progress_by = progress_by};

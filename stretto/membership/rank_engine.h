@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,7 +39,8 @@ class BatchSource {
 };
 
 /// The engine of one rank and what drives it: one over the rank's transport, shared by all that the rank does with it,
-/// at once or one after the other. Made when it is first asked for. Application thread.
+/// at once or one after the other. Made when it is first asked for. Application thread. In a process that the rank has
+/// forked engine() and driver() throw UsageError: neither the job's memory nor the helper thread is there.
 class RankEngine {
  public:
   /// All must outlive it. `driver`: of this engine, in place of an EngineDriver (a simulation); null: an EngineDriver.
@@ -50,6 +53,10 @@ class RankEngine {
   /// What drives it: `progress_by` is the first caller's. Throws UsageError where a later one wants another.
   Driver& driver(ProgressBy progress_by = ProgressBy::thread);
   const Clock& clock() const { return clock_; }  ///< of the engine and its driver
+  /// Whether this is another process than the one that has made this: it has no part in the job.
+  bool forked() const;
+  /// Throws UsageError where forked().
+  void require_own_process() const;
 
   /// The batch sources whose rounds are not over, in the order in which they began.
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
@@ -69,6 +76,7 @@ class RankEngine {
  private:
   Transport& transport_;
   const Clock& clock_;
+  const pid_t process_;
   Driver* const given_driver_;
   ProgressBy progress_by_ = ProgressBy::thread;
   std::vector<BatchSource*> sources_;

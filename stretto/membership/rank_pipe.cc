@@ -1,7 +1,11 @@
 #include "stretto/membership/rank_pipe.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 namespace stretto {
@@ -13,9 +17,34 @@ struct Head {
   RankMessage::Kind kind;
 };
 
+/// While it lives this thread gets no SIGPIPE for what it writes, and none that came meanwhile stays behind.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
 }  // namespace
 
 void write_message(int fd, RankMessage::Kind kind, std::string_view text) {
+  const NoBrokenPipe no_signal;
   Head head{};
   head.bytes = text.size();
   head.kind = kind;

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "stretto/base/description.h"
+#include "stretto/engine/look.h"
 
 namespace stretto {
 namespace {
@@ -25,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t kMagic = 0x3165'6d6f'636c'6577;  // "welcome1"
-constexpr Duration kLookEvery = 10ms;                    // for rank 0 that is not there yet
+constexpr Duration kTryEvery = 10ms;                     // to reach rank 0 that is not there yet
 constexpr Duration kForTheLate = 2s;                     // until rank 0 gives up telling what went wrong
 constexpr Duration kGrace = 5s;  // rank 0 keeps the time; the others wait so much longer for its word
 
@@ -168,7 +169,7 @@ std::string names(const std::vector<int>& ranks) {
 /// Rank 0's part.
 class Host {
  public:
-  explicit Host(const MeetingOptions& options) : options_(options), address_(options) {}
+  explicit Host(const MeetingOptions& options) : options_(options), address_(options), look_(options.look) {}
   ~Host() {
     if (listens_ && address_.has_file) unlink(address_.address.sun_path);
   }
@@ -214,6 +215,7 @@ class Host {
   const Address address_;
   const SteadyClock clock_;
   const TimePoint deadline_ = clock_.now() + options_.timeout;
+  Look look_;
   Descriptor door_;
   bool listens_ = false;
   std::vector<Guest> guests_;
@@ -308,7 +310,8 @@ Result<void> Host::greet(Guest& guest, const Greeting& greeting) {
 Result<void> Host::wait_once() {
   std::vector<pollfd> looked_at{{door_.get(), POLLIN, 0}};
   for (const Guest& guest : guests_) looked_at.push_back({guest.socket.get(), POLLIN, 0});
-  poll(looked_at.data(), looked_at.size(), poll_time(clock_.now(), deadline_));
+  poll(looked_at.data(), looked_at.size(), poll_time(clock_.now(), std::min(deadline_, look_.due())));
+  look_.at(clock_.now());
   for (Guest& guest : guests_) {
     if (auto attended = attend(guest); !attended) return attended;
   }
@@ -367,7 +370,7 @@ Error Host::refused(Error why) {
 /// The part of every other rank.
 class Visitor {
  public:
-  explicit Visitor(const MeetingOptions& options) : options_(options), address_(options) {}
+  explicit Visitor(const MeetingOptions& options) : options_(options), address_(options), look_(options.look) {}
   Result<Meeting> run();
 
  private:
@@ -382,6 +385,7 @@ class Visitor {
   const Address address_;
   const SteadyClock clock_;
   const TimePoint deadline_ = clock_.now() + options_.timeout;
+  Look look_;
   Descriptor socket_;
 };
 
@@ -393,7 +397,8 @@ Result<void> Visitor::connect() {
     const bool not_there = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN;
     if (!not_there) return system_error(address_, "connect");
     if (clock_.now() >= deadline_) return Error{Errc::timeout, missing(), 0};
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kTryEvery);
+    look_.at(clock_.now());
   }
   if (const ucred process = process_at(socket_); process.uid != geteuid()) {
     return Error{Errc::bad_input, text("at ", address_.to_string(), ", where the ranks meet, is process ", process.pid,
@@ -410,7 +415,8 @@ Result<void> Visitor::connect() {
 Result<Heard> Visitor::hear() {
   while (true) {
     pollfd looked_at{socket_.get(), POLLIN, 0};
-    poll(&looked_at, 1, poll_time(clock_.now(), deadline_ + kGrace));
+    poll(&looked_at, 1, poll_time(clock_.now(), std::min(deadline_ + kGrace, look_.due())));
+    look_.at(clock_.now());
     Heard heard = hear_word(socket_);
     if (heard.kind == Heard::Kind::ended) {
       return Error{Errc::lost_peer, "rank 0 has ended while the ranks met", 0};

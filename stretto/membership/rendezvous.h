@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct MeetingOptions {
   std::string folder;             ///< for a socket with a file; empty: a socket without one, of the abstract namespace
   std::uint64_t extra_bytes = 0;  ///< of the memory; what rank 0 says counts
   Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
+  /// Called about ten times a second meanwhile. What it throws passes through meet(), and this rank has not come.
+  std::function<void()> look = {};
 };
 
 /// What a rank has once all have met: the memory of the job, into which all have entered, and for each rank a pipe on

@@ -218,6 +218,35 @@ TEST(Rendezvous, RefusesWhatCannotBe) {
   EXPECT_EQ(meet({.ranks = 2, .folder = "/nowhere"}).error().code, Errc::io);
 }
 
+struct Interrupt final : std::exception {};
+
+/// Is called ten times, and then throws.
+std::function<void()> ten_looks() {
+  return [looks = 0]() mutable {
+    if (++looks > 10) throw Interrupt();
+  };
+}
+
+TEST(Rendezvous, CanBeInterruptedAndLeavesNoSocketBehind) {
+  const TemporaryFolder folder;
+  for (const std::string& place : {std::string(), folder.path()}) {
+    auto options = options_of(3);
+    for (auto& rank : options) rank.folder = place;
+    for (const std::size_t interrupted : {0, 1}) {  // and rank 2 never comes
+      Process waits([&] { return name_of(meet(options[1 - interrupted]).error().code); });
+      MeetingOptions mine = options[interrupted];
+      mine.look = ten_looks();
+      EXPECT_THROW((void)meet(mine), Interrupt);
+      EXPECT_EQ(waits.end(), "lost_peer");
+    }
+    MeetingOptions alone = options[1];
+    alone.look = ten_looks();
+    EXPECT_THROW((void)meet(alone), Interrupt) << "rank 0 has not come";
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    EXPECT_THAT(meet_all(options), Each("met"));
+  }
+}
+
 /// A rank of a job that has been joined: what its function returns, and on rank 0 what the others have reported.
 std::string joined(const JoinOptions& options, const std::function<void(RankContext&)>& main) {
   auto rank = join_job(options).or_throw();
@@ -266,6 +295,31 @@ TEST(JoinJob, ARankThatDoesNotSayGoodbyeIsLost) {
   EXPECT_EQ(dropped.end(), "dropped");
   EXPECT_EQ(killed.end(), "");
   EXPECT_EQ(first.end(), "0:0 1:0 1:0 ");
+}
+
+TEST(JoinJob, Rank0WaitsForTheEndsOfTheOthersAsLongAsItIsToldTo) {
+  for (const bool interrupted : {false, true}) {
+    const std::string job = fresh_job();
+    Process stays([&] {
+      auto rank = join_job({.rank = 1, .ranks = 2, .job = job}).or_throw();
+      pause();
+      return "";
+    });
+    bool wanted = false;
+    const auto look = [&] {
+      if (wanted) throw Interrupt();
+    };
+    auto rank = join_job({.rank = 0, .ranks = 2, .job = job, .look = look}).or_throw();
+    wanted = interrupted;
+    if (interrupted) {
+      EXPECT_THROW(rank.leave(), Interrupt);
+    } else {
+      EXPECT_THAT(rank.leave(200ms).exit_status, ElementsAre(0, 1));
+    }
+    EXPECT_THROW(rank.leave(), UsageError);
+    kill(stays.id(), SIGKILL);
+    stays.end();
+  }
 }
 
 }  // namespace

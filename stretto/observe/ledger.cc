@@ -118,6 +118,7 @@ void Ledger::blame(const Waiting& waiting) {
 void Ledger::close() {
   for (const Waiting& waiting : waiting_) blame(waiting);
   waiting_.clear();
+  std::ranges::fill(last_arrival_, 0);
 }
 
 void Ledger::book_staleness(std::uint64_t round, const RoundHeader& header) {

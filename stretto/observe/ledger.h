@@ -54,10 +54,11 @@ class Ledger {
   explicit Ledger(int ranks);
 
   /// Books the header of round `round`, `seconds` after the start. `policy` is the word in which the round's policy
-  /// travels. Requires: rounds come in order, of a job of as many ranks.
+  /// travels. Requires: rounds come in order, of a job of as many ranks. After close() they begin anew.
   void add(std::uint64_t round, std::uint64_t policy, const RoundHeader& header, double seconds);
 
-  /// Books the waits at the last rounds, as far as they are known. Call when no more rounds come.
+  /// Books the waits at the last rounds, as far as they are known. Call when no more rounds come, or when their numbers
+  /// begin again with 0.
   void close();
 
   /// Batches that all ranks together deposited, those of them that no round had taken at the end, and what the

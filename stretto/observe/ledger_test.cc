@@ -40,6 +40,20 @@ RoundHeader header_of(int ranks, std::uint64_t round, const std::vector<Part>& p
   return header;
 }
 
+// As after a point where all ranks meet: bases are numbers of rounds since then.
+TEST(Ledger, NumbersOfRoundsMayBeginAgain) {
+  Ledger ledger(2);
+  ledger.add(0, 1, header_of(2, 0, {{0, 0, 1.f}, {1, 0, 1.f}}, {0, 1}), 1);
+  ledger.add(1, 1, header_of(2, 1, {{0, 1, 1.f}, {1, 0, 1.f}}, {0, 1}), 2);
+  ledger.close();
+  ledger.add(0, 1, header_of(2, 0, {{0, 0, 1.f, 0.5f}, {1, 0, 1.f}}, {0}), 3);
+  ledger.add(1, 1, header_of(2, 1, {{0, 1, 1.f, 0.25f}}, {}), 4);
+  ledger.close();
+  EXPECT_EQ(ledger.rounds(), 4u);
+  EXPECT_EQ(ledger.staleness_max(), 1u);
+  EXPECT_EQ(ledger.of(1).lost, 0.25) << "the wait before the new beginning belongs to no round after it";
+}
+
 TEST(Ledger, CountsWhatHeadersSay) {
   Ledger ledger(3);
   ledger.add(0, 1, header_of(3, 0, {{0, 0, 1.f, 0.f, 0.f}, {1, 0, 2.f, 0.f, 0.f}}, {0, 1}), 0.5);

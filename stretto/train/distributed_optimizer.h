@@ -98,9 +98,16 @@ class DistributedOptimizer {
   /// Hands over the gradients of a batch of `samples`, applies the rounds that are complete. Returns how many.
   /// Throws Failure (Errc::aborted), on every rank, if a gradient is not finite.
   int step(std::uint64_t samples = 1);
+  /// In the place of step(): drops the batch, as after a loss that is not finite. The rank meets the others as step()
+  /// does, and brings nothing. Throws UsageError where part of the gradients is handed over already (`overlap`).
+  int pass();
+  /// Waits until every rank has called this, or finish(), and all gradients are applied; then runs `work` on every rank
+  /// that has called it. The place for what all ranks do together: evaluation, checkpoints, collectives of one's own.
+  /// Ranks may have made different numbers of steps. Throws as finish(); an exception in `work` stops the job.
+  void together(const std::function<void()>& work);
   /// This rank has no more batches: returns when no rank has, and all replicas are final. Once; of several optimizers
   /// in the same order on every rank. Meanwhile the rounds of the others go on without this rank, and apply here: after
-  /// Others::end, which every rank means alike, they take no more step() here. Throws Failure (Errc::bad_input), which
+  /// Others::end, which every rank means alike, they take no more step() here. Throws Failure (Errc::diverged), which
   /// names them, where replicas differ; UsageError for Others::go_on beside an eager algorithm. After a backward pass
   /// without step() under `overlap` brings that gradient, of which others have a part.
   int finish(Others others = Others::end);

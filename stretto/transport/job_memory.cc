@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -59,15 +61,26 @@ RankFate unpack(std::uint64_t word) {
           static_cast<std::uint32_t>(word >> 8) & 0xff'ffff};
 }
 
+/// Those that end a process. sigabbrev_np() is younger than C libraries this library still runs with.
+constexpr std::pair<int, const char*> kSignals[] = {
+    {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},     {SIGILL, "SIGILL"},
+    {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},       {SIGFPE, "SIGFPE"},
+    {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"},     {SIGUSR2, "SIGUSR2"},
+    {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},     {SIGSTKFLT, "SIGSTKFLT"},
+    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGVTALRM, "SIGVTALRM"}, {SIGPROF, "SIGPROF"},
+    {SIGIO, "SIGIO"},     {SIGPWR, "SIGPWR"},   {SIGSYS, "SIGSYS"}};
+
+std::string name_of_signal(int signal) {
+  const auto* known = std::ranges::find(kSignals, signal, &std::pair<int, const char*>::first);
+  return known != std::end(kSignals) ? known->second : text("signal ", signal);
+}
+
 }  // namespace
 
 std::string RankFate::to_string() const {
   if (kind == Kind::running) return "running";
   if (kind == Kind::left) return "done";
-  if (WIFSIGNALED(wait_status)) {
-    const char* name = sigabbrev_np(WTERMSIG(wait_status));
-    return name != nullptr ? text("killed by SIG", name) : text("killed by signal ", WTERMSIG(wait_status));
-  }
+  if (WIFSIGNALED(wait_status)) return text("killed by ", name_of_signal(WTERMSIG(wait_status)));
   return text("ended with exit status ", WEXITSTATUS(wait_status));
 }
 

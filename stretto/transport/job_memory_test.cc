@@ -106,6 +106,12 @@ TEST(JobMemory, TheFirstFateHolds) {
   EXPECT_EQ(memory.fate(2).kind, RankFate::Kind::lost);
   EXPECT_EQ(memory.fate(2).to_string(), "killed by SIGKILL");
   EXPECT_EQ(memory.fate(0).to_string(), "ended with exit status 7");
+  for (const auto& [signal, words] : {std::pair{SIGTERM, "killed by SIGTERM"},
+                                      {SIGABRT, "killed by SIGABRT"},
+                                      {SIGXCPU, "killed by SIGXCPU"},
+                                      {40, "killed by signal 40"}}) {
+    EXPECT_EQ((RankFate{.kind = RankFate::Kind::lost, .wait_status = signal}.to_string()), words);
+  }
   EXPECT_LT(memory.fate(2).order, memory.fate(0).order);
   EXPECT_NE(memory.changes_of_fate(), before);
 }

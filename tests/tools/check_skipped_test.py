@@ -20,6 +20,11 @@ test_mpi (__main__.Jobs.test_mpi) ... skipped 'no mpirun'
 test_told (__main__.Jobs.test_told)
 What it tells. ... skipped 'no reason'
 test_run (__main__.Jobs.test_run) ... ok
+5/9 Testing: python.job
+../../tests/python/job_test.py::test_alone PASSED                        [ 33%]
+../../tests/python/job_test.py::test_sums[4 ranks] SKIPPED (no torch)    [ 66%]
+../../tests/python/job_test.py::Job::test_gpu SKIPPED (no device)        [100%]
+SKIPPED [1] ../../tests/python/job_test.py:7: no torch
 """
 
 
@@ -37,10 +42,10 @@ def run_on(log, expected):
 
 class CheckSkipped(unittest.TestCase):
     ALL = "asan Disk.* no disk\nrelease,asan *.test_* no program # really\n"
+    NAMES = "Disk.IsFull, __main__.Jobs.test_mpi, __main__.Jobs.test_told, job_test.Job.test_gpu, job_test.test_sums[4 ranks]"
 
     def test_every_skip_is_named_and_expected(self):
-        self.assertEqual(run_on(LOG, self.ALL), (0, "skipped in asan: 3: Disk.IsFull, __main__.Jobs.test_mpi, "
-                                                    "__main__.Jobs.test_told\n"))
+        self.assertEqual(run_on(LOG, self.ALL), (0, f"skipped in asan: 5: {self.NAMES}\n"))
 
     def test_nothing_is_skipped(self):
         self.assertEqual(run_on("", self.ALL), (0, "skipped in asan: 0\n"))

@@ -30,7 +30,7 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, const PairOptio
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (!can_mix(buckets[i].type)) {
       throw UsageError(text("bucket ", i, " of a model that is exchanged is of ", name_of(buckets[i].type),
-                            "; expected float32, float64 or int64"));
+                            "; expected floating point numbers or int64"));
     }
     if (buckets[i].count == 0) throw UsageError(text("bucket ", i, " is empty: give it at least one element"));
   }

@@ -48,8 +48,7 @@ struct PairOptions {
 class PairExchange final : public Collective, private RoundOwner {
  public:
   /// Holds its model, a copy of it, and, where this rank asks, a third; the owner of a center two more. Throws
-  /// UsageError without buckets, for elements other than float32, float64 and int64 (kernel/mix.h), and for weights
-  /// outside [0, 1].
+  /// UsageError without buckets, for int32 elements (kernel/mix.h), and for weights outside [0, 1].
   PairExchange(Engine& engine, std::vector<BucketSpec> buckets, const PairOptions& options = {});
   /// After settle(), or after a failure.
   ~PairExchange() override;

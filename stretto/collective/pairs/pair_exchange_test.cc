@@ -183,7 +183,7 @@ TEST(PairExchange, RefusesWhatItCannotMix) {
       const PairExchange pairs(engine, std::move(buckets), options);
     };
     EXPECT_THROW(make({}), UsageError);
-    EXPECT_THROW(make({{DataType::float16, 3}}), UsageError);
+    EXPECT_THROW(make({{DataType::int32, 3}}), UsageError);
     EXPECT_THROW(make({{DataType::float32, 0}}), UsageError);
     EXPECT_THROW(make({{DataType::float32, 1}}, {.weight = 1.5}), UsageError);
     EXPECT_THROW(make({{DataType::float32, 1}}, {.back = -0.1}), UsageError);

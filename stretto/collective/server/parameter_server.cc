@@ -75,6 +75,19 @@ class ParameterServer::Impl {
     node.set_ended(++ended);
     node.engine().doorbell().ring();
   }
+  void step(int bucket, std::byte* gradient, std::span<std::byte> value, bool passed) {
+    require(bucket, value.size(), "the value");
+    if (ending() || !ready(bucket)) {
+      throw UsageError(text("parameter server: bucket ", bucket, " is pushed ",
+                            ending() ? "after settle()" : "before the value of the last push is there"));
+    }
+    auto& wish = node.wish(bucket);
+    wish.gradient = gradient;
+    wish.passed = passed;
+    wish.value = value.data();
+    wish.wanted.store(++pushed[static_cast<std::size_t>(bucket)], std::memory_order_release);
+    node.engine().doorbell().ring();
+  }
   Error late(Driver& driver, const char* what) {
     return {Errc::timeout,
             text(words_of(node.words()), ": ", what, "; ", missing(driver, std::chrono::milliseconds(200))), -1};
@@ -125,17 +138,11 @@ void ParameterServer::go_on() {
 
 void ParameterServer::push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value) {
   impl_->require(bucket, gradient.size(), "the gradient");
-  impl_->require(bucket, value.size(), "the value");
-  auto& wish = impl_->node.wish(bucket);
-  std::uint64_t& pushed = impl_->pushed[static_cast<std::size_t>(bucket)];
-  if (impl_->ending() || !impl_->ready(bucket)) {
-    throw UsageError(text("parameter server: bucket ", bucket, " is pushed ",
-                          impl_->ending() ? "after settle()" : "before the value of the last push is there"));
-  }
-  wish.gradient = gradient.data();
-  wish.value = value.data();
-  wish.wanted.store(++pushed, std::memory_order_release);
-  impl_->node.engine().doorbell().ring();
+  impl_->step(bucket, gradient.data(), value, false);
+}
+
+void ParameterServer::pass(int bucket, std::span<std::byte> value) {
+  impl_->step(bucket, nullptr, value, true);
 }
 
 Result<bool> ParameterServer::ready() const {

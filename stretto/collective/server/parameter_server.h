@@ -29,7 +29,8 @@ class ServerObserver {
  public:
   virtual ~ServerObserver() = default;  ///< after the collective
   /// The gradient of step `step` of `rank`, computed on version `base`, is in the value that became version `into`;
-  /// none: it has been dropped. Those of one version are told in the order in which they were added.
+  /// none: it has been dropped. Those of one version are told in the order in which they were added. Also of a step
+  /// that was passed, whose gradient is nothing.
   virtual void released(int bucket, int rank, std::uint64_t step, Version base, std::optional<Version> into) = 0;
 };
 
@@ -38,7 +39,8 @@ class ServerObserver {
 /// waited for, and which gradients a value contains, is said by ServerMode and Shard.
 ///
 /// A step costs a rank, for each bucket that it does not serve itself, the messages PUSH and VALUE of the whole bucket,
-/// and GET without a body. k_sync adds COMMIT, to each other server once a version.
+/// and GET without a body; one that is passed sends PASS without a body instead of PUSH. k_sync adds COMMIT, to each
+/// other server once a version.
 ///
 /// Steps belong to phases: the first begins with begin(), each other one with go_on(), and each ends with settle(), on
 /// all ranks. There all ranks have the same values, which hold the gradients of all steps before it, and none is pushed
@@ -64,6 +66,9 @@ class ParameterServer final : public Collective {
   /// any order. Throws UsageError before begin(), between settle() and go_on(), for memory of another size, and for a
   /// bucket pushed twice.
   void push(int bucket, std::span<std::byte> gradient, std::span<std::byte> value);
+  /// In the place of push(), for all buckets of a step that brings no gradient: it counts as one wherever servers count
+  /// steps and pushes, and adds nothing to a sum. Throws as push().
+  void pass(int bucket, std::span<std::byte> value);
   /// Whether the values that push() has asked for are there, of all buckets, or how the collective has failed.
   Result<bool> ready() const;
   /// The same of one bucket.

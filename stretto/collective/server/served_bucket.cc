@@ -38,17 +38,22 @@ void ServedBucket::act() {
   }
 }
 
-/// Sums into the gradient of the first rank.
+/// Sums into the gradient of the first rank that has one.
 void ServedBucket::apply(const ShardAction& action) {
-  const auto of = [&](int rank) { return gradients_[static_cast<std::size_t>(rank)]; };
-  std::byte* sum = of(action.ranks.front());
-  for (std::size_t i = 1; i < action.ranks.size(); ++i) {
-    reduce(spec_.type, ReduceOp::sum, false, sum, of(action.ranks[i]), spec_.count);
+  std::byte* sum = nullptr;
+  int gradients = 0;
+  for (const int rank : action.ranks) {
+    const Gradient& gradient = gradients_[static_cast<std::size_t>(rank)];
+    if (!gradient.there) continue;
+    if (gradients++ == 0) {
+      sum = gradient.data;
+    } else {
+      reduce(spec_.type, ReduceOp::sum, false, sum, gradient.data, spec_.count);
+    }
   }
-  if (sum != nullptr) {
+  if (sum != nullptr || gradients == 0) {
     const std::size_t to = writable();
-    update_(bucket_, values_[to].memory, values_[current_].memory, {sum, num_bytes()},
-            static_cast<int>(action.ranks.size()));
+    update_(bucket_, values_[to].memory, values_[current_].memory, {sum, sum == nullptr ? 0 : num_bytes()}, gradients);
     current_ = to;
   }
   for (const int rank : action.ranks) host_.release(bucket_, rank, action.version);

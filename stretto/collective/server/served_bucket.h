@@ -13,7 +13,8 @@
 namespace stretto {
 
 /// Moves the value of a bucket by the sum of `pushes` gradients: `to` becomes what follows `from`. All three have the
-/// length of the bucket; `to` may be `from`, and `sum` may be overwritten. Called on the thread that steps the engine.
+/// length of the bucket; `to` may be `from`, and `sum` may be overwritten. Of a version without a gradient, all of
+/// whose steps were passed, `sum` is empty and `pushes` 0. Called on the thread that steps the engine.
 using ServerUpdate = std::function<void(int bucket, std::span<std::byte> to, std::span<const std::byte> from,
                                         std::span<std::byte> sum, int pushes)>;
 
@@ -42,8 +43,11 @@ class ServedBucket {
   /// To tell it of requests; act() follows each.
   Shard& shard() { return shard_; }
   const Shard& shard() const { return shard_; }
-  /// Where the gradient of `rank` lies until the host is told of its release. Null: a payload without bytes.
-  void gradient(int rank, std::byte* data) { gradients_[static_cast<std::size_t>(rank)] = data; }
+  /// Where the gradient of `rank` lies until the host is told of its release. Null: a payload without bytes. `there`:
+  /// false for a step that was passed, of which there is none.
+  void gradient(int rank, std::byte* data, bool there = true) {
+    gradients_[static_cast<std::size_t>(rank)] = {data, there};
+  }
   /// Carries out what the shard wants done.
   void act();
   /// An answer has left.
@@ -58,6 +62,10 @@ class ServedBucket {
     std::vector<std::byte> memory;
     int pins = 0;  // answers that are being sent from it
   };
+  struct Gradient {
+    std::byte* data = nullptr;
+    bool there = false;
+  };
   std::uint64_t num_bytes() const { return spec_.count * size_of(spec_.type); }
   void apply(const ShardAction& action);
   std::size_t writable();
@@ -68,8 +76,8 @@ class ServedBucket {
   ServedBucketHost& host_;
   const ServerUpdate& update_;
   std::vector<Value> values_;
-  std::size_t current_ = 0;            // of values_
-  std::vector<std::byte*> gradients_;  // by rank
+  std::size_t current_ = 0;          // of values_
+  std::vector<Gradient> gradients_;  // by rank
 };
 
 }  // namespace stretto

@@ -111,6 +111,14 @@ void ServerNode::send_push(int bucket) {
   Asking& asking = askings_[static_cast<std::size_t>(bucket)];
   const MessageId id{Kind::push, bucket, engine_.rank(), asking.pushed++};
   std::byte* gradient = wish(bucket).gradient;
+  const bool passed = wish(bucket).passed;
+  if (!mine(bucket) && passed) {
+    if (!defect(Defect::pass_in_silence)) {
+      engine_.send_control(id_, server_of(bucket), kPass, round_of(id), asking.base, {});
+    }
+    wish(bucket).left.fetch_add(1, std::memory_order_release);
+    return;
+  }
   if (!mine(bucket)) {
     return open(round_of(id), schedule(true, true, server_of(bucket), bucket), asking.base, gradient, true);
   }
@@ -119,7 +127,8 @@ void ServerNode::send_push(int bucket) {
                        .rank = id.worker,
                        .clock = id.clock,
                        .version = asking.base,
-                       .gradient = gradient});
+                       .gradient = gradient,
+                       .passed = passed});
 }
 
 /// sync, k_sync: the version after the one that the gradient was computed on. k_sync: the answer of bucket 0 names the
@@ -199,8 +208,9 @@ bool ServerNode::serve() {
       case Request::Kind::done: served.shard().ended(request.rank, request.clock); break;
       case Request::Kind::push: {
         Pushed& pushed = pushed_[static_cast<std::size_t>(request.bucket)][static_cast<std::size_t>(request.rank)];
-        pushed = {round_of({Kind::push, request.bucket, request.rank, request.clock}), request.clock, request.version};
-        served.gradient(request.rank, request.gradient);
+        pushed = {round_of({Kind::push, request.bucket, request.rank, request.clock}), request.clock, request.version,
+                  request.passed};
+        served.gradient(request.rank, request.gradient, !request.passed);
         served.shard().pushed(request.rank, request.clock, request.version);
         break;
       }
@@ -226,7 +236,9 @@ void ServerNode::answer(int bucket, const ShardAction& action, std::span<const s
 
 void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
   const Pushed& pushed = pushed_[static_cast<std::size_t>(bucket)][static_cast<std::size_t>(rank)];
-  if (into) {
+  if (pushed.passed) {
+    // Nothing that would be counted.
+  } else if (into) {
     const std::uint64_t staleness = *into - 1 - pushed.base;
     ++counts_.taken;
     counts_.staleness += staleness;
@@ -237,7 +249,7 @@ void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
   if (observer_ != nullptr) observer_->released(bucket, rank, pushed.clock, pushed.base, into);
   if (rank == engine_.rank()) {
     wish(bucket).left.fetch_add(1, std::memory_order_release);
-  } else {
+  } else if (!pushed.passed) {
     --untaken_;
     engine_.finish(id_, pushed.round, kArrived);
   }
@@ -338,6 +350,15 @@ void ServerNode::control(int peer, const Envelope& envelope, std::span<const std
                            .rank = peer,
                            .clock = envelope.channel == kGet ? id.clock : envelope.note,
                            .version = envelope.note});
+      return;
+    case kPass:
+      if (id.kind != Kind::push || id.worker != peer || !mine(id.bucket)) break;
+      requests_.push_back({.kind = Request::Kind::push,
+                           .bucket = id.bucket,
+                           .rank = peer,
+                           .clock = id.clock,
+                           .version = envelope.note,
+                           .passed = true});
       return;
     case kCommit: {
       std::vector<std::uint64_t> words(head.size() / sizeof(std::uint64_t));

@@ -29,6 +29,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   /// What the application wants of one bucket. It writes the memory, then stores `wanted`.
   struct Wish {
     std::byte* gradient = nullptr;
+    bool passed = false;                     // there is no gradient
     std::byte* value = nullptr;              // where the answer goes
     std::atomic<std::uint64_t> wanted{0};    // steps pushed; release, pairs with work()
     std::atomic<std::uint64_t> answered{0};  // values that are there; release, pairs with the application
@@ -66,6 +67,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
     std::uint64_t clock = 0;  // commit: version
     Version version = 0;
     std::byte* gradient = nullptr;
+    bool passed = false;  // push: without a gradient
     std::vector<int> ranks;
     bool last = false;
   };
@@ -79,6 +81,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
     Round round = 0;
     std::uint64_t clock = 0;
     Version base = 0;
+    bool passed = false;  // there is none
   };
   struct Sending {  // an answer on its way
     int bucket = 0;

@@ -1,6 +1,7 @@
 #include "stretto/train/job/session.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "stretto/base/error.h"
 #include "stretto/train/replica/flat_math.h"
@@ -17,19 +18,40 @@ MeetingOptions meeting_options(const SessionOptions& options) {
   return meeting;
 }
 
+/// The first line in which two texts differ, of each; of the shorter one nothing where it ends before.
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
+  std::istringstream lines_a(a), lines_b(b);
+  std::string line_a, line_b;
+  do {
+    line_a.clear();
+    line_b.clear();
+    std::getline(lines_a, line_a);
+    std::getline(lines_b, line_b);
+  } while (line_a == line_b && (lines_a || lines_b));
+  return {line_a, line_b};
+}
+
 }  // namespace
 
 Session::Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options)
     : options_(std::move(options)),
       rank_engine_(engine),
       engine_(engine.engine()),
-      driver_(engine.driver(options_.progress_by)),
+      uninterrupted_(engine.driver(options_.progress_by)),
+      driver_(uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>()),
       meeting_(std::make_shared<Meeting>(engine_, replica, meeting_options(options_))),
       replica_(replica),
+      listener_(listener),
       recipe_(options_.recipe->make({replica, engine_, *meeting_, listener, options_.recipe_options})) {}
 
 Session::~Session() {
+  if (forked()) {  // collectives cannot be taken from an engine whose memory is not there
+    rank_engine_.keep(std::move(recipe_));
+    rank_engine_.keep(std::move(meeting_));
+    return;
+  }
   if (by_layer_) replica_.on_bucket_read(nullptr);
+  if (interrupted_) abort("an exception has ended this rank's part");
   if (!rounds_over_) {
     for (auto& collective : recipe_->collectives()) rank_engine_.keep(std::move(collective));
     rank_engine_.remove(*this);
@@ -37,28 +59,66 @@ Session::~Session() {
   if (meeting_->interrupted()) rank_engine_.keep(meeting_);
 }
 
+template <class Work>
+auto Session::ends_with(Work work) {
+  try {
+    return work();
+  } catch (const Failure&) {
+    fail();
+    throw;
+  } catch (const UsageError&) {
+    fail();
+    throw;
+  } catch (...) {
+    interrupted_ = true;
+    fail();
+    throw;
+  }
+}
+
 void Session::begin(std::span<const Fingerprint> fingerprints) {
+  require_no_failure("begin");
   require_no_circle();
   STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
   for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
-  const auto all = meeting_->gather(driver_, mine);
-  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank][i] == all[0][i]) continue;
-      std::string here = fingerprints[i].text;
-      std::replace(here.begin(), here.end(), '\n', ' ');
-      throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints[i].what, "; on rank ",
-                            engine_.rank(), " it is: ", here));
+  ends_with([&] {
+    const auto all = meeting_->gather(driver_, mine);
+    for (std::size_t i = 0; i < fingerprints.size(); ++i) {
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank][i] == all[0][i]) continue;
+        const auto texts = meeting_->gather_texts(driver_, fingerprints[i].text);  // every rank has seen the same
+        const auto [theirs, of_first] = first_difference(texts[rank], texts[0]);
+        throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints[i].what, ": on rank ", rank,
+                              " it is '", theirs, "', on rank 0 '", of_first, "'"));
+      }
     }
-  }
-  meeting_->broadcast_weights(driver_);
-  meeting_->broadcast_optimizer(driver_);
-  rounds_over_ = false;
+    rounds_over_ = false;  // another rank may begin the first while this one still takes the weights
+    meeting_->broadcast_weights(driver_);
+    meeting_->broadcast_optimizer(driver_);
+  });
   rank_engine_.add(*this);
 }
 
+void Session::begin_step(std::uint64_t samples, Duration waited) {
+  require_no_failure("begin_step");
+  recipe_->begin_step(samples, waited);
+  in_step_ = true;
+}
+
+void Session::set_samples(std::uint64_t samples) {
+  require_no_failure("set_samples");
+  recipe_->set_samples(samples);
+}
+
+void Session::deposit(Duration computed) {
+  require_no_failure("deposit");
+  recipe_->deposit(computed);
+  in_step_ = false;
+}
+
 void Session::end_backward(const std::string& where) {
+  require_no_failure("end_backward");
   const auto non_finite = recipe_->end_backward();
   if (!non_finite) return;
   const std::string reason = text("the gradient of ", *non_finite, " is not finite on rank ", engine_.rank(), ", ",
@@ -67,12 +127,26 @@ void Session::end_backward(const std::string& where) {
   throw Failure({Errc::aborted, reason, engine_.rank()});
 }
 
+void Session::pass() {
+  require_no_failure("pass");
+  if (rounds_over_ || drained_)
+    throw UsageError("pass() after finish(): this rank has said that it has no more batches");
+  if (!in_step_) {
+    throw UsageError(
+        "pass() where no batch is under way: expected once a step, after begin_step(), instead of deposit()");
+  }
+  bring_weights();  // which the next push asks for
+  recipe_->pass();
+  in_step_ = false;
+}
+
 void Session::bring_by_layer() {
   by_layer_ = replica_.announces_reads() && recipe_->bring_by_bucket();
   if (by_layer_) replica_.on_bucket_read([this](int bucket) { bring(bucket); });
 }
 
 void Session::bring(int bucket) {
+  require_no_failure("bring_weights");
   const TimePoint begin = driver_.clock().now();
   insist([this, bucket](TimePoint deadline) { return recipe_->bring(bucket, driver_, deadline); });
   waited_for_layers_ += driver_.clock().now() - begin;
@@ -84,10 +158,12 @@ void Session::bring_weights() {
 }
 
 int Session::exchange() {
+  require_no_failure("exchange");
   return insist([this](TimePoint deadline) { return recipe_->exchange(driver_, deadline); });
 }
 
 int Session::finish(Others others) {
+  require_no_failure("finish");
   const Round before = recipe_->rounds();
   if (others == Others::go_on) require_in_step();
   if (others == Others::end) insist([this](TimePoint deadline) { return drain_all(deadline); });
@@ -120,12 +196,15 @@ void Session::require_no_circle() const {
 }
 
 bool Session::finish_within(Duration limit) {
-  const TimePoint deadline = driver_.deadline(limit);
-  Result<int> rounds = drain_all(deadline);
-  if (rounds) rounds = recipe_->finish(driver_, deadline);
-  if (!rounds && rounds.error().code != Errc::timeout) throw Failure(rounds.error());
-  if (rounds) rounds_are_over();
-  return rounds_over_;
+  require_no_failure("finish");
+  return ends_with([&] {
+    const TimePoint deadline = driver_.deadline(limit);
+    Result<int> rounds = drain_all(deadline);
+    if (rounds) rounds = recipe_->finish(driver_, deadline);
+    if (!rounds && rounds.error().code != Errc::timeout) throw Failure(rounds.error());
+    if (rounds) rounds_are_over();
+    return rounds_over_;
+  });
 }
 
 Result<int> Session::drain_all(TimePoint deadline) {
@@ -143,6 +222,18 @@ Result<int> Session::drain_all(TimePoint deadline) {
   return 0;
 }
 
+void Session::begin_again(std::uint64_t batches_before) {
+  STRETTO_CHECK(rounds_over_, "a round of the recipe runs, or will");
+  const std::string state = recipe_->state();
+  options_.recipe_options.batches_before = batches_before;
+  recipe_.reset();  // before the next one takes its memory
+  recipe_ = options_.recipe->make({replica_, engine_, *meeting_, listener_, options_.recipe_options});
+  if (!state.empty()) recipe_->set_state(state);
+  if (by_layer_) bring_by_layer();
+  rounds_over_ = drained_ = in_step_ = false;
+  rank_engine_.add(*this);
+}
+
 void Session::rounds_are_over() {
   rounds_over_ = true;
   rank_engine_.remove(*this);
@@ -150,7 +241,8 @@ void Session::rounds_are_over() {
 
 void Session::drain() {
   drained_ = true;
-  if (!failure()) (void)recipe_->drain(driver_);  // a failure is this session's, and comes with its next call
+  if (!failed() && !failure())
+    (void)recipe_->drain(driver_);  // a failure is this session's, and comes with its next call
 }
 
 std::string Session::parts_ranks() const {
@@ -178,17 +270,43 @@ std::optional<Error> Session::failure() const {
 }
 
 void Session::abort(const std::string& reason) {
-  for (const auto& collective : recipe_->collectives()) collective->abort(driver_, reason);
+  rank_engine_.require_own_process();
+  for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, reason);
+  meeting_->abort(uninterrupted_, reason);
+  fail();
+  interrupted_ = false;
+}
+
+void Session::look() {
+  try {
+    options_.look();
+  } catch (...) {
+    interrupted_ = true;
+    fail();
+    throw;
+  }
+}
+
+void Session::fail() {
+  failed_ = true;
+  rank_engine_.remove(*this);
+}
+
+void Session::require_no_failure(const char* call) const {
+  rank_engine_.require_own_process();
+  if (failed()) throw UsageError(text(call, "() after a failure: this session is over; expected abort() or nothing"));
 }
 
 int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
-  for (;;) {
-    const Result<int> rounds = call(driver_.deadline(options_.silence));
-    if (rounds) return *rounds;
-    if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
-    if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to
-    if (options_.tell) options_.tell(recipe_->rounds(), rounds.error().message);
-  }
+  return ends_with([&] {
+    for (;;) {
+      const Result<int> rounds = call(driver_.deadline(options_.silence));
+      if (rounds) return *rounds;
+      if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
+      if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to
+      if (options_.tell) options_.tell(recipe_->rounds(), rounds.error().message);
+    }
+  });
 }
 
 }  // namespace stretto

@@ -10,6 +10,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
+#include "stretto/engine/interruptible_driver.h"
 #include "stretto/membership/rank_engine.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
@@ -23,17 +24,23 @@ struct SessionOptions {
   Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is waited for, again and again
   /// Called with a sentence such as "round 412 (full) waits for rank 3 (silent, last seen 11 s ago)".
   std::function<void(Round open, const std::string& line)> tell;
+  /// Called about ten times a second while this rank waits, on its thread: the place to look for signals. What it
+  /// throws ends the session, and passes through the call that waits.
+  std::function<void()> look;
 };
 
 /// One rank's end of an algorithm: the recipe, and what it shares with the other ranks, over the rank's one engine,
 /// real or simulated. Any number of sessions may live at once; they are made, and finished, in the same order on every
 /// rank. One application thread. What goes wrong comes as Failure (Errc::lost_peer, Errc::aborted), and ends this
-/// session alone.
+/// session alone; so does what SessionOptions::look or the function that hears of rounds throws. After that every call
+/// but abort() throws UsageError. In a process that the rank has forked every call throws it, and the destructor does
+/// nothing.
 class Session final : private BatchSource {
  public:
   /// Makes the collectives and sees to it that the engine is driven. All but the options outlive the session.
   Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options);
-  /// Drops the collectives; after a failure, or before the last round is over, they stay with the engine.
+  /// Drops the collectives; after a failure, or before the last round is over, they stay with the engine. Where an
+  /// exception of this rank alone has ended the session, and abort() was not called, the other ranks hear of that.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -43,13 +50,13 @@ class Session final : private BatchSource {
     const char* what;
     std::string text;
   };
-  /// Once, first. Throws UsageError, on every rank, where a fingerprint differs, or beside a session under whose
-  /// algorithm ranks could wait in a circle; then gives all ranks rank 0's weights
-  /// and the state of its optimizer.
+  /// Once, first. Throws UsageError, on every rank and with both values, where a fingerprint differs, or beside a
+  /// session under whose algorithm ranks could wait in a circle; then gives all ranks rank 0's weights and the state of
+  /// its optimizer.
   void begin(std::span<const Fingerprint> fingerprints);
 
-  void begin_step(std::uint64_t samples, Duration waited) { recipe_->begin_step(samples, waited); }
-  void set_samples(std::uint64_t samples) { recipe_->set_samples(samples); }
+  void begin_step(std::uint64_t samples, Duration waited);
+  void set_samples(std::uint64_t samples);
   /// Before the first step: weights are brought layer by layer, in the forward pass, where the algorithm and the
   /// replica can. What else reads them calls bring_weights() before.
   void bring_by_layer();
@@ -59,24 +66,41 @@ class Session final : private BatchSource {
   Duration waited_for_layers() { return std::exchange(waited_for_layers_, Duration(0)); }
   /// After the backward pass. A gradient that is not finite stops the job; `where` says where in it.
   void end_backward(const std::string& where);
-  void deposit(Duration computed) { recipe_->deposit(computed); }
+  void deposit(Duration computed);
+  /// In the place of end_backward() and deposit(): this rank drops its batch. It arrives at exchange() and brings
+  /// nothing. Throws UsageError unless a step has begun, after the end, and as Recipe::pass().
+  void pass();
   /// Returns how many rounds were applied.
   int exchange();
   /// No more batches here. Returns after the last round. With Others::end the rank's other sessions, too, keep no other
   /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
   /// in which a rank may be ahead of another, and wait for it.
   int finish(Others others = Others::end);
-  /// The same for at most `limit`. Returns whether the last round is over.
+  /// After finish() on every rank, with no collective of the session's under way anywhere: makes the recipe anew, which
+  /// goes on after so many batches. Every rank, before any of them goes on.
+  void begin_again(std::uint64_t batches_before);
+  /// finish() for at most `limit`. Returns whether the last round is over.
   bool finish_within(Duration limit);
   /// Whether the end of another session has said that this rank has no more batches.
   bool drained() const { return drained_; }
-  /// Stops the job: `reason` reaches every rank.
+  /// Whether the session has ended before its last round was over.
+  bool failed() const { return failed_ || meeting_->interrupted(); }
+  /// Whether this is a process that the rank has forked.
+  bool forked() const { return rank_engine_.forked(); }
+  /// Stops the job: `reason` reaches every rank. May be called after a failure, too.
   void abort(const std::string& reason);
 
   int rank() const { return engine_.rank(); }
   int ranks() const { return engine_.size(); }
-  Driver& driver() { return driver_; }
-  Meeting& meeting() { return *meeting_; }
+  /// Calls SessionOptions::look.
+  Driver& driver() {
+    rank_engine_.require_own_process();
+    return driver_;
+  }
+  Meeting& meeting() {
+    rank_engine_.require_own_process();
+    return *meeting_;
+  }
   const Recipe& recipe() const { return *recipe_; }
   Recipe& recipe() { return *recipe_; }
 
@@ -85,6 +109,12 @@ class Session final : private BatchSource {
   void bring(int bucket);
   /// Calls until it does not time out, and says who is missing when it does.
   int insist(FunctionRef<Result<int>(TimePoint)> call);
+  /// Returns what `work` does; where that throws the session has failed.
+  template <class Work>
+  auto ends_with(Work work);
+  void fail();
+  void look();
+  void require_no_failure(const char* call) const;
   /// Drains all sessions of the rank until the rounds of this one are over, if there are several; Errc::timeout.
   Result<int> drain_all(TimePoint deadline);
   void require_in_step() const;
@@ -98,16 +128,21 @@ class Session final : private BatchSource {
   std::string parts_ranks() const override;
   std::pair<std::string, StepWaits> waits() const override;
 
-  const SessionOptions options_;
+  SessionOptions options_;
   RankEngine& rank_engine_;
   Engine& engine_;
-  Driver& driver_;
+  Driver& uninterrupted_;
+  InterruptibleDriver driver_;
   std::shared_ptr<Meeting> meeting_;
   Replica& replica_;
+  RoundListener& listener_;
   std::unique_ptr<Recipe> recipe_;
-  bool rounds_over_ = true;  // no round of the recipe's runs or will
-  bool drained_ = false;     // by another session's end
-  bool by_layer_ = false;    // the replica's forward passes call bring()
+  bool rounds_over_ = true;   // no round of the recipe's runs or will
+  bool failed_ = false;       // no call but abort()
+  bool interrupted_ = false;  // failed by an exception of this rank alone, of which the other ranks have not heard
+  bool drained_ = false;      // by another session's end
+  bool in_step_ = false;      // it has begun, and its batch has neither been deposited nor dropped
+  bool by_layer_ = false;     // the replica's forward passes call bring()
   Duration waited_for_layers_{0};
 };
 

@@ -105,7 +105,7 @@ TEST_F(TrainerTest, RanksWithDifferentModelsAreToldSoBeforeAnythingIsReduced) {
   for (const RankReport& report : reports) {
     ASSERT_TRUE(report.error);
     EXPECT_TRUE(report.usage_error);
-    EXPECT_THAT(report.error->message, HasSubstr("rank 1 differs from rank 0 in its model; on rank"));
+    EXPECT_THAT(report.error->message, HasSubstr("rank 1 differs from rank 0 in its model: on rank 1 it is"));
     EXPECT_EQ(report.error->message.find('\n'), std::string::npos);
   }
 }

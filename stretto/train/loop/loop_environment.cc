@@ -52,6 +52,7 @@ LoopEnvironment loop_environment() {
   if (const char* algorithm = variable("STRETTO_ALGORITHM")) environment.algorithm = algorithm;
   environment.ranks = number<int>("STRETTO_RANKS", 1, JobMemory::kMaxRanks);
   environment.seed = number<std::uint64_t>("STRETTO_SEED", 0, std::uint64_t{1} << 62).value_or(0);
+  if (const char* imbalance = variable("STRETTO_IMBALANCE")) environment.imbalance = imbalance;
   if (const char* out = variable("STRETTO_OUT")) environment.out = out;
   return environment;
 }

@@ -14,7 +14,10 @@ struct LoopEnvironment {
   std::optional<std::string> algorithm;  ///< STRETTO_ALGORITHM
   std::optional<int> ranks;              ///< STRETTO_RANKS: of run_ranks(), where the program stands alone
   std::uint64_t seed = 0;                ///< STRETTO_SEED: added to the seeds of the options
-  std::string out;                       ///< STRETTO_OUT: folder for reports (loop_report.h); empty: none
+  /// STRETTO_IMBALANCE: which ranks are slow, as Imbalance::parse() reads it, by sleeping in the steps of the first
+  /// optimizer; empty: none
+  std::string imbalance;
+  std::string out;  ///< STRETTO_OUT: folder for reports (loop_report.h); empty: none
 };
 
 /// Throws UsageError for a value that is no number where one is expected.

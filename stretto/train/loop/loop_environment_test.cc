@@ -17,7 +17,8 @@ using testing::HasSubstr;
 class LoopEnvironmentTest : public testing::Test {
  protected:
   ~LoopEnvironmentTest() override {
-    for (const char* name : {"STRETTO_ALGORITHM", "STRETTO_RANKS", "STRETTO_SEED", "STRETTO_OUT"}) ::unsetenv(name);
+    for (const char* name : {"STRETTO_ALGORITHM", "STRETTO_RANKS", "STRETTO_SEED", "STRETTO_IMBALANCE", "STRETTO_OUT"})
+      ::unsetenv(name);
   }
   static std::string complaint(const char* name, const char* value) {
     ::setenv(name, value, 1);
@@ -38,11 +39,13 @@ TEST_F(LoopEnvironmentTest, SaysWhatIsSet) {
   ::setenv("STRETTO_ALGORITHM", "eager-quorum:3", 1);
   ::setenv("STRETTO_RANKS", "5", 1);
   ::setenv("STRETTO_SEED", "7", 1);
+  ::setenv("STRETTO_IMBALANCE", "rotate:1ms..4ms", 1);
   ::setenv("STRETTO_OUT", "", 1);
   const LoopEnvironment there = loop_environment();
   EXPECT_EQ(there.algorithm, "eager-quorum:3");
   EXPECT_EQ(there.ranks, 5);
   EXPECT_EQ(there.seed, 7u);
+  EXPECT_EQ(there.imbalance, "rotate:1ms..4ms");
   EXPECT_EQ(there.out, "") << "empty is as good as not set";
 }
 

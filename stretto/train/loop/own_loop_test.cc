@@ -231,6 +231,56 @@ std::string told(const std::string& algorithm,
   return testing::internal::GetCapturedStderr();
 }
 
+TEST_F(OwnLoopTest, RanksAreTogetherInTheMiddleOfARun) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum:2", "local", "diloco", "wagma", "d-psgd"}) {
+    const auto reports = run(3, [&](RankContext& rank) {
+      Loop loop(rank, {.algorithm = algorithm});
+      std::string seen;
+      const auto step = [&](int steps) {
+        for (int i = 0; i < steps; ++i) {
+          loop.backward({.samples = {rank.rank() * 100 + i, i + 1}});
+          if (i % 4 == 3) {
+            loop.optimizer->pass();
+          } else {
+            loop.optimizer->step();
+          }
+        }
+      };
+      // Rank 2 has finished when the others meet for the second time.
+      for (int meeting = 0; meeting < (rank.rank() == 2 ? 1 : 3); ++meeting) {
+        step(5 + rank.rank());
+        loop.optimizer->together([&] { seen += text(loop.optimizer->batches_applied(), " ") + bits_of(*loop.net); });
+      }
+      step(4);
+      loop.optimizer->finish();
+      EXPECT_EQ(loop.optimizer->ledger().lost_deposits(), 0) << algorithm;
+      EXPECT_TRUE(loop.optimizer->replicas_identical()) << algorithm;
+      // Of 5, 6 and 7 steps one is passed, of the last 4 too.
+      EXPECT_EQ(loop.optimizer->batches_applied(), 3u * 4 + 3 * 5 + 6 + 3 * 3) << algorithm;
+      return seen;
+    });
+    EXPECT_FALSE(reports[0].empty());
+    EXPECT_EQ(reports[0], reports[1]) << algorithm;
+  }
+}
+
+TEST_F(OwnLoopTest, AnExceptionInTheMiddleOfARunReachesAllRanks) {
+  const auto reports = run(2, [&](RankContext& rank) -> std::string {
+    Loop loop(rank, {.algorithm = "eager-solo"});
+    try {
+      loop.optimizer->together([&] {
+        if (rank.rank() == 1) throw UsageError("no room for the checkpoint");
+      });
+      loop.optimizer->finish();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  });
+  EXPECT_THAT(reports[0], HasSubstr("no room for the checkpoint"));
+  EXPECT_THAT(reports[1], HasSubstr("no room for the checkpoint"));
+}
+
 TEST_F(OwnLoopTest, SaysOnceThatALocalGradientWasChanged) {
   const std::string said = told("sync", [](Sequential& net, torch::optim::Optimizer&) {
     torch::nn::utils::clip_grad_norm_(net->parameters(), 0.1);

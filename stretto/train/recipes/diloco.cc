@@ -81,9 +81,11 @@ class Models {
       : replica_(replica),
         divisor_(variant.divisor),
         local_steps_(static_cast<double>(local_steps)),
-        optimizer_(replica.buckets(), variant.outer) {
+        optimizer_(replica.parameter_buckets(), variant.outer) {
+    if (divisor_ == Divisor::samples) check_weights(Normalize::samples, replica.parameter_buckets());
     for (auto& model : beside_) {
-      for (const BucketSpec& bucket : replica.buckets()) model.emplace_back(bucket.count * size_of(bucket.type));
+      for (const BucketSpec& bucket : replica.parameter_buckets())
+        model.emplace_back(bucket.count * size_of(bucket.type));
     }
   }
 
@@ -115,8 +117,8 @@ class Models {
   const OuterOptimizer& optimizer() const { return optimizer_; }
 
  private:
-  int num_buckets() const { return static_cast<int>(replica_.buckets().size()); }
-  DataType type_of(int b) const { return replica_.buckets()[static_cast<std::size_t>(b)].type; }
+  int num_buckets() const { return static_cast<int>(replica_.parameter_buckets().size()); }
+  DataType type_of(int b) const { return replica_.parameter_buckets()[static_cast<std::size_t>(b)].type; }
 
   std::span<std::byte> bucket(PhaseModel model, int b) {
     if (model == PhaseModel::weights) return replica_.parameters(b);
@@ -145,7 +147,7 @@ class Diloco final : public Recipe {
  public:
   Diloco(const RecipeContext& context, const Variant& variant)
       : context_(context),
-        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
+        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.parameter_buckets(),
                                                        partial_options(context.options, variant))),
         models_(context.replica, variant, context.options.local_steps),
         phases_(models_, variant.keep),
@@ -169,11 +171,16 @@ class Diloco final : public Recipe {
     ++since_.batches;
     since_.samples += samples_;
     since_.computed += computed;
-    if (since_.batches >= (batches_ < short_until_ ? 1 : context_.options.local_steps)) end_phase();
+    count_step();
+  }
+
+  void pass() override {
+    begin();
+    count_step();
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
-    if (since_.batches != 0) return 0;  // in the middle of a phase
+    if (steps_ != 0) return 0;  // in the middle of a phase
     auto rounds =
         collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.exchanged();
@@ -224,7 +231,13 @@ class Diloco final : public Recipe {
     if (!std::exchange(begun_, true)) phases_.begin();
   }
 
+  void count_step() {
+    if (++steps_ >= (batches_ < short_until_ ? 1 : context_.options.local_steps)) end_phase();
+  }
+
   void end_phase() {
+    steps_ = 0;
+    if (since_.batches == 0) return;  // passed, all of it: the weights have not moved
     Contribution& mine = collective_->acquire();
     models_.set_samples(since_.samples);
     phases_.end_phase(mine);
@@ -234,7 +247,7 @@ class Diloco final : public Recipe {
 
   void end_last_phase() {
     begin();
-    if (since_.batches != 0) end_phase();
+    end_phase();
   }
 
   void apply(Driver& driver, const RoundResult& result) {
@@ -254,6 +267,7 @@ class Diloco final : public Recipe {
   const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
   std::uint64_t batches_;                          // of all ranks, since the start of the job
   std::uint64_t samples_ = 0;                      // of the step under way
+  std::uint64_t steps_ = 0;                        // since the last phase, with those passed
   DepositInfo since_{.batches = 0, .samples = 0};  // the last phase
   bool begun_ = false;
 };

@@ -17,11 +17,11 @@ class Easgd final : public Recipe {
   explicit Easgd(const RecipeContext& context)
       : context_(context),
         elastic_(elastic_options(context.options, context.engine.size())),
-        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets(),
+        collective_(std::make_shared<PartialAllreduce>(context.engine, context.replica.parameter_buckets(),
                                                        rounds_of_all(context.options))),
         state_(context),
-        center_(context.replica.buckets(), 0),
-        own_(context.replica.buckets(), 1) {}
+        center_(context.replica.parameter_buckets(), 0),
+        own_(context.replica.parameter_buckets(), 1) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
     begin();
@@ -38,11 +38,15 @@ class Easgd final : public Recipe {
     ++since_.batches;
     since_.samples += samples_;
     since_.computed += computed;
-    if (since_.batches == context_.options.local_steps) hand_over();
+    if (++steps_ == context_.options.local_steps) hand_over();
+  }
+
+  void pass() override {
+    if (++steps_ == context_.options.local_steps) hand_over();
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
-    if (since_.batches != 0) return 0;  // on the way to the next round
+    if (steps_ != 0) return 0;  // on the way to the next round
     return collective_->exchange(driver, deadline,
                                  [this, &driver](const RoundResult& result) { apply(driver, result); });
   }
@@ -67,7 +71,8 @@ class Easgd final : public Recipe {
   Round rounds() const override { return collective_->handed(); }
   RecipeMemory memory() const override {
     RecipeMemory memory = memory_of(*collective_);
-    for (const BucketSpec& bucket : context_.replica.buckets()) memory.bytes += 2 * bucket.count * size_of(bucket.type);
+    for (const BucketSpec& bucket : context_.replica.parameter_buckets())
+      memory.bytes += 2 * bucket.count * size_of(bucket.type);
     memory.parts += ", the center, and the model while the center is shown";
     return memory;
   }
@@ -77,7 +82,9 @@ class Easgd final : public Recipe {
 
  private:
   int num_buckets() const { return collective_->num_buckets(); }
-  const BucketSpec& spec(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)]; }
+  const BucketSpec& spec(int bucket) const {
+    return context_.replica.parameter_buckets()[static_cast<std::size_t>(bucket)];
+  }
   std::span<std::byte> model(int bucket) { return context_.replica.parameters(bucket); }
 
   static void copy(std::span<std::byte> to, std::span<const std::byte> from) {
@@ -93,7 +100,7 @@ class Easgd final : public Recipe {
 
   void prepare_end() {
     begin();
-    if (since_.batches != 0) hand_over();
+    if (steps_ != 0) hand_over();
   }
 
   void hand_over() {
@@ -104,6 +111,7 @@ class Easgd final : public Recipe {
       subtract(spec(b).type, model(b).data(), mine.bucket(b).data(), spec(b).count);
     }
     collective_->deposit(mine, since_);
+    steps_ = 0;
     since_ = {.batches = 0, .samples = 0};
   }
 
@@ -135,6 +143,7 @@ class Easgd final : public Recipe {
   Contribution own_;                               // the rank's model while the center is shown
   bool begun_ = false;                             // the center is there
   std::uint64_t samples_ = 0;                      // of the step under way
+  std::uint64_t steps_ = 0;                        // since the last hand_over(), with those passed
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };
 

@@ -17,7 +17,8 @@ std::uint64_t own_steps(std::uint64_t full_every, int ranks);
 /// batches that they have made since the one before. What it sums beside that is its cargo: models to be averaged
 /// (ModelAverage), or what ranks hold for one another, of which all have to know.
 ///
-/// A rank hands its part over as a deposit that one round takes.
+/// A rank hands its part over as a deposit that one round takes. A step that it passes (Recipe::pass()) is a step, and
+/// no batch.
 class FullRounds {
  public:
   /// What the rounds sum.
@@ -28,13 +29,17 @@ class FullRounds {
     /// Takes the sum, where some rank has brought something.
     std::function<void(Driver& driver, const RoundResult& result)> unload;
   };
+  /// Whether a round says how many steps it ends, beside the batches in them. Costs a bucket of one number more.
+  enum class StepCount { none, told };
   /// Makes its PartialAllreduce. Throws as that does.
-  FullRounds(const RecipeContext& context, Cargo cargo);
+  FullRounds(const RecipeContext& context, Cargo cargo, StepCount step_count = StepCount::none);
 
   /// The rank has taken a step of its own, over `samples` samples, which took so long to compute after it had waited.
   void note_step(std::uint64_t samples, Duration computed, Duration waited);
-  /// Steps of this rank since its last hand_over().
-  std::uint64_t steps() const { return since_.batches; }
+  /// The rank has passed a step, before which it had waited so long.
+  void note_pass(Duration waited);
+  /// Steps of this rank since its last hand_over(), with those it has passed.
+  std::uint64_t steps() const { return steps_; }
 
   /// Deposits this rank's part as it is now, also one without steps of its own since the last.
   void hand_over();
@@ -49,6 +54,8 @@ class FullRounds {
   void go_on_after(std::uint64_t batches) { batches_ = batches; }
   /// Batches that all ranks had made at the last round, since the start of the job.
   std::uint64_t batches() const { return batches_; }
+  /// Steps that the last round ended, those of all ranks, with those they passed. Requires: StepCount::told.
+  std::uint64_t steps_ended() const { return steps_ended_; }
   const std::shared_ptr<PartialAllreduce>& collective() const { return collective_; }  ///< for Recipe::collectives()
 
  private:
@@ -56,8 +63,11 @@ class FullRounds {
 
   RoundListener& listener_;
   const Cargo cargo_;
+  const StepCount step_count_;
   const std::shared_ptr<PartialAllreduce> collective_;
   std::uint64_t batches_;
+  std::uint64_t steps_ = 0;                        // since the last hand_over()
+  std::uint64_t steps_ended_ = 0;                  // of all ranks, by the last round
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };
 

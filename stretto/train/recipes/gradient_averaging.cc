@@ -1,5 +1,7 @@
 #include "stretto/train/recipes/gradient_averaging.h"
 
+#include <utility>
+
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/replica/flat_math.h"
@@ -36,6 +38,7 @@ std::unique_ptr<RoundNotes> make_notes(const RecipeContext& context) {
 
 std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNotes* notes) {
   std::vector<BucketSpec> buckets = context.replica.buckets();
+  check_weights(context.options.normalize, buckets);
   if (notes) buckets.push_back(notes->bucket());
   return buckets;
 }
@@ -55,7 +58,7 @@ void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
   samples_ = samples;
   waited_ = waited;
   non_finite_.reset();
-  current_ = &collective_->acquire();
+  if (current_ == nullptr) current_ = &collective_->acquire();
   std::vector<std::span<std::byte>> memory;
   for (int b = 0; b < num_buckets_; ++b) memory.push_back(current_->bucket(b));
   context_.replica.attach(current_->index(), memory);
@@ -82,11 +85,14 @@ std::optional<std::string> GradientAveraging::end_backward() {
 }
 
 void GradientAveraging::write_notes() {
-  if (notes_) notes_->write(current_->as<std::int64_t>(num_buckets_), context_.replica, collective_->handed());
+  if (!notes_) return;
+  notes_->write(current_->as<std::int64_t>(num_buckets_), context_.replica, collective_->handed(),
+                context_.listener.take_counts());
 }
 
 void GradientAveraging::deposit(Duration computed) {
-  collective_->deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
+  Contribution& mine = *std::exchange(current_, nullptr);
+  collective_->deposit(mine, {.samples = samples_, .computed = computed, .waited = waited_});
 }
 
 Result<int> GradientAveraging::exchange(Driver& driver, TimePoint deadline) {
@@ -118,7 +124,8 @@ void GradientAveraging::move(const RoundResult& result) {
   std::span<const std::int64_t> uses;
   if (notes_) {
     const auto sum = result.as<std::int64_t>(num_buckets_);
-    if (const auto difference = notes_->difference(sum)) throw UsageError(*difference);
+    if (const auto difference = notes_->difference(sum)) throw Failure({Errc::diverged, *difference, -1});
+    context_.listener.counted(notes_->counts(sum));
     notes_->applies(result.round, context_.replica.optimizer_options());
     uses = notes_->uses(sum);
   }

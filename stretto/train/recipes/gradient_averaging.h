@@ -23,6 +23,7 @@ class GradientAveraging : public Recipe {
   void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
+  void pass() override {}  // exchange() arrives; the set goes to the next step
   Result<int> exchange(Driver& driver, TimePoint deadline) override;
   Result<int> finish(Driver& driver, TimePoint deadline) override;
   Result<bool> drain(Driver& driver) override;
@@ -47,7 +48,7 @@ class GradientAveraging : public Recipe {
   const int num_buckets_;                               ///< of the replica
   const std::unique_ptr<RoundNotes> notes_;             ///< null without RecipeOptions::notes
   const std::shared_ptr<PartialAllreduce> collective_;  ///< what averages
-  Contribution* current_ = nullptr;                     ///< being filled
+  Contribution* current_ = nullptr;                     ///< being filled; null: the last one has been deposited
   std::uint64_t samples_ = 0;                           ///< of the step under way
   Duration waited_{0};                                  ///< before it
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite

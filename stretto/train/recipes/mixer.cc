@@ -17,7 +17,7 @@ class MeanMixer final : public Mixer {
       : replica_(replica), shares_of_(std::move(shares)) {}
 
   void send(NeighbourExchange& exchange) override {
-    for (std::size_t b = 0; b < replica_.buckets().size(); ++b) {
+    for (std::size_t b = 0; b < replica_.parameter_buckets().size(); ++b) {
       const auto bucket = static_cast<int>(b);
       const auto parameters = replica_.parameters(bucket);
       std::memcpy(exchange.outgoing(bucket).data(), parameters.data(), parameters.size());
@@ -30,8 +30,8 @@ class MeanMixer final : public Mixer {
   void add(const NeighbourMessage& message) override {
     const auto share = std::ranges::find(shares_, message.sender, &Share::rank);
     STRETTO_CHECK(share != shares_.end(), "a message of rank ", message.sender, ", no neighbour");
-    for (std::size_t b = 0; b < replica_.buckets().size(); ++b) {
-      const DataType type = replica_.buckets()[b].type;
+    for (std::size_t b = 0; b < replica_.parameter_buckets().size(); ++b) {
+      const DataType type = replica_.parameter_buckets()[b].type;
       const auto parameters = replica_.parameters(static_cast<int>(b));
       // The gradients of the step under way may have been computed on the parameters as they were sent.
       if (!own_counted_) scale(type, parameters, parameters, own_share(shares_));
@@ -56,7 +56,7 @@ class PushSumMixer final : public Mixer {
  public:
   PushSumMixer(Replica& replica, std::function<int(Round)> out_neighbours)
       : replica_(replica), out_neighbours_(std::move(out_neighbours)) {
-    for (const BucketSpec& bucket : replica.buckets()) z_.emplace_back(bucket.count * size_of(bucket.type));
+    for (const BucketSpec& bucket : replica.parameter_buckets()) z_.emplace_back(bucket.count * size_of(bucket.type));
   }
 
   void send(NeighbourExchange& exchange) override {
@@ -65,7 +65,7 @@ class PushSumMixer final : public Mixer {
     const int neighbours = out_neighbours_(exchange.begun());
     const double part = weight_.split(neighbours);
     for (std::size_t b = 0; b < z_.size(); ++b) {
-      const DataType type = replica_.buckets()[b].type;
+      const DataType type = replica_.parameter_buckets()[b].type;
       const auto parameters = replica_.parameters(static_cast<int>(b));
       const auto outgoing = exchange.outgoing(static_cast<int>(b));
       // The step has moved the model z/w by parameters − z/w, so z + parameters − z/w is the biased model now.
@@ -79,13 +79,13 @@ class PushSumMixer final : public Mixer {
   void add(const NeighbourMessage& message) override {
     weight_.add(std::bit_cast<double>(message.word));
     for (std::size_t b = 0; b < z_.size(); ++b) {
-      add_scaled(replica_.buckets()[b].type, z_[b], message.buckets[b], 1);
+      add_scaled(replica_.parameter_buckets()[b].type, z_[b], message.buckets[b], 1);
     }
   }
 
   void mixed() override {
     for (std::size_t b = 0; b < z_.size(); ++b) {
-      scale(replica_.buckets()[b].type, replica_.parameters(static_cast<int>(b)), z_[b], 1 / weight_.value());
+      scale(replica_.parameter_buckets()[b].type, replica_.parameters(static_cast<int>(b)), z_[b], 1 / weight_.value());
     }
   }
 

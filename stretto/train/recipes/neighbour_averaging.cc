@@ -37,8 +37,8 @@ class NeighbourAveraging final : public Recipe {
         block_(context.options.local_steps >= kMeetsAtTheEnd ? 0 : context.options.local_steps),
         in_neighbours_(variant.exchange.links(0).in.size()) {
     variant.exchange.block = block_;
-    exchange_ =
-        std::make_shared<NeighbourExchange>(context.engine, context.replica.buckets(), std::move(variant.exchange));
+    exchange_ = std::make_shared<NeighbourExchange>(context.engine, context.replica.parameter_buckets(),
+                                                    std::move(variant.exchange));
     average_.emplace(with_equal_ranks(context));
   }
 
@@ -61,6 +61,12 @@ class NeighbourAveraging final : public Recipe {
       mixer_->send(*exchange_);
     }
     step_after_average_ = average_first_;
+    stage_ = Stage::mixing;
+  }
+
+  void pass() override {
+    average_->note_pass(waited_);
+    if (!average_first_) mixer_->send(*exchange_);
     stage_ = Stage::mixing;
   }
 

@@ -33,8 +33,8 @@ class PairAveraging final : public Recipe {
   PairAveraging(const RecipeContext& context, const Exchanges& exchanges)
       : context_(with_each_model_once(context)),
         exchanges_(exchanges),
-        pairs_(std::make_shared<PairExchange>(context.engine, context.replica.buckets(), exchanges.options)),
-        average_(context_) {}
+        pairs_(std::make_shared<PairExchange>(context.engine, context.replica.parameter_buckets(), exchanges.options)),
+        average_(context_, FullRounds::StepCount::told) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
     begin();
@@ -48,18 +48,16 @@ class PairAveraging final : public Recipe {
 
   void deposit(Duration computed) override {
     context_.replica.step();
-    std::uint64_t staleness = 0;
-    for (int b = 0; b < pairs_->num_buckets(); ++b) {
-      staleness = std::max(staleness, pairs_->add_step(b, context_.replica.parameters(b)));
-    }
+    const std::uint64_t staleness = add_step();
     counts_.add({.aged = 1, .staleness = staleness, .max_staleness = staleness});
     average_.note_step(samples_, computed, waited_);
-    ++steps_;
-    if (average_.steps() == exchanges_.meet_every) {
-      due_ = Due::meeting;
-    } else if (steps_ == exchanges_.every) {
-      due_ = Due::exchange;
-    }
+    count_step();
+  }
+
+  void pass() override {
+    (void)add_step();  // takes what others have changed
+    average_.note_pass(waited_);
+    count_step();
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
@@ -107,6 +105,24 @@ class PairAveraging final : public Recipe {
 
  private:
   enum class Due { nothing, exchange, meeting };
+
+  /// Returns the staleness of the step.
+  std::uint64_t add_step() {
+    std::uint64_t staleness = 0;
+    for (int b = 0; b < pairs_->num_buckets(); ++b) {
+      staleness = std::max(staleness, pairs_->add_step(b, context_.replica.parameters(b)));
+    }
+    return staleness;
+  }
+
+  void count_step() {
+    ++steps_;
+    if (average_.steps() == exchanges_.meet_every) {
+      due_ = Due::meeting;
+    } else if (steps_ == exchanges_.every) {
+      due_ = Due::exchange;
+    }
+  }
 
   /// Begins a phase, unless one has begun, with the model as all ranks have it.
   void begin() {
@@ -158,13 +174,12 @@ class PairAveraging final : public Recipe {
       } else if (pairs_->owns_center()) {
         // The average over P ranks, of which the others bring zeros, is the center.
         pairs_->read_center(b, parameters);
-        const DataType type = context_.replica.buckets()[static_cast<std::size_t>(b)].type;
+        const DataType type = context_.replica.parameter_buckets()[static_cast<std::size_t>(b)].type;
         scale(type, parameters, parameters, context_.engine.size());
       } else {
         std::memset(parameters.data(), 0, parameters.size());
       }
     }
-    batches_before_ = average_.batches();
     average_.hand_over();
     handed_over_ = true;
   }
@@ -172,8 +187,8 @@ class PairAveraging final : public Recipe {
   void have_met() {
     handed_over_ = begun_ = false;
     steps_ = 0;
-    // A rank that goes on has brought meet_every batches.
-    ended_ = average_.batches() - batches_before_ < exchanges_.meet_every;
+    // A rank that goes on has brought meet_every steps.
+    ended_ = average_.steps_ended() < exchanges_.meet_every;
   }
 
   const RecipeContext context_;
@@ -181,14 +196,13 @@ class PairAveraging final : public Recipe {
   const std::shared_ptr<PairExchange> pairs_;
   ModelAverage average_;
   OwnCounts counts_;
-  std::uint64_t samples_ = 0;         // of the step under way
-  Duration waited_{0};                // before it
-  std::uint64_t steps_ = 0;           // of this rank since its last exchange
-  Due due_ = Due::nothing;            // before the next step
-  bool begun_ = false;                // a phase
-  bool handed_over_ = false;          // the model, at the phase's end
-  bool ended_ = false;                // no rank has a batch left
-  std::uint64_t batches_before_ = 0;  // of all ranks, before the meeting under way
+  std::uint64_t samples_ = 0;  // of the step under way
+  Duration waited_{0};         // before it
+  std::uint64_t steps_ = 0;    // of this rank since its last exchange
+  Due due_ = Due::nothing;     // before the next step
+  bool begun_ = false;         // a phase
+  bool handed_over_ = false;   // the model, at the phase's end
+  bool ended_ = false;         // no rank has a batch left
 };
 
 /// easgd-async: batches of all ranks between two meetings; 0: none before the end.

@@ -12,6 +12,7 @@
 #include "stretto/observe/ledger.h"
 #include "stretto/train/options.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
+#include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/replica/meeting.h"
 #include "stretto/train/replica/replica.h"
 
@@ -23,6 +24,11 @@ class RoundListener {
   virtual ~RoundListener() = default;  ///< after the recipe's
   /// A round that is not empty is about to move the weights: the place to set the learning rate.
   virtual void before(const RoundResult& result) = 0;
+  /// What the deposit that is about to be handed over brings along; a deposit asks once. Only where rounds carry notes
+  /// (RecipeOptions::notes) of an algorithm that averages gradients.
+  virtual LoopCounts take_counts() { return {}; }
+  /// What the deposits of a round that is not empty have brought along: between before() and the move.
+  virtual void counted(const LoopCounts& /*sum*/) {}
   /// The weights are what they are after this round. Also for a round in which nobody brought anything.
   virtual void after(const RoundResult& result) = 0;
 };
@@ -71,6 +77,10 @@ struct RecipeMemory {
 /// That of one collective: its contribution sets and results.
 RecipeMemory memory_of(const PartialAllreduce& collective);
 
+/// Throws UsageError for Normalize::samples over buckets of float16: a number times that of the samples soon is
+/// infinite there.
+void check_weights(Normalize normalize, const std::vector<BucketSpec>& buckets);
+
 /// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
 /// options on every rank, in the same order with regard to other collectives of the engine and before anybody drives
 /// it. One application thread.
@@ -78,7 +88,8 @@ RecipeMemory memory_of(const PartialAllreduce& collective);
 /// A recipe owns any number of collectives, of any kinds. Its callers know them as `Collective`s alone; what a round
 /// has brought they hear from the RoundListener.
 ///
-/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish().
+/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish(). A rank
+/// that drops its batch calls pass() in the place of end_backward() and deposit().
 class Recipe {
  public:
   virtual ~Recipe() = default;  ///< after finish(), or after a failure
@@ -101,6 +112,11 @@ class Recipe {
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
   /// Hands the step over, which took so long to compute.
   virtual void deposit(Duration computed) = 0;
+  /// In the place of end_backward() and deposit(): drops this step's batch. In the exchange() that follows the rank
+  /// meets the others as if it had deposited, and brings nothing. A rank that moves its own model does not move it now,
+  /// counts the step, and brings the model as it is. Throws UsageError where part of the batch's gradients has been
+  /// handed over during the backward pass: the others have it; and for an algorithm that has no such step.
+  virtual void pass();
   /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
   /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
   /// a timeout call it again.

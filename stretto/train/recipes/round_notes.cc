@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "stretto/base/text.h"
 #include "stretto/train/replica/flat_math.h"
@@ -21,10 +22,11 @@ RoundNotes::RoundNotes(int rank, int ranks, int num_parameters, int max_lag)
       history_(static_cast<std::size_t>(max_lag) + 2) {}
 
 BucketSpec RoundNotes::bucket() const {
-  return {DataType::int64, kNumbers * ranks_ + num_parameters_};
+  return {DataType::int64, kNumbers * ranks_ + num_parameters_ + std::tuple_size_v<LoopCounts>};
 }
 
-void RoundNotes::write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base) const {
+void RoundNotes::write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base,
+                       const LoopCounts& counts) const {
   std::fill(numbers.begin(), numbers.end(), 0);
   const auto mine = numbers.subspan(kNumbers * static_cast<std::size_t>(rank_), kNumbers);
   mine[kDeposits] = 1;
@@ -33,10 +35,17 @@ void RoundNotes::write(std::span<std::int64_t> numbers, const Replica& replica, 
   mine[kRate] = std::bit_cast<std::int64_t>(after(base).lr);
   const auto uses = numbers.subspan(kNumbers * ranks_);
   for (std::size_t i = 0; i < num_parameters_; ++i) uses[i] = replica.used(static_cast<int>(i)) ? 1 : 0;
+  std::ranges::copy(counts, uses.begin() + static_cast<std::ptrdiff_t>(num_parameters_));
 }
 
 std::span<const std::int64_t> RoundNotes::uses(std::span<const std::int64_t> sum) const {
-  return sum.subspan(kNumbers * ranks_);
+  return sum.subspan(kNumbers * ranks_, num_parameters_);
+}
+
+LoopCounts RoundNotes::counts(std::span<const std::int64_t> sum) const {
+  LoopCounts counts;
+  std::ranges::copy(sum.last<std::tuple_size_v<LoopCounts>>(), counts.begin());
+  return counts;
 }
 
 std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> sum) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,23 +12,32 @@
 
 namespace stretto {
 
+/// What a loop of the user's own counts over all ranks: numbers that each deposit brings along and a round adds up, so
+/// that every rank hears them at the same round. By them calls of schedulers are counted.
+using LoopCounts = std::array<std::int64_t, 8>;
+
 /// What the rounds of a loop of the user's own carry beside the gradients: for which parameters some rank had a
-/// gradient, and whether all ranks move their weights by the same options. A bucket more, of integers, of which the sum
-/// over the ranks says both exactly: four numbers a rank, then one a parameter.
+/// gradient, whether all ranks move their weights by the same options, and what the loops count. A bucket more, of
+/// integers, of which the sum over the ranks says all of that exactly: four numbers a rank, one a parameter, then the
+/// counts.
 ///
 /// A rank's options are compared by a hash of all it has applied rounds with so far; those of a rank that is some
 /// rounds behind with what this rank had then. So a rate that follows from the rounds applied is no difference, and
 /// one that follows from a rank's own steps is.
 class RoundNotes {
  public:
+  /// Of one rank; `num_parameters`: Replica::num_trained(); `max_lag`: RecipeOptions::max_lag.
   RoundNotes(int rank, int ranks, int num_parameters, int max_lag);
 
-  BucketSpec bucket() const;
+  BucketSpec bucket() const;  ///< the numbers of a deposit, and of a round's sum
   /// Writes what goes with a deposit that is computed on the weights after `base` rounds.
-  void write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base) const;
+  void write(std::span<std::int64_t> numbers, const Replica& replica, std::uint64_t base,
+             const LoopCounts& counts = {}) const;
 
   /// Of each parameter how many deposits of a round's sum had a gradient for it.
   std::span<const std::int64_t> uses(std::span<const std::int64_t> sum) const;
+  /// What the loops of a round's deposits have counted.
+  LoopCounts counts(std::span<const std::int64_t> sum) const;
   /// "rank 2 has lr 0.025 where rank 0 has 0.05 at round 40", where a rank that brought something differs.
   std::optional<std::string> difference(std::span<const std::int64_t> sum) const;
   /// The weights are about to be moved in `round` by these options; nothing: the round is empty. In order.

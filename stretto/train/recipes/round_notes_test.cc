@@ -14,10 +14,10 @@ struct Rank {
   Rank(int rank, int ranks) : notes(rank, ranks, 2, 4) {}
 
   void apply(std::uint64_t round, double lr) { notes.applies(round, OptimizerOptions{lr, std::hash<double>()(lr)}); }
-  std::vector<std::int64_t> written(std::uint64_t base) const {
+  std::vector<std::int64_t> written(std::uint64_t base, const LoopCounts& counts = {}) const {
     const auto task = linear_task()->start_rank({});
     std::vector<std::int64_t> numbers(notes.bucket().count, 77);
-    notes.write(numbers, task->replica(), base);
+    notes.write(numbers, task->replica(), base, counts);
     return numbers;
   }
   RoundNotes notes;
@@ -33,6 +33,14 @@ TEST(RoundNotes, CountsTheUsesOfEachParameter) {
   const auto sum = a.written(0) + b.written(0);
   EXPECT_EQ(std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end()),
             (std::vector<std::int64_t>{2, 2}));
+}
+
+TEST(RoundNotes, AddsUpWhatTheLoopsCountBesideTheUses) {
+  const Rank a(0, 3), b(2, 3);
+  const auto sum = a.written(0, {1, 0, 0, 0, 0, 0, 0, 5}) + b.written(0, {2, 7}) + b.written(0);
+  EXPECT_EQ(a.notes.counts(sum), (LoopCounts{3, 7, 0, 0, 0, 0, 0, 5}));
+  EXPECT_EQ(std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end()),
+            (std::vector<std::int64_t>{3, 3}));
 }
 
 TEST(RoundNotes, NamesTheRankWhoseRateDiffers) {

@@ -76,6 +76,16 @@ SgdRule rule_of(const Replica& replica) {
                         "momentum, since the servers move the weights by that rule alone"));
 }
 
+/// The weights are moved where the gradients are added up.
+void check_types(const Replica& replica) {
+  for (std::size_t b = 0; b < replica.buckets().size(); ++b) {
+    const DataType gradients = replica.buckets()[b].type, parameters = replica.parameter_buckets()[b].type;
+    if (gradients == parameters) continue;
+    throw UsageError(text("a parameter server with bucket ", b, " of ", name_of(parameters), " parameters and ",
+                          name_of(gradients), " gradients: expected one type for both, or another algorithm"));
+  }
+}
+
 using Memory = std::vector<std::vector<std::byte>>;  // a bucket each
 
 Memory memory_of_buckets(const std::vector<BucketSpec>& buckets) {
@@ -93,6 +103,10 @@ struct ServerMemory {
   /// On the thread that steps the engine: moves the weights of a bucket that is served here.
   void move(int bucket, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum,
             int divisor) {
+    if (sum.empty()) {  // no gradient: no step either, which the velocity would make
+      std::memmove(to.data(), from.data(), to.size());
+      return;
+    }
     const auto b = static_cast<std::size_t>(bucket);
     if (momentum != 0) velocities[b].resize(to.size());
     descend(buckets[b].type, to, from, velocities[b], sum, momentum, divisor);
@@ -120,7 +134,7 @@ class Server final : public Recipe {
         waits_{.for_ranks_ahead = options.mode == ServerMode::k_sync,
                .for_ranks_behind = options.staleness > 0 || meet_every_ < kMeetsAtTheEnd},
         statistics_(context),
-        rounds_(context, velocities()),
+        rounds_(context, velocities(), FullRounds::StepCount::told),
         on_their_way_(context.replica.buckets().size()) {
     if (layerwise_) context_.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
   }
@@ -173,6 +187,22 @@ class Server final : public Recipe {
   void deposit(Duration computed) override {
     for (int b = 0; b < num_buckets_ && !layerwise_; ++b) hand_over(b);
     rounds_.note_step(samples_, computed, waited_);
+    meeting_due_ = rounds_.steps() == meet_every_;
+  }
+
+  void pass() override {
+    if (pushed_ != 0) {
+      throw UsageError(
+          "pass() with layerwise after gradients of the batch have gone to the servers: expected layerwise no where a "
+          "rank may drop a batch");
+    }
+    for (int b = 0; b < num_buckets_; ++b) {
+      const auto i = static_cast<std::size_t>(b);
+      server_->pass(b, memory_->next[i]);
+      on_their_way_[i] = true;
+    }
+    pushed_ = num_buckets_;
+    rounds_.note_pass(waited_);
     meeting_due_ = rounds_.steps() == meet_every_;
   }
 
@@ -265,13 +295,12 @@ class Server final : public Recipe {
   DataType type_of(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)].type; }
 
   /// What a full round sums: each velocity, which its server alone brings, so that the sum has its bits. Without
-  /// momentum one number that nobody reads.
+  /// momentum nothing.
   FullRounds::Cargo velocities() {
     if (memory_->momentum == 0) {
-      const auto load = [](Contribution& mine, const DepositInfo&) { std::ranges::fill(mine.bucket(0), std::byte{0}); };
-      return {.buckets = {{DataType::float32, 1}}, .load = load, .unload = [this](Driver& driver, const RoundResult&) {
-                statistics_.run(driver);
-              }};
+      return {.buckets = {},
+              .load = [](Contribution&, const DepositInfo&) {},
+              .unload = [this](Driver& driver, const RoundResult&) { statistics_.run(driver); }};
     }
     const auto load = [this](Contribution& mine, const DepositInfo&) {
       for (int b = 0; b < num_buckets_; ++b) {
@@ -315,15 +344,14 @@ class Server final : public Recipe {
 
   void hand_over() {
     take_weights();
-    batches_before_ = rounds_.batches();
     rounds_.hand_over();
     handed_over_ = true;
   }
 
   void have_met() {
     handed_over_ = false;
-    // A rank that goes on has brought meet_every_ batches.
-    ended_ = rounds_.batches() - batches_before_ < meet_every_;
+    // A rank that goes on has brought meet_every_ steps.
+    ended_ = rounds_.steps_ended() < meet_every_;
     if (!ended_) server_->go_on();
   }
 
@@ -395,12 +423,12 @@ class Server final : public Recipe {
   bool meeting_due_ = false;               // before the next step
   bool handed_over_ = false;               // to the full round under way
   bool ended_ = false;                     // no rank has a batch left
-  std::uint64_t batches_before_ = 0;       // of all ranks, before the full round under way
   std::string state_;                      // the velocities at the last full round
 };
 
 std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {
   check(mode, context.options, context.engine.size());
+  check_types(context.replica);
   return std::make_unique<Server>(context, server_options(mode, context.options));
 }
 

@@ -1,5 +1,6 @@
 #include "stretto/train/recipes/sync.h"
 
+#include "stretto/base/error.h"
 #include "stretto/train/recipes/gradient_averaging.h"
 
 namespace stretto {
@@ -25,7 +26,15 @@ class Sync final : public GradientAveraging {
   }
 
   void deposit(Duration computed) override {
-    if (!context_.options.overlap) GradientAveraging::deposit(computed);
+    if (!context_.options.overlap) return GradientAveraging::deposit(computed);
+    if (begun_) current_ = nullptr;  // handed over
+  }
+
+  void pass() override {
+    if (!begun_) return GradientAveraging::pass();
+    throw UsageError(
+        "pass() with overlap after gradients of the batch have been handed over: expected no overlap where a rank may "
+        "drop a batch");
   }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {

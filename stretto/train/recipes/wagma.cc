@@ -74,7 +74,8 @@ class Wagma final : public Recipe {
   Wagma(const RecipeContext& context, const Choices& choices)
       : context_(context),
         choices_(choices),
-        collective_(std::make_shared<GroupAllreduce>(context.engine, context.replica.buckets(), choices.groups)),
+        collective_(
+            std::make_shared<GroupAllreduce>(context.engine, context.replica.parameter_buckets(), choices.groups)),
         state_(context, choices.average_momentum) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
@@ -94,6 +95,8 @@ class Wagma final : public Recipe {
     since_full_.computed += computed;
     publish();
   }
+
+  void pass() override { publish(); }
 
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     return collective_->exchange(driver, deadline,
@@ -126,7 +129,9 @@ class Wagma final : public Recipe {
   bool averages_gradients() const override { return false; }
 
  private:
-  DataType type_of(int bucket) const { return context_.replica.buckets()[static_cast<std::size_t>(bucket)].type; }
+  DataType type_of(int bucket) const {
+    return context_.replica.parameter_buckets()[static_cast<std::size_t>(bucket)].type;
+  }
 
   /// The model as it is now stands from now on.
   void publish() {

@@ -1,6 +1,6 @@
 #include "stretto/train/replica/bucket_plan.h"
 
-#include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -16,13 +16,13 @@ std::string_view layer_of(const ParameterSpec& parameter) {
 BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer) {
   BucketPlan plan;
   plan.placements.resize(parameters.size());
-  std::array<int, 4> open{-1, -1, -1, -1};  // the bucket of each type that still takes parameters
-  std::string_view layer;                   // whose parameters they take, if `by_layer`
+  std::map<DataType, int> open;  // the bucket of each type that still takes parameters
+  std::string_view layer;        // whose parameters they take, if `by_layer`
   for (std::size_t i = parameters.size(); i-- > 0;) {
     const ParameterSpec& parameter = parameters[i];
     if (!parameter.trained) continue;
-    if (by_layer && std::exchange(layer, layer_of(parameter)) != layer_of(parameter)) open.fill(-1);
-    int& bucket = open[static_cast<std::size_t>(parameter.type)];
+    if (by_layer && std::exchange(layer, layer_of(parameter)) != layer_of(parameter)) open.clear();
+    int& bucket = open.try_emplace(parameter.type, -1).first->second;
     const auto bytes_with = [&](const BucketSpec& spec) {
       return (spec.count + parameter.count) * size_of(parameter.type);
     };

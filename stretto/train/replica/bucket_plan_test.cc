@@ -55,6 +55,21 @@ TEST(BucketPlan, KeepsTypesApart) {
   EXPECT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 9}, {DataType::float64, 3}}));
 }
 
+TEST(BucketPlan, KeepsNormsOfFloatApartFromLayersOfHalves) {
+  const auto layer = [](DataType type, std::uint64_t count) {
+    return ParameterSpec{.name = "p", .type = type, .count = count};
+  };
+  const std::vector<ParameterSpec> parameters{layer(DataType::bfloat16, 6), layer(DataType::float32, 2),
+                                              layer(DataType::bfloat16, 4), layer(DataType::float32, 2),
+                                              layer(DataType::float16, 3)};
+  const BucketPlan plan = plan_buckets(parameters, 20);
+  EXPECT_EQ(plan.buckets,
+            (std::vector<BucketSpec>{{DataType::float16, 3}, {DataType::float32, 4}, {DataType::bfloat16, 10}}));
+  EXPECT_EQ(plan.placements[0].bucket, 2);
+  EXPECT_EQ(plan.placements[0].offset, 4u);
+  EXPECT_EQ(plan_buckets(parameters, 19).buckets.size(), 4u) << "a number has two bytes";
+}
+
 TEST(BucketPlan, LeavesOutWhatIsNotTrainedAndTakesEmptyParameters) {
   std::vector<ParameterSpec> parameters{floats(4), floats(0), floats(5)};
   parameters[0].trained = false;

@@ -7,16 +7,14 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/kernel/convert.h"
 
 namespace stretto {
 namespace {
-
-template <class T>
-std::span<const T> as(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
 
 // Infinite and NaN are the numbers whose exponent is all ones. The loop has no branch, so that it is vectorised.
 template <class Bits>
@@ -44,111 +42,85 @@ std::int64_t first_with_exponent(std::span<const std::byte> numbers, Bits expone
   return -1;
 }
 
-template <class T>
-void divide_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src);
-  const T by = static_cast<T>(divisor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / by;
+// How a loop uses an array.
+struct In {
+  static constexpr bool kRead = true, kWritten = false;
+  template <class T>
+  using Pointer = const T*;
+  std::span<const std::byte> bytes;
+};
+struct Out {
+  static constexpr bool kRead = false, kWritten = true;
+  template <class T>
+  using Pointer = T*;
+  std::span<std::byte> bytes;
+};
+struct InOut {
+  static constexpr bool kRead = true, kWritten = true;
+  template <class T>
+  using Pointer = T*;
+  std::span<std::byte> bytes;
+};
+
+template <class T, class Loop, class... Arrays>
+void run_as(const Loop& loop, std::size_t count, const Arrays&... arrays) {
+  loop(count, reinterpret_cast<typename Arrays::template Pointer<T>>(arrays.bytes.data())...);
 }
 
-template <class T>
-void scale_as(std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src);
-  const T by = static_cast<T>(factor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] * by;
-}
-
-template <class T>
-void add_divide_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src);
-  const T by = static_cast<T>(divisor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = (out[i] + in[i]) / by;
-}
-
-template <class T>
-void carry_as(std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
-              std::span<const std::byte> old) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src), before = as<T>(old);
-  const T by = static_cast<T>(divisor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / by + (out[i] - before[i]);
-}
-
-template <class T>
-void subtract_as(std::span<std::byte> dst, std::span<const T> a, std::span<const T> b) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  for (std::size_t i = 0; i < a.size(); ++i) out[i] = a[i] - b[i];
-}
-
-template <class T>
-void nesterov_as(std::span<std::byte> weights, std::span<std::byte> velocity, std::span<const T> sum, T divisor, T lr,
-                 T momentum) {
-  auto* w = reinterpret_cast<T*>(weights.data());
-  auto* v = reinterpret_cast<T*>(velocity.data());
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    const T g = sum[i] / divisor;
-    v[i] = momentum * v[i] + g;
-    w[i] -= lr * (g + momentum * v[i]);
+// Some numbers at a time are widened, go through the loop for float, and are narrowed. So few that they stay in the
+// cache next to the processor.
+template <class Loop, class... Arrays>
+void run_in_float(DataType type, const Loop& loop, std::size_t count, const Arrays&... arrays) {
+  constexpr std::size_t kBlock = 1024;
+  alignas(64) float staged[sizeof...(arrays)][kBlock];
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t length = std::min(kBlock, count - start), offset = start * size_of(type);
+    const auto read = [&](const auto& array, float* stage) {
+      if constexpr (std::decay_t<decltype(array)>::kRead) widen(type, stage, array.bytes.data() + offset, length);
+    };
+    const auto write = [&](const auto& array, const float* stage) {
+      if constexpr (std::decay_t<decltype(array)>::kWritten) narrow(type, array.bytes.data() + offset, stage, length);
+    };
+    const auto all = [&]<std::size_t... k>(std::index_sequence<k...>) {
+      (read(arrays, staged[k]), ...);
+      loop(length, static_cast<typename Arrays::template Pointer<float>>(staged[k])...);
+      (write(arrays, staged[k]), ...);
+    };
+    all(std::index_sequence_for<Arrays...>());
   }
 }
 
-template <class T>
-void add_scaled_as(std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src);
-  const T by = static_cast<T>(factor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] += in[i] * by;
-}
-
-template <class T>
-void decay_and_scale_as(std::span<std::byte> dst, std::span<const std::byte> src, double decay, double factor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  const std::span<const T> in = as<T>(src);
-  const T pull = static_cast<T>(decay), by = static_cast<T>(factor);
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = (out[i] + in[i] * pull) * by;
-}
-
-template <class T>
-void descend_as(std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
-                std::span<const std::byte> sum, double momentum, double divisor) {
-  auto* out = reinterpret_cast<T*>(dst.data());
-  auto* v = reinterpret_cast<T*>(velocity.data());
-  const std::span<const T> in = as<T>(src), gradient = as<T>(sum);
-  const T keep = static_cast<T>(momentum), by = static_cast<T>(divisor);
-  if (velocity.empty()) {
-    for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] - gradient[i] / by;
-    return;
+/// Calls `loop` with how many numbers there are and a pointer to those of each array: float or double.
+template <class Loop, class... Arrays>
+void number_by_number(DataType type, const Loop& loop, const Arrays&... arrays) {
+  const std::size_t sizes[] = {arrays.bytes.size()...};
+  for (const std::size_t size : sizes) {
+    STRETTO_CHECK(size == sizes[0], "an array of ", size, " bytes beside one of ", sizes[0]);
   }
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    v[i] = v[i] * keep + gradient[i] / by;
-    out[i] = in[i] - v[i];
+  const std::size_t count = sizes[0] / size_of(type);
+  switch (type) {
+    case DataType::float32: return run_as<float>(loop, count, arrays...);
+    case DataType::float64: return run_as<double>(loop, count, arrays...);
+    case DataType::bfloat16:
+    case DataType::float16: return run_in_float(type, loop, count, arrays...);
+    case DataType::int32:
+    case DataType::int64: break;
   }
-}
-
-// Several sums side by side, so that the loop is vectorised.
-template <class T>
-double squares_as(std::span<const T> in) {
-  std::array<double, 8> sums{};
-  std::size_t i = 0;
-  for (; i + sums.size() <= in.size(); i += sums.size()) {
-    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += static_cast<double>(in[i + k]) * in[i + k];
-  }
-  for (; i < in.size(); ++i) sums[0] += static_cast<double>(in[i]) * in[i];
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
-void check_same_length(std::size_t dst, std::size_t src) {
-  STRETTO_CHECK(dst == src, "source of ", src, " bytes for a destination of ", dst);
+  STRETTO_CHECK(false, "arithmetic of models with ", name_of(type));
 }
 
 }  // namespace
 
 std::int64_t first_non_finite(DataType type, std::span<const std::byte> numbers) {
-  return type == DataType::float32 ? first_with_exponent<std::uint32_t>(numbers, 0x7f800000u)
-                                   : first_with_exponent<std::uint64_t>(numbers, 0x7ff0000000000000ull);
+  switch (type) {
+    case DataType::float32: return first_with_exponent<std::uint32_t>(numbers, 0x7f800000u);
+    case DataType::float64: return first_with_exponent<std::uint64_t>(numbers, 0x7ff0000000000000ull);
+    case DataType::bfloat16: return first_with_exponent<std::uint16_t>(numbers, 0x7f80u);
+    case DataType::float16: return first_with_exponent<std::uint16_t>(numbers, 0x7c00u);
+    case DataType::int32:
+    case DataType::int64: break;
+  }
+  return -1;  // all integers are finite
 }
 
 bool all_finite(DataType type, std::span<const std::byte> numbers) {
@@ -156,69 +128,125 @@ bool all_finite(DataType type, std::span<const std::byte> numbers) {
 }
 
 void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
-  check_same_length(dst.size(), src.size());
-  type == DataType::float32 ? divide_as<float>(dst, src, divisor) : divide_as<double>(dst, src, divisor);
+  const auto loop = [divisor]<class T>(std::size_t count, T* out, const T* in) {
+    const T by = static_cast<T>(divisor);
+    for (std::size_t i = 0; i < count; ++i) out[i] = in[i] / by;
+  };
+  number_by_number(type, loop, Out{dst}, In{src});
 }
 
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
-  check_same_length(dst.size(), src.size());
-  type == DataType::float32 ? scale_as<float>(dst, src, factor) : scale_as<double>(dst, src, factor);
+  const auto loop = [factor]<class T>(std::size_t count, T* out, const T* in) {
+    const T by = static_cast<T>(factor);
+    for (std::size_t i = 0; i < count; ++i) out[i] = in[i] * by;
+  };
+  number_by_number(type, loop, Out{dst}, In{src});
 }
 
 void add_divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
-  check_same_length(dst.size(), src.size());
-  type == DataType::float32 ? add_divide_as<float>(dst, src, divisor) : add_divide_as<double>(dst, src, divisor);
+  const auto loop = [divisor]<class T>(std::size_t count, T* out, const T* in) {
+    const T by = static_cast<T>(divisor);
+    for (std::size_t i = 0; i < count; ++i) out[i] = (out[i] + in[i]) / by;
+  };
+  number_by_number(type, loop, InOut{dst}, In{src});
 }
 
 void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
            std::span<const std::byte> old) {
-  check_same_length(dst.size(), src.size());
-  check_same_length(dst.size(), old.size());
-  type == DataType::float32 ? carry_as<float>(dst, src, divisor, old) : carry_as<double>(dst, src, divisor, old);
+  const auto loop = [divisor]<class T>(std::size_t count, T* out, const T* in, const T* before) {
+    const T by = static_cast<T>(divisor);
+    for (std::size_t i = 0; i < count; ++i) out[i] = in[i] / by + (out[i] - before[i]);
+  };
+  number_by_number(type, loop, InOut{dst}, In{src}, In{old});
 }
 
 void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte> a, std::span<const std::byte> b) {
-  check_same_length(dst.size(), a.size());
-  check_same_length(dst.size(), b.size());
-  type == DataType::float32 ? subtract_as(dst, as<float>(a), as<float>(b))
-                            : subtract_as(dst, as<double>(a), as<double>(b));
+  const auto loop = []<class T>(std::size_t count, T* out, const T* from, const T* by) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = from[i] - by[i];
+  };
+  number_by_number(type, loop, Out{dst}, In{a}, In{b});
 }
 
 void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
                    std::span<const std::byte> sum, double divisor, double lr, double momentum) {
-  check_same_length(weights.size(), sum.size());
-  check_same_length(velocity.size(), sum.size());
-  if (type == DataType::float32) {
-    nesterov_as(weights, velocity, as<float>(sum), static_cast<float>(divisor), static_cast<float>(lr),
-                static_cast<float>(momentum));
-  } else {
-    nesterov_as(weights, velocity, as<double>(sum), divisor, lr, momentum);
-  }
+  const auto loop = [divisor, lr, momentum]<class T>(std::size_t count, T* w, T* v, const T* in) {
+    const T by = static_cast<T>(divisor), rate = static_cast<T>(lr), keep = static_cast<T>(momentum);
+    for (std::size_t i = 0; i < count; ++i) {
+      const T g = in[i] / by;
+      v[i] = keep * v[i] + g;
+      w[i] -= rate * (g + keep * v[i]);
+    }
+  };
+  number_by_number(type, loop, InOut{weights}, InOut{velocity}, In{sum});
 }
 
 void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
-  check_same_length(dst.size(), src.size());
-  type == DataType::float32 ? add_scaled_as<float>(dst, src, factor) : add_scaled_as<double>(dst, src, factor);
+  const auto loop = [factor]<class T>(std::size_t count, T* out, const T* in) {
+    const T by = static_cast<T>(factor);
+    for (std::size_t i = 0; i < count; ++i) out[i] += in[i] * by;
+  };
+  number_by_number(type, loop, InOut{dst}, In{src});
 }
 
 void decay_and_scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double decay,
                      double factor) {
-  check_same_length(dst.size(), src.size());
-  type == DataType::float32 ? decay_and_scale_as<float>(dst, src, decay, factor)
-                            : decay_and_scale_as<double>(dst, src, decay, factor);
+  const auto loop = [decay, factor]<class T>(std::size_t count, T* out, const T* in) {
+    const T pull = static_cast<T>(decay), by = static_cast<T>(factor);
+    for (std::size_t i = 0; i < count; ++i) out[i] = (out[i] + in[i] * pull) * by;
+  };
+  number_by_number(type, loop, InOut{dst}, In{src});
 }
 
 void descend(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
              std::span<const std::byte> sum, double momentum, double divisor) {
-  check_same_length(dst.size(), src.size());
-  check_same_length(dst.size(), sum.size());
-  if (!velocity.empty()) check_same_length(dst.size(), velocity.size());
-  type == DataType::float32 ? descend_as<float>(dst, src, velocity, sum, momentum, divisor)
-                            : descend_as<double>(dst, src, velocity, sum, momentum, divisor);
+  if (velocity.empty()) {
+    const auto loop = [divisor]<class T>(std::size_t count, T* out, const T* in, const T* gradient) {
+      const T by = static_cast<T>(divisor);
+      for (std::size_t i = 0; i < count; ++i) out[i] = in[i] - gradient[i] / by;
+    };
+    return number_by_number(type, loop, Out{dst}, In{src}, In{sum});
+  }
+  const auto loop = [momentum, divisor]<class T>(std::size_t count, T* out, const T* in, T* v, const T* gradient) {
+    const T keep = static_cast<T>(momentum), by = static_cast<T>(divisor);
+    for (std::size_t i = 0; i < count; ++i) {
+      v[i] = v[i] * keep + gradient[i] / by;
+      out[i] = in[i] - v[i];
+    }
+  };
+  number_by_number(type, loop, Out{dst}, In{src}, InOut{velocity}, In{sum});
 }
 
 double sum_of_squares(DataType type, std::span<const std::byte> numbers) {
-  return type == DataType::float32 ? squares_as(as<float>(numbers)) : squares_as(as<double>(numbers));
+  std::array<double, 8> sums{};  // several side by side, so that the loop is vectorised
+  const auto loop = [&sums]<class T>(std::size_t count, const T* in) {
+    std::array<double, 8> own = sums;
+    std::size_t i = 0;
+    for (; i + own.size() <= count; i += own.size()) {
+      for (std::size_t k = 0; k < own.size(); ++k) own[k] += static_cast<double>(in[i + k]) * in[i + k];
+    }
+    for (; i < count; ++i) own[0] += static_cast<double>(in[i]) * in[i];
+    sums = own;
+  };
+  number_by_number(type, loop, In{numbers});
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+DataType wide_type(DataType type) {
+  return is_half(type) ? DataType::float32 : type;
+}
+
+void widen(DataType type, std::span<std::byte> dst, std::span<const std::byte> src) {
+  const std::size_t count = src.size() / size_of(type);
+  STRETTO_CHECK(dst.size() == count * size_of(wide_type(type)), dst.size(), " bytes for ", count, " numbers");
+  if (is_half(type)) return widen(type, reinterpret_cast<float*>(dst.data()), src.data(), count);
+  std::ranges::copy(src, dst.begin());
+}
+
+void narrow(DataType type, std::span<std::byte> dst, std::span<const std::byte> src) {
+  const std::size_t count = dst.size() / size_of(type);
+  STRETTO_CHECK(src.size() == count * size_of(wide_type(type)), src.size(), " bytes for ", count, " numbers");
+  if (is_half(type)) return narrow(type, dst.data(), reinterpret_cast<const float*>(src.data()), count);
+  std::ranges::copy(src, dst.begin());
 }
 
 std::uint64_t Hash64::of(std::span<const std::byte> piece) {

@@ -9,27 +9,31 @@
 
 namespace stretto {
 
-/// Whether none of the float32 or float64 numbers is infinite or NaN. Looks at the bits, one pass over the memory.
+// Arithmetic on arrays of float32, float64, bfloat16 or float16. Where several arrays are taken they have the same type
+// and the same length, and an array that is written is the same as another one or apart from it. Numbers of 16 bits are
+// computed with as float32, and what is written is rounded once, to the nearest and to even on a tie; float32 and
+// float64 in their own precision.
+
+/// Whether none of the numbers is infinite or NaN. Looks at the bits, one pass over the memory.
 bool all_finite(DataType type, std::span<const std::byte> numbers);
 
 /// The first number that is infinite or NaN, or −1.
 std::int64_t first_non_finite(DataType type, std::span<const std::byte> numbers);
 
-/// dst = src / divisor, number by number. Requires: the same length; float32 or float64.
+/// dst = src / divisor, number by number.
 void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
 
-/// dst = src × factor, number by number. Requires: the same length; float32 or float64.
+/// dst = src × factor, number by number.
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
 
-/// dst = (dst + src) / divisor, number by number. Requires: the same length; float32 or float64.
+/// dst = (dst + src) / divisor, number by number.
 void add_divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
 
-/// dst = src / divisor + (dst − old), number by number: a mean, and what dst has become since it was old. Requires: the
-/// same length; float32 or float64.
+/// dst = src / divisor + (dst − old), number by number: a mean, and what dst has become since it was old.
 void carry(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor,
            std::span<const std::byte> old);
 
-/// dst = a − b, number by number. Requires: the same length; float32 or float64. dst may be a or b.
+/// dst = a − b, number by number. dst may be a or b.
 void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte> a, std::span<const std::byte> b);
 
 /// A step of gradient descent with Nesterov's momentum (as Sutskever et al., "On the importance of initialization and
@@ -38,27 +42,32 @@ void subtract(DataType type, std::span<std::byte> dst, std::span<const std::byte
 ///     velocity = momentum · velocity + g
 ///     weights = weights − lr · (g + momentum · velocity)
 ///
-/// Number by number, in the precision of the numbers: the same bits wherever the same bits go in. Requires: the same
-/// length; float32 or float64.
+/// Number by number: the same bits wherever the same bits go in.
 void nesterov_step(DataType type, std::span<std::byte> weights, std::span<std::byte> velocity,
                    std::span<const std::byte> sum, double divisor, double lr, double momentum);
 
-/// dst += src × factor, number by number. Requires: the same length; float32 or float64.
+/// dst += src × factor, number by number.
 void add_scaled(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);
 
 /// dst = (dst + src × decay) × factor, number by number: a gradient with weight decay, times the learning rate.
-/// Requires: the same length; float32 or float64.
 void decay_and_scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double decay,
                      double factor);
 
 /// velocity = velocity × momentum + sum / divisor, then dst = src − velocity, number by number; dst may be src. An
-/// empty velocity is 0 and stays so. Requires: otherwise the same length; float32 or float64.
+/// empty velocity is 0 and stays so.
 void descend(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, std::span<std::byte> velocity,
              std::span<const std::byte> sum, double momentum, double divisor);
 
 /// The sum of the squares, in double precision and always in the same order: the same bits on every rank, however many
-/// threads compute there. Requires: float32 or float64.
+/// threads compute there.
 double sum_of_squares(DataType type, std::span<const std::byte> numbers);
+
+/// The type to add many of these up in: float32 for bfloat16 and float16, otherwise `type`.
+DataType wide_type(DataType type);
+/// dst = src, where `src` is of `type` and `dst` of wide_type(type). Exact.
+void widen(DataType type, std::span<std::byte> dst, std::span<const std::byte> src);
+/// dst = src, where `src` is of wide_type(type) and `dst` of `type`: the nearest.
+void narrow(DataType type, std::span<std::byte> dst, std::span<const std::byte> src);
 
 /// A 64-bit hash (XXH3 of xxHash) of a sequence of pieces, for comparing memory that should be equal: fast, not
 /// cryptographic, the same on all machines of one byte order. Where one piece ends and the next begins matters.

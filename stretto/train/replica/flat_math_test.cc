@@ -6,7 +6,10 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+#include "stretto/base/random.h"
 
 namespace stretto {
 namespace {
@@ -43,6 +46,121 @@ TYPED_TEST(Finite, FindsTheFirstThatIsNot) {
       EXPECT_FALSE(all_finite(this->kType, bytes(numbers)));
     }
   }
+}
+
+std::vector<float> drawn(std::uint64_t seed, std::size_t count) {
+  Random random(seed);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = static_cast<float>(random.normal());
+  return numbers;
+}
+
+/// bfloat16 and float16, of which each function does what it does with float32, and rounds what it writes.
+template <class T>
+class Half : public testing::Test {
+ public:
+  static constexpr DataType kType = kDataTypeOf<T>;
+  static constexpr std::uint16_t kInfinity = std::is_same_v<T, BFloat16> ? 0x7f80 : 0x7c00;
+
+  static T nearest(float x) {
+    if constexpr (std::is_same_v<T, BFloat16>) return to_bfloat16(x);
+    if constexpr (std::is_same_v<T, Float16>) return to_float16(x);
+  }
+  static std::vector<T> narrowed(const std::vector<float>& wide) {
+    std::vector<T> out;
+    for (const float x : wide) out.push_back(nearest(x));
+    return out;
+  }
+  static std::vector<float> widened(const std::vector<T>& halves) {
+    std::vector<float> out;
+    for (const T x : halves) out.push_back(to_float(x));
+    return out;
+  }
+  static std::vector<std::uint16_t> bits(const std::vector<T>& halves) {
+    std::vector<std::uint16_t> out;
+    for (const T x : halves) out.push_back(x.bits);
+    return out;
+  }
+
+  /// Calls `function` with a type and four arrays: with these halves, and with the same numbers as float32, and expects
+  /// the rounded bits of the latter.
+  template <class Function>
+  static void expect_rounded(Function function) {
+    for (const std::size_t count : {0u, 1u, 7u, 1023u, 1024u, 1025u, 5000u}) {
+      std::vector<std::vector<T>> halves;
+      std::vector<std::vector<float>> wide;
+      for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
+        halves.push_back(narrowed(drawn(seed, count)));
+        wide.push_back(widened(halves.back()));
+      }
+      function(kType, bytes(halves[0]), bytes(halves[1]), bytes(halves[2]), bytes(halves[3]));
+      function(DataType::float32, bytes(wide[0]), bytes(wide[1]), bytes(wide[2]), bytes(wide[3]));
+      for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(bits(halves[k]), bits(narrowed(wide[k]))) << count << ' ' << k;
+    }
+  }
+};
+using Halves = testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(Half, Halves);
+
+using Bytes = std::span<std::byte>;
+
+TYPED_TEST(Half, ComputesInFloatAndRoundsOnce) {
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes) { divide(t, a, b, 3); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes, Bytes, Bytes) { scale(t, a, a, 0.1); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes) { add_divide(t, a, b, 3); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes c, Bytes) { carry(t, a, b, 7, c); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes c, Bytes) { subtract(t, a, b, c); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes) { subtract(t, a, b, a); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes c, Bytes) { nesterov_step(t, a, b, c, 3, 0.7, 0.9); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes) { add_scaled(t, a, b, 0.3); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes) { decay_and_scale(t, a, b, 0.01, 0.1); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes c, Bytes d) { descend(t, a, b, c, d, 0.9, 3); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes, Bytes c, Bytes d) { descend(t, a, a, c, d, 0.9, 3); });
+  this->expect_rounded([](DataType t, Bytes a, Bytes b, Bytes, Bytes d) { descend(t, a, b, {}, d, 0.9, 3); });
+}
+
+TYPED_TEST(Half, SquaresAreExactInDoublePrecision) {
+  for (const std::size_t count : {0u, 1u, 9u, 1024u, 2500u}) {
+    auto halves = this->narrowed(drawn(5, count));
+    auto wide = this->widened(halves);
+    EXPECT_EQ(sum_of_squares(this->kType, bytes(halves)), sum_of_squares(DataType::float32, bytes(wide))) << count;
+  }
+}
+
+TYPED_TEST(Half, FindsTheFirstThatIsNotFinite) {
+  const std::uint16_t largest = this->kInfinity - 1, infinite = this->kInfinity, sign = 0x8000;
+  std::vector<TypeParam> numbers(10000, TypeParam{largest});
+  numbers[1] = TypeParam{static_cast<std::uint16_t>(largest | sign)};
+  EXPECT_TRUE(all_finite(this->kType, bytes(numbers)));
+  for (const std::uint16_t bad : {infinite, static_cast<std::uint16_t>(infinite | sign),
+                                  static_cast<std::uint16_t>(infinite + 1), std::uint16_t{0xffff}}) {
+    for (const std::size_t at : {0u, 1u, 4095u, 4096u, 9998u}) {
+      auto copy = numbers;
+      copy[at] = copy.back() = TypeParam{bad};
+      EXPECT_EQ(first_non_finite(this->kType, bytes(copy)), static_cast<std::int64_t>(at));
+    }
+  }
+}
+
+TYPED_TEST(Half, WidensAndNarrows) {
+  auto halves = this->narrowed({1, -2.5f, 0});
+  std::vector<float> wide(3);
+  EXPECT_EQ(wide_type(this->kType), DataType::float32);
+  widen(this->kType, bytes(wide), bytes(halves));
+  EXPECT_EQ(wide, (std::vector<float>{1, -2.5f, 0}));
+  wide = {3, 4, 5};
+  narrow(this->kType, bytes(halves), bytes(wide));
+  EXPECT_EQ(this->widened(halves), wide);
+}
+
+TYPED_TEST(Finite, StaysAsItIsWhereItIsWideAlready) {
+  std::vector<TypeParam> a{1, 2}, b(2);
+  EXPECT_EQ(wide_type(this->kType), this->kType);
+  widen(this->kType, bytes(b), bytes(a));
+  EXPECT_EQ(b, a);
+  a = {3, 4};
+  narrow(this->kType, bytes(b), bytes(a));
+  EXPECT_EQ(b, a);
 }
 
 TEST(Scaling, DividesAndMultipliesNumberByNumber) {

@@ -15,15 +15,34 @@ std::uint64_t bytes_of(const std::vector<std::span<std::byte>>& pieces) {
   return bytes;
 }
 
+constexpr DataType kWideTypes[] = {DataType::float32, DataType::float64};
+
+std::uint64_t count_of(const Replica::Buffer& array) {
+  return array.memory.size() / size_of(array.type);
+}
+
+/// A copy of its numbers, as wide_type().
+std::vector<std::byte> widened(const Replica::Buffer& array) {
+  std::vector<std::byte> wide(count_of(array) * size_of(wide_type(array.type)));
+  widen(array.type, wide, array.memory);
+  return wide;
+}
+
 std::uint64_t words_of(std::uint64_t bytes) {
   return (bytes + sizeof(std::int32_t) - 1) / sizeof(std::int32_t);
 }
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(100);  // whether another rank has stopped the job
+constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 
 }  // namespace
 
 class Meeting::Call {
  public:
-  explicit Call(Meeting& meeting) : meeting_(meeting) { meeting_.interrupted_ = true; }
+  explicit Call(Meeting& meeting) : meeting_(meeting) {
+    if (meeting.interrupted_) throw UsageError("an exchange among all ranks after a failure: expected no more of them");
+    meeting_.interrupted_ = true;
+  }
   void returns() { meeting_.interrupted_ = false; }
 
  private:
@@ -35,11 +54,29 @@ Meeting::Average::Average(Engine& engine, DataType type, std::uint64_t count)
 
 void Meeting::insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run) {
   const TimePoint give_up = driver.deadline(options_.timeout);
+  TimePoint tell_at = driver.deadline(options_.silence);
   for (;;) {
-    const Result<void> done = run(std::min(give_up, driver.deadline(options_.silence)));
+    const Result<void> done = run(std::min({give_up, tell_at, driver.deadline(kLookEvery)}));
     if (done) return;
-    if (done.error().code != Errc::timeout || driver.deadline(Duration(0)) >= give_up) throw Failure(done.error());
-    if (options_.tell) options_.tell(collective.who_is_missing(driver, std::chrono::milliseconds(200)));
+    const TimePoint now = driver.clock().now();
+    if (done.error().code != Errc::timeout) throw Failure(done.error());
+    if (const auto stopped = numbers_.failure()) throw Failure(*stopped);
+    if (now < std::min(give_up, tell_at)) continue;
+    const std::string missing = collective.who_is_missing(driver, kAnswersWithin);
+    if (now >= give_up) {
+      throw Failure({Errc::timeout, text(missing, ", after ", seconds(options_.timeout), " s"), -1});
+    }
+    tell_at = now + options_.silence;
+    if (options_.tell) options_.tell(missing);
+  }
+}
+
+void Meeting::abort(Driver& driver, const std::string& reason) {
+  numbers_.abort(driver, reason);
+  weights_.abort(driver, reason);
+  if (state_) state_->abort(driver, reason);
+  for (const auto* averages : {&parameters_, &buffers_, &spread_, &optimizer_}) {
+    for (const auto& average : *averages) average->sum.abort(driver, reason);
   }
 }
 
@@ -69,9 +106,9 @@ Meeting::Meeting(Engine& engine, Replica& replica, MeetingOptions options)
 std::vector<std::unique_ptr<Meeting::Average>> Meeting::make_averages(Engine& engine,
                                                                       const std::vector<Replica::Buffer>& arrays) {
   std::vector<std::unique_ptr<Average>> averages;
-  for (const DataType type : {DataType::float32, DataType::float64}) {
+  for (const DataType type : kWideTypes) {
     std::uint64_t count = 0;
-    for (const auto& array : arrays) count += array.type == type ? array.memory.size() / size_of(type) : 0;
+    for (const auto& array : arrays) count += wide_type(array.type) == type ? count_of(array) : 0;
     if (count > 0) averages.push_back(std::make_unique<Average>(engine, type, count));
   }
   return averages;
@@ -79,8 +116,8 @@ std::vector<std::unique_ptr<Meeting::Average>> Meeting::make_averages(Engine& en
 
 std::vector<Replica::Buffer> Meeting::parameters() {
   std::vector<Replica::Buffer> arrays;
-  for (std::size_t b = 0; b < replica_.buckets().size(); ++b) {
-    arrays.push_back({replica_.buckets()[b].type, replica_.parameters(static_cast<int>(b))});
+  for (std::size_t b = 0; b < replica_.parameter_buckets().size(); ++b) {
+    arrays.push_back({replica_.parameter_buckets()[b].type, replica_.parameters(static_cast<int>(b))});
   }
   return arrays;
 }
@@ -130,21 +167,21 @@ void Meeting::average_parameters(Driver& driver) {
 void Meeting::average_optimizer(Driver& driver) {
   const std::vector<Replica::Buffer> arrays = replica_.optimizer_arrays();
   Numbers mine{};
-  for (const auto& array : arrays) mine[array.type == DataType::float32 ? 0 : 1] += array.memory.size();
+  for (const auto& array : arrays) mine[wide_type(array.type) == DataType::float32 ? 0 : 1] += count_of(array);
   const auto all = gather(driver, mine);
   const Numbers most = *std::ranges::max_element(all);
   const auto have = std::ranges::count(all, most);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == most || all[rank] == Numbers{}) continue;
     throw UsageError(text("rank ", rank, " has ", all[rank][0] + all[rank][1],
-                          " bytes of optimizer state where another has ", most[0] + most[1],
+                          " numbers in the optimizer's state where another has ", most[0] + most[1],
                           ": expected the same on all, to average it"));
   }
   if (most == Numbers{}) return;
   if (optimizer_.empty()) {
-    for (const DataType type : {DataType::float32, DataType::float64}) {
-      const std::uint64_t bytes = most[type == DataType::float32 ? 0 : 1];
-      if (bytes > 0) optimizer_.push_back(std::make_unique<Average>(engine_, type, bytes / size_of(type)));
+    for (const DataType type : kWideTypes) {
+      const std::uint64_t count = most[type == DataType::float32 ? 0 : 1];
+      if (count > 0) optimizer_.push_back(std::make_unique<Average>(engine_, type, count));
     }
   }
   average(driver, optimizer_, arrays, static_cast<int>(have));
@@ -152,7 +189,7 @@ void Meeting::average_optimizer(Driver& driver) {
 
 void Meeting::average_buffers(Driver& driver) {
   std::vector<std::vector<std::byte>> before;
-  for (const auto& mean : means()) before.emplace_back(mean.memory.begin(), mean.memory.end());
+  for (const auto& mean : means()) before.push_back(widened(mean));
   average(driver, buffers_, replica_.floating_buffers(), ranks_);
   if (!before.empty()) add_spread(driver, std::move(before));
   if (!replica_.counts().empty()) take_largest_counts(driver);
@@ -166,23 +203,23 @@ std::vector<Replica::Buffer> Meeting::means() const {
 
 void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> before) {
   const auto all = means();
-  const auto for_each_number = [&](auto visit) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::span<std::byte> variance = replica_.floating_buffers()[replica_.moments()[i].second].memory;
-      const auto as = [&]<class T>(T) {
-        for (std::size_t k = 0; k < before[i].size() / sizeof(T); ++k) {
-          visit(reinterpret_cast<T*>(before[i].data())[k], reinterpret_cast<T*>(all[i].memory.data())[k],
-                reinterpret_cast<T*>(variance.data())[k]);
-        }
-      };
-      all[i].type == DataType::float32 ? as(float{}) : as(double{});
-    }
-  };
-  for_each_number([](auto& mine, auto& mean, auto&) { mine = (mine - mean) * (mine - mean); });
   std::vector<Replica::Buffer> squares;
-  for (std::size_t i = 0; i < all.size(); ++i) squares.push_back({all[i].type, before[i]});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const DataType type = wide_type(all[i].type);
+    subtract(type, before[i], before[i], widened(all[i]));
+    const auto square = [&]<class T>(T) {
+      for (T& number : std::span(reinterpret_cast<T*>(before[i].data()), count_of(all[i]))) number *= number;
+    };
+    type == DataType::float32 ? square(float{}) : square(double{});
+    squares.push_back({type, before[i]});
+  }
   average(driver, spread_, squares, ranks_);
-  for_each_number([](auto& square, auto&, auto& variance) { variance += square; });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Replica::Buffer variance = replica_.floating_buffers()[replica_.moments()[i].second];
+    std::vector<std::byte> sum = widened(variance);
+    add_scaled(wide_type(variance.type), sum, before[i], 1);
+    narrow(variance.type, variance.memory, sum);
+  }
 }
 
 void Meeting::take_largest_counts(Driver& driver) {
@@ -204,17 +241,23 @@ void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& ave
   for (auto& average : averages) {
     average->mine.assign(average->count * size_of(average->type), std::byte{0});
     average->total.resize(average->mine.size());
-    std::byte* at = average->mine.data();
-    for (const auto& array : arrays) {
-      if (array.type == average->type) at = std::copy(array.memory.begin(), array.memory.end(), at);
-    }
+    const auto for_each_array = [&](std::vector<std::byte>& in, auto visit) {
+      std::span<std::byte> rest = in;
+      for (const auto& array : arrays) {
+        if (wide_type(array.type) != average->type) continue;
+        const std::size_t bytes = count_of(array) * size_of(average->type);
+        visit(array, rest.first(bytes));
+        rest = rest.subspan(bytes);
+      }
+    };
+    for_each_array(average->mine, [](const Replica::Buffer& array, std::span<std::byte> wide) {
+      widen(array.type, wide, array.memory);
+    });
     run(driver, *average);
-    const std::byte* from = average->total.data();
-    for (const auto& array : arrays) {
-      if (array.type != average->type) continue;
-      divide(average->type, array.memory, {from, array.memory.size()}, divisor);
-      from += array.memory.size();
-    }
+    divide(average->type, average->total, average->total, divisor);
+    for_each_array(average->total, [](const Replica::Buffer& array, std::span<std::byte> wide) {
+      narrow(array.type, array.memory, wide);
+    });
     average->mine = average->total = {};
   }
   call.returns();
@@ -255,6 +298,17 @@ std::vector<std::vector<std::uint64_t>> Meeting::gather_lists(Driver& driver, st
     }
   }
   return lists;
+}
+
+std::vector<std::string> Meeting::gather_texts(Driver& driver, const std::string& mine) {
+  std::vector<std::uint64_t> words{mine.size()};
+  words.resize(1 + (mine.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  std::memcpy(words.data() + 1, mine.data(), mine.size());
+  std::vector<std::string> texts;
+  for (const auto& list : gather_lists(driver, words)) {
+    texts.emplace_back(reinterpret_cast<const char*>(list.data() + 1), list[0]);
+  }
+  return texts;
 }
 
 }  // namespace stretto

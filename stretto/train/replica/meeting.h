@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "stretto/collective/plain.h"
@@ -22,7 +23,8 @@ struct MeetingOptions {
 
 /// Exchanges among ranks that are all at the same place: before round 0, and inside the function that applies a round
 /// whose policy is full (every rank applies it, after the same rounds). Every rank calls the same, in the same order;
-/// each call waits for all. Throws Failure when a rank is lost meanwhile. One application thread.
+/// each call waits for all. Throws Failure when a rank is lost meanwhile, and UsageError once a call has not returned.
+/// One application thread.
 class Meeting {
  public:
   /// Makes its collectives; in the same order on every rank. Both must outlive it.
@@ -32,11 +34,15 @@ class Meeting {
 
   /// A call has not returned: its collective failed, and the engine may still use the memory of this.
   bool interrupted() const { return interrupted_; }
+  /// Every call under way ends with Errc::aborted and `reason`, on every rank.
+  void abort(Driver& driver, const std::string& reason);
 
   /// Gives all ranks the weights of rank 0.
   void broadcast_weights(Driver& driver);
   /// Gives all ranks the optimizer's state of rank 0.
   void broadcast_optimizer(Driver& driver);
+  // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
+
   /// Sets the parameters to their mean over all ranks: the same bits everywhere.
   void average_parameters(Driver& driver);
   /// The same with buffers of floating point numbers. A variance becomes that over all ranks: the mean of theirs, and
@@ -55,9 +61,11 @@ class Meeting {
   std::optional<int> differing_rank(Driver& driver, const Numbers& mine);
   /// Any number of numbers of each rank, by rank.
   std::vector<std::vector<std::uint64_t>> gather_lists(Driver& driver, std::span<const std::uint64_t> mine);
+  /// A text of each rank, by rank.
+  std::vector<std::string> gather_texts(Driver& driver, const std::string& mine);
 
  private:
-  /// Arrays of one type, averaged as one.
+  /// Arrays of one wide_type(), averaged as one.
   struct Average {
     Average(Engine& engine, DataType type, std::uint64_t count);
     const DataType type;
@@ -65,7 +73,8 @@ class Meeting {
     std::vector<std::byte> mine, total;  // of the call under way; after a failure the engine may still use them
     Allreduce sum;
   };
-  /// Runs one round of a collective, and says who is missing where it takes long.
+  /// Runs one round of a collective, and says who is missing where it takes long. A rank that stops the job may not
+  /// have made this collective yet; what it has made for certain fails, too, and ends the wait.
   void insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run);
   void run(Driver& driver, Average& average);
   void broadcast_words(Driver& driver, Broadcast& broadcast);

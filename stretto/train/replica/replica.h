@@ -48,8 +48,13 @@ class Replica {
 
   virtual ~Replica() = default;  ///< after every recipe and Meeting that uses it
 
-  /// The arrays in which parameters and gradients lie. Fixed. Float32 or float64.
+  /// The arrays in which gradients lie: what attach() is given, and step() sums of. Fixed. Float32, float64, bfloat16
+  /// or float16, a bucket of one type.
   virtual const std::vector<BucketSpec>& buckets() const = 0;
+  /// The arrays in which the parameters of the same buckets lie: as many numbers each, perhaps of another type, as
+  /// where the gradients of bfloat16 parameters are added up as float32. Fixed. What averages gradients needs buckets()
+  /// alone, and what averages models these alone.
+  virtual const std::vector<BucketSpec>& parameter_buckets() const { return buckets(); }
 
   // Gradients.
 
@@ -92,7 +97,7 @@ class Replica {
   /// Multiplies the learning rate there was at construction.
   virtual void set_lr_factor(double factor) = 0;
 
-  /// The parameters of a bucket.
+  /// The parameters of a bucket, as parameter_buckets() says.
   virtual std::span<std::byte> parameters(int bucket) = 0;
   /// Everything to broadcast: parameters, trained or not, and buffers.
   virtual std::vector<std::span<std::byte>> weights() = 0;

@@ -25,16 +25,6 @@ namespace {
 
 using Parameter = TorchReplica::Impl::Parameter;
 
-std::optional<DataType> data_type(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kFloat) return DataType::float32;
-  if (tensor.scalar_type() == at::kDouble) return DataType::float64;
-  return std::nullopt;
-}
-
-at::ScalarType scalar_type(DataType type) {
-  return type == DataType::float32 ? at::kFloat : at::kDouble;
-}
-
 std::span<std::byte> memory_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
@@ -137,7 +127,8 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
     const auto type = data_type(parameter.tensor);
     if (trained && (!type || !parameter.tensor.device().is_cpu())) {
       throw UsageError(text("parameter ", parameter.name, " is ", parameter.tensor.scalar_type(), " on ",
-                            parameter.tensor.device(), "; gradients are averaged as Float or Double on cpu"));
+                            parameter.tensor.device(),
+                            "; gradients are averaged as Float, Double, BFloat16 or Half on cpu"));
     }
     describe(description_, parameter.name, parameter.tensor, trained ? "parameter" : "frozen parameter");
     specs.push_back({parameter.name, type.value_or(DataType::float32),

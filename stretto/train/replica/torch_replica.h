@@ -30,8 +30,12 @@ class TorchReplica final : public Replica {
  public:
   /// Moves the parameters into flat memory; their values stay. Parameters that the optimizer holds are reduced; the
   /// rest of the model is only broadcast and compared. Throws UsageError for a model that cannot be averaged:
-  /// parameters that are not float32 or float64 on the CPU, or nothing to train; and for an optimizer that needs a
-  /// closure (LBFGS).
+  /// parameters that are not float32, float64, bfloat16 or float16 on the CPU, or nothing to train; and for an
+  /// optimizer that needs a closure (LBFGS).
+  ///
+  /// Gradients lie in the parameter's type, and are added up in it. Those of float16 parameters are soon too small for
+  /// it: multiply the loss by a constant, and divide the gradients by it in on_step(). A scale that changes by itself
+  /// (GradScaler) has no place here, since a gradient that is not finite stops the job.
   ///
   /// From now on parameters stay where they are: neither model.to() nor torch::load() into the model, no parameter
   /// unfrozen, no group added. The next end_backward() names the parameter for which that was done.

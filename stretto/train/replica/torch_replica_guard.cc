@@ -4,12 +4,30 @@
 
 namespace stretto {
 
+std::optional<DataType> data_type(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return DataType::float32;
+    case at::kDouble: return DataType::float64;
+    case at::kBFloat16: return DataType::bfloat16;
+    case at::kHalf: return DataType::float16;
+    default: return std::nullopt;
+  }
+}
+
+at::ScalarType scalar_type(DataType type) {
+  switch (type) {
+    case DataType::float64: return at::kDouble;
+    case DataType::bfloat16: return at::kBFloat16;
+    case DataType::float16: return at::kHalf;
+    default: return at::kFloat;
+  }
+}
+
 // One pass over addresses, in every step: replicas part without a word where the optimizer moves other memory than is
 // averaged.
 void TorchReplica::Impl::check_unchanged() const {
   for (const Parameter& p : trained_) {
-    const auto wrapped =
-        buckets_[static_cast<std::size_t>(p.place.bucket)].type == DataType::float32 ? at::kFloat : at::kDouble;
+    const at::ScalarType wrapped = scalar_type(buckets_[static_cast<std::size_t>(p.place.bucket)].type);
     if (p.tensor.scalar_type() != wrapped) {
       throw UsageError(text("parameter ", p.name, " has become ", p.tensor.scalar_type(), " and was ", wrapped,
                             " when it was wrapped: change the model's type before that"));

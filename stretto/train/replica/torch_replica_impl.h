@@ -11,6 +11,10 @@
 
 namespace stretto {
 
+/// The type of its numbers; none where replicas cannot have it.
+std::optional<DataType> data_type(const at::Tensor& tensor);
+at::ScalarType scalar_type(DataType type);
+
 /// What a TorchReplica consists of.
 class TorchReplica::Impl {
  public:

@@ -20,7 +20,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/replica/flat_math.h"
-#include "stretto/train/replica/torch_replica.h"
+#include "stretto/train/replica/torch_replica_impl.h"
 
 namespace stretto {
 namespace {
@@ -200,10 +200,9 @@ std::vector<TorchReplica::Buffer> TorchReplica::optimizer_arrays() {
     if (found == state.end()) continue;
     for (const at::Tensor& moment : moments_in(*found->second)) {
       if (!moment.defined() || !moment.is_contiguous()) continue;
-      const bool wide = moment.scalar_type() == at::kDouble;
-      if (!wide && moment.scalar_type() != at::kFloat) continue;
-      arrays.push_back({wide ? DataType::float64 : DataType::float32,
-                        {static_cast<std::byte*>(moment.data_ptr()), moment.nbytes()}});
+      if (const auto type = data_type(moment)) {
+        arrays.push_back({*type, {static_cast<std::byte*>(moment.data_ptr()), moment.nbytes()}});
+      }
     }
   }
   return arrays;

@@ -282,9 +282,9 @@ TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone
 }
 
 TEST_F(TorchReplicaTest, SaysWhyAModelCannotBeTrained) {
-  Linear half(2, 2);
-  half->to(torch::kHalf);
-  EXPECT_THROW(TorchReplica(half.ptr(), sgd(*half)), UsageError);
+  Linear complex(2, 2);
+  complex->to(torch::kComplexFloat);
+  EXPECT_THROW(TorchReplica(complex.ptr(), sgd(*complex)), UsageError);
   Linear frozen(2, 2);
   for (auto& p : frozen->parameters()) p.set_requires_grad(false);
   EXPECT_THROW(TorchReplica(frozen.ptr(), sgd(*frozen)), UsageError);

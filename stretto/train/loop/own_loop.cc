@@ -1,0 +1,304 @@
+#include "stretto/train/loop/own_loop.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <span>
+
+#include "stretto/base/error.h"
+#include "stretto/base/version.h"
+#include "stretto/train/loop/session_options.h"
+
+namespace stretto {
+namespace {
+
+SessionOptions with_hooks(SessionOptions options, const LoopHooks& hooks) {
+  options.look = hooks.look;
+  if (hooks.silence > Duration(0)) options.silence = hooks.silence;
+  if (hooks.tell) options.tell = [tell = hooks.tell](Round, const std::string& line) { tell(line); };
+  return options;
+}
+
+// One that all optimizers of a program bring would be injected several times a step.
+Imbalance imbalance_of(const LoopEnvironment& environment, int ranks, int optimizer) {
+  if (environment.imbalance.empty() || optimizer > 0) return {};
+  try {
+    return Imbalance::parse(environment.imbalance, ranks);
+  } catch (const UsageError& error) {
+    throw UsageError(text("STRETTO_IMBALANCE: ", error.what()));
+  }
+}
+
+}  // namespace
+
+OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& options, LoopHooks hooks)
+    : environment_(loop_environment()),
+      options_(overridden(options, environment_)),
+      lr_(LrSchedule::parse(options_.lr_schedule)),
+      exceptions_(std::uncaught_exceptions()),
+      imbalance_(imbalance_of(environment_, rank.size(), rank.engine().num_batch_sources_ever())),
+      pacer_(Duration(0), clock_),
+      replica_(replica),
+      hooks_(std::move(hooks)),
+      session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
+      session_(rank.engine(), replica_, *this, session_options_),
+      ledger_(rank.size()),
+      history_(rank.rank(), rank.size(), options_.max_lag),
+      reporter_(environment_.out, rank.engine().num_batch_sources_ever(), rank.rank()) {}
+
+void OwnLoop::begin() {
+  const Session::Fingerprint fingerprints[] = {
+      {"version", text("stretto ", stretto_version(), ", ", replica_.library())},
+      {"options", describe(options_)},
+      {"model", replica_.model_description()},
+      {"optimizer", replica_.optimizer_description()}};
+  session_.begin(fingerprints);
+  if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
+  take_options();
+  if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together
+  begin_timing();
+  start_ = step_began_;
+}
+
+void OwnLoop::begin_timing() {
+  step_began_ = clock_.now();
+  pacer_.begin();
+}
+
+// A constant rate is the caller's to change.
+void OwnLoop::set_lr() {
+  if (options_.lr_schedule != "constant") replica_.set_lr_factor(lr_.factor(applied_, session_.ranks()));
+}
+
+void OwnLoop::take_options() {
+  set_lr();
+  options_hash_ = replica_.optimizer_options().hash;
+}
+
+void OwnLoop::require_going_on(const char* call) const {
+  if (ended_) throw UsageError(text(call, " after finish(), or after a failure: the job is over"));
+  if (met_) throw UsageError(text(call, " where all ranks have met: expected part() before"));
+}
+
+void OwnLoop::begin_step() {
+  if (begun_) return;
+  require_going_on("begin_step()");
+  telling([&] { session_.begin_step(1, waited_); });
+  begun_ = true;
+}
+
+int OwnLoop::step(std::uint64_t samples) {
+  return take_step("step()", [&] {
+    session_.set_samples(samples);
+    session_.end_backward(text("step ", steps_));
+    if (hooks_.computed) hooks_.computed();
+    session_.deposit(clock_.now() - step_began_);
+    ++deposits_;
+  });
+}
+
+int OwnLoop::pass() {
+  return take_step("pass()", [&] { session_.pass(); });
+}
+
+int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
+  require_going_on(call);
+  if (session_.drained()) {
+    throw UsageError(
+        text(call,
+             " after finish() of another optimizer, by which this rank has no more batches for any; where every "
+             "rank has made as many steps, finish the other with Others::go_on"));
+  }
+  begin_step();
+  if (imbalance_.injected()) pacer_.end(1, imbalance_.draw(environment_.seed, session_.rank(), steps_));
+  ended_ = true;  // should anything fail here
+  return telling([&] {
+    quiet_ = false;
+    hand_over();
+    begun_ = false;
+    if (hooks_.deposited) hooks_.deposited();
+    ++steps_;
+    const TimePoint arrived = clock_.now();
+    const int rounds = session_.exchange();
+    waited_ = clock_.now() - arrived;
+    history_.step(waited_);
+    reporter_.step(step_began_ - start_, arrived - step_began_, waited_);
+    begin_timing();
+    ended_ = false;
+    return rounds;
+  });
+}
+
+int OwnLoop::finish(Others others) {
+  require_going_on("finish()");
+  ended_ = true;
+  return telling([&] {
+    quiet_ = false;
+    int rounds = session_.finish(others);
+    while (compare(/*goes_on=*/false)) {
+      go_on();
+      rounds += session_.finish(others);
+    }
+    quiet_ = true;
+    return rounds;
+  });
+}
+
+int OwnLoop::meet() {
+  require_going_on("meet()");
+  ended_ = true;
+  return telling([&] {
+    quiet_ = false;
+    const int rounds = session_.finish(Others::end);
+    compare(/*goes_on=*/true);
+    quiet_ = met_ = true;
+    ended_ = false;
+    return rounds;
+  });
+}
+
+void OwnLoop::part() {
+  if (!met_) throw UsageError("part() without meet()");
+  met_ = false;
+  ended_ = true;
+  telling([&] {
+    go_on();
+    begin_timing();
+    waited_ = Duration(0);
+    ended_ = false;
+  });
+}
+
+void OwnLoop::go_on() {
+  rounds_before_ += session_.recipe().rounds();
+  ledger_.close();
+  history_.begin_again();
+  session_.begin_again(applied_);
+  session_.meeting().gather(session_.driver(), {});  // all ranks have come to part()
+  exchange_words();
+  begun_ = false;
+}
+
+bool OwnLoop::compare(bool goes_on) {
+  Meeting& meeting = session_.meeting();
+  meeting.average_buffers(session_.driver());
+  const ReplicaChecksum mine = replica_.checksum();
+  const bool moments_too = session_.recipe().averages_gradients();
+  Meeting::Numbers numbers{mine.parameters, moments_too ? mine.optimizer : 0, deposits_, goes_on ? 1u : 0};
+  std::ranges::copy(session_.recipe().own_counts().numbers(), numbers.begin() + 4);
+  const auto all = meeting.gather(session_.driver(), numbers);
+  std::uint64_t made = 0;
+  OwnCounts counts;
+  std::string differ;
+  int first = -1;
+  bool some_go_on = false;
+  for (int rank = 0; rank < session_.ranks(); ++rank) {
+    const auto& theirs = all[static_cast<std::size_t>(rank)];
+    made += theirs[2];
+    some_go_on |= theirs[3] != 0;
+    counts.add(OwnCounts::of(std::span(theirs).subspan<4, OwnCounts::kNumbers>()));
+    if (theirs[0] == all[0][0] && theirs[1] == all[0][1]) continue;
+    if (first < 0) first = rank;
+    differ += text(differ.empty() ? "rank " : ", ", rank, theirs[0] != all[0][0] ? "" : " (the optimizer's state)");
+  }
+  exchange_words();
+  compared_ = true;
+  identical_ = first < 0;
+  if (!some_go_on) {
+    ledger_.close();
+    ledger_.set_deposits(made, 0, counts);
+    if (reporter_.wanted()) {
+      LoopReport report = report_of(ledger_);
+      report.algorithm = options_.algorithm;
+      report.replicas_identical = identical_;
+      reporter_.finish(report);
+    }
+  }
+  if (!identical_ && !options_.allow_different) {
+    hold_until_all_know();
+    throw Failure({Errc::diverged,
+                   text("replicas differ from that of rank 0: ", differ,
+                        "; step() alone may move the weights, not that of the wrapped optimizer"),
+                   first});
+  }
+  return some_go_on;
+}
+
+void OwnLoop::exchange_words() {
+  if (!hooks_.tell_ranks) return;
+  hooks_.hear_ranks(session_.meeting().gather_lists(session_.driver(), hooks_.tell_ranks()));
+}
+
+// A rank that goes at once would stop the others in the exchange by which they are about to see the same.
+void OwnLoop::hold_until_all_know() {
+  try {
+    session_.meeting().gather(session_.driver(), {});
+  } catch (const Failure&) {  // NOLINT(bugprone-empty-catch): a rank has gone that knows
+  }
+}
+
+// In a destructor: nothing may be thrown.
+void OwnLoop::end() noexcept {
+  if (ended_ || session_.forked()) return;
+  try {
+    if (session_.failed()) return session_.abort("an exception has ended this rank's loop");
+    if (std::uncaught_exceptions() > exceptions_) return session_.abort("an exception has ended this rank's loop");
+    if (met_) part();
+    if (!session_.finish_within(options_.finish_timeout)) return session_.abort("the others did not finish in time");
+    session_.meeting().set_timeout(options_.finish_timeout);
+    if (compare(/*goes_on=*/false)) session_.abort("an optimizer has gone before the loops of other ranks have ended");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "stretto: %s\n", error.what());
+  }
+}
+
+void OwnLoop::abort(const std::string& reason) {
+  ended_ = true;
+  session_.abort(reason);
+}
+
+void OwnLoop::before(const RoundResult&) {
+  set_lr();
+}
+
+LoopCounts OwnLoop::take_counts() {
+  return hooks_.take_counts ? hooks_.take_counts() : LoopCounts{};
+}
+
+void OwnLoop::counted(const LoopCounts& sum) {
+  if (hooks_.counted) hooks_.counted(sum);
+}
+
+void OwnLoop::after(const RoundResult& result) {
+  applied_ += result.header->batches;
+  ledger_.add(result.round, result.policy.encode(), *result.header, seconds(clock_.now() - start_));
+  history_.add(result.round, *result.header);
+  if (hooks_.applied) hooks_.applied(applied_);
+  if (on_round_) on_round_(result);
+  hold_full_round(result);
+  options_hash_ = replica_.optimizer_options().hash;
+}
+
+void OwnLoop::hold_full_round(const RoundResult& result) {
+  const std::uint64_t every = options_.full_every;
+  if (every == 0 || result.policy.kind != Policy::Kind::full || applied_ / every == full_at_ / every) return;
+  full_at_ = applied_;
+  session_.meeting().average_buffers(session_.driver());
+  quiet_ = true;
+  if (on_full_round_) on_full_round_();
+  quiet_ = false;
+}
+
+void OwnLoop::go_on_from(std::uint64_t applied, std::uint64_t steps) {
+  applied_ = full_at_ = applied;
+  steps_ = steps_before_ = steps;
+  session_.recipe().go_on_after(applied);
+}
+
+void OwnLoop::tell(const std::string& line) const {
+  if (session_.rank() != 0) return;
+  if (hooks_.tell) return hooks_.tell(line);
+  std::fprintf(stderr, "stretto: %s\n", line.c_str());
+}
+
+}  // namespace stretto

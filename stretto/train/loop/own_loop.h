@@ -1,0 +1,184 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/function_ref.h"
+#include "stretto/imbalance/pace.h"
+#include "stretto/imbalance/spec.h"
+#include "stretto/membership/job.h"
+#include "stretto/observe/ledger.h"
+#include "stretto/train/job/session.h"
+#include "stretto/train/loop/distributed_options.h"
+#include "stretto/train/loop/loop_environment.h"
+#include "stretto/train/loop/loop_history.h"
+#include "stretto/train/loop/loop_reporter.h"
+#include "stretto/train/recipes/options/lr_schedule.h"
+
+namespace stretto {
+
+/// What the owner of an OwnLoop is told, on its thread. Those that are empty are not called.
+struct LoopHooks {
+  /// The gradients of this step are complete: before they are handed over.
+  std::function<void()> computed = {};
+  /// They have been handed over: before this rank meets the others.
+  std::function<void()> deposited = {};
+  /// A round has moved the weights, and so many batches are applied by now: the place to step schedulers.
+  std::function<void(std::uint64_t batches)> applied = {};
+  /// What the next deposit brings along: RoundListener::take_counts().
+  std::function<LoopCounts()> take_counts = {};
+  /// What the deposits of a round have brought along, before it moves the weights: the same on every rank.
+  std::function<void(const LoopCounts& sum)> counted = {};
+  /// Any number of words for the other ranks, wherever all of them meet and wherever they part again. On every rank or
+  /// on none.
+  std::function<std::vector<std::uint64_t>()> tell_ranks = {};
+  /// The words of all ranks, by rank: the same on every rank.
+  std::function<void(const std::vector<std::vector<std::uint64_t>>& words)> hear_ranks = {};
+  /// Called about ten times a second while this rank waits: SessionOptions::look.
+  std::function<void()> look = {};
+  /// Is told, on every rank, what a person should read; empty: stderr.
+  std::function<void(const std::string& line)> tell = {};
+  /// So long without news it is told who is waited for, again and again; 0: as SessionOptions.
+  Duration silence{0};
+};
+
+/// What the steps of a loop of the user's own consist of, over any Replica: a session, its account, and what ranks
+/// compare at the end. DistributedOptimizer is the one over LibTorch. Knows no Torch. One application thread.
+///
+/// A step is: begin_step(), forward and backward pass, step() or pass(). Then finish().
+class OwnLoop final : private RoundListener {
+ public:
+  /// On every rank; all must outlive it. The environment overrides the options (LoopEnvironment).
+  OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& options, LoopHooks hooks = {});
+  OwnLoop(const OwnLoop&) = delete;
+  OwnLoop& operator=(const OwnLoop&) = delete;
+
+  /// Once, first: meets the other ranks, and gives all of them the weights of rank 0 and the state of its optimizer.
+  /// Throws UsageError, on every rank, for what differs from rank 0's.
+  void begin();
+  /// Attaches the memory of the next step's gradients, set to zero; again before step(): without effect.
+  void begin_step();
+  /// Hands over the gradients of a batch of `samples`, and applies the rounds that are complete. Returns how many.
+  /// Throws Failure (Errc::aborted), on every rank, if a gradient is not finite.
+  int step(std::uint64_t samples);
+  /// In the place of step(): drops the batch, and meets the others as if it had been handed over.
+  int pass();
+  /// This rank has no more batches: returns when no rank has. Throws Failure (Errc::diverged), which names them, where
+  /// replicas differ.
+  int finish(Others others = Others::end);
+  /// Waits until every rank has called this, or finish(), and everything that was handed over is applied: then all
+  /// ranks have the same weights and running statistics, and no collective of this loop runs before part(). Throws as
+  /// finish().
+  int meet();
+  /// Ends what meet() has begun: the loop goes on when all ranks have called it.
+  void part();
+  /// In place of finish(), in a destructor: does what can be done in time, and says on stderr what it would throw.
+  void end() noexcept;
+  /// Stops the job: `reason` reaches every rank.
+  void abort(const std::string& reason);
+  /// Runs `work`; what goes wrong in it on this rank alone reaches the others.
+  template <class Work>
+  auto telling(Work work) {
+    try {
+      return work();
+    } catch (const Failure&) {
+      throw;
+    } catch (const std::exception& error) {
+      session_.abort(error.what());
+      throw;
+    }
+  }
+
+  /// Called after each round that was applied.
+  void on_round(std::function<void(const RoundResult&)> applied) { on_round_ = std::move(applied); }
+  /// Called in the first full round of every `full_every` batches.
+  void on_full_round(std::function<void()> held) { on_full_round_ = std::move(held); }
+  /// Goes on from a checkpoint: so many batches were applied, and this rank had made so many steps.
+  void go_on_from(std::uint64_t applied, std::uint64_t steps);
+  /// Sets the learning rate by DistributedOptions::lr_schedule, and takes the optimizer's options as they are for
+  /// meant.
+  void take_options();
+  /// Says a line on rank 0.
+  void tell(const std::string& line) const;
+  /// Prints the ledger, and how many batches were applied in a second, on rank 0's standard output.
+  void report() const;
+  /// What is known here and now of all ranks, and of this rank's own steps: one JSON object. Asks no other rank.
+  std::string report_json() const;
+
+  const LoopEnvironment& environment() const { return environment_; }
+  const DistributedOptions& options() const { return options_; }
+  const SessionOptions& session_options() const { return session_options_; }
+  Session& session() { return session_; }
+  const Ledger& ledger() const { return ledger_; }
+  LoopReporter& reporter() { return reporter_; }
+  std::uint64_t applied() const { return applied_; }
+  std::uint64_t rounds() const { return rounds_before_ + session_.recipe().rounds(); }
+  /// Of them those before the present recipe, which numbers its own from 0.
+  std::uint64_t rounds_before() const { return rounds_before_; }
+  std::uint64_t steps() const { return steps_; }
+  bool stepped() const { return steps_ != steps_before_; }  ///< since the start, or the checkpoint
+  bool begun() const { return begun_; }                     ///< between begin_step() and the step
+  bool quiet() const { return quiet_; }                     ///< nothing is pending
+  bool ended() const { return ended_; }
+  bool identical() const { return identical_; }
+  /// Whether the optimizer's options have been changed since the last round.
+  bool options_changed() const { return replica_.optimizer_options().hash != options_hash_; }
+
+ private:
+  void before(const RoundResult& result) override;
+  LoopCounts take_counts() override;
+  void counted(const LoopCounts& sum) override;
+  void after(const RoundResult& result) override;
+  void hold_full_round(const RoundResult& result);
+  void set_lr();
+  void require_going_on(const char* call) const;
+  /// step() or pass(): `hand_over` is what differs.
+  int take_step(const char* call, FunctionRef<void()> hand_over);
+  /// A step begins where the one before ends.
+  void begin_timing();
+  /// Compares the replicas of all ranks. Returns whether some rank goes on.
+  bool compare(bool goes_on);
+  void hold_until_all_know();
+  void go_on();
+  /// Exchanges what the hooks of all ranks have to say to one another.
+  void exchange_words();
+
+  const LoopEnvironment environment_;
+  const DistributedOptions options_;  // as the environment wants them
+  const LrSchedule lr_;
+  const int exceptions_;  // under way when this was made
+  const SteadyClock clock_;
+  const Imbalance imbalance_;  // injected
+  Pacer pacer_;                // of what is injected
+  Replica& replica_;
+  const LoopHooks hooks_;
+  const SessionOptions session_options_;
+  Session session_;
+  Ledger ledger_;
+  LoopHistory history_;
+  LoopReporter reporter_;
+  std::function<void(const RoundResult&)> on_round_;
+  std::function<void()> on_full_round_;
+
+  TimePoint start_;
+  TimePoint step_began_;
+  Duration waited_{0};               // at the end of the last step
+  std::uint64_t steps_ = 0;          // of this rank
+  std::uint64_t steps_before_ = 0;   // of them before the checkpoint
+  std::uint64_t deposits_ = 0;       // steps since the checkpoint that were not passed
+  std::uint64_t applied_ = 0;        // batches
+  std::uint64_t rounds_before_ = 0;  // of recipes before the present one
+  std::uint64_t full_at_ = 0;        // batches applied at the last full round that was told of
+  std::uint64_t options_hash_ = 0;   // of the wrapped optimizer's options, as the last round left them
+  bool begun_ = false;               // the step: gradients have a place
+  bool quiet_ = true;                // nothing is pending: before the first step, at a full round, and after the last
+  bool ended_ = false;               // nothing is left to finish
+  bool met_ = false;                 // between meet() and part()
+  bool compared_ = false;            // the replicas
+  bool identical_ = false;
+};
+
+}  // namespace stretto

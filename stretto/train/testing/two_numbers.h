@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/text.h"
+#include "stretto/train/replica/flat_math.h"
+#include "stretto/train/replica/replica.h"
+
+namespace stretto {
+
+/// For tests: two parameters, a bucket each, of which each step moves one by one gradient: w −= v, v = momentum · v +
+/// g.
+class TwoNumbers final : public Replica {
+ public:
+  explicit TwoNumbers(float momentum) : momentum_(momentum) { attach_own(); }
+
+  const std::vector<BucketSpec>& buckets() const override { return buckets_; }
+  void attach(int, Memory memory) override {
+    gradients_ = {memory.begin(), memory.end()};
+    for (const auto& bucket : gradients_) std::memset(bucket.data(), 0, bucket.size());
+    next_ = 0;
+  }
+  void attach_own() override { attach(0, std::vector{bytes(own_[0]), bytes(own_[1])}); }
+  void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
+  /// The backward pass as far as to a bucket: it adds a gradient there.
+  void backward(int bucket, float gradient) {
+    reinterpret_cast<float*>(gradients_[static_cast<std::size_t>(bucket)].data())[0] += gradient;
+    if (ready_) ready_(bucket);
+    next_ = bucket + 1;
+  }
+  void end_backward() override {
+    while (next_ < 2) backward(next_, 0);
+  }
+  int num_trained() const override { return 2; }
+  bool used(int) const override { return true; }
+  std::optional<std::string> find_non_finite(int bucket) const override {
+    const auto at = first_non_finite(DataType::float32, gradients_[static_cast<std::size_t>(bucket)]);
+    return at < 0 ? std::nullopt : std::optional(text("number ", bucket));
+  }
+
+  void step(ConstMemory sum, double divisor, std::span<const std::int64_t>) override {
+    for (std::size_t b = 0; b < 2; ++b) divide(DataType::float32, bytes(own_[b]), sum[b], divisor);
+    gradients_ = {bytes(own_[0]), bytes(own_[1])};
+    step();
+  }
+  void step() override {
+    for (std::size_t b = 0; b < 2; ++b) {
+      velocity_[b] = momentum_ * velocity_[b] + *reinterpret_cast<const float*>(gradients_[b].data());
+      weights_[b] -= velocity_[b];
+    }
+  }
+  OptimizerOptions optimizer_options() const override { return {1, 0}; }
+  std::optional<SgdRule> sgd_rule() const override { return SgdRule{.lr = 1, .momentum = momentum_}; }
+  void set_lr_factor(double) override {}
+
+  std::span<std::byte> parameters(int bucket) override { return bytes(weights_[static_cast<std::size_t>(bucket)]); }
+  std::vector<std::span<std::byte>> weights() override { return {parameters(0), parameters(1)}; }
+  std::vector<Buffer> floating_buffers() override { return {}; }
+  std::vector<std::pair<std::size_t, std::size_t>> moments() const override { return {}; }
+  std::vector<std::span<std::int64_t>> counts() override { return {}; }
+  std::string model_description() const override { return "two numbers"; }
+  std::string optimizer_description() const override { return "sgd"; }
+  std::string optimizer_state() override { return {}; }
+  void set_optimizer_state(const std::string&) override {}
+  std::vector<Buffer> optimizer_arrays() override { return {}; }
+  std::string library() const override { return "none"; }
+  ReplicaChecksum checksum() override { return {Hash64::of(std::as_bytes(std::span(weights_))), 0}; }
+  std::string save() override { return {}; }
+  void load(const std::string&) override {}
+
+  float& number(std::size_t i) { return weights_[i]; }
+  std::vector<float> numbers() const { return {weights_.begin(), weights_.end()}; }
+
+ private:
+  static std::span<std::byte> bytes(float& number) { return std::as_writable_bytes(std::span(&number, 1)); }
+
+  const std::vector<BucketSpec> buckets_{{DataType::float32, 1}, {DataType::float32, 1}};
+  const float momentum_;
+  std::array<float, 2> weights_{};
+  std::array<float, 2> velocity_{};
+  std::array<float, 2> own_{};  // gradients
+  std::vector<std::span<std::byte>> gradients_;
+  int next_ = 0;  // bucket of the backward pass
+  std::function<void(int)> ready_;
+};
+
+}  // namespace stretto
