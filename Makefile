@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench torch-versions package package-test clean
+.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python wheel clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -59,7 +59,7 @@ defects-long: build/defects/build.ninja  ## The same, with a minute for each.
 	@cmake --build --preset defects -j$(JOBS) --target stretto
 	@tools/check_defects build/defects/bin/stretto 60
 
-lint: build/release/build.ninja  ## Checks format, rooms, citations, the reference, headers, clang-tidy and thread-safety annotations.
+lint: build/release/build.ninja  ## Checks format, rooms, citations, the reference, headers, clang-tidy, thread-safety annotations, Python.
 	@ninja --quiet -C build/release build.ninja
 	@tools/lint -j$(JOBS)
 
@@ -78,6 +78,9 @@ bench: build  ## Runs the small benchmarks, and the microbenchmark of the eager-
 	@for program in build/release/bin/bench_*; do $$program; done
 	$(STRETTO) reproduce fig9
 
+bench-python: python  ## Measures what a step of the Python package costs, beside the plain optimizer and DDP.
+	@PYTHONPATH=build/python/package .venv/bin/python microbench/python_step.py
+
 # The library compiles with each; nothing is run. Not part of .ci/run: a wheel takes half a gigabyte.
 torch-versions: torch-2.11.0 torch-2.12.0  ## Checks that the sources compile with the older supported PyTorch.
 
@@ -94,6 +97,12 @@ package: setup  ## Makes build/package/stretto*.tar.zst and .deb: program, libra
 # Not part of .ci/run: it loads a Debian of its own. Needs root, and mmdebstrap.
 package-test: package  ## Installs the .deb in a fresh Debian 12 without compiler, checks and trains there.
 	@tests/install/package_test build/package/stretto_*.deb build/package/stretto-*.tar.zst
+
+python: setup  ## Makes build/python/package, from where Python imports the package (PYTHONPATH); a change takes seconds.
+	@tools/build_wheel --develop
+
+wheel: setup  ## Makes the Python package's wheel for this machine's Python (build/wheel).
+	@tools/build_wheel
 
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)

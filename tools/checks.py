@@ -25,12 +25,15 @@ class Check:
 def compile_flags(root, build):
     """Include paths, definitions and language flags of each source that CMake knows, by path from the root.
 
-    Without precompiled headers: a source includes what it needs."""
+    Without precompiled headers: a source includes what it needs. Those of the Python package's binding are there where
+    it has been built (make python)."""
     database = pathlib.Path(root, build, "compile_commands.json")
     if not database.exists():
         sys.exit(f"{database} is not there: run `cmake --preset {pathlib.Path(build).name}` first")
+    of_python = pathlib.Path(root, "build/python/compile_commands.json")
+    entries = json.loads(of_python.read_text()) if of_python.exists() else []
     flags = {}
-    for entry in json.loads(database.read_text()):
+    for entry in entries + json.loads(database.read_text()):
         words, kept = shlex.split(entry["command"]), []
         for i, word in enumerate(words):
             if word == "-isystem" or word == "-include" and not words[i + 1].endswith("cmake_pch.hxx"):

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-ROOTS = ("stretto", "command", "workloads", "microbench", "examples", "tests")
+ROOTS = ("stretto", "command", "workloads", "python", "microbench", "examples", "tests")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")  # what its headers start with
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "stretto/membership/job.h"
+
+namespace stretto::python {
+
+/// This process's rank of a job, from the meeting with the other ranks to leave(). Loops over it end before.
+class PyJob {
+ public:
+  /// Meets the other ranks; the lock is not held.
+  explicit PyJob(const JoinOptions& options);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  /// Throws UsageError after leave().
+  RankContext& context();
+  bool left() const { return left_; }
+  /// `end` is called before the job is left, unless remove_part() is called before.
+  void add_part(const void* part, std::function<void()> end) { parts_[part] = std::move(end); }
+  void remove_part(const void* part) { parts_.erase(part); }
+  /// Says goodbye to the others.
+  void leave();
+  /// Says why this rank goes without a goodbye, and goes: the others hear that it is lost.
+  void abandon(const std::string& why);
+
+ private:
+  void end_parts();
+
+  const int rank_;
+  const int ranks_;
+  std::optional<JoinedRank> joined_;
+  std::map<const void*, std::function<void()>> parts_;  // what needs the job as long as it is there
+  bool left_ = false;
+};
+
+void bind_job(nanobind::module_& module);
+
+}  // namespace stretto::python

@@ -1,0 +1,279 @@
+#include "python/binding/py_loop.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "python/binding/errors.h"
+#include "python/binding/memory.h"
+#include "stretto/base/error.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stretto::python {
+namespace {
+
+/// Name, type (a DataType), elements, trained.
+using Parameter = std::tuple<std::string, int, std::uint64_t, bool>;
+
+PyModel model_of(const std::vector<Parameter>& parameters, std::uint64_t bucket_bytes, bool gradients_stay,
+                 std::string model, std::string optimizer, std::string library) {
+  PyModel made{.bucket_bytes = bucket_bytes,
+               .gradients_stay = gradients_stay,
+               .model = std::move(model),
+               .optimizer = std::move(optimizer),
+               .library = std::move(library)};
+  for (const auto& [name, type, count, trained] : parameters) {
+    made.parameters.push_back({name, static_cast<DataType>(type), count, trained});
+  }
+  return made;
+}
+
+std::optional<Normalize> normalize_of(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  if (*name == "ranks") return Normalize::ranks;
+  if (*name == "contributors") return Normalize::contributors;
+  if (*name == "samples") return Normalize::samples;
+  throw UsageError(text("normalize '", *name, "': expected ranks, contributors or samples"));
+}
+
+template <class T>
+constexpr const char* kKindOf = "text";
+template <>
+constexpr const char* kKindOf<bool> = "True or False";
+template <>
+constexpr const char* kKindOf<int> = "a whole number";
+template <>
+constexpr const char* kKindOf<std::uint64_t> = "a whole number from 0";
+
+template <class T>
+T option(const nb::dict& options, const char* name, T fallback) {
+  if (!options.contains(name)) return fallback;
+  const nb::object value = options[name];
+  try {
+    return nb::cast<T>(value);
+  } catch (const nb::cast_error&) {
+    throw UsageError(text(name, " ", nb::cast<std::string>(nb::repr(value)), ": expected ", kKindOf<T>));
+  }
+}
+
+DistributedOptions options_of(const nb::dict& given) {
+  DistributedOptions options{
+      .algorithm = option<std::string>(given, "algorithm", "eager-quorum"),
+      .max_lag = option(given, "max_lag", 4),
+      .normalize = normalize_of(option<std::optional<std::string>>(given, "normalize", std::nullopt)),
+      .fixed_order = option(given, "fixed_order", false),
+      .overlap = option(given, "overlap", false),
+      .full_every = option<std::uint64_t>(given, "full_every", 0),
+      .sync_every = option<std::uint64_t>(given, "sync_every", 0),
+      .seed = option<std::uint64_t>(given, "seed", 0),
+      .bucket_bytes = option<std::uint64_t>(given, "bucket_bytes", 4 << 20)};
+  for (const auto& [name, value] :
+       option(given, "algorithm_options", std::vector<std::pair<std::string, std::string>>())) {
+    options.algorithm_options.set(name, value);
+  }
+  return options;
+}
+
+void call(const PythonPart& calls, const char* method, auto... arguments) {
+  with_python([&] { calls.attr(method)(arguments...); });
+}
+
+}  // namespace
+
+PyLoop::PyLoop(nb::handle calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
+               Duration silence)
+    : job_(std::move(job)), replica_(std::move(model), calls), calls_(replica_.calls()) {
+  const PyReplica::Calls scope(replica_, calls);
+  const nb::gil_scoped_release unlocked;
+  loop_.emplace(job_->context(), replica_, options, hooks(silence));
+  job_->add_part(this, [this] { close(); });
+}
+
+LoopHooks PyLoop::hooks(Duration silence) {
+  return {.take_counts = [this] { return take_counts(); },
+          .counted = [this](const LoopCounts& sum) { counted(sum); },
+          .tell_ranks =
+              [this] {
+                return with_python([&] { return nb::cast<std::vector<std::uint64_t>>(calls_.attr("tell_ranks")()); });
+              },
+          .hear_ranks =
+              [this](const std::vector<std::vector<std::uint64_t>>& words) {
+                with_python([&] { calls_.attr("hear_ranks")(words); });
+              },
+          .look = look_for_signals,
+          .tell = [this](const std::string& line) { call(calls_, "tell", line); },
+          .silence = silence};
+}
+
+OwnLoop& PyLoop::loop() {
+  if (!loop_) throw UsageError("the optimizer is closed: its job is over");
+  return *loop_;
+}
+
+void PyLoop::tell_rounds() {
+  loop().on_round([this](const RoundResult& result) {
+    const RoundHeader& header = *result.header;
+    call(calls_, "round", loop().rounds_before() + result.round, result.policy.to_string(), header.batches,
+         header.samples, header.contributors(), header.num_arrived(), header.max_staleness(result.round));
+  });
+}
+
+void PyLoop::count(int number) {
+  ++counts_.at(static_cast<std::size_t>(number));
+}
+
+void PyLoop::counted(const LoopCounts& sum) {
+  if (sum == LoopCounts{}) return;
+  with_python([&] { calls_.attr("counted")(std::vector<std::int64_t>(sum.begin(), sum.end())); });
+}
+
+void PyLoop::close() {
+  if (loop_) last_report_ = loop_->report_json();
+  loop_.reset();
+}
+
+void bind_loop(nb::module_& module) {
+  using Lock = nb::call_guard<nb::gil_scoped_release>;
+  module.def("algorithms", &algorithm_names, "The names of all algorithms, in the order of --help.");
+  nb::class_<PyLoop>(module, "Loop", "One rank's end of an optimizer that the ranks of a job share.")
+      .def(
+          "__init__",
+          [](PyLoop* self, nb::handle calls, std::shared_ptr<PyJob> job, const std::vector<Parameter>& parameters,
+             const nb::typed<nb::dict, nb::str, nb::any>& options, bool gradients_stay, std::string model,
+             std::string optimizer, std::string library) {
+            const DistributedOptions made = options_of(options);
+            PyModel wrapped = model_of(parameters, made.bucket_bytes, gradients_stay, std::move(model),
+                                       std::move(optimizer), std::move(library));
+            wrapped.wide_gradients = option(options, "wide_gradients", false);
+            const std::chrono::duration<double> silence(option(options, "silence", 0.0));
+            new (self)
+                PyLoop(calls, std::move(job), std::move(wrapped), made, std::chrono::duration_cast<Duration>(silence));
+          },
+          "calls"_a, "job"_a, "parameters"_a, "options"_a, "gradients_stay"_a, "model"_a, "optimizer"_a, "library"_a,
+          "`parameters`: name, type, elements and whether it is trained, in the model's order.")
+      .def_prop_ro(
+          "placements",
+          [](PyLoop& self) {
+            std::vector<std::pair<int, std::uint64_t>> placements;
+            for (const Placement& place : self.replica().placements())
+              placements.emplace_back(place.bucket, place.offset);
+            return placements;
+          },
+          "Bucket (−1: not trained) and offset in elements of each parameter.")
+      .def_prop_ro(
+          "trained", [](PyLoop& self) { return self.replica().trained(); },
+          "The trained parameters in the order of their memory: indices into the parameters.")
+      .def_prop_ro(
+          "num_buckets", [](PyLoop& self) { return self.replica().buckets().size(); }, "Buckets of gradients.")
+      .def(
+          "flat",
+          [](const std::shared_ptr<PyLoop>& self, int bucket) { return Memory(self->replica().flat(bucket), self); },
+          "bucket"_a, "The parameters of a bucket.")
+      .def(
+          "own",
+          [](const std::shared_ptr<PyLoop>& self, int bucket) { return Memory(self->replica().own(bucket), self); },
+          "bucket"_a, "The gradients of a bucket, in this rank's own memory.")
+      .def(
+          "set",
+          [](const std::shared_ptr<PyLoop>& self, int number, int bucket) {
+            return Memory(self->replica().set(number, bucket), self);
+          },
+          "number"_a, "bucket"_a, "The gradients of a bucket, in a set that all ranks share.")
+      .def(
+          "used", [](const std::shared_ptr<PyLoop>& self) { return Memory(self->replica().used_flags(), self); },
+          "One byte a trained parameter: whether it has a gradient.")
+      .def(
+          "begin", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.begin(); }); },
+          "calls"_a, "Meets the other ranks; all begin with rank 0's weights and optimizer.")
+      .def(
+          "zero_grad",
+          [](PyLoop& self, nb::handle calls) {
+            self.replica().keep_gradients(false);
+            self.with_calls(calls, [&](OwnLoop& loop) { loop.begun() ? self.replica().clear() : loop.begin_step(); });
+          },
+          "calls"_a, "Attaches the memory of the next step's gradients, set to zero.")
+      .def(
+          "step",
+          [](PyLoop& self, nb::handle calls, std::uint64_t samples) {
+            self.replica().keep_gradients(true);
+            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.step(samples); });
+          },
+          "calls"_a, "samples"_a, "Hands over the gradients; returns how many rounds were applied.")
+      .def(
+          "drop",
+          [](PyLoop& self, nb::handle calls) {
+            self.replica().keep_gradients(true);
+            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.pass(); });
+          },
+          "calls"_a, "Meets the others without the batch; returns how many rounds were applied.")
+      .def(
+          "finish",
+          [](PyLoop& self, nb::handle calls, bool others_go_on) {
+            return self.with_calls(
+                calls, [&](OwnLoop& loop) { return loop.finish(others_go_on ? Others::go_on : Others::end); });
+          },
+          "calls"_a, "others_go_on"_a, "This rank has no more batches; returns when no rank has.")
+      .def(
+          "meet",
+          [](PyLoop& self, nb::handle calls) {
+            return self.with_calls(calls, [](OwnLoop& loop) { return loop.meet(); });
+          },
+          "calls"_a, "Waits until all ranks have called this, or finish().")
+      .def(
+          "part", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.part(); }); },
+          "calls"_a, "Goes on after meet().")
+      .def("tell_rounds", &PyLoop::tell_rounds, "From now on the calls hear of each round that was applied.")
+      .def(
+          "end", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.end(); }); },
+          "calls"_a, "Finishes in time or not at all; raises nothing.")
+      .def(
+          "abort", [](PyLoop& self, const std::string& reason) { self.loop().abort(reason); }, Lock(), "reason"_a,
+          "Stops the job: the reason reaches every rank.")
+      .def_prop_ro("busy", &PyLoop::busy, "Whether a call is under way, of another thread or further up in this one.")
+      .def("close", &PyLoop::close, Lock(), "Drops everything that needs the job.")
+      .def(
+          "count", &PyLoop::count, "number"_a,
+          "Counts one up: the next deposit brings the count along, and every rank hears what a round's deposits bring.")
+      .def(
+          "take_counts",
+          [](PyLoop& self) {
+            const LoopCounts counts = self.take_counts();
+            return std::vector<std::int64_t>(counts.begin(), counts.end());
+          },
+          "What has been counted since the last deposit, which no deposit brings along any more.")
+      .def_prop_ro(
+          "averages_gradients", [](PyLoop& self) { return self.loop().session().recipe().averages_gradients(); },
+          "Whether all ranks move their weights by the same gradients.")
+      .def_prop_ro(
+          "rounds", [](PyLoop& self) { return self.loop().rounds(); }, "Rounds applied so far.")
+      .def_prop_ro(
+          "applied", [](PyLoop& self) { return self.loop().applied(); }, "Batches applied so far.")
+      .def_prop_ro(
+          "steps", [](PyLoop& self) { return self.loop().steps(); }, "Steps of this rank so far.")
+      .def_prop_ro(
+          "ended", [](PyLoop& self) { return self.closed() || self.loop().ended(); },
+          "Whether nothing is left to finish.")
+      .def_prop_ro(
+          "identical", [](PyLoop& self) { return self.loop().identical(); },
+          "Whether all replicas were equal to the bit when ranks last compared them.")
+      .def_prop_ro(
+          "ledger",
+          [](PyLoop& self) {
+            return self.loop().ledger().to_json([](std::uint64_t word) { return Policy::decode(word).to_string(); });
+          },
+          "Who was late and what became of all contributions: one JSON object.")
+      .def_prop_ro("report", &PyLoop::report,
+                   "What this rank knows of all ranks and of its own steps: one JSON object. Also after close().");
+}
+
+}  // namespace stretto::python

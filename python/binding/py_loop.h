@@ -1,0 +1,92 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "python/binding/py_job.h"
+#include "python/binding/py_replica.h"
+#include "stretto/base/error.h"
+#include "stretto/train/loop/own_loop.h"
+
+namespace stretto::python {
+
+/// The loop of one optimizer of Python. Every call that may call Python brings the object that does what only Python
+/// can (PyReplica::Calls); it has the methods of a loop, too: `counted(sum)`, `tell_ranks()`,
+/// `hear_ranks(words)` and `tell(line)`.
+class PyLoop {
+ public:
+  /// `silence`: as LoopHooks.
+  PyLoop(nanobind::handle calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
+         Duration silence);
+  ~PyLoop() { job_->remove_part(this); }
+  PyLoop(const PyLoop&) = delete;
+  PyLoop& operator=(const PyLoop&) = delete;
+
+  PyReplica& replica() { return replica_; }
+  /// Throws UsageError after close(), which also the end of the job calls.
+  OwnLoop& loop();
+  bool closed() const { return !loop_; }
+  const std::shared_ptr<PyJob>& job() const { return job_; }
+
+  /// From now on `round(…)` is called for each round: its number, policy, batches, samples, contributors, ranks that
+  /// had arrived, and staleness.
+  void tell_rounds();
+  /// One more of what `number` stands for, below 8: the next deposit brings it along (RoundListener::take_counts()).
+  void count(int number);
+  LoopCounts take_counts() { return std::exchange(counts_, {}); }
+
+  /// OwnLoop::report_json(); after close() as it was then.
+  std::string report() const { return loop_ ? loop_->report_json() : last_report_; }
+  /// Drops everything that needs the job. What is not finished is aborted.
+  void close();
+
+  /// Runs `work` without the interpreter's lock, with `calls` as Python's part.
+  template <class Work>
+  auto with_calls(nanobind::handle calls, Work work) {
+    const Busy busy(*this);
+    const PyReplica::Calls scope(replica_, calls);
+    const nanobind::gil_scoped_release unlocked;
+    return work(loop());
+  }
+  /// Whether a call is under way: of another thread, or of what this call has called.
+  bool busy() const { return busy_; }
+
+ private:
+  /// Lock held at both ends. Throws UsageError where a call is under way.
+  class Busy {
+   public:
+    explicit Busy(PyLoop& loop) : loop_(loop) {
+      if (loop.busy_) {
+        throw UsageError(
+            "a call of an optimizer within another: expected one thread, and no step() inside of a step()");
+      }
+      loop.busy_ = true;
+    }
+    ~Busy() { loop_.busy_ = false; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    PyLoop& loop_;
+  };
+
+  LoopHooks hooks(Duration silence);
+  void counted(const LoopCounts& sum);
+
+  const std::shared_ptr<PyJob> job_;
+  PyReplica replica_;
+  const PythonPart& calls_;  // the replica's
+  bool busy_ = false;
+  LoopCounts counts_{};  // since the last deposit
+  std::optional<OwnLoop> loop_;
+  std::string last_report_;
+};
+
+void bind_loop(nanobind::module_& module);
+
+}  // namespace stretto::python

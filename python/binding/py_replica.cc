@@ -1,0 +1,254 @@
+#include "python/binding/py_replica.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <tuple>
+
+#include "python/binding/errors.h"
+#include "stretto/base/error.h"
+#include "stretto/base/half.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace nb = nanobind;
+
+namespace stretto::python {
+namespace {
+
+/// A tensor's memory as Python says it: the type of an element, the address, the bytes.
+using Piece = std::tuple<int, std::uintptr_t, std::size_t>;
+
+std::span<std::byte> span_of(const Piece& piece) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): Python says addresses as numbers
+  return {reinterpret_cast<std::byte*>(std::get<1>(piece)), std::get<2>(piece)};
+}
+
+std::vector<Replica::Buffer> buffers_of(const std::vector<Piece>& pieces) {
+  std::vector<Replica::Buffer> buffers;
+  for (const Piece& piece : pieces) buffers.push_back({static_cast<DataType>(std::get<0>(piece)), span_of(piece)});
+  return buffers;
+}
+
+double number_at(DataType type, std::span<const std::byte> memory, std::size_t at) {
+  const auto read = [&](auto number) {
+    std::memcpy(&number, memory.data() + at * sizeof number, sizeof number);
+    return number;
+  };
+  switch (type) {
+    case DataType::float64: return read(double{});
+    case DataType::bfloat16: return static_cast<double>(to_float(read(BFloat16{})));
+    case DataType::float16: return static_cast<double>(to_float(read(Float16{})));
+    default: return static_cast<double>(read(float{}));
+  }
+}
+
+}  // namespace
+
+PyReplica::Block::Block(std::uint64_t bytes) : size_(bytes) {
+  constexpr std::size_t kLine = 64;
+  const std::size_t room = std::max<std::size_t>((bytes + kLine - 1) / kLine * kLine, kLine);
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, room)));
+  if (memory_ == nullptr) throw std::bad_alloc();
+  std::memset(memory_.get(), 0, room);
+}
+
+void PyReplica::Block::Free::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+nb::object PythonPart::attr(const char* method) const {
+  if (now_) return now_.attr(method);
+  const nb::object object = weak_();
+  if (object.is_none()) throw UsageError("an optimizer is gone that was not finished: expected finish(), or join()");
+  return object.attr(method);
+}
+
+PyReplica::PyReplica(PyModel model, nb::handle calls)
+    : model_(std::move(model)), plan_(plan_buckets(model_.parameters, model_.bucket_bytes)), calls_(calls) {
+  if (plan_.buckets.empty()) throw UsageError("the optimizer holds no parameter that requires a gradient");
+  for (std::size_t i = 0; i < plan_.placements.size(); ++i) {
+    if (plan_.placements[i].bucket >= 0) trained_.push_back(i);
+  }
+  std::ranges::sort(trained_, {}, [this](std::size_t i) {
+    return std::pair(plan_.placements[i].bucket, plan_.placements[i].offset);
+  });
+  for (const BucketSpec& bucket : plan_.buckets) {
+    const DataType gradients = model_.wide_gradients ? wide_type(bucket.type) : bucket.type;
+    gradient_buckets_.push_back({gradients, bucket.count});
+    flat_.emplace_back(bucket.count * size_of(bucket.type));
+    own_.emplace_back(bucket.count * size_of(gradients));
+    own_spans_.push_back(own_.back().span());
+  }
+  used_.assign(trained_.size(), 1);
+}
+
+std::span<std::byte> PyReplica::set(int number, int bucket) const {
+  return sets_.at(static_cast<std::size_t>(number)).at(static_cast<std::size_t>(bucket));
+}
+
+void PyReplica::clear() {
+  const Set& home = model_.gradients_stay ? own_spans_ : attached();
+  for (const auto& bytes : home) std::memset(bytes.data(), 0, bytes.size());
+  if (!model_.gradients_stay) call_attach(attached_);
+}
+
+void PyReplica::call_attach(int set) const {
+  with_python([&] { calls_.attr("attach")(set); });
+}
+
+void PyReplica::attach(int set, Memory memory) {
+  const auto number = static_cast<std::size_t>(set);
+  if (sets_.size() <= number) sets_.resize(number + 1);
+  const auto same = [](std::span<std::byte> a, std::span<std::byte> b) { return a.data() == b.data(); };
+  const bool known = std::ranges::equal(sets_[number], memory, same);
+  if (!known) sets_[number].assign(memory.begin(), memory.end());
+  attached_ = set;
+  if (keep_gradients_) return;
+  const Set& home = model_.gradients_stay ? own_spans_ : sets_[number];
+  for (const auto& bytes : home) std::memset(bytes.data(), 0, bytes.size());
+  if (!model_.gradients_stay || !known) call_attach(set);
+}
+
+void PyReplica::attach_own() {
+  attached_ = kOwn;
+  if (keep_gradients_) return;
+  for (const auto& bytes : own_spans_) std::memset(bytes.data(), 0, bytes.size());
+  call_attach(kOwn);
+}
+
+void PyReplica::end_backward() {
+  with_python([&] { calls_.attr("collect")(attached_); });
+  if (model_.gradients_stay && attached_ != kOwn) {
+    const Set& home = sets_[static_cast<std::size_t>(attached_)];
+    for (std::size_t b = 0; b < home.size(); ++b) std::memcpy(home[b].data(), own_spans_[b].data(), home[b].size());
+  }
+  for (int bucket = 0; ready_ && bucket < static_cast<int>(gradient_buckets_.size()); ++bucket) ready_(bucket);
+}
+
+std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
+  const auto b = static_cast<std::size_t>(bucket);
+  const DataType type = gradient_buckets_[b].type;
+  const std::int64_t at = first_non_finite(type, attached()[b]);
+  if (at < 0) return std::nullopt;
+  for (const std::size_t i : trained_) {
+    const ParameterSpec& parameter = model_.parameters[i];
+    const Placement& place = plan_.placements[i];
+    const auto element = static_cast<std::uint64_t>(at);
+    if (place.bucket != bucket || element < place.offset || element >= place.offset + parameter.count) continue;
+    const double value = number_at(type, attached()[b], static_cast<std::size_t>(at));
+    const char* what = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+    return text(parameter.name, " (element ", element - place.offset, " is ", what, ")");
+  }
+  STRETTO_CHECK(false, "bucket ", bucket, " has no element ", at);
+  return std::nullopt;
+}
+
+void PyReplica::step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) {
+  for (std::size_t b = 0; b < sum.size(); ++b) divide(gradient_buckets_[b].type, own_spans_[b], sum[b], divisor);
+  for (std::size_t i = 0; i < used_.size(); ++i) used_[i] = uses.empty() || uses[i] != 0;
+  with_python([&] { calls_.attr("step")(kOwn); });
+}
+
+void PyReplica::step() {
+  with_python([&] { calls_.attr("step")(attached_); });
+}
+
+OptimizerOptions PyReplica::optimizer_options() const {
+  return with_python([&] {
+    const auto [lr, hash] = nb::cast<std::pair<double, std::uint64_t>>(calls_.attr("options")());
+    return OptimizerOptions{.lr = lr, .hash = hash};
+  });
+}
+
+std::optional<SgdRule> PyReplica::sgd_rule() const {
+  return with_python([&]() -> std::optional<SgdRule> {
+    const auto rule = nb::cast<std::optional<std::tuple<double, double, double>>>(calls_.attr("sgd_rule")());
+    if (!rule) return std::nullopt;
+    const auto [lr, momentum, weight_decay] = *rule;
+    return SgdRule{.lr = lr, .momentum = momentum, .weight_decay = weight_decay};
+  });
+}
+
+void PyReplica::set_lr_factor(double factor) {
+  with_python([&] { calls_.attr("set_lr_factor")(factor); });
+}
+
+std::vector<std::span<std::byte>> PyReplica::weights() {
+  std::vector<std::span<std::byte>> all;
+  for (const Block& block : flat_) all.push_back(block.span());
+  const auto others = with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("others")()); });
+  for (const Piece& piece : others) all.push_back(span_of(piece));
+  return all;
+}
+
+std::vector<PyReplica::Buffer> PyReplica::floating_buffers() {
+  return buffers_of(with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("floating_buffers")()); }));
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> PyReplica::moments() const {
+  using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  return with_python([&] { return nb::cast<Pairs>(calls_.attr("moments")()); });
+}
+
+std::vector<std::span<std::int64_t>> PyReplica::counts() {
+  const auto pieces = with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("counts")()); });
+  std::vector<std::span<std::int64_t>> counts;
+  for (const Piece& piece : pieces) {
+    const auto bytes = span_of(piece);
+    counts.emplace_back(reinterpret_cast<std::int64_t*>(bytes.data()), bytes.size() / sizeof(std::int64_t));
+  }
+  return counts;
+}
+
+std::string PyReplica::optimizer_state() {
+  return with_python([&] {
+    const auto state = nb::cast<nb::bytes>(calls_.attr("state")());
+    return std::string(state.c_str(), state.size());
+  });
+}
+
+void PyReplica::set_optimizer_state(const std::string& state) {
+  with_python([&] { calls_.attr("set_state")(nb::bytes(state.data(), state.size())); });
+}
+
+std::vector<PyReplica::Buffer> PyReplica::optimizer_arrays() {
+  return buffers_of(with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("state_arrays")()); }));
+}
+
+ReplicaChecksum PyReplica::checksum() {
+  Hash64 parameters;
+  for (const Block& block : flat_) parameters.add(block.span());
+  Hash64 optimizer;
+  with_python([&] {
+    for (const nb::handle item : nb::cast<nb::list>(calls_.attr("state_content")())) {
+      if (nb::isinstance<nb::bytes>(item)) {
+        const auto bytes = nb::cast<nb::bytes>(item);
+        optimizer.add(std::string_view(bytes.c_str(), bytes.size()));
+      } else {
+        optimizer.add(span_of(nb::cast<Piece>(item)));
+      }
+    }
+  });
+  return {parameters.value(), optimizer.value()};
+}
+
+std::string PyReplica::save() {
+  return with_python([&] {
+    const auto bytes = nb::cast<nb::bytes>(calls_.attr("save")());
+    return std::string(bytes.c_str(), bytes.size());
+  });
+}
+
+void PyReplica::load(const std::string& path) {
+  with_python([&] { calls_.attr("load")(path); });
+}
+
+}  // namespace stretto::python

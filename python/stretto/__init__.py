@@ -1,0 +1,49 @@
+"""Distributed training that does not wait for its slowest worker."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from stretto._core import version as _version
+from stretto._errors import Aborted, Diverged, Error, RankLost, Timeout, UsageError
+from stretto._job import init, rank, shutdown, size
+
+if TYPE_CHECKING:
+    from stretto._collectives import allreduce, barrier, broadcast
+    from stretto._compare import Comparison, compare
+    from stretto._ddp import attach
+    from stretto._optimizer import Optimizer
+    from stretto._report import Report
+    from stretto._rounds import Round
+    from stretto._spawn import spawn
+
+__version__: str = _version()
+
+__all__ = [
+    "Aborted", "Comparison", "Diverged", "Error", "Optimizer", "RankLost", "Report", "Round", "Timeout", "UsageError",
+    "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "rank", "shutdown", "size",
+    "spawn",
+]
+
+
+# Where what is loaded on first use lies: with Torch, or not needed by every process.
+_LATER = {
+    "Comparison": "stretto._compare",
+    "Optimizer": "stretto._optimizer",
+    "Report": "stretto._report",
+    "Round": "stretto._rounds",
+    "allreduce": "stretto._collectives",
+    "attach": "stretto._ddp",
+    "barrier": "stretto._collectives",
+    "broadcast": "stretto._collectives",
+    "compare": "stretto._compare",
+    "spawn": "stretto._spawn",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+        return value
+    raise AttributeError(f"module 'stretto' has no attribute {name!r}")

@@ -1,0 +1,239 @@
+"""What a model and its optimizer hold beside trained parameters: names, buffers, the optimizer's state."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Literal
+
+import torch
+
+from stretto import _checks
+from stretto._checks import TYPES, is_dense
+from stretto._errors import UsageError
+
+Piece = tuple[int, int, int]  # type of an element, address, bytes
+
+
+def _piece(tensor: torch.Tensor) -> Piece:
+    return (TYPES.get(tensor.dtype, 0), tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+
+class Contents:
+    """A model and its optimizer as the library describes, compares and broadcasts them. What the binding calls are the
+    methods without an underscore.
+    """
+
+    wide_gradients = False  # those of parameters of 16 bits are float32; set before the memory is laid out
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module | None,
+        unused: Literal["zero", "skip"],
+        buffers: Literal["average", "local"],
+    ) -> None:
+        self.optimizer = optimizer
+        self.model = model
+        self._unused = unused
+        self._average_buffers = buffers == "average"
+        if model is not None:
+            _checks.check_membership(optimizer, model)
+        self.named = self._named_parameters()
+        self._buffers_as_wrapped = [(name, b.dtype, b.shape) for name, b in self._named_buffers()]
+        self._check()
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        self._frozen = [p for _, p in self.named if not (id(p) in held and p.requires_grad)]
+        self._frozen_here = [(name, p) for name, p in self.named if id(p) in held and not p.requires_grad]
+        self._num_held = sum(len(group["params"]) for group in optimizer.param_groups)
+        for name, p in self.trained_by_name():
+            _checks.check_trained(name, p)
+
+    # ---- parameters ----
+
+    def _named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        named: list[tuple[str, Any]] = []
+        seen: set[int] = set()
+        if self.model is not None:
+            for name, p in self.model.named_parameters():  # a tied weight once
+                seen.add(id(p))
+                named.append((name, p))
+        number = 0
+        for group in self.optimizer.param_groups:
+            names = group.get("param_names")
+            for i, p in enumerate(group["params"]):
+                if id(p) not in seen:
+                    seen.add(id(p))
+                    named.append((names[i] if names else f"parameter{number}", p))
+                number += 1
+        return named
+
+    def _check(self) -> None:
+        for name, p in self.named:
+            if torch.nn.parameter.is_lazy(p):
+                raise UsageError(f"parameter {name} has no shape yet: expected a forward pass before the optimizer")
+        tensors = [(f"parameter {name}", p.device) for name, p in self.named]
+        _checks.check_devices(tensors + [(f"buffer {name}", b.device) for name, b in self._named_buffers()])
+
+    def trained_by_name(self) -> list[tuple[str, torch.nn.Parameter]]:
+        frozen = {id(p) for p in self._frozen}
+        return [(name, p) for name, p in self.named if id(p) not in frozen and p.numel() > 0]
+
+    def specs(self) -> list[tuple[str, int, int, bool]]:
+        """Name, type, elements and whether it is trained, of each parameter, as the binding takes them."""
+        trained = {id(p) for _, p in self.trained_by_name()}
+        return [(name, TYPES.get(p.dtype, 0), p.numel(), id(p) in trained) for name, p in self.named]
+
+    def check_unchanged(self) -> None:
+        """Whether the optimizer still trains what it trained when it was wrapped. Raises UsageError."""
+        for name, p in self._frozen_here:
+            if p.requires_grad:
+                raise UsageError(
+                    f"parameter {name} was frozen when the optimizer was wrapped, and requires a gradient now: "
+                    "expected finish(), and a new stretto.Optimizer"
+                )
+        if sum(len(group["params"]) for group in self.optimizer.param_groups) != self._num_held:
+            raise UsageError(
+                "the wrapped optimizer has got other parameters since: expected finish(), and a new stretto.Optimizer"
+            )
+
+    def check_model(self) -> None:
+        """Whether the model still holds the parameters that are trained. Raises UsageError. Walks the whole model."""
+        if self.model is None:
+            return
+        now = dict(self.model.named_parameters())
+        for name, p in self.trained_by_name():
+            if name in now and now[name] is not p:
+                raise UsageError(
+                    f"parameter {name} of the model is another one than the optimizer's, as after "
+                    "load_state_dict(assign=True): expected that before the optimizer is made"
+                )
+
+    # ---- descriptions ----
+
+    def describe_model(self) -> str:
+        trained = {id(p) for _, p in self.trained_by_name()}
+        lines = [
+            f"{'parameter' if id(p) in trained else 'frozen parameter'} {name} {p.dtype} {list(p.shape)}"
+            for name, p in self.named
+        ]
+        lines += [f"buffer {name} {b.dtype} {list(b.shape)}" for name, b in self._named_buffers()]
+        if self.wide_gradients:
+            lines.append("gradients of 16 bits as torch.float32")
+        return "\n".join(lines)
+
+    def describe_optimizer(self) -> str:
+        lines = [f"{type(self.optimizer).__module__}.{type(self.optimizer).__qualname__}"]
+        for group in self.optimizer.param_groups:
+            options = {k: v for k, v in group.items() if k not in ("params", "param_names")}
+            lines.append(f"group of {len(group['params'])} {options}")
+        lines.append(f"unused={self._unused!r}, buffers={'average' if self._average_buffers else 'local'!r}")
+        return "\n".join(lines)
+
+    # ---- buffers ----
+
+    def _named_buffers(self) -> list[tuple[str, torch.Tensor]]:
+        """As the model holds them now: Torch replaces buffers where it moves them."""
+        return list(self.model.named_buffers()) if self.model is not None else []
+
+    def _require_same_buffers(self) -> list[tuple[str, torch.Tensor]]:
+        buffers = self._named_buffers()
+        if [(name, b.dtype, b.shape) for name, b in buffers] != self._buffers_as_wrapped:
+            raise UsageError(
+                "the model has other buffers than when it was wrapped: expected their names, types and shapes to stay"
+            )
+        return buffers
+
+    def others(self) -> list[Piece]:
+        tensors = [p.data for p in self._frozen] + [b for _, b in self._require_same_buffers()]
+        pieces = []
+        for tensor in tensors:
+            if not is_dense(tensor):
+                raise UsageError(f"a frozen parameter or buffer of shape {list(tensor.shape)} has gaps in its memory")
+            pieces.append(_piece(tensor))
+        return pieces
+
+    def _averaged(self) -> list[tuple[str, torch.Tensor]]:
+        """Buffers that are averaged over the ranks."""
+        if not self._average_buffers:
+            return []
+        return [(name, b) for name, b in self._require_same_buffers() if b.dtype in TYPES]
+
+    def floating_buffers(self) -> list[Piece]:
+        return [_piece(b) for _, b in self._averaged()]
+
+    def moments(self) -> list[tuple[int, int]]:
+        at = {name: i for i, (name, _) in enumerate(self._averaged())}
+        pairs = []
+        for name, i in at.items():
+            if name.split(".")[-1] == "running_mean":
+                variance = name[: -len("running_mean")] + "running_var"
+                if variance in at:
+                    pairs.append((i, at[variance]))
+        return pairs
+
+    def counts(self) -> list[Piece]:
+        if not self._average_buffers:
+            return []
+        return [
+            _piece(b)
+            for name, b in self._require_same_buffers()
+            if name.split(".")[-1] == "num_batches_tracked" and b.dtype == torch.int64
+        ]
+
+    # ---- the optimizer's state ----
+
+    def sgd_rule(self) -> tuple[float, float, float] | None:
+        if type(self.optimizer) is not torch.optim.SGD:
+            return None
+        rules = set()
+        for group in self.optimizer.param_groups:
+            if group["nesterov"] or group["dampening"] or group["maximize"]:
+                return None
+            rules.add((float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])))
+        return rules.pop() if len(rules) == 1 else None
+
+    def set_lr_factor(self, factor: float) -> None:
+        raise UsageError("lr_schedule is not for Python: expected a scheduler of torch.optim.lr_scheduler")
+
+    def state(self) -> bytes:
+        if not self.optimizer.state:
+            return b""
+        stream = io.BytesIO()
+        torch.save(self.optimizer.state_dict(), stream)
+        return stream.getvalue()
+
+    def set_state(self, state: bytes) -> None:
+        if not state:
+            self.optimizer.state.clear()
+            return
+        self.optimizer.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
+
+    def _state_tensors(self) -> list[torch.Tensor]:
+        tensors = []
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                for _, value in sorted(self.optimizer.state.get(p, {}).items()):
+                    if isinstance(value, torch.Tensor):
+                        tensors.append(value)
+        return tensors
+
+    def state_arrays(self) -> list[Piece]:
+        return [_piece(t) for t in self._state_tensors() if t.dtype in TYPES and t.numel() > 1 and is_dense(t)]
+
+    def state_content(self) -> list[bytes | Piece]:
+        content: list[bytes | Piece] = []
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                for name, value in sorted(self.optimizer.state.get(p, {}).items()):
+                    content.append(str(name).encode())
+                    if isinstance(value, torch.Tensor) and value.device.type == "cpu" and is_dense(value):
+                        content.append(_piece(value))
+                    else:
+                        content.append(repr(value).encode())
+        return content
+
+    def save(self) -> bytes:
+        raise UsageError("checkpoints of Python are the state_dict() of model and optimizer")
+
+    def load(self, path: str) -> None:
+        raise UsageError("checkpoints of Python are the state_dict() of model and optimizer")

@@ -1,0 +1,160 @@
+"""This process's place among the ranks of a job, and the meeting with them. Knows no Torch."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import types
+from typing import Protocol
+
+import stretto._core as _core
+from stretto._errors import UsageError
+
+logger = logging.getLogger("stretto")
+
+
+class _Part(Protocol):
+    """What ends before this process leaves its job: an optimizer."""
+
+    @property
+    def _busy(self) -> bool: ...
+    def _end(self) -> None: ...
+    def _abort(self, reason: str) -> None: ...
+
+
+class _State:
+    """The job of this process. One in a process; one thread."""
+
+    job: _core.Job | None = None
+    pid = 0
+    left = False
+    parts: list[_Part] = []
+
+
+_state = _State()
+
+
+def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = None) -> None:
+    """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
+
+    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or that of a
+    process alone. Ranks are processes of one host. `timeout`: seconds for the last rank to come.
+
+    Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
+    """
+    if _state.job is not None:
+        _require_same_process()
+        if rank not in (None, _state.job.rank) or ranks not in (None, _state.job.ranks):
+            raise UsageError(
+                f"init(rank={rank}, ranks={ranks}) in a process that is rank {_state.job.rank} of {_state.job.ranks}: "
+                "expected one init(), before the first Optimizer"
+            )
+        return
+    if _state.left:
+        raise UsageError("init() after shutdown(): a process is a rank of one job")
+    if (rank is None) != (ranks is None):
+        raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
+    place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
+    _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
+    _state.pid = os.getpid()
+    atexit.register(shutdown)
+    _install_hook()
+
+
+def _name_of_job() -> str:
+    """That of ranks which are told their places: what launchers put into the environment tells such jobs apart, too."""
+    names = ("MASTER_ADDR", "MASTER_PORT", "STRETTO_JOB")
+    return "init " + " ".join(f"{name}={os.environ.get(name, '')}" for name in names)
+
+
+def current() -> _core.Job:
+    """The job of this process, which joins it first."""
+    init()
+    assert _state.job is not None
+    return _state.job
+
+
+def rank() -> int:
+    """This process's number among the ranks of its job, 0 … size() − 1. Joins the job."""
+    return current().rank
+
+
+def size() -> int:
+    """Ranks of the job. Joins it."""
+    return current().ranks
+
+
+def shutdown() -> None:
+    """Ends what is not finished, and leaves the job; at exit by itself. Does nothing the second time.
+
+    Where another thread is in a call of the job, as a daemon thread may be at exit, the job is left as it is: the
+    others hear that this rank is lost when the process has ended.
+    """
+    job = _leave()
+    if job is None:
+        return
+    while _state.parts:
+        _state.parts.pop(0)._end()
+    job.leave()
+
+
+def _leave() -> _core.Job | None:
+    """The job, which this process has no more; nothing where there is none, or where it cannot be left."""
+    job, _state.job = _state.job, None
+    if job is None or _state.pid != os.getpid():
+        return None
+    _state.left = True
+    return None if any(part._busy for part in _state.parts) else job
+
+
+def add(part: _Part) -> None:
+    """Enters a part, which ends before the job."""
+    _state.parts.append(part)
+
+
+def remove(part: _Part) -> None:
+    """Takes out a part that has ended."""
+    if part in _state.parts:
+        _state.parts.remove(part)
+
+
+def parts() -> list[_Part]:
+    """Those that have not ended, in the order in which they were made."""
+    return list(_state.parts)
+
+
+def fail(error: BaseException) -> None:
+    """Ends this rank's part in the job because of an exception that nobody has caught: the others hear of it."""
+    job = _leave()
+    if job is None:
+        return
+    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    while _state.parts:
+        _state.parts.pop(0)._abort(why)
+    job.abandon(why)
+
+
+def _require_same_process() -> None:
+    if _state.pid != os.getpid():
+        raise UsageError(
+            f"this process was forked from one that had joined a job (process {_state.pid}): a rank is a process of "
+            "its own; start processes by spawn, or fork before init()"
+        )
+
+
+def _install_hook() -> None:
+    """A rank that ends by an exception tells the others. Notebooks go on after one: there nothing comes to this hook.
+    """
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+    ) -> None:
+        if threading.current_thread() is threading.main_thread():
+            fail(error)
+        before(kind, error, traceback)
+
+    sys.excepthook = hook

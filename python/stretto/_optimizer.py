@@ -1,0 +1,411 @@
+"""stretto.Optimizer: a torch.optim.Optimizer whose steps the ranks of a job take together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NoReturn
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+import stretto._core as _core
+from stretto import _checks, _collective_watch, _ddp, _half, _job, _scaler
+from stretto._errors import UsageError
+from stretto._report import Report
+from stretto._rounds import Round
+from stretto._schedulers import Schedulers
+from stretto._tensors import Tensors
+
+
+class Optimizer(torch.optim.Optimizer):
+    """A torch.optim.Optimizer whose steps the ranks of a job take together.
+
+    It wraps an optimizer, and is used in its place: the training loop stays as it is. Construction is a meeting of all
+    ranks, which begin with the weights, the buffers and the optimizer's state of rank 0. `step()` hands over the
+    gradients of a batch, and moves the weights by the wrapped optimizer for each round of the algorithm that is
+    complete. Replicas stay equal to the bit where the algorithm averages gradients. With one rank, too, weights and
+    state have the bits that the wrapped optimizer alone would give them.
+
+    `param_groups`, `state`, `defaults`, `state_dict()` and `load_state_dict()` are those of the wrapped optimizer.
+    `p.grad` is a view of memory that the library owns. It stays one where the gradients are cleared by this class's
+    own `zero_grad()`; gradients that lie elsewhere (after `model.zero_grad()`, `p.grad = None` or
+    `backward(create_graph=True)`) are copied at `step()`. After `step()` it holds the averaged gradient that was
+    applied last. A parameter that has got no gradient on any rank of a round is not moved, as plain Torch does it.
+
+    Ranks end with finish(), or join(): until then they may be up to `max_lag` rounds apart, so no other collective
+    (`dist.barrier()`, `dist.all_reduce()`, …) may be called but inside together().
+
+    Args:
+        optimizer: any optimizer of torch.optim but LBFGS and SparseAdam, or one's own, without `differentiable` and
+            `capturable`. Its parameters lie on the CPU, without gaps, in float32, float64, bfloat16 or float16.
+        model: the module that holds the parameters. It gives them their names, and its buffers and frozen parameters
+            are broadcast from rank 0. None: only the optimizer's parameters are known.
+        algorithm: "sync", "eager-quorum:3", "eager-solo", "local", "wagma:2", …, as `stretto train --help` explains.
+        max_lag: bound of staleness in rounds, from 1; memory grows with it.
+        normalize: the divisor of the sum of gradients: "ranks" of the job, "contributors" of the round, or their
+            "samples". None: by the algorithm, which is ranks where gradients are averaged.
+        sync_every: steps of each rank between two rounds, for algorithms that have steps of their own; 0: the
+            algorithm's default.
+        full_every: batches between rounds for which all ranks wait; 0: none.
+        fixed_order: sums are added up in one order, so that equal batches give equal bits in each run.
+        overlap: sync: each bucket of gradients is a round's part by itself. On the CPU they are handed over in step().
+        bucket_mb: size of such a bucket, in MiB.
+        unused: what a parameter without gradient counts as: "skip": as none, so that it is not moved where no rank has
+            one; "zero": as a gradient of zeros, by which momentum and weight decay move it.
+        buffers: "average": running statistics are averaged over the ranks where all meet, in together() and finish();
+            "local": each rank keeps its own.
+        options: what only some algorithms can be told: {"tau": 4}. Those of `stretto train --help`, without dashes in
+            front.
+
+    Raises:
+        UsageError: for what is refused above, and, on every rank, for what differs between ranks.
+        RankLost, Aborted, Timeout: where not all ranks come.
+    """
+
+    _inner: torch.optim.Optimizer
+
+    _silence = 10.0  # so many seconds without news it is said who is waited for
+
+    _step_supports_amp_scaling = True  # GradScaler calls step() also where it has found an infinity
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module | None = None,
+        algorithm: str = "eager-quorum",
+        *,
+        max_lag: int = 4,
+        normalize: Literal["ranks", "contributors", "samples"] | None = None,
+        sync_every: int = 0,
+        full_every: int = 0,
+        fixed_order: bool = False,
+        overlap: bool = False,
+        bucket_mb: float = 4.0,
+        unused: Literal["zero", "skip"] = "skip",
+        buffers: Literal["average", "local"] = "average",
+        grad_dtype: torch.dtype | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        if isinstance(optimizer, Optimizer):
+            raise UsageError("a stretto.Optimizer in the place of the optimizer to wrap: expected to wrap it once")
+        _checks.check_optimizer(optimizer)
+        _require_one_of("unused", unused, ("zero", "skip"))
+        _require_one_of("buffers", buffers, ("average", "local"))
+        if not bucket_mb > 0:
+            raise UsageError(f"bucket_mb {bucket_mb!r}: expected a positive number of MiB")
+        _checks.check_not_shared(optimizer, _not_finished())
+        self._inner = optimizer
+        self._constructed = False
+        super().__init__(optimizer.param_groups, optimizer.defaults)  # for its hooks alone
+        self._constructed = True
+        self._tensors = Tensors(optimizer, model, unused, buffers)
+        self._tensors.wide_gradients = _half.widen(optimizer, self._tensors.trained_by_name(), grad_dtype)
+        self._half = next((name for name, p in self._tensors.trained_by_name() if p.dtype is torch.float16), None)
+        self._job = _job.current()
+        given = {
+            "algorithm": algorithm,
+            "max_lag": max_lag,
+            "normalize": normalize,
+            "sync_every": sync_every,
+            "full_every": full_every,
+            "fixed_order": fixed_order,
+            "overlap": overlap,
+            "silence": self._silence,
+            "bucket_bytes": int(bucket_mb * (1 << 20)),
+            "wide_gradients": self._tensors.wide_gradients,
+            "algorithm_options": [(name, str(value)) for name, value in (options or {}).items()],
+        }
+        self._loop = _core.Loop(
+            self._tensors,
+            self._job,
+            self._tensors.specs(),
+            given,
+            self._tensors.gradients_stay(),
+            self._tensors.describe_model(),
+            self._tensors.describe_optimizer(),
+            f"torch {torch.__version__}",
+        )
+        self._tensors.lay_out(self._loop)
+        self._schedulers = Schedulers([self, optimizer], self._loop, self._job.ranks)
+        self._tensors.schedulers = self._schedulers
+        self._tensors.silence = self._silence
+        self._watch: _collective_watch.CollectiveWatch | None = None
+        self._last_rounds = 0
+        self._stepped = False
+        self._met = False
+        try:
+            self._loop.begin(self._tensors)
+        except BaseException:
+            self._loop.close()  # while the job is there
+            raise
+        _job.add(self)
+
+    # ---- what torch.optim.Optimizer has ----
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The wrapped optimizer's."""
+        return self._inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self._constructed:
+            self._inner.param_groups = groups
+
+    @property
+    def state(self) -> Any:
+        """The wrapped optimizer's."""
+        return self._inner.state
+
+    @state.setter
+    def state(self, state: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self._constructed:
+            self._inner.state = state
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The wrapped optimizer's."""
+        return self._inner.defaults
+
+    @defaults.setter
+    def defaults(self, defaults: dict[str, Any]) -> None:
+        if self._constructed:
+            self._inner.defaults = defaults
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of the wrapped optimizer, in which a plain one of its type can read it. Equal on ranks inside
+        together() and after finish()."""
+        for before in self._optimizer_state_dict_pre_hooks.values():
+            before(self)
+        state = self._inner.state_dict()
+        for after in self._optimizer_state_dict_post_hooks.values():
+            changed = after(self, state)
+            if changed is not None:
+                state = changed
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads the wrapped optimizer's state: before it is wrapped on rank 0 alone, later on every rank, inside
+        together()."""
+        for before in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = before(self, state_dict)
+            if changed is not None:
+                state_dict = changed
+        self._inner.load_state_dict(state_dict)
+        for after in self._optimizer_load_state_dict_post_hooks.values():
+            after(self)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused: ranks share memory for the parameters that there were at construction. Raises UsageError."""
+        if self._constructed:
+            raise UsageError(
+                "add_param_group() of an optimizer that is wrapped: expected all groups before, or finish() and a new "
+                "stretto.Optimizer"
+            )
+
+    def __getstate__(self) -> NoReturn:
+        raise UsageError(
+            "a copy, or pickle, of a stretto.Optimizer: it is this rank's end of a job; expected its state_dict()"
+        )
+
+    def __repr__(self) -> str:
+        return f"stretto.{super().__repr__()[:-1]}wrapping {type(self._inner).__name__})"
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Sets the gradients to zero. `p.grad` stays a view of the library's memory in both forms.
+
+        Args:
+            set_to_none: a parameter that gets no gradient after this counts as one without, as where plain Torch has
+                None; False: as one with a gradient of zeros, if it had one before.
+        """
+        if self._met or self._loop.ended:
+            super().zero_grad(set_to_none)
+            return
+        self._tensors.clear(set_to_none)
+        self._loop.zero_grad(self._tensors)
+
+    def step(self, closure: Callable[[], Any] | None = None, *, samples: int = 1) -> Any:
+        """Hands over the gradients of a batch, and applies the rounds that are complete.
+
+        Args:
+            closure: evaluates the model anew, and returns the loss. Called once, with gradients enabled.
+            samples: in the batch; what normalize="samples" weights it by.
+
+        Returns:
+            What the closure returned; None without one.
+
+        Raises:
+            UsageError: after finish(), inside together(), and where the model has changed since it was wrapped.
+            Aborted: on every rank, where a gradient is infinite or NaN (names the parameter), or a rank has failed.
+            Diverged: on every rank, where ranks move their weights by other options (names ranks and rates).
+            RankLost: where a rank has died.
+        """
+        if self._met:
+            raise UsageError("step() inside together(): expected steps outside, where ranks hand over batches")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if not self._stepped:
+            self._check_first_step()
+        self._tensors.check_unchanged()
+        self._tensors.point_home()
+        if _scaler.unscale(self, self._tensors.parameters, self._half):
+            self._last_rounds = self._loop.step(self._tensors, samples)
+        else:
+            self._last_rounds = self._loop.drop(self._tensors)
+        if self._last_rounds == 0:
+            self._tensors.settle()
+        return loss
+
+    def _check_first_step(self) -> None:
+        _ddp.check(self)
+        self._tensors.check_model()
+        if self._tensors.model is not None:
+            _checks.check_owned(self._tensors.model, [self, *_not_finished()])
+        if _collective_watch.active():
+            self._watch = _collective_watch.CollectiveWatch(self._job.rank, self._silence)
+        self._stepped = True
+
+    # ---- hooks ----
+
+    def before_step(self, fn: Callable[[], object]) -> RemovableHandle:
+        """Has `fn()` called whenever the wrapped optimizer is about to move the weights: the averaged gradients are in
+        `p.grad`, which is the place to clip them. What it does to them must be the same on every rank. Where it raises,
+        all ranks stop, and hear its text.
+
+        Returns:
+            A handle, with remove(), which is a context manager, too.
+        """
+        return _add(self._tensors.before_step, fn)
+
+    def on_round(self, fn: Callable[[Round], object]) -> RemovableHandle:
+        """Has `fn(round)` called after each round that was applied, in the same order with equal rounds on every rank.
+        Where it raises, all ranks stop, and hear its text.
+
+        Returns:
+            A handle, with remove(), which is a context manager, too.
+        """
+        self._loop.tell_rounds()
+        return _add(self._tensors.on_round, fn)
+
+    # ---- the ranks ----
+
+    def finish(self) -> None:
+        """No more batches here: returns when no rank has any, and all replicas are final.
+
+        Raises:
+            Diverged: on every rank, where replicas differ: something else than step() has moved weights on one.
+            UsageError: the second time.
+        """
+        self._loop.finish(self._tensors, False)
+        self._tensors.give_gradients_back()
+        self._stop_watch()
+        self._close()
+
+    @contextlib.contextmanager
+    def join(self) -> Iterator[None]:
+        """finish() at the end of the block; where it raises, the job stops and the other ranks hear why."""
+        with self._aborting():
+            yield
+        self.finish()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Everything handed over is applied on all ranks, which are at the same place within the block: the place to
+        evaluate, to write a checkpoint, and for other collectives. A rank that has called finish() is not waited for.
+
+        Raises:
+            Diverged: as finish().
+        """
+        self._loop.meet(self._tensors)
+        self._tensors.give_gradients_back()
+        self._met = True
+        self._schedulers.begin_together()
+        self._rest_watch(True)
+        try:
+            with self._aborting():
+                yield
+        finally:
+            self._met = False
+        self._loop.part(self._tensors)
+        self._rest_watch(False)
+        self._schedulers.end_together()
+
+    @contextlib.contextmanager
+    def _aborting(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._abort(f"{type(error).__name__}: {error}")
+            raise
+
+    @property
+    def rounds(self) -> int:
+        """Rounds applied so far."""
+        return self._loop.rounds
+
+    @property
+    def batches_applied(self) -> int:
+        """Batches applied so far, of all ranks."""
+        return self._loop.applied
+
+    @property
+    def last_rounds(self) -> int:
+        """Rounds that the last step() has applied."""
+        return self._last_rounds
+
+    def report(self) -> Report:
+        """Who was late, who waited, and what became of all batches, as this rank knows it now. Asks no other rank; may
+        be called at any time, on any rank, also when all is finished.
+        """
+        return Report(self._loop.report)
+
+    # ---- the end ----
+
+    @property
+    def _busy(self) -> bool:
+        return self._loop.busy
+
+    def _end(self) -> None:
+        self._stop_watch()
+        if not self._loop.ended:
+            self._loop.end(self._tensors)
+        self._tensors.give_gradients_back()
+        self._loop.close()
+
+    def _abort(self, reason: str) -> None:
+        self._stop_watch()
+        _job.remove(self)
+        self._loop.abort(reason)
+        self._tensors.give_gradients_back()
+        self._loop.close()
+
+    def _close(self) -> None:
+        _job.remove(self)
+
+    def _rest_watch(self, rests: bool) -> None:
+        if self._watch is not None:
+            self._watch.rest(rests)
+
+    def _stop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+
+def _not_finished() -> list[torch.optim.Optimizer]:
+    """The optimizers of this process that are not finished."""
+    return [part for part in _job.parts() if isinstance(part, Optimizer) and not part._loop.ended]
+
+
+def _require_one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{what} {value!r}: expected {' or '.join(allowed)}")
+
+
+def _add(hooks: Any, fn: Callable[..., object]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = fn
+    return handle

@@ -1,0 +1,279 @@
+"""A model's tensors as the library sees them: flat parameters, gradients that are views of its memory."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+import stretto._core as _core
+from stretto import _half
+from stretto._collective_watch import explain
+from stretto._contents import Contents
+from stretto._errors import UsageError
+from stretto._rounds import Round
+
+if TYPE_CHECKING:
+    from stretto._schedulers import Schedulers
+
+# Where parameters are smaller on average, to point each p.grad at other memory costs more than to copy all of it.
+_SMALL = 16 << 10
+
+
+# A step looks at every parameter: by map(), which takes a third of the time of a loop.
+_address = torch.Tensor.data_ptr
+_gradient = operator.attrgetter("grad")
+_version = operator.attrgetter("_version")
+# What cannot change without another object in its place.
+_FIXED = (float, int, bool, str, type(None))
+
+
+class Tensors(Contents):
+    """The trained parameters of a model, their gradients, and everything that is broadcast with them. What the binding
+    calls (attach, collect, step, …) are the methods without an underscore.
+    """
+
+    schedulers: Schedulers  # set before the first round
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module | None = None,
+        unused: Literal["zero", "skip"] = "skip",
+        buffers: Literal["average", "local"] = "average",
+    ) -> None:
+        super().__init__(optimizer, model, unused, buffers)
+        self.before_step: OrderedDict[int, Callable[[], object]] = OrderedDict()
+        self.on_round: OrderedDict[int, Callable[[Round], object]] = OrderedDict()
+        self.parameters: list[torch.nn.Parameter] = []  # trained, in the order of their memory
+        self.flat: list[torch.Tensor] = []  # what each of them views
+        self._own: list[torch.Tensor] = []
+        self._sets: dict[int, list[torch.Tensor]] = {}
+        self._views: list[torch.Tensor] = []  # where p.grad lies, or should
+        self._versions: list[int] = []
+        self._cleared = True  # the last zero_grad() made every gradient none
+        self._gradients_stay = False
+        self._options: list[tuple[Any, ...]] = []  # the values of each group, as they were when last looked at
+        self._options_fixed = False  # they are all of kinds that cannot change in place
+        self._rate_and_hash = (0.0, 0)
+        self.silence = 0.0  # seconds after which tell() is called
+
+    def gradients_stay(self) -> bool:
+        trained = self.trained_by_name()
+        total = sum(p.numel() * p.element_size() for _, p in trained)
+        return bool(trained) and total < _SMALL * len(trained)
+
+    # ---- memory ----
+
+    def lay_out(self, loop: _core.Loop) -> None:
+        """Moves the parameters into the library's flat memory; they keep their values."""
+        self._loop = loop
+        placements = loop.placements
+        self._gradients_stay = self.gradients_stay()
+        self._places = []
+        self._flats = [loop.flat(b) for b in range(loop.num_buckets)]
+        for i in loop.trained:
+            p = self.named[i][1]
+            bucket, offset = placements[i]
+            self.parameters.append(p)
+            self._places.append((bucket, offset))
+            view = self._view(self._flats[bucket], offset, p, p.dtype)
+            self.flat.append(view)
+        self._own = self._views_of(self._own_memory())
+        self._views = []
+        self._used = memoryview(loop.used())
+        self._versions = [-1] * len(self.parameters)
+        self._addresses = list(map(_address, self.flat))
+        self.point_home()
+
+    def point_home(self) -> None:
+        """Copies parameters that Torch has moved to the flat memory, and points them there again."""
+        if list(map(_address, self.parameters)) == self._addresses:
+            return
+        with torch.no_grad():
+            for p, view in zip(self.parameters, self.flat):
+                if p.data_ptr() != view.data_ptr():
+                    self._require_same(p, view)
+                    view.copy_(p)
+                    p.data = view
+        self._remake_views()
+
+    def _view(self, memory: _core.Memory, offset: int, p: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        whole = torch.frombuffer(memory, dtype=dtype)
+        return whole.as_strided(p.size(), p.stride(), offset).detach()
+
+    def _views_of(self, memory: list[_core.Memory]) -> list[torch.Tensor]:
+        return [
+            self._view(memory[b], offset, p, self._gradient_dtype(p))
+            for p, (b, offset) in zip(self.parameters, self._places)
+        ]
+
+    def _gradient_dtype(self, p: torch.Tensor) -> torch.dtype:
+        return torch.float32 if self.wide_gradients and p.dtype in _half.TYPES else p.dtype
+
+    def _require_same(self, p: torch.nn.Parameter, view: torch.Tensor) -> None:
+        if p.dtype == view.dtype and p.shape == view.shape and p.device == view.device:
+            return
+        name = next(name for name, q in self.named if q is p)
+        raise UsageError(
+            f"parameter {name} has become {p.dtype} {list(p.shape)} on {p.device}, and was {view.dtype} "
+            f"{list(view.shape)} on {view.device} when it was wrapped: expected that before"
+        )
+
+    def _remake_views(self) -> None:
+        """Module.to() moves the memory of gradients, too: under the views that p.grad has been."""
+        gradients = [p.grad for p in self.parameters]
+        views, self._sets = self._views, {}
+        self._own = self._views_of(self._own_memory())
+        self._views = self._own
+        with torch.no_grad():
+            for p, gradient, own, view in zip(self.parameters, gradients, self._own, views):
+                if gradient is view:
+                    own.copy_(view)
+                    p.grad = own
+        self._versions = [-1] * len(self.parameters)
+
+    def _own_memory(self) -> list[_core.Memory]:
+        return [self._loop.own(b) for b in range(self._loop.num_buckets)]
+
+    def settle(self) -> None:
+        """After a step in which no round was applied: p.grad leaves memory that the library reads from now on, and has
+        the gradient that was applied last."""
+        if self._views is not self._own:
+            for p, own in zip(self.parameters, self._own):
+                p.grad = own
+            self._views = self._own
+            self._versions = [own._version for own in self._own]
+
+    def clear(self, to_none: bool) -> None:
+        """The gradients are about to be set to zero."""
+        self._cleared = to_none
+        if self._gradients_stay:
+            self._point_at(self._own)
+
+    def _point_at(self, views: list[torch.Tensor]) -> None:
+        """Has every p.grad be its view; what is added to it from now on makes the parameter a used one."""
+        if not all(map(operator.is_, map(_gradient, self.parameters), views)):
+            for p, view in zip(self.parameters, views):
+                p.grad = view
+        self._views = views
+        self._versions = list(map(_version, views))
+
+    def _home(self, number: int) -> list[torch.Tensor]:
+        """Views of where the gradients of a step lie: in a set, which may be seen for the first time, or our own."""
+        if number < 0 or self._gradients_stay:
+            return self._own
+        found = self._sets.get(number)
+        if found is None:
+            loop = self._loop
+            found = self._views_of([loop.set(number, b) for b in range(loop.num_buckets)])
+            self._sets[number] = found
+        return found
+
+    def give_gradients_back(self) -> None:
+        """Points p.grad at memory of this process, which outlives the job."""
+        if self._views is not self._own:
+            for p, view, own in zip(self.parameters, self._views, self._own):
+                if p.grad is view:
+                    own.copy_(view)
+                    p.grad = own
+            self._views = self._own
+
+    # ---- what the binding calls ----
+
+    def attach(self, number: int) -> None:
+        self._point_at(self._home(number))
+
+    def collect(self, number: int) -> None:
+        """Brings gradients home that lie elsewhere, and says which parameters have one."""
+        home = self._home(number)
+        views = self._views or home  # none before the first zero_grad()
+        gradients = list(map(_gradient, self.parameters))
+        versions = list(map(_version, views))
+        used = bytes(map(operator.ne, versions, self._versions))
+        if not self._cleared and 0 in used:
+            used = bytes(map(operator.or_, used, self._used))
+        self._versions = versions
+        if views is not home or not all(map(operator.is_, gradients, views)):
+            used = self._bring(home, gradients, used)
+        if 1 not in used:
+            self.check_model()
+        self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
+
+    def _bring(self, home: list[torch.Tensor], gradients: list[torch.Tensor | None], used: bytes) -> bytes:
+        flags = bytearray(used)
+        befores = self._views or home
+        with torch.no_grad():
+            for i, (p, gradient, view, before) in enumerate(zip(self.parameters, gradients, home, befores)):
+                if gradient is view:
+                    continue
+                if gradient is None:
+                    view.zero_()
+                    flags[i] = 0
+                else:
+                    view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+                    flags[i] |= gradient is not before
+                p.grad = view
+        self._views = home
+        self._versions = list(map(_version, home))
+        return bytes(flags)
+
+    def step(self, number: int) -> None:
+        views = self._home(number)
+        # Also where this rank has made no step, or has set p.grad to none since.
+        if self._views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
+            self._point_at(views)
+        used = self._used.tobytes()
+        unused = [(p, view) for p, view, there in zip(self.parameters, views, used) if not there] if 0 in used else []
+        for p, _ in unused:
+            p.grad = None
+        for fn in list(self.before_step.values()):
+            fn()
+        self.optimizer.step()
+        for p, view in unused:
+            p.grad = view
+        self._versions = list(map(_version, views))
+        self._cleared = False
+
+    def round(
+        self, number: int, policy: str, batches: int, samples: int, contributors: int, arrived: int, staleness: int
+    ) -> None:
+        told = Round(number, policy, batches, samples, contributors, arrived, staleness)
+        for fn in list(self.on_round.values()):
+            fn(told)
+
+    def options(self) -> tuple[float, int]:
+        """Learning rate of the first group, and a hash of all options."""
+        groups = self.optimizer.param_groups
+        if self._options_fixed and len(groups) == len(self._options):
+            for group, values in zip(groups, self._options):
+                if len(group) != len(values) or not all(map(operator.is_, group.values(), values)):
+                    break
+            else:
+                return self._rate_and_hash
+        self._options = [tuple(group.values()) for group in groups]
+        meant = [(k, v) for group in groups for k, v in group.items() if k not in ("params", "param_names")]
+        self._options_fixed = all(
+            type(v) in _FIXED or (type(v) is tuple and all(type(x) in _FIXED for x in v)) for _, v in meant
+        )
+        text = repr([(k, v.tolist() if isinstance(v, torch.Tensor) else v) for k, v in meant])
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        self._rate_and_hash = (float(groups[0].get("lr", 0.0)), int.from_bytes(digest, "little"))
+        return self._rate_and_hash
+
+    def counted(self, counts: Sequence[int]) -> None:
+        self.schedulers.counted(counts)
+
+    def tell_ranks(self) -> Sequence[int]:
+        return self.schedulers.tell_ranks()
+
+    def hear_ranks(self, words: Sequence[Sequence[int]]) -> None:
+        self.schedulers.hear_ranks(words)
+
+    def tell(self, line: str) -> None:
+        logging.getLogger("stretto").warning("%s", explain(line, self.silence))

@@ -1,0 +1,87 @@
+"""Collectives of torch.distributed in the loop of an eager algorithm: named where ranks wait, at home in together()."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import inspect
+import logging
+import re
+import time
+from collections.abc import Iterator
+
+import ranks
+import torch
+import torch.distributed as dist
+
+import stretto
+
+SILENCE = 0.5
+
+
+@contextlib.contextmanager
+def _loop() -> Iterator[tuple[stretto.Optimizer, list[str]]]:
+    """An optimizer that says soon who is waited for, and what is said."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("stretto").addHandler(handler)
+    stretto.Optimizer._silence = SILENCE
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, "eager-quorum", max_lag=1)
+    yield optimizer, said
+    optimizer.finish()
+    dist.destroy_process_group()
+
+
+def _step(optimizer: stretto.Optimizer) -> None:
+    optimizer.zero_grad()
+    for p in optimizer.param_groups[0]["params"]:
+        p.grad.fill_(1)
+    optimizer.step()
+
+
+def _wait_in_the_loop() -> tuple[list[str], int]:
+    """Rank 0 comes to a barrier after five steps, and rank 1 after fifteen, which needs rank 0."""
+    with _loop() as (optimizer, said):
+        for step in range(20):
+            if step == 5 + 10 * stretto.rank():
+                with contextlib.suppress(RuntimeError):  # the barrier's timeout
+                    dist.barrier()
+            _step(optimizer)
+    return said, optimizer.batches_applied
+
+
+def test_a_barrier_in_the_loop_is_named_on_both_sides() -> None:
+    (in_barrier, applied), (in_step, applied_there) = ranks.values(_wait_in_the_loop, 2, timeout=180)
+    assert applied == applied_there == 40
+    lines, first = inspect.getsourcelines(_wait_in_the_loop)
+    at = first + next(i for i, text in enumerate(lines) if "dist.barrier()" in text)
+    place = "a collective of torch.distributed in the loop waits for all ranks; put it into together()"
+    where = f"torch.distributed.barrier() (test_foreign_collectives.py, line {at})"
+    assert in_barrier.count(f"rank 0 has been in {where} for 0.5 s: {place}") == 1
+    said = r"round \d+ \(quorum:1\) waits for rank 0 \((computing|at round \d+)\)"
+    words = f": rank 0 has been inside a step's code for 0.5 s without meeting the others: {place}"
+    assert any(re.fullmatch(said + re.escape(words), line) for line in in_step), in_step
+
+
+def _wait_together() -> tuple[list[str], float, int]:
+    with _loop() as (optimizer, said):
+        total = torch.zeros(1)
+        for step in range(10):
+            if step == 5:
+                with optimizer.together():
+                    if stretto.rank() == 1:
+                        time.sleep(4 * SILENCE)
+                    dist.barrier()
+                    total += stretto.rank() + 1
+                    dist.all_reduce(total)
+            _step(optimizer)
+    return said, total.item(), optimizer.batches_applied
+
+
+def test_collectives_work_in_together() -> None:
+    assert ranks.values(_wait_together, 2, timeout=180) == [([], 3.0, 20)] * 2

@@ -1,0 +1,162 @@
+"""Parameters of bfloat16 and float16: bits of plain Torch on one rank, exact sums on several, gradients of float32."""
+
+import pytest
+
+from ranks import values
+
+STEPS = 12
+
+
+def start(dtype, optimizer="SGD", wrap=True, grad_dtype=None, **options):
+    import torch
+
+    import stretto
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.LayerNorm(5), torch.nn.Linear(5, 2))
+    model[0].to(getattr(torch, dtype))
+    model[3].to(getattr(torch, dtype))  # the norm keeps float32
+    inner = getattr(torch.optim, optimizer)(model.parameters(), lr=0.0625, **options)
+    if wrap:
+        return model, stretto.Optimizer(inner, model, "sync", grad_dtype=grad_dtype)
+    if grad_dtype is not None:
+        for p in model.parameters():
+            if p.dtype != torch.float32:
+                p.grad_dtype = grad_dtype
+    return model, inner
+
+
+def loss_of(model, seed):
+    import torch
+
+    x = torch.randn(8, 6, generator=torch.Generator().manual_seed(seed)).to(model[0].weight.dtype)
+    hidden = model[2](model[1](model[0](x)).float())
+    return model[3](hidden.to(x.dtype)).float().square().mean()
+
+
+def bits(model):
+
+    parameters = list(model.parameters())
+    return [p.detach().float().numpy().tobytes() for p in parameters], [str(p.dtype) for p in parameters]
+
+
+def one_rank():
+    import torch
+
+    found = {}
+    cases = [("SGD", {"momentum": 0.5}), ("SGD", {"weight_decay": 0.25}), ("AdamW", {}), ("RMSprop", {})]
+    for optimizer, options in cases:
+        for grad_dtype in (None, torch.float32):
+            if optimizer == "AdamW" and grad_dtype is not None:
+                continue
+            ends = []
+            for wrap in (False, True):
+                model, stepping = start("bfloat16", optimizer, wrap, grad_dtype, **options)
+                for step in range(STEPS):
+                    stepping.zero_grad()
+                    loss_of(model, step).backward()
+                    loss_of(model, 100 + step).backward()  # added up in the type of the gradients
+                    stepping.step()
+                if wrap:
+                    stepping.finish()
+                ends.append(bits(model))
+            found[f"{optimizer} {options} {grad_dtype}"] = ends[0] == ends[1]
+    return found
+
+
+def test_a_rank_alone_has_the_bits_of_torch():
+    (found,) = values(one_rank, ranks=1)
+    assert all(found.values()), found
+    assert len(found) == 7
+
+
+def sums(dtype, wide, gradients):
+    """Weights of zeros moved by −1 times the mean of the gradients that ranks bring, as they are after each step."""
+    import torch
+
+    import stretto
+
+    rank = stretto.rank()
+    w = torch.nn.Parameter(torch.zeros(3, dtype=getattr(torch, dtype)))
+    norm = torch.nn.Parameter(torch.zeros(2))
+    inner = torch.optim.SGD([w, norm], lr=1.0)
+    optimizer = stretto.Optimizer(inner, algorithm="sync", grad_dtype=torch.float32 if wide else None)
+    after = []
+    for step in gradients:
+        optimizer.zero_grad()
+        ((w * torch.tensor(step[rank], dtype=w.dtype)).sum() + norm.sum() * (rank + 1)).backward()
+        optimizer.step()
+        after.append((w.float().tolist(), norm.tolist(), str(w.grad.dtype), w.grad.float().tolist()))
+    optimizer.finish()
+    return after, str(w.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_ranks_add_up_small_integers_exactly(dtype, wide):
+    gradients = [[[1, 2, 3], [4, 8, -12], [7, 6, 5], [0, 4, 16]], [[8, 8, 8], [16, 0, 0], [0, 0, 4], [0, 0, 0]]]
+    for after, of in values(sums, args=(dtype, wide, gradients)):
+        kind = "torch.float32" if wide else f"torch.{dtype}"
+        assert of == f"torch.{dtype}"
+        assert after[0] == ([-3, -5, -3], [-2.5, -2.5], kind, [3, 5, 3])
+        assert after[1] == ([-9, -7, -6], [-5, -5], kind, [6, 2, 3])
+
+
+def test_gradients_of_float32_keep_what_bfloat16_rounds_away():
+    gradients = [[[256, 1, 0], [1, 256, 1], [1, 1, 256], [1, 1, 1]]]
+    import torch
+
+    def added_up(dtype):
+        a, b, c, d = (torch.tensor(one, dtype=dtype) for one in gradients[0])
+        return (((a + b) + (c + d)).float() / 4).tolist()  # the fixed order of four ranks
+
+    for wide, dtype in [(False, torch.bfloat16), (True, torch.float32)]:
+        found = values(sums, args=("bfloat16", wide, gradients))
+        assert all(after[0][3] == added_up(dtype) for after, _ in found), found
+    assert added_up(torch.bfloat16) == [64.5, 64.5, 64.0]
+    assert added_up(torch.float32) == [64.75, 64.75, 64.5]
+
+
+def uneven(algorithm, wide):
+    import torch
+
+    import stretto
+
+    rank = stretto.rank()
+    model, _ = start("bfloat16", wrap=False)
+    inner = torch.optim.SGD(model.parameters(), lr=0.0625, momentum=0.5)
+    optimizer = stretto.Optimizer(inner, model, algorithm, grad_dtype=torch.float32 if wide else None)
+    for step in range((12, 9, 5, 0)[rank]):
+        optimizer.zero_grad()
+        loss_of(model, 100 * step + rank).backward()
+        optimizer.step()
+    optimizer.finish()
+    return bits(model), optimizer.batches_applied
+
+
+@pytest.mark.parametrize("algorithm", ["eager-quorum", "local"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_replicas_of_bfloat16_stay_equal(algorithm, wide):
+    found = values(uneven, args=(algorithm, wide))
+    assert all(theirs == found[0] for theirs in found)
+    assert found[0][1] == 26
+
+
+def refused():
+    import torch
+
+    import stretto
+
+    found = []
+    for optimizer, dtype in [("AdamW", torch.float32), ("SGD", torch.float64)]:
+        with pytest.raises(stretto.UsageError) as raised:
+            start("bfloat16", optimizer, grad_dtype=dtype)
+        found.append(str(raised.value))
+    return found
+
+
+def test_what_cannot_be_is_refused_with_what_would_work():
+    ((adam, double),) = values(refused, ranks=1)
+    assert adam.startswith("AdamW does not take gradients of torch.float32 for parameters of 16 bits (")
+    assert adam.endswith("): expected no grad_dtype, or an optimizer such as SGD")
+    assert double == "grad_dtype torch.float64: expected torch.float32, or none for the types of the parameters"

@@ -1,0 +1,87 @@
+"""Lightning: BoringModel in automatic and manual optimization, with uneven loaders; and the example."""
+
+import contextlib
+import hashlib
+import pathlib
+import runpy
+import warnings
+
+from ranks import values
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "python" / "lightning_fit.py"
+EPOCHS = 2
+
+
+def weights_of(module):
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in module.parameters())).hexdigest()
+
+
+def fit_all():
+    """Weights, batches and learning rate of each fit. One function: to import Lightning takes longest."""
+    warnings.simplefilter("ignore")
+    import torch
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.demos.boring_classes import BoringModel
+
+    import stretto
+    from stretto.lightning import StrettoCallback
+
+    class Automatic(BoringModel):
+        def configure_optimizers(self):
+            (sgd,), _ = super().configure_optimizers()
+            self.norms, self.met = [], []
+            wrapped = stretto.Optimizer(sgd, self, "eager-quorum")
+            wrapped.before_step(lambda: self.norms.append(torch.nn.utils.clip_grad_norm_(self.parameters(), 0.5)))
+            return [wrapped], [torch.optim.lr_scheduler.StepLR(wrapped, step_size=1)]
+
+        def on_validation_epoch_end(self):
+            if not self.trainer.sanity_checking:
+                self.met.append((self.trainer.optimizers[0].batches_applied, weights_of(self)))
+
+    class Manual(Automatic):
+        automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(self.step(batch))
+            optimizer.step()
+
+        def on_train_epoch_end(self):
+            self.lr_schedulers().step()
+
+    found = []
+    for kind in (Automatic, Manual):
+        torch.manual_seed(stretto.rank())
+        model = kind()
+        trainer = Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=EPOCHS,
+            limit_train_batches=6 - 2 * stretto.rank(),
+            limit_val_batches=2,
+            callbacks=[StrettoCallback()],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(model)
+        optimizer = trainer.optimizers[0]
+        applied, rate = optimizer.batches_applied, optimizer.param_groups[0]["lr"]
+        found.append((applied, rate, len(model.norms) > 0, model.met, weights_of(model)))
+    with contextlib.redirect_stdout(None):
+        example = runpy.run_path(str(EXAMPLE))
+    optimizer = example["trainer"].optimizers[0]
+    found.append((optimizer.batches_applied, float(example["trainer"].callback_metrics["accuracy"])))
+    return found, weights_of(example["trainer"].lightning_module)
+
+
+def test_boring_model_and_example_leave_equal_replicas():
+    first, second = values(fit_all, ranks=2, timeout=300)
+    assert first == second
+    found = first[0]
+    for applied, rate, clipped, met, _ in found[:2]:
+        assert (applied, rate, clipped) == (EPOCHS * (6 + 4), 0.1 * 0.1 * 0.1, True)
+        assert [batches for batches, _ in met] == [6 + 4, EPOCHS * (6 + 4)]  # ranks validate together
+    assert found[2][0] == 2 * 2 * 64 // 2 // 4

@@ -1,0 +1,546 @@
+"""stretto.Optimizer as an optimizer of Torch, on one rank: its hooks, what it refuses, where gradients lie."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import stretto
+
+torch.set_num_threads(1)  # tensors are small
+
+
+def _net(width: int = 4) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, width), torch.nn.Tanh(), torch.nn.Linear(width, 2))
+
+
+def _sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=0.1)
+
+
+def _backward(model: torch.nn.Module, step: int = 0) -> None:
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(step))
+    model(x).square().sum().backward()
+
+
+def _bits(tensors: Iterator[torch.Tensor]) -> list[bytes]:
+    return [t.detach().contiguous().view(torch.uint8).numpy().tobytes() for t in tensors]
+
+
+# ---- an optimizer of Torch ----
+
+
+def test_is_an_optimizer_of_torch() -> None:
+    model = _net()
+    inner = _sgd(model)
+    with stretto.Optimizer(inner, model).join() as nothing:
+        assert nothing is None
+    optimizer = stretto.Optimizer(inner, model)
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    assert optimizer.param_groups is inner.param_groups
+    assert optimizer.state is inner.state
+    assert optimizer.defaults is inner.defaults
+    assert "wrapping SGD" in repr(optimizer) and "momentum: 0.9" in repr(optimizer)
+    optimizer.param_groups = list(inner.param_groups)
+    assert inner.param_groups is optimizer.param_groups
+    optimizer.finish()
+
+
+def test_hooks() -> None:
+    model = _net()
+    inner = _sgd(model)
+    optimizer = stretto.Optimizer(inner, model)
+    seen: list[str] = []
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append(f"before {kwargs}"))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append("after"))
+    inner.register_step_post_hook(lambda o, args, kwargs: seen.append("inner"))
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("before state_dict"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: {k: v for k, v in state.items() if k != "more"})
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded"))
+    _backward(model)
+    optimizer.step(samples=3)
+    state = optimizer.state_dict()
+    assert state["more"] == 1
+    optimizer.load_state_dict(state)
+    assert seen == ["before {'samples': 3}", "inner", "after", "before state_dict", "loaded"]
+    assert "more" not in inner.state_dict()
+    optimizer.finish()
+
+
+def test_state_dict_is_the_plain_one() -> None:
+    model, plain = _net(), _net()
+    alone = _sgd(plain)
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    _backward(model)
+    optimizer.step()
+    alone.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # Torch would share the tensors
+    plain.load_state_dict(model.state_dict())
+    for o, m in ((alone, plain), (optimizer, model)):
+        o.zero_grad()
+        _backward(m, 1)
+        o.step()
+    optimizer.finish()
+    assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+def test_closure_is_evaluated_once() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    calls = []
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        optimizer.zero_grad()
+        _backward(model)
+        return 7.5
+
+    with torch.no_grad():
+        assert optimizer.step(closure) == 7.5
+    assert calls == [True]
+    assert optimizer.step() is None
+    assert (optimizer.rounds, optimizer.batches_applied, optimizer.last_rounds) == (2, 2, 1)
+    optimizer.finish()
+
+
+def test_a_scheduler_can_be_built_on_it() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    _backward(model)
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.05
+    optimizer.finish()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickle.dumps], ids=lambda f: f.__name__)
+def test_no_copies(copied: Callable[[Any], Any]) -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    with pytest.raises(stretto.UsageError, match=r"expected its state_dict\(\)"):
+        copied(optimizer)
+    optimizer.finish()
+
+
+# ---- gradients ----
+
+
+def _embedding() -> torch.nn.Module:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(7, 3, sparse=True), torch.nn.Flatten(), torch.nn.Linear(15, 2)
+    )
+    return model
+
+
+class _Checkpointed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = _net()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.net, x, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+def _model_zero_grad(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    model.zero_grad()
+    _backward(model, step)
+
+
+def _model_zero_grad_in_place(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    model.zero_grad(set_to_none=False)
+    _backward(model, step)
+
+
+def _zero_grad_in_place(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad(False)
+    if step % 2 == 0:
+        _backward(model, step)
+
+
+def _none_by_hand(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    for p in model.parameters():
+        p.grad = None
+    _backward(model, step)
+    next(model.parameters()).grad = None
+
+
+def _none_in_odd_steps(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    if step % 2 == 0:
+        _backward(model, step)
+
+
+def _zeros(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    """Momentum and weight decay move what has a gradient of zeros."""
+    optimizer.zero_grad()
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(step))
+    (model(x).sum() * (0.0 if step % 2 else 1.0)).backward()
+
+
+def _graph(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(step))
+    loss = model(x).square().sum()
+    gradients = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    (loss + sum(g.square().sum() for g in gradients)).backward(create_graph=True)
+
+
+def _twice(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _backward(model, 2 * step)
+    _backward(model, 2 * step + 1)
+
+
+def _never(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    _backward(model, step)
+
+
+def _clipped(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _backward(model, step)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+
+WAYS = [
+    _model_zero_grad, _model_zero_grad_in_place, _zero_grad_in_place, _none_by_hand, _none_in_odd_steps, _zeros,
+    _graph, _twice, _never, _clipped,
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph=True")
+@pytest.mark.parametrize("algorithm", ["sync", "eager-quorum", "local", "wagma", "diloco"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
+def test_ways_to_a_gradient(way: Callable[..., None], algorithm: str) -> None:
+    if algorithm == "diloco" and way is not _twice:
+        algorithm = "local"  # the outer step rounds: its bits are others
+    for width in (4, 3000):  # gradients that stay in one place, and those that go from set to set
+        plain, model = _net(width), _net(width)
+        alone = torch.optim.SGD(plain.parameters(), 1e-4, momentum=0.9, weight_decay=0.1)
+        inner = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9, weight_decay=0.1)
+        optimizer = stretto.Optimizer(inner, model, algorithm)
+        for step in range(4):
+            way(plain, alone, step)
+            alone.step()
+            way(model, optimizer, step)
+            optimizer.step()
+        optimizer.finish()
+        if algorithm != "diloco":
+            assert _bits(plain.parameters()) == _bits(model.parameters())
+            assert all(_same(p.grad, q.grad) for p, q in zip(plain.parameters(), model.parameters()))
+
+
+def _same(plain: torch.Tensor | None, ours: torch.Tensor | None) -> bool:
+    assert ours is not None
+    return torch.equal(torch.zeros_like(ours) if plain is None else plain, ours)
+
+
+@pytest.mark.parametrize("make", [_embedding, _Checkpointed], ids=["sparse gradients", "checkpointing"])
+def test_models(make: Callable[[], torch.nn.Module]) -> None:
+    plain, model = make(), make()
+    alone = torch.optim.SGD(plain.parameters(), 0.1)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model)
+    for step in range(3):
+        generator = torch.Generator().manual_seed(step)
+        x = torch.randint(0, 7, (4, 5), generator=generator) if make is _embedding else torch.randn(5, 3)
+        for o, m in ((alone, plain), (optimizer, model)):
+            o.zero_grad()
+            m(x).square().sum().backward()
+            for p in m.parameters():
+                if p.grad is not None and p.grad.is_sparse:  # in the plain one
+                    p.grad = torch.zeros_like(p).add_(p.grad)
+            o.step()
+    optimizer.finish()
+    assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+def test_unused() -> None:
+    """A parameter without gradient stays where it is, or is moved as by a gradient of zeros."""
+    for unused in ("skip", "zero"):
+        plain, model = _net(), _net()
+        alone = _sgd(plain)
+        optimizer = stretto.Optimizer(_sgd(model), model, unused=unused)  # type: ignore[arg-type]
+        for o, m in ((alone, plain), (optimizer, model)):
+            _backward(m)
+            o.step()
+            o.zero_grad(set_to_none=unused == "skip" or o is optimizer)
+            m[0](torch.ones(1, 3)).sum().backward()  # type: ignore[operator]
+            o.step()
+        optimizer.finish()
+        assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+def test_gradients_after_step() -> None:
+    for width in (4, 3000):
+        model = _net(width)
+        optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.0), model)
+        optimizer.zero_grad()
+        _backward(model)
+        expected = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        optimizer.step()
+        assert len(expected) == 4
+        assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), expected))  # type: ignore[arg-type]
+        optimizer.zero_grad()
+        assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+        optimizer.finish()
+
+
+@pytest.mark.parametrize("width", [4, 3000])
+def test_tensors_that_torch_moves(width: int) -> None:
+    plain, model = _net(width), _net(width)
+    alone = torch.optim.SGD(plain.parameters(), 1e-4, momentum=0.9)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9), model)
+    for step in range(4):
+        for o, m in ((alone, plain), (optimizer, model)):
+            o.zero_grad()
+            if step == 1:
+                m.double().float()
+            _backward(m, step)
+            if step == 2:  # weights and gradients move
+                m.double().float()
+            o.step()
+    optimizer.finish()
+    assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+# ---- hooks of rounds ----
+
+
+def test_before_step_and_on_round() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "sync")
+    norms: list[float] = []
+    rounds: list[stretto.Round] = []
+    clip = optimizer.before_step(lambda: norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item()))
+    handle = optimizer.on_round(rounds.append)
+    for step in range(3):
+        optimizer.zero_grad()
+        _backward(model, step)
+        optimizer.step(samples=5)
+        if step == 1:
+            handle.remove()
+            clip.remove()
+            with optimizer.together():
+                assert optimizer.batches_applied == 2
+    assert len(norms) == 2 and all(n > 0.5 for n in norms)
+    assert rounds == [
+        stretto.Round(number=n, policy="full", batches=1, samples=5, contributors=1, arrived=1, staleness=0)
+        for n in (0, 1)
+    ]
+    with pytest.raises(AttributeError):
+        rounds[0].number = 3  # type: ignore[misc]
+    with optimizer.on_round(rounds.append):
+        optimizer.step()
+    assert rounds[-1].number >= 3
+    optimizer.finish()
+
+
+# ---- what is refused ----
+
+
+class _Gaps(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(4, 6)[:, :3])
+
+
+class _Complex(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+
+
+def _with(**group: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        model = _net()
+        optimizer = _sgd(model)
+        optimizer.param_groups[0].update(group)
+        return stretto.Optimizer(optimizer, model)
+
+    return make
+
+
+def _wrap(model: torch.nn.Module, **options: Any) -> Any:
+    return stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, **options)
+
+
+def _wrap_twice() -> None:
+    model = _net()
+    optimizer = _wrap(model)
+    try:
+        _wrap(model)
+    finally:
+        optimizer.finish()
+
+
+def _wrap_wrapped() -> None:
+    model = _net()
+    optimizer = _wrap(model)
+    try:
+        stretto.Optimizer(optimizer, model)
+    finally:
+        optimizer.finish()
+
+
+def _of_another_model() -> None:
+    stretto.Optimizer(_sgd(_net()), _net())
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _all_frozen() -> None:
+    _wrap(_net().requires_grad_(False))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no optimizer": (lambda: stretto.Optimizer(_any(_net())), "Sequential in the place of an optimizer"),
+    "differentiable": (_with(differentiable=True), "differentiable=True: expected False"),
+    "capturable": (_with(capturable=True), "capturable=True: expected False"),
+    "meta": (lambda: _wrap(_net().to("meta")), "parameter 0.weight is on meta and has no values"),
+    "gaps": (lambda: _wrap(_Gaps()), r"parameter w has gaps .*\(6, 1\) of shape \(4, 3\)"),
+    "lazy": (lambda: _wrap(torch.nn.LazyLinear(3)), "parameter weight has no shape yet"),
+    "complex": (lambda: _wrap(_Complex()), "w is torch.complex64: expected float32"),
+    "frozen": (_all_frozen, "holds no parameter that requires a gradient"),
+    "wrapped twice": (_wrap_wrapped, "expected to wrap it once"),
+    "two for one parameter": (_wrap_twice, "is in another stretto.Optimizer that is not finished"),
+    "another model": (_of_another_model, r"group 0 .*shape \(4, 3\) that is none of the model's \(Sequential\)"),
+    "algorithm": (lambda: _wrap(_net(), algorithm="eager-qourum"), "unknown algorithm 'eager-qourum': .*eager-quorum"),
+    "normalize": (lambda: _wrap(_net(), normalize="mean"), "normalize 'mean': expected ranks, contributors or samples"),
+    "unused": (lambda: _wrap(_net(), unused="none"), "unused 'none': expected zero or skip"),
+    "buffers": (lambda: _wrap(_net(), buffers="mean"), "buffers 'mean': expected average or local"),
+    "max_lag": (lambda: _wrap(_net(), max_lag=0), "max-lag 0: expected at least 1"),
+    "type": (lambda: _wrap(_net(), max_lag="many"), "max_lag 'many': expected a whole number"),
+    "full_every": (lambda: _wrap(_net(), full_every=-1), "full_every -1: expected a whole number from 0"),
+    "overlap": (lambda: _wrap(_net(), overlap=True), "expected sync"),
+    "sync_every": (lambda: _wrap(_net(), algorithm="sync", sync_every=4), "sync_every 4 with algorithm 'sync'"),
+    "bucket_mb": (lambda: _wrap(_net(), bucket_mb=-1), "bucket_mb -1: expected"),
+    "option's name": (lambda: _wrap(_net(), algorithm="wagma", options={"tua": 4}), "tua.*tau"),
+    "option's value": (lambda: _wrap(_net(), algorithm="wagma", options={"tau": "x"}), "tau.*x"),
+    "another's option": (lambda: _wrap(_net(), options={"tau": 4}), "tau 4 with algorithm 'eager-quorum'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    make, text = REFUSED[case]
+    with pytest.raises(stretto.UsageError, match=text) as raised:
+        make()
+    assert "\n" not in str(raised.value)
+
+
+def test_devices() -> None:
+    from stretto._checks import check_devices
+
+    cpu, cuda = torch.device("cpu"), torch.device("cuda", 1)
+    check_devices([("parameter a", cpu), ("parameter b", cpu)])
+    with pytest.raises(stretto.UsageError, match=r"several devices \(parameter a on cpu, parameter b on cuda:1\)"):
+        check_devices([("parameter a", cpu), ("parameter b", cuda)])
+    with pytest.raises(stretto.UsageError, match="parameter b is on cuda:1: expected cpu"):
+        check_devices([("parameter b", cuda)])
+
+
+def _unfreeze(model: torch.nn.Sequential, optimizer: Any) -> None:
+    model[2].bias.requires_grad_(True)
+
+
+def _change_type(model: torch.nn.Sequential, optimizer: Any) -> None:
+    model.double()
+
+
+def _change_shape(model: torch.nn.Sequential, optimizer: Any) -> None:
+    model[0].weight.data = torch.zeros(4, 5)
+
+
+def _assign(model: torch.nn.Sequential, optimizer: Any) -> None:
+    model.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
+    _backward(model)
+
+
+def _add_group_behind(model: torch.nn.Sequential, optimizer: Any) -> None:
+    optimizer._inner.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+
+
+def _finish(model: torch.nn.Sequential, optimizer: Any) -> None:
+    optimizer.finish()
+
+
+def _other_buffers(model: torch.nn.Sequential, optimizer: Any) -> None:
+    model.register_buffer("more", torch.zeros(3))
+    optimizer.finish()
+
+
+CHANGES: dict[Callable[..., None], str] = {
+    _unfreeze: "parameter 2.bias was frozen when the optimizer was wrapped",
+    _change_type: r"parameter 2.weight has become torch.float64 \[2, 4\] on cpu, and was torch.float32 \[2, 4\]",
+    _change_shape: r"parameter 0.weight has become torch.float32 \[4, 5\]",
+    _assign: r"parameter 0.weight of the model is another one than the optimizer's, as after load_state_dict",
+    _add_group_behind: "has got other parameters since",
+    _finish: r"step\(\) after finish\(\)",
+    _other_buffers: "the model has other buffers than when it was wrapped",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_changes_are_refused(change: Callable[..., None]) -> None:
+    model = _net()
+    model[2].bias.requires_grad_(False)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model)
+    for step in range(2):
+        optimizer.zero_grad()
+        _backward(model, step)
+        optimizer.step()
+    with pytest.raises(stretto.UsageError, match=CHANGES[change]):
+        optimizer.zero_grad()
+        change(model, optimizer)
+        optimizer.step()
+
+
+def test_what_is_in_no_optimizer() -> None:
+    model = _net()
+    half = stretto.Optimizer(torch.optim.SGD(model[0].parameters(), 0.1), model)
+    _backward(model)
+    with pytest.raises(stretto.UsageError, match="parameter 2.weight requires a gradient, and no stretto.Optimizer"):
+        half.step()
+    rest = stretto.Optimizer(torch.optim.AdamW(model[2].parameters(), 0.1), model)
+    half.step()
+    rest.step()
+    half.finish()
+    rest.finish()
+
+
+def test_no_groups_later() -> None:
+    model = _net()
+    optimizer = _wrap(model)
+    with pytest.raises(stretto.UsageError, match=r"add_param_group\(\) of an optimizer that is wrapped"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+    optimizer.finish()
+
+
+def test_no_step_together() -> None:
+    model = _net()
+    optimizer = _wrap(model)
+    with pytest.raises(stretto.UsageError, match=r"step\(\) inside together\(\)"):
+        with optimizer.together():
+            optimizer.zero_grad()
+            optimizer.step()
+
+
+def test_gradients_of_nan_name_the_parameter() -> None:
+    model = _net()
+    optimizer = _wrap(model)
+    optimizer.zero_grad()
+    _backward(model)
+    model[2].weight.grad[1, 2] = float("nan")
+    with pytest.raises(stretto.Aborted, match=r"gradient of 2\.weight \(element 6 is nan\) is not finite on rank 0"):
+        optimizer.step()

@@ -1,0 +1,258 @@
+"""stretto.Optimizer on several ranks: every algorithm, how all begin alike, and how what differs ends the job."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import stretto
+from ranks import Result, run, said, values
+from stretto import _core
+
+torch.set_num_threads(1)  # tensors are small
+
+ARGUMENTS = {"eager-deadline": "2,20ms", "ssp": "2", "k-sync": "2", "wagma": "2", "wagma-quorum": "2"}
+OPTIONS = {"wagma": {"tau": 4}, "wagma-quorum": {"tau": 4}}
+# These say how many ranks they want.
+RANKS_OF = {"wagma": 4, "wagma-quorum": 4, "gossip-grad": 4, "ad-psgd": 4, "easgd-async": 3}
+
+
+def _net() -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+
+
+def _sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+
+
+def _step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int = 0) -> None:
+    generator = torch.Generator().manual_seed(100 * stretto.rank() + step)
+    optimizer.zero_grad()
+    model(torch.randn(6, 3, generator=generator)).square().mean().backward()
+    optimizer.step()
+
+
+def _hash(model: torch.nn.Module) -> str:
+    return hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in model.state_dict().values())).hexdigest()
+
+
+# ---- algorithms ----
+
+
+def _train_by_each(names: list[str]) -> dict[str, tuple[str, int]]:
+    trained = {}
+    for name in names:
+        torch.manual_seed(stretto.rank())
+        model = _net()
+        algorithm = f"{name}:{ARGUMENTS[name]}" if name in ARGUMENTS else name
+        optimizer = stretto.Optimizer(_sgd(model), model, algorithm, options=OPTIONS.get(name))
+        start = _hash(model)
+        for step in range(12):
+            _step(model, optimizer, step)
+        optimizer.finish()
+        assert _hash(model) != start
+        trained[name] = (_hash(model), optimizer.rounds)
+    return trained
+
+
+@pytest.mark.parametrize("ranks", sorted({3, *RANKS_OF.values()}))
+def test_every_algorithm(ranks: int) -> None:
+    names = [name for name in _core.algorithms() if RANKS_OF.get(name, 3) == ranks]
+    assert names
+    first, *others = values(_train_by_each, ranks, timeout=240, args=(names,))
+    assert list(first) == names
+    for other in others:
+        assert other == first
+
+
+# ---- all begin alike ----
+
+
+def _begin() -> tuple[list[float], str]:
+    torch.manual_seed(stretto.rank())
+    model = _net()
+    inner = _sgd(model)
+    if stretto.rank() == 0:  # as after a checkpoint
+        inner.load_state_dict({
+            **inner.state_dict(),
+            "state": {i: {"momentum_buffer": torch.full_like(p, 0.5)} for i, p in enumerate(model.parameters())},
+        })
+    optimizer = stretto.Optimizer(inner, model, "sync")
+    momentum = [inner.state[p]["momentum_buffer"].mean().item() for p in model.parameters()]
+    start = _hash(model)
+    for step in range(3):
+        _step(model, optimizer, step)
+    optimizer.finish()
+    return momentum, start + _hash(model)
+
+
+def test_all_begin_as_rank_0() -> None:
+    first, *others = values(_begin, 3, timeout=240)
+    assert first[0] == [0.5] * 6
+    assert others == [first, first]
+
+
+def _buffers(buffers: str) -> tuple[bytes, bytes]:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "sync", buffers=buffers)  # type: ignore[arg-type]
+    _step(model, optimizer)
+    before = model[1].running_mean.numpy().tobytes()  # type: ignore[union-attr, operator]
+    optimizer.finish()
+    return before, model[1].running_mean.numpy().tobytes()  # type: ignore[union-attr, operator]
+
+
+def _both_buffers() -> list[tuple[bytes, bytes]]:
+    return [_buffers("average"), _buffers("local")]
+
+
+def test_buffers() -> None:
+    first, second = values(_both_buffers, 2, timeout=240)
+    assert first[0][0] != second[0][0] and first[0][1] == second[0][1]
+    assert first[1][0] != second[1][0]
+    assert first[1][0] == first[1][1] and second[1][0] == second[1][1]
+
+
+def _rounds() -> list[stretto.Round]:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "eager-quorum")
+    heard: list[stretto.Round] = []
+    optimizer.on_round(heard.append)
+    for step in range(20 - 5 * stretto.rank()):
+        _step(model, optimizer, step)
+    with optimizer.together():
+        assert sum(r.batches for r in heard) == optimizer.batches_applied
+    optimizer.finish()
+    assert [r.number for r in heard] == list(range(optimizer.rounds))
+    return heard
+
+
+def test_rounds_are_the_same_everywhere() -> None:
+    first, *others = values(_rounds, 3, timeout=240)
+    assert sum(r.batches for r in first) == 20 + 15 + 10
+    assert sum(r.samples for r in first) == 20 + 15 + 10
+    assert all(0 <= r.staleness <= 4 and r.contributors <= 3 and r.arrived <= 3 for r in first)
+    assert others == [first, first]
+
+
+def _two_optimizers() -> list[str]:
+    """The end of one applies what is pending of the other."""
+    models = [_net(), _net()]
+    optimizers = [stretto.Optimizer(_sgd(model), model, "eager-solo") for model in models]
+    for step in range(10):
+        for model, optimizer in zip(models, optimizers):
+            _step(model, optimizer, step)
+    for optimizer in optimizers:
+        optimizer.finish()
+    return [_hash(model) for model in models]
+
+
+def test_two_optimizers() -> None:
+    first, *others = values(_two_optimizers, 3, timeout=240)
+    assert others == [first, first]
+
+
+# ---- what ends the job ----
+
+
+def _ends(fn: Callable[..., Any], ranks: int, error: str, *texts: str) -> list[Result]:
+    """Each rank ends by an exception of this kind, or hears of that of the first one; the texts are in what it says."""
+    results = run(fn, ranks, timeout=240)
+    for result in results:
+        assert result.status == 1, said(results)
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.startswith((f"stretto._errors.{error}: ", "stretto._errors.Aborted: ")), said(results)
+        assert f"{error}: " in last, said(results)
+        for text in texts:
+            assert text in last, said(results)
+    return results
+
+
+def _changes_its_rate() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "sync")
+    for step in range(20):
+        if step == 5 and stretto.rank() == 2:
+            optimizer.param_groups[0]["lr"] = 0.025
+        _step(model, optimizer, step)
+
+
+def test_a_rate_of_one_rank_is_named() -> None:
+    results = _ends(_changes_its_rate, 3, "Diverged", "rank 2 has", "0.05", "0.025", "at round 5")
+    assert any("stretto._errors.Diverged" in result.stderr for result in results)
+
+
+def _steps_by_hand() -> None:
+    model = _net()
+    inner = _sgd(model)
+    optimizer = stretto.Optimizer(inner, model, "sync")
+    _step(model, optimizer)
+    if stretto.rank() == 1:
+        inner.step()
+    optimizer.finish()
+
+
+def test_replicas_that_differ_at_the_end() -> None:
+    _ends(_steps_by_hand, 3, "Diverged", "replicas differ from that of rank 0: rank 1", "step() alone may move")
+
+
+def _raises_in_on_round() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "sync")
+
+    def fail(done: stretto.Round) -> None:
+        if done.number == 3 and stretto.rank() == 1:
+            raise KeyError("what the callback says")
+
+    optimizer.on_round(fail)
+    try:
+        for step in range(20):
+            _step(model, optimizer, step)
+    except KeyError as error:
+        assert stretto.rank() == 1
+        raise stretto.Aborted(f"here: {error}") from error
+
+
+def test_an_exception_in_on_round_ends_all() -> None:
+    results = _ends(_raises_in_on_round, 3, "Aborted", "what the callback says")
+    assert "KeyError: 'what the callback says'" in results[0].stderr
+
+
+def _nan() -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, "eager-quorum")
+    for step in range(1000):
+        optimizer.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        if stretto.rank() == 1 and step == 5:
+            model[3].bias.grad[1] = float("nan")  # type: ignore[union-attr, operator, index]
+        optimizer.step()
+
+
+def test_nan_is_named_everywhere() -> None:
+    _ends(_nan, 3, "Aborted", "3.bias (element 1 is nan) is not finite on rank 1, step 5")
+
+
+def _wrap_what_differs(what: str) -> None:
+    model = _net()
+    odd = stretto.rank() == 1
+    inner, algorithm, max_lag, unused = _sgd(model), "sync", 4, "skip"
+    if what == "options":
+        max_lag = 3 if odd else 4
+    elif what == "algorithm":
+        algorithm = "eager-solo" if odd else "sync"
+    elif what == "optimizer":
+        inner = torch.optim.SGD(model.parameters(), 0.5 if odd else 0.25)
+    elif what == "unused":
+        unused = "zero" if odd else "skip"
+    stretto.Optimizer(inner, model, algorithm, max_lag=max_lag, unused=unused)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("what", ["options", "optimizer"])
+def test_what_differs_is_refused_everywhere(what: str) -> None:
+    for result in run(_wrap_what_differs, 2, timeout=240, args=(what,)):
+        assert result.status == 1
+        assert f"rank 1 differs from rank 0 in its {what}" in result.stderr.strip().splitlines()[-1]

@@ -1,0 +1,47 @@
+"""The package as it is installed: its version, its program, and what importing it brings along."""
+
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+
+import stretto
+
+PROGRAM = [sys.executable, "-m", "stretto"]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_one_version_of_package_and_program() -> None:
+    assert stretto.__version__ == importlib.metadata.version("stretto")
+    assert run(*PROGRAM, "--version").stdout == f"stretto {stretto.__version__}\n"
+    script = pathlib.Path(sys.executable).parent / "stretto"
+    assert run(str(script), "--version").stdout == f"stretto {stretto.__version__}\n"
+
+
+def test_import_leaves_torch_alone() -> None:
+    done = run(sys.executable, "-c", "import stretto, sys; print('torch' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_needs_nothing_but_torch_where_it_is_asked_for() -> None:
+    requirements = importlib.metadata.requires("stretto") or []
+    assert [requirement.replace('"', "'") for requirement in requirements] == ["torch>=2.4; extra == 'torch'"]
+
+
+def test_program_checks_the_protocol() -> None:
+    done = run(*PROGRAM, "check", "--rounds", "1000")
+    assert done.returncode == 0, done.stderr
+
+
+def test_program_passes_its_exit_status_on() -> None:
+    assert run(*PROGRAM, "check", "--rounds", "many").returncode == 2
+
+
+def test_program_says_what_training_needs() -> None:
+    done = run(*PROGRAM, "train", "hyperplane")
+    assert done.returncode != 0
+    assert "this build cannot train" in done.stderr
+    assert "make build" in done.stderr
