@@ -109,7 +109,10 @@ void PyReplica::attach(int set, Memory memory) {
   if (sets_.size() <= number) sets_.resize(number + 1);
   const auto same = [](std::span<std::byte> a, std::span<std::byte> b) { return a.data() == b.data(); };
   const bool known = std::ranges::equal(sets_[number], memory, same);
-  if (!known) sets_[number].assign(memory.begin(), memory.end());
+  if (!known) {
+    if (!sets_[number].empty()) with_python([&] { calls_.attr("forget")(set); });
+    sets_[number].assign(memory.begin(), memory.end());
+  }
   attached_ = set;
   if (keep_gradients_) return;
   const Set& home = model_.gradients_stay ? own_spans_ : sets_[number];

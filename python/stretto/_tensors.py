@@ -186,6 +186,10 @@ class Tensors(Contents):
 
     # ---- what the binding calls ----
 
+    def forget(self, number: int) -> None:
+        """A set of this number lies elsewhere from now on, as after together(): its memory may be gone."""
+        self._sets.pop(number, None)
+
     def attach(self, number: int) -> None:
         self._point_at(self._home(number))
 

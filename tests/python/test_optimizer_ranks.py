@@ -256,3 +256,35 @@ def test_what_differs_is_refused_everywhere(what: str) -> None:
     for result in run(_wrap_what_differs, 2, timeout=240, args=(what,)):
         assert result.status == 1
         assert f"rank 1 differs from rank 0 in its {what}" in result.stderr.strip().splitlines()[-1]
+
+
+# ---- where all meet ----
+
+
+def _bits_of_a_wide_model(meet: bool) -> list[bytes]:
+    """Of one whose gradients lie in the sets of the recipe, which is made anew after together()."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(200, 100)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, "sync", bucket_mb=0.01)
+    for step in range(6):
+        optimizer.zero_grad()
+        generator = torch.Generator().manual_seed(100 * stretto.rank() + step)
+        model(torch.randn(4, 200, generator=generator)).square().mean().backward()
+        optimizer.step()
+        if meet:
+            with optimizer.together():
+                pass
+            taken = [torch.full((n,), 7.0) for n in (200, 2_000, 20_000)]  # memory that the old sets may have had
+            del taken
+    optimizer.finish()
+    return [p.detach().numpy().tobytes() for p in model.parameters()]
+
+
+def _bits_with_and_without_meeting() -> tuple[list[bytes], list[bytes]]:
+    return _bits_of_a_wide_model(True), _bits_of_a_wide_model(False)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_gradients_follow_the_sets_that_are_new_after_together(ranks: int) -> None:
+    for meeting, plain in values(_bits_with_and_without_meeting, ranks, timeout=240):
+        assert meeting == plain
