@@ -203,6 +203,10 @@ void bind_loop(nb::module_& module) {
           },
           "calls"_a, "Attaches the memory of the next step's gradients, set to zero.")
       .def(
+          "hand_over",
+          [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [&](OwnLoop&) { self.replica().hand_over(); }); },
+          "calls"_a, "In the backward pass: hands over the gradients of the next bucket, which are complete.")
+      .def(
           "step",
           [](PyLoop& self, nb::handle calls, std::uint64_t samples) {
             self.replica().keep_gradients(true);
@@ -251,6 +255,9 @@ void bind_loop(nb::module_& module) {
             return std::vector<std::int64_t>(counts.begin(), counts.end());
           },
           "What has been counted since the last deposit, which no deposit brings along any more.")
+      .def_prop_ro(
+          "overlaps", [](PyLoop& self) { return self.loop().options().overlap; },
+          "Whether buckets of gradients are handed over in the backward pass.")
       .def_prop_ro(
           "averages_gradients", [](PyLoop& self) { return self.loop().session().recipe().averages_gradients(); },
           "Whether all ranks move their weights by the same gradients.")

@@ -127,13 +127,19 @@ void PyReplica::attach_own() {
   call_attach(kOwn);
 }
 
+void PyReplica::hand_over() {
+  const int bucket = next_bucket_++;
+  const auto b = static_cast<std::size_t>(bucket);
+  if (model_.gradients_stay && attached_ != kOwn) {
+    std::memcpy(attached()[b].data(), own_spans_[b].data(), own_spans_[b].size());
+  }
+  if (ready_) ready_(bucket);
+}
+
 void PyReplica::end_backward() {
   with_python([&] { calls_.attr("collect")(attached_); });
-  if (model_.gradients_stay && attached_ != kOwn) {
-    const Set& home = sets_[static_cast<std::size_t>(attached_)];
-    for (std::size_t b = 0; b < home.size(); ++b) std::memcpy(home[b].data(), own_spans_[b].data(), home[b].size());
-  }
-  for (int bucket = 0; ready_ && bucket < static_cast<int>(gradient_buckets_.size()); ++bucket) ready_(bucket);
+  while (next_bucket_ < static_cast<int>(gradient_buckets_.size())) hand_over();
+  next_bucket_ = 0;
 }
 
 std::optional<std::string> PyReplica::find_non_finite(int bucket) const {

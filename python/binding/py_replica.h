@@ -80,6 +80,9 @@ class PyReplica final : public Replica {
   void clear();
   /// The next attach() leaves p.grad as it is: what lies there belongs to the step, and end_backward() brings it home.
   void keep_gradients(bool keep) { keep_gradients_ = keep; }
+  /// The gradients of the next bucket are complete and lie where p.grad has been pointed at: what is asked to hear of
+  /// it does (on_bucket_ready()). In the backward pass, for any number of buckets; end_backward() does it for the rest.
+  void hand_over();
 
   const std::vector<BucketSpec>& buckets() const override { return gradient_buckets_; }
   const std::vector<BucketSpec>& parameter_buckets() const override { return plan_.buckets; }
@@ -138,6 +141,7 @@ class PyReplica final : public Replica {
   Set own_spans_;
   std::vector<Set> sets_;  // by number; empty: not seen yet
   int attached_ = kOwn;
+  int next_bucket_ = 0;  // to be handed over in this step
   bool keep_gradients_ = false;
   std::vector<std::uint8_t> used_;  // of each trained parameter
   std::function<void(int)> ready_;

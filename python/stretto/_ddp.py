@@ -1,7 +1,8 @@
 """Models in DistributedDataParallel: step() of the optimizer hands their gradients over, and not DDP's reducer."""
 
+import contextlib
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stretto import _job
+from stretto._countdown import Countdown
 from stretto._errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,12 +25,22 @@ class AttachedDistributedDataParallel(DistributedDataParallel):
     # A reducer that runs would rebuild its buckets in the second step, and wait there for ranks without batches, too.
     @property
     def require_backward_grad_sync(self) -> bool:
-        """Always false. no_sync() and loops that accumulate gradients may set it, without effect."""
+        """Always false. Loops that accumulate gradients may set it: it is false for the backward passes that
+        Optimizer.no_sync() would keep back."""
         return False
 
     @require_backward_grad_sync.setter
     def require_backward_grad_sync(self, value: bool) -> None:
-        pass
+        for countdown in _countdowns(self):
+            countdown.paused = not value
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Optimizer.no_sync() of all optimizers that hold the model's parameters."""
+        with contextlib.ExitStack() as stack:
+            for countdown in _countdowns(self):
+                stack.enter_context(countdown.resting())
+            yield
 
     def register_comm_hook(self, state: object, hook: object) -> NoReturn:
         """Refused: attach() has registered a hook."""
@@ -138,6 +150,18 @@ def _keep(
     kept: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     kept.set_result(bucket.buffer())
     return kept
+
+
+def _countdowns(ddp: DistributedDataParallel) -> list[Countdown]:
+    """Of the optimizers that hand over gradients of the model in backward passes."""
+    from stretto._optimizer import Optimizer
+
+    overlaps = [part._tensors.overlap for part in _job.parts() if isinstance(part, Optimizer)]
+    countdowns = [overlap.countdown for overlap in overlaps if overlap is not None]
+    if not countdowns:
+        return []
+    trained = {id(p) for p in ddp.module.parameters()}
+    return [countdown for countdown in countdowns if countdown.counts(trained)]
 
 
 # ---- what attach() refuses ----

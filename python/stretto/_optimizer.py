@@ -49,7 +49,9 @@ class Optimizer(torch.optim.Optimizer):
             algorithm's default.
         full_every: batches between rounds for which all ranks wait; 0: none.
         fixed_order: sums are added up in one order, so that equal batches give equal bits in each run.
-        overlap: sync: each bucket of gradients is a round's part by itself. On the CPU they are handed over in step().
+        overlap: sync: each bucket of gradients is handed over and summed as soon as the backward pass has computed it,
+            and those before it. So between this class's zero_grad() and step() nothing else may change them, and of
+            several backward passes all but the last run in no_sync(). Not with GradScaler and normalize="samples".
         bucket_mb: size of such a bucket, in MiB.
         unused: what a parameter without gradient counts as: "skip": as none, so that it is not moved where no rank has
             one; "zero": as a gradient of zeros, by which momentum and weight decay move it.
@@ -102,6 +104,11 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors = Tensors(optimizer, model, unused, buffers)
         self._tensors.wide_gradients = _half.widen(optimizer, self._tensors.trained_by_name(), grad_dtype)
         self._half = next((name for name, p in self._tensors.trained_by_name() if p.dtype is torch.float16), None)
+        if overlap and self._half is not None:
+            raise UsageError(
+                f"parameter {self._half} is torch.float16, which needs a torch.amp.GradScaler, with overlap=True: "
+                "expected no overlap, by which it can divide gradients before they are handed over"
+            )
         self._job = _job.current()
         given = {
             "algorithm": algorithm,
@@ -251,6 +258,8 @@ class Optimizer(torch.optim.Optimizer):
             self._check_first_step()
         self._tensors.check_unchanged()
         self._tensors.point_home()
+        if self._tensors.overlap is not None:
+            self._tensors.overlap.check_scaler(self)
         if _scaler.unscale(self, self._tensors.parameters, self._half):
             self._last_rounds = self._loop.step(self._tensors, samples)
         else:
@@ -258,6 +267,13 @@ class Optimizer(torch.optim.Optimizer):
         if self._last_rounds == 0:
             self._tensors.settle()
         return loss
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        """With `overlap`, where a step has several backward passes: those in the block only add to the gradients, which
+        the one after it hands over. Without `overlap` there is nothing to keep back, and this does nothing.
+        """
+        overlap = self._tensors.overlap
+        return contextlib.nullcontext() if overlap is None else overlap.countdown.resting()
 
     def _check_first_step(self) -> None:
         _ddp.check(self)
@@ -300,7 +316,7 @@ class Optimizer(torch.optim.Optimizer):
             UsageError: the second time.
         """
         self._loop.finish(self._tensors, False)
-        self._tensors.give_gradients_back()
+        self._tensors.leave()
         self._stop_watch()
         self._close()
 
@@ -372,14 +388,14 @@ class Optimizer(torch.optim.Optimizer):
         self._stop_watch()
         if not self._loop.ended:
             self._loop.end(self._tensors)
-        self._tensors.give_gradients_back()
+        self._tensors.leave()
         self._loop.close()
 
     def _abort(self, reason: str) -> None:
         self._stop_watch()
         _job.remove(self)
         self._loop.abort(reason)
-        self._tensors.give_gradients_back()
+        self._tensors.leave()
         self._loop.close()
 
     def _close(self) -> None:

@@ -16,6 +16,7 @@ from stretto import _half
 from stretto._collective_watch import explain
 from stretto._contents import Contents
 from stretto._errors import UsageError
+from stretto._overlap import Overlap
 from stretto._rounds import Round
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ _gradient = operator.attrgetter("grad")
 _version = operator.attrgetter("_version")
 # What cannot change without another object in its place.
 _FIXED = (float, int, bool, str, type(None))
+
+
+def _copy(gradient: torch.Tensor | None, view: torch.Tensor) -> None:
+    if gradient is None:
+        view.zero_()
+    else:
+        view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
 
 
 class Tensors(Contents):
@@ -54,7 +62,8 @@ class Tensors(Contents):
         self.flat: list[torch.Tensor] = []  # what each of them views
         self._own: list[torch.Tensor] = []
         self._sets: dict[int, list[torch.Tensor]] = {}
-        self._views: list[torch.Tensor] = []  # where p.grad lies, or should
+        self.views: list[torch.Tensor] = []  # where p.grad lies, or should
+        self.overlap: Overlap | None = None
         self._versions: list[int] = []
         self._cleared = True  # the last zero_grad() made every gradient none
         self._gradients_stay = False
@@ -85,11 +94,20 @@ class Tensors(Contents):
             view = self._view(self._flats[bucket], offset, p, p.dtype)
             self.flat.append(view)
         self._own = self._views_of(self._own_memory())
-        self._views = []
+        self.views = []
         self._used = memoryview(loop.used())
         self._versions = [-1] * len(self.parameters)
         self._addresses = list(map(_address, self.flat))
         self.point_home()
+        if loop.overlaps:
+            self.overlap = Overlap(self, [bucket for bucket, _ in self._places], self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._loop.hand_over(self)
+
+    def name(self, number: int) -> str:
+        """Of a trained parameter, by its place in `parameters`."""
+        return next(name for name, p in self.named if p is self.parameters[number])
 
     def point_home(self) -> None:
         """Copies parameters that Torch has moved to the flat memory, and points them there again."""
@@ -128,9 +146,9 @@ class Tensors(Contents):
     def _remake_views(self) -> None:
         """Module.to() moves the memory of gradients, too: under the views that p.grad has been."""
         gradients = [p.grad for p in self.parameters]
-        views, self._sets = self._views, {}
+        views, self._sets = self.views, {}
         self._own = self._views_of(self._own_memory())
-        self._views = self._own
+        self.views = self._own
         with torch.no_grad():
             for p, gradient, own, view in zip(self.parameters, gradients, self._own, views):
                 if gradient is view:
@@ -144,14 +162,16 @@ class Tensors(Contents):
     def settle(self) -> None:
         """After a step in which no round was applied: p.grad leaves memory that the library reads from now on, and has
         the gradient that was applied last."""
-        if self._views is not self._own:
+        if self.views is not self._own:
             for p, own in zip(self.parameters, self._own):
                 p.grad = own
-            self._views = self._own
+            self.views = self._own
             self._versions = [own._version for own in self._own]
 
     def clear(self, to_none: bool) -> None:
         """The gradients are about to be set to zero."""
+        if self.overlap is not None:
+            self.overlap.begin()
         self._cleared = to_none
         if self._gradients_stay:
             self._point_at(self._own)
@@ -161,7 +181,7 @@ class Tensors(Contents):
         if not all(map(operator.is_, map(_gradient, self.parameters), views)):
             for p, view in zip(self.parameters, views):
                 p.grad = view
-        self._views = views
+        self.views = views
         self._versions = list(map(_version, views))
 
     def _home(self, number: int) -> list[torch.Tensor]:
@@ -177,12 +197,28 @@ class Tensors(Contents):
 
     def give_gradients_back(self) -> None:
         """Points p.grad at memory of this process, which outlives the job."""
-        if self._views is not self._own:
-            for p, view, own in zip(self.parameters, self._views, self._own):
+        if self.overlap is not None:
+            self.overlap.countdown.stop()
+        if self.views is not self._own:
+            for p, view, own in zip(self.parameters, self.views, self._own):
                 if p.grad is view:
                     own.copy_(view)
                     p.grad = own
-            self._views = self._own
+            self.views = self._own
+
+    def leave(self) -> None:
+        """The optimizer is over: its parameters are Torch's alone."""
+        self.give_gradients_back()
+        if self.overlap is not None:
+            self.overlap.countdown.remove()
+
+    def bring_home(self, first: int, last: int) -> None:
+        """Copies the gradients of these parameters that lie elsewhere to where p.grad has been pointed at."""
+        with torch.no_grad():
+            for p, view in zip(self.parameters[first:last], self.views[first:last]):
+                if p.grad is not view:
+                    _copy(p.grad, view)
+                    p.grad = view
 
     # ---- what the binding calls ----
 
@@ -195,8 +231,10 @@ class Tensors(Contents):
 
     def collect(self, number: int) -> None:
         """Brings gradients home that lie elsewhere, and says which parameters have one."""
+        if self.overlap is not None:
+            self.overlap.end()
         home = self._home(number)
-        views = self._views or home  # none before the first zero_grad()
+        views = self.views or home  # none before the first zero_grad()
         gradients = list(map(_gradient, self.parameters))
         versions = list(map(_version, views))
         used = bytes(map(operator.ne, versions, self._versions))
@@ -211,26 +249,22 @@ class Tensors(Contents):
 
     def _bring(self, home: list[torch.Tensor], gradients: list[torch.Tensor | None], used: bytes) -> bytes:
         flags = bytearray(used)
-        befores = self._views or home
+        befores = self.views or home
         with torch.no_grad():
             for i, (p, gradient, view, before) in enumerate(zip(self.parameters, gradients, home, befores)):
                 if gradient is view:
                     continue
-                if gradient is None:
-                    view.zero_()
-                    flags[i] = 0
-                else:
-                    view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
-                    flags[i] |= gradient is not before
+                _copy(gradient, view)
+                flags[i] = gradient is not None and flags[i] | (gradient is not before)
                 p.grad = view
-        self._views = home
+        self.views = home
         self._versions = list(map(_version, home))
         return bytes(flags)
 
     def step(self, number: int) -> None:
         views = self._home(number)
         # Also where this rank has made no step, or has set p.grad to none since.
-        if self._views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
+        if self.views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
             self._point_at(views)
         used = self._used.tobytes()
         unused = [(p, view) for p, view, there in zip(self.parameters, views, used) if not there] if 0 in used else []

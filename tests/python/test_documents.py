@@ -66,6 +66,7 @@ def test_every_block_runs_and_replicas_are_equal(tmp_path):
     assert first == second
     applied = {heading: batches for heading, (batches, _) in first.items()}
     assert applied["Averaged gradients"] == 2 * 12
+    assert applied["Overlap"] == 2 * 6
     assert applied["Learning rates"] == 2 * 12
     assert applied["Uneven loaders"] == 3
     assert applied["What deadlocks"] == 2 * 2 * 12
