@@ -1,5 +1,6 @@
 """How ranks end: by themselves, by an exception, by a signal. The others hear of it in time, and nothing is left."""
 
+import itertools
 import os
 import pathlib
 import pickle
@@ -105,22 +106,25 @@ def train_for_ever(rank, begun, algorithm="eager-quorum", raising=None):
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.001), model, algorithm)
     begun()
     end = None if raising is None else time.monotonic() + raising
-    while True:
+    for step in itertools.count():
         optimizer.zero_grad()
         model(torch.ones(4, 10)).sum().backward()
         optimizer.step()
+        if step % 50 == 49 and algorithm == "sync":
+            with optimizer.together():
+                pass
         if end is not None and time.monotonic() > end:
             raise ValueError(f"rank {rank} has had enough")
 
 
-def at_ten_moments(how):
+def at_ten_moments(how, seed):
     """Seconds from the end of a rank to the exceptions of the others, and what these were."""
     import stretto  # noqa: F401
     import torch
 
     torch.set_num_threads(1)
     torch.optim.SGD([torch.zeros(1)])  # the first one loads much of Torch
-    random_moments = random.Random(2026)
+    random_moments = random.Random(seed)
     outcomes = []
     for number in range(10):
         victim = random_moments.randrange(4)
@@ -134,9 +138,9 @@ def at_ten_moments(how):
         ranks = [Fork(rank, 4, f"{os.environ['STRETTO_JOB']} {number}", work) for rank in range(4)]
         for rank in ranks:
             rank.wait_until_told()
-        if how == "killed":
+        if how != "raises":
             time.sleep(moment)
-            os.kill(ranks[victim].pid, signal.SIGKILL)
+            os.kill(ranks[victim].pid, signal.SIGKILL if how == "killed" else signal.SIGINT)
             ended = time.monotonic()
         all_outcomes = [rank.outcome() for rank in ranks]
         if how == "raises":
@@ -145,27 +149,35 @@ def at_ten_moments(how):
     return outcomes
 
 
-@pytest.mark.parametrize("how", ["killed", "raises"])
+# What the rank that ends raises, what the others raise, and what these say.
+ENDS = {
+    "killed": (None, "RankLost", ""),
+    "raises": ("ValueError", "Aborted", "ValueError: rank {rank} has had enough"),
+    "interrupted": ("KeyboardInterrupt", "Aborted", "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
 def test_the_others_hear_of_the_end_of_a_rank_at_ten_moments(how):
+    seed = int(time.time())
+    print(f"seed {seed}")
     job = uuid.uuid4().hex
+    raises, others_raise, others_say = ENDS[how]
     waited = []
-    results = values(at_ten_moments, ranks=1, timeout=120, env={"STRETTO_JOB": job}, args=(how,))
+    results = values(at_ten_moments, ranks=1, timeout=300, env={"STRETTO_JOB": job}, args=(how, seed))
     for victim, algorithm, ended, outcomes in results[0]:
         for rank, outcome in enumerate(outcomes):
             if rank == victim:
-                assert outcome is None if how == "killed" else outcome[0] == "ValueError"
+                assert (outcome and outcome[0]) == raises, (algorithm, outcome)
                 continue
             kind, text, about, when = outcome
-            assert (kind, about) == ("RankLost" if how == "killed" else "Aborted", victim), (algorithm, outcome)
-            if how == "raises":
-                assert f"ValueError: rank {victim} has had enough" in text
+            assert (kind, about) == (others_raise, victim), (algorithm, outcome)
+            assert others_say.format(rank=victim) in text
             waited.append(when - ended)
     assert len(waited) == 30
     print(f"{how}: others raise after a median of {statistics.median(waited):.3f} s, at most {max(waited):.3f} s")
     assert max(waited) < 5  # ten times the promise
     assert left_of(job) == ([], [])
-
-
 
 
 # ---- ends of whole processes ----
