@@ -19,10 +19,10 @@ class WrittenGroups final : public GroupRule {
 
   Group group(Round round) override {
     const Groups& groups = rounds_.at(round);
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (std::ranges::count(groups[i], rank_) == 1) return {static_cast<int>(i), groups[i]};
-    }
-    STRETTO_CHECK(false, "rank ", rank_, " is in no group of round ", round);
+    const auto mine =
+        std::ranges::find_if(groups, [this](const auto& group) { return std::ranges::count(group, rank_) == 1; });
+    STRETTO_CHECK(mine != groups.end(), "rank ", rank_, " is in no group of round ", round);
+    return {static_cast<int>(mine - groups.begin()), *mine};
   }
 
  private:

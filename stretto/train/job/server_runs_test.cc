@@ -197,7 +197,9 @@ TEST_F(ServerRuns, AreAccountedForByWhatServersHaveTakenAndDropped) {
       const bool waits_for_all = std::string(algorithm) == "ps-sync";
       EXPECT_EQ(s.staleness_max > 0, !drops && !waits_for_all) << what;
       EXPECT_EQ(s.staleness_mean > 0, s.staleness_max > 0) << what;
-      if (std::string(algorithm) == "ssp:2") EXPECT_LE(s.staleness_max, 15u) << what << ": (2·2 + 1)(4 − 1)";
+      if (std::string(algorithm) == "ssp:2") {
+        EXPECT_LE(s.staleness_max, 15u) << what << ": (2·2 + 1)(4 − 1)";
+      }
       EXPECT_EQ(s.ledger.find("dropped") != std::string::npos, drops) << s.ledger;
     }
   }
