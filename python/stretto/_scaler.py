@@ -4,8 +4,6 @@
 calls step() in any case. A rank that has found an infinity or NaN meets the others and brings nothing, so that nobody
 waits for it; any other rank divides its gradients by its own scale before it hands them over. So ranks may have
 different scales. After `scaler.unscale_(optimizer)` the gradients are divided already.
-
-GradScaler writes to every p.grad, so a parameter without a gradient counts as one with a gradient of zeros.
 """
 
 from __future__ import annotations

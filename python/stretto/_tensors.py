@@ -41,6 +41,13 @@ def _copy(gradient: torch.Tensor | None, view: torch.Tensor) -> None:
         view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
 
 
+def _plain(value: object) -> object:
+    """A value whose repr() has all digits."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
+
+
 class Tensors(Contents):
     """The trained parameters of a model, their gradients, and everything that is broadcast with them. What the binding
     calls (attach, collect, step, …) are the methods without an underscore.
@@ -237,7 +244,10 @@ class Tensors(Contents):
         views = self.views or home  # none before the first zero_grad()
         gradients = list(map(_gradient, self.parameters))
         versions = list(map(_version, views))
-        used = bytes(map(operator.ne, versions, self._versions))
+        written = list(map(operator.sub, versions, self._versions))  # how often since they were set to zero
+        used = bytes(map(bool, written))
+        if min(written) < max(written):
+            used = self._without_scaled(views, written)
         if not self._cleared and 0 in used:
             used = bytes(map(operator.or_, used, self._used))
         self._versions = versions
@@ -246,6 +256,15 @@ class Tensors(Contents):
         if 1 not in used:
             self.check_model()
         self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
+
+    def _without_scaled(self, views: list[torch.Tensor], written: list[int]) -> bytes:
+        """Who clips or scales gradients before step() writes to all of them: that makes no parameter a used one. It is
+        unused where its gradient is zero, and has been written to less often than others.
+        """
+        most = max(written)
+        return bytes(
+            times == most or (times > 0 and bool(torch.any(view))) for times, view in zip(written, views)
+        )
 
     def _bring(self, home: list[torch.Tensor], gradients: list[torch.Tensor | None], used: bytes) -> bytes:
         flags = bytearray(used)
@@ -299,7 +318,7 @@ class Tensors(Contents):
         self._options_fixed = all(
             type(v) in _FIXED or (type(v) is tuple and all(type(x) in _FIXED for x in v)) for _, v in meant
         )
-        text = repr([(k, v.tolist() if isinstance(v, torch.Tensor) else v) for k, v in meant])
+        text = repr([(k, _plain(v)) for k, v in meant])
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self._rate_and_hash = (float(groups[0].get("lr", 0.0)), int.from_bytes(digest, "little"))
         return self._rate_and_hash

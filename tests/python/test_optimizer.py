@@ -279,6 +279,51 @@ def test_unused() -> None:
         assert _bits(plain.parameters()) == _bits(model.parameters())
 
 
+@pytest.mark.parametrize("how", ["clips", "unscales", "scaler"])
+def test_who_writes_to_all_gradients_makes_no_parameter_a_used_one(how: str) -> None:
+    def parts() -> tuple[torch.nn.ModuleList, torch.optim.Optimizer]:
+        model = torch.nn.ModuleList([_net(), _net()])
+        return model, _sgd(model)
+
+    def steps(model: torch.nn.ModuleList, optimizer: torch.optim.Optimizer) -> None:
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        for step in range(4):
+            optimizer.zero_grad()
+            part = model[0] if step in (1, 3) else model
+            for used in [part] if part is model[0] else model:
+                scaler.scale(used(torch.ones(5, 3) + step).square().sum()).backward()
+            if how == "unscales":
+                scaler.unscale_(optimizer)
+            if how != "scaler":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+
+    model, optimizer = parts()
+    plain, inner = parts()
+    wrapped = stretto.Optimizer(optimizer, model)
+    steps(model, wrapped)
+    steps(plain, inner)
+    assert _bits(model.parameters()) == _bits(plain.parameters())
+    wrapped.finish()
+
+
+def test_a_rate_that_is_a_tensor_is_seen_where_it_is_changed_in_place() -> None:
+    model = _net()
+    rate, beta = torch.tensor(0.1), torch.tensor(0.9)
+    inner = torch.optim.Adam(model.parameters(), lr=rate)
+    optimizer = stretto.Optimizer(inner, model)
+    seen = [optimizer._tensors.options()]
+    for change in (lambda: rate.mul_(1 + 1e-6), lambda: inner.param_groups[0].update(betas=(beta, 0.99)),
+                   lambda: beta.mul_(1 + 1e-6)):  # fmt: skip
+        change()
+        seen.append(optimizer._tensors.options())
+    assert len({digest for _, digest in seen}) == 4
+    assert seen[1][0] == rate.item()
+    assert optimizer._tensors.options() == seen[-1]
+    optimizer.finish()
+
+
 def test_gradients_after_step() -> None:
     for width in (4, 3000):
         model = _net(width)
