@@ -21,7 +21,7 @@ int command_main(int argc, char** argv, std::initializer_list<RecipeInfo> own) {
   command::Subcommand program = command::training_program(
       {.name = name,
        .summary = "The commands of stretto that train, with algorithms of one's own beside the library's."});
-  program.table.insert(program.table.begin() + 2, command::compare_program_command());
+  command::add_comparisons_of_own(program);
   program.table.push_back(command::completion_command(program));
   return command::dispatch_training(program, command::Arguments(argv + std::min(argc, 1), argv + argc));
 }

@@ -21,9 +21,10 @@ int main(int argc, char** argv) {
       .introduction =
           "Distributed training that does not wait for its slowest worker. Compares synchronous training "
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
-      .table = {train_command(train), compare_command(train), compare_program_command(), compare_function_command(),
+      .table = {train_command(train), compare_command(train),
                 reproduce_command({fig9_command(), group_latency_command(), idle_command()}, train), bench_command(),
                 check_command(), schedule_command()}};
+  add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));
   return dispatch(program, arguments);

@@ -387,8 +387,6 @@ int run(ProgramCommand& command) {
   return kSuccess;
 }
 
-}  // namespace
-
 Subcommand compare_program_command() {
   return make_command({.name = "compare",
                        .summary = "The same for a program of your own.",
@@ -409,6 +407,13 @@ Subcommand compare_function_command() {
        .with = "FILE.py:FUNCTION",
        .is_value = names_python_file},
       ProgramCommand(), describe_function, run);
+}
+
+}  // namespace
+
+void add_comparisons_of_own(Subcommand& program) {
+  const auto compare = std::ranges::find(program.table, "compare", &Subcommand::name);
+  program.table.insert(compare + 1, {compare_program_command(), compare_function_command()});
 }
 
 }  // namespace stretto::command

@@ -4,10 +4,9 @@
 
 namespace stretto::command {
 
-/// `stretto compare --program`: runs somebody's program once for each algorithm and seed, and puts the reports of its
-/// optimizers (stretto/train/loop/loop_report.h) into one table.
-Subcommand compare_program_command();
-/// `stretto compare FILE.py:FUNCTION`: the same for a function of Python, which trains by stretto.Optimizer.
-Subcommand compare_function_command();
+/// Puts behind the `compare` of a program what compares training of one's own, once for each algorithm and seed, and
+/// puts the reports of its optimizers (stretto/train/loop/loop_report.h) into one table: `compare --program PROGRAM`,
+/// and `compare FILE.py:FUNCTION` for a function of Python that trains by stretto.Optimizer.
+void add_comparisons_of_own(Subcommand& program);
 
 }  // namespace stretto::command

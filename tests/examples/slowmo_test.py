@@ -116,6 +116,9 @@ class SlowMoTest(unittest.TestCase):
         result = slowmo("train", "digits", "--algorithm", "slomo")
         self.assertEqual(result.returncode, 2)
         self.assertIn("--algorithm slomo: did you mean slowmo? Known: sync, ", result.stderr)
+        result = slowmo("compare", "missing.py:train")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("missing.py:train: there is no file missing.py", result.stderr)
 
     def test_an_algorithm_that_does_not_fit(self):
         for which, line in (
