@@ -1,0 +1,11 @@
+#include "stretto/predict/model/training_job.h"
+
+namespace stretto {
+
+std::int64_t TrainingJob::workers() const {
+  std::int64_t sum = 0;
+  for (const WorkerClass& workers : classes) sum += workers.count;
+  return sum;
+}
+
+}  // namespace stretto
