@@ -250,8 +250,8 @@ class JobReader {
     job_.bandwidth = fields.number("bandwidth", kRate);
     job_.rho_threshold = fields.number_if_there("rho_threshold", kShare).value_or(job_.rho_threshold);
     job_.servers = fields.count("servers", job_.servers);
-    job_.link = fields.one_of<LinkSharing>("link", {{"ps", LinkSharing::equal_shares}, {"fcfs", LinkSharing::in_order}},
-                                           job_.link);
+    job_.link = fields.one_of<std::optional<LinkSharing>>(
+        "link", {{"ps", LinkSharing::equal_shares}, {"fcfs", LinkSharing::in_order}}, job_.link);
     job_.mode = fields.one_of<Coordination>("mode",
                                             {{"async", Coordination::asynchronous},
                                              {"sync", Coordination::synchronous},

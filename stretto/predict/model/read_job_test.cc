@@ -58,7 +58,7 @@ TEST(ReadJob, HasTheDefaultsOfItsSchema) {
   const TrainingJob job = read(kCoarse);
   EXPECT_EQ(job.rho_threshold, 0.5);
   EXPECT_EQ(job.servers, 1);
-  EXPECT_EQ(job.link, LinkSharing::equal_shares);
+  EXPECT_EQ(job.link, std::nullopt);
   EXPECT_EQ(job.mode, Coordination::asynchronous);
   EXPECT_TRUE(job.overlap);
   EXPECT_EQ(job.steps, 1000);

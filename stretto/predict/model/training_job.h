@@ -55,7 +55,7 @@ struct TrainingJob {
   std::vector<WorkerClass> classes;  ///< at least one
 
   /// What only the simulation operation by operation looks at.
-  LinkSharing link = LinkSharing::equal_shares;
+  std::optional<LinkSharing> link;  ///< none: what suits the mode (predict_fine())
   Coordination mode = Coordination::asynchronous;
   bool overlap = true;             ///< layers travel while others are computed; false: one phase after the other
   int steps = 1000;                ///< of each worker

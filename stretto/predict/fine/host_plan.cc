@@ -1,0 +1,88 @@
+#include "stretto/predict/fine/host_plan.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+namespace {
+
+/// The layers of a class, each with its longest update: one that takes time in any step is an operation in all.
+ProfiledStep layers_of(const WorkerClass& workers) {
+  ProfiledStep layers = workers.steps.front();
+  for (const ProfiledStep& step : workers.steps)
+    for (std::size_t layer = 0; layer < layers.size(); ++layer)
+      layers[layer].update = std::max(layers[layer].update, step[layer].update);
+  return layers;
+}
+
+void require_layers(const TrainingJob& job) {
+  for (std::size_t index = 0; index < job.classes.size(); ++index) {
+    const WorkerClass& workers = job.classes[index];
+    if (workers.steps.empty()) {
+      throw UsageError(text("workers[", index, R"(] has no layers; simulating its steps needs "layers" or "profile")"));
+    }
+    if (job.mode != Coordination::allreduce) continue;
+    const auto same = [](const Layer& a, const Layer& b) { return a.bytes == b.bytes; };
+    if (!std::ranges::equal(workers.steps.front(), job.classes.front().steps.front(), same)) {
+      throw UsageError(
+          text("workers[", index,
+               "] has layers of other sizes than workers[0]; an allreduce sums the same gradients of all workers"));
+    }
+  }
+}
+
+int hosts_of(const TrainingJob& job, const WorkerClass& workers) {
+  return (workers.count + job.gpus_per_host - 1) / job.gpus_per_host;
+}
+
+}  // namespace
+
+HostPlan::HostPlan(const TrainingJob& job, int worker_class, const StepRules& rules)
+    : class_(worker_class),
+      gpus_(rules.gpus),
+      graph_(layers_of(job.classes[static_cast<std::size_t>(worker_class)]), rules),
+      row_(3 * job.classes[static_cast<std::size_t>(worker_class)].steps.front().size()) {
+  const WorkerClass& workers = job.classes[static_cast<std::size_t>(worker_class)];
+  for (const ProfiledStep& step : workers.steps) {
+    for (const Layer& layer : step) seconds_.push_back(layer.forward);
+    for (const Layer& layer : step) seconds_.push_back(layer.backward);
+    for (const Layer& layer : step) seconds_.push_back(layer.update / job.servers);
+  }
+  for (std::uint32_t index = 0; index < graph_.operations().size(); ++index)
+    if (graph_.operations()[index].kind == OperationKind::upload) uploads_.push_back(index);
+}
+
+HostPlans plan_hosts(const TrainingJob& job, bool buckets) {
+  require_layers(job);
+  double hosts = 0;
+  for (const WorkerClass& workers : job.classes) hosts += hosts_of(job, workers);
+
+  // n servers with a shard each work side by side, and all alike: one link and processor with 1/n of the work stands
+  // for them. A ring sends 2(K − 1)/K of the gradients through each of its cards.
+  StepRules rules{.allreduce = job.mode == Coordination::allreduce, .overlap = job.overlap, .buckets = buckets};
+  if (rules.allreduce) {
+    rules.upload_seconds_per_byte = 2 * (hosts - 1) / hosts / (job.bandwidth * job.nics);
+  } else {
+    rules.download_seconds_per_byte = 1 / (job.bandwidth * job.servers);
+    rules.upload_seconds_per_byte = rules.download_seconds_per_byte;
+  }
+
+  HostPlans result;
+  for (std::size_t index = 0; index < job.classes.size(); ++index) {
+    const int workers = job.classes[index].count;
+    for (int placed = 0; placed < workers;) {
+      rules.gpus = std::min(job.gpus_per_host, workers - placed);
+      const auto known = std::ranges::find_if(result.plans, [&](const HostPlan& plan) {
+        return plan.worker_class() == static_cast<int>(index) && plan.gpus() == rules.gpus;
+      });
+      result.of_host.push_back(static_cast<int>(known - result.plans.begin()));
+      if (known == result.plans.end()) result.plans.emplace_back(job, static_cast<int>(index), rules);
+      placed += rules.gpus;
+    }
+  }
+  return result;
+}
+
+}  // namespace stretto

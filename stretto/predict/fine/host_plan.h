@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stretto/predict/fine/step_graph.h"
+#include "stretto/predict/model/training_job.h"
+
+namespace stretto {
+
+/// What all hosts of a class with the same number of GPUs have in common: the operations of a step, and how long each
+/// takes in each of the steps that were profiled.
+class HostPlan {
+ public:
+  /// Requires: a class with layers; `rules.gpus` workers of it on the host.
+  HostPlan(const TrainingJob& job, int worker_class, const StepRules& rules);
+
+  const StepGraph& graph() const { return graph_; }
+  int worker_class() const { return class_; }
+  int gpus() const { return gpus_; }
+  /// How many steps were profiled.
+  std::size_t profiled() const { return seconds_.size() / row_; }
+  /// Of an operation that is no transfer, in the profiled step `step`.
+  double seconds(const StepOperation& operation, std::size_t step) const {
+    return seconds_[step * row_ + first_of(operation.kind) + static_cast<std::size_t>(operation.layer)];
+  }
+  /// The operations that are uploads, in the order of the backward pass.
+  std::span<const std::uint32_t> uploads() const { return uploads_; }
+
+ private:
+  std::size_t first_of(OperationKind kind) const {
+    return kind == OperationKind::forward ? 0 : kind == OperationKind::backward ? row_ / 3 : row_ / 3 * 2;
+  }
+
+  int class_;
+  int gpus_;
+  StepGraph graph_;
+  std::size_t row_;              // numbers of a profiled step: forward of all layers, backward, update
+  std::vector<double> seconds_;  // by profiled step
+  std::vector<std::uint32_t> uploads_;
+};
+
+/// The plans of a job's hosts, and which host has which.
+struct HostPlans {
+  std::vector<HostPlan> plans;
+  std::vector<int> of_host;  ///< indices into `plans`
+};
+
+/// Each class fills hosts of its own, the last of them perhaps not wholly. `buckets`: StepRules::buckets. Throws
+/// UsageError where a class has no layers, or where workers that sum their gradients have other layers than the first
+/// class.
+HostPlans plan_hosts(const TrainingJob& job, bool buckets);
+
+}  // namespace stretto

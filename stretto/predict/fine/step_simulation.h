@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "stretto/predict/fine/step_graph.h"
+#include "stretto/predict/model/training_job.h"
+
+namespace stretto {
+
+/// An operation of a simulated step, as it ran.
+struct SimulatedOperation {
+  int host;  ///< the worker, where each host has one GPU
+  int worker_class;
+  int step;  ///< of this host, from 0
+  OperationKind kind;
+  int layer;  ///< in the host's class, as it is in WorkerClass::steps
+  int gpu;
+  double begin;  ///< seconds from the start of the job; of a transfer: when it asked for the link
+  double end;
+};
+
+/// How the steps of a job are simulated, beside what the job says itself.
+struct StepSimulationOptions {
+  LinkSharing sharing = LinkSharing::equal_shares;
+  std::uint64_t seed = 1;      ///< of the profiled steps that are drawn
+  double message_latency = 0;  ///< seconds between the end of a transfer at its link and what waits for it
+  bool buckets = false;        ///< StepRules::buckets
+  bool server_shared = false;  ///< updates share the server's processor equally, instead of one each
+  std::function<void(const SimulatedOperation&)> on_operation = {};  ///< called for each that is over, if set
+};
+
+/// What a simulation has found, without the first tenth of the steps and up to the first host that was done.
+struct SimulatedSteps {
+  double steps_per_s = 0;                      ///< of all workers together
+  std::vector<double> class_steps_per_s = {};  ///< of one worker of each class
+  double examples_per_s = 0;
+  std::vector<double> step_seconds = {};  ///< of every step of every host (synchronous: of every step), ascending
+  std::uint64_t operations = 0;           ///< that were simulated, the first tenth among them
+};
+
+/// Simulates the steps of all workers operation by operation: Algorithm 1 of Li et al. (2.2.2), as docs/prediction.md
+/// says it was corrected. Repeats to the bit for the same job and options. Throws UsageError where a step takes no
+/// time, or a class has no layers.
+SimulatedSteps simulate_steps(const TrainingJob& job, const StepSimulationOptions& options);
+
+}  // namespace stretto
