@@ -45,6 +45,7 @@ constexpr Range kBytes{0, true, kLargest, "bytes from 0 to 1e18, as in 4e6"};
 constexpr Range kSomeBytes{0, false, kLargest, "bytes, more than 0, as in 1e8"};
 constexpr Range kRate{0, false, kLargest, "bytes per second, more than 0, as in 1.25e9"};
 constexpr Range kExamples{0, false, kLargest, "a number of examples, more than 0, as in 32"};
+constexpr Range kStepRate{0, false, kLargest, "steps per second, more than 0, as in 12.5"};
 constexpr Range kShare{0, true, 1, "a number from 0 to 1, as in 0.5"};
 
 /// The fields of one object of the input. A field that is null counts as missing.
@@ -241,9 +242,10 @@ std::vector<ProfiledStep> read_steps(const Fields& fields, std::optional<double>
 class JobReader {
  public:
   TrainingJob read(const json& whole) {
-    static const std::vector<std::string> known{
-        "model_bytes", "bandwidth", "update",   "rho_threshold", "servers", "workers", "link",    "mode",
-        "overlap",     "steps",     "flow_cap", "gpus_per_host", "nics",    "units",   "machine", "workload"};
+    static const std::vector<std::string> known{"model_bytes", "bandwidth",     "update", "rho_threshold", "servers",
+                                                "workers",     "link",          "mode",   "overlap",       "steps",
+                                                "flow_cap",    "gpus_per_host", "nics",   "units",         "machine",
+                                                "measured",    "workload"};
     const Fields fields(whole, "", known);
     require_units(fields);
     update_ = fields.number_if_there("update", kSeconds);
@@ -269,6 +271,7 @@ class JobReader {
       refuse("workers", text("expected at most ", kMostWorkers, " workers in all; found ", job_.workers()));
     }
     read_model_bytes(fields);
+    if (fields.find("measured") != nullptr) read_measured(fields.list("measured", "runs"));
     return std::move(job_);
   }
 
@@ -314,6 +317,35 @@ class JobReader {
       job_.model_bytes = agreed("model_bytes", fields.number_if_there("model_bytes", kSomeBytes),
                                 mean_of({*layers}, &Layer::bytes), "all classes");
     }
+  }
+
+  void read_measured(const json& runs) {
+    static const std::vector<std::string> known{"workers", "steps_per_s"};
+    for (const json& value : runs) {
+      const std::string path = element("measured", job_.measured.size());
+      const Fields fields(value, path, known);
+      job_.measured.push_back({counts_of(fields), fields.number("steps_per_s", kStepRate)});
+    }
+  }
+
+  /// One number where there is one class, else a list of as many.
+  std::vector<int> counts_of(const Fields& run) const {
+    const json* workers = run.find("workers");
+    const std::size_t classes = job_.classes.size();
+    const std::string expected = classes == 1 ? text("a number of workers from 1 to ", kMostWorkers)
+                                              : text("a list of ", classes, " numbers of workers, one for each class");
+    if (workers == nullptr) run.missing("workers", expected);
+    std::vector<int> counts;
+    std::int64_t all = 0;
+    for (const json& count : workers->is_array() ? *workers : json::array({*workers})) {
+      const bool fits = count.is_number_integer() && count >= 0 && count <= kMostWorkers;
+      counts.push_back(fits ? count.get<int>() : 0);
+      all += fits ? counts.back() : 2 * kMostWorkers;
+    }
+    if (counts.size() != classes || all < 1 || all > kMostWorkers) {
+      refuse(run.where("workers"), text("expected ", expected, "; found ", shown(*workers)));
+    }
+    return counts;
   }
 
   /// What the class says, or its layers.

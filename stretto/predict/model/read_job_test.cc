@@ -222,5 +222,28 @@ TEST(ReadJob, WantsTheSameLayersInEachStepAndClass) {
               AllOf(HasSubstr("workers[1]: its layers differ"), HasSubstr("all workers train one model")));
 }
 
+std::string with_measured(const std::string& runs) {
+  return R"({"model_bytes": 1, "bandwidth": 1, "update": 0, "workers": [{"batch": 1, "forward": 1, "backward": 1},
+             {"batch": 1, "forward": 2, "backward": 2}], "measured": )" +
+         runs + "}";
+}
+
+TEST(ReadJob, ReadsWhatWasMeasured) {
+  const TrainingJob job =
+      read(with_measured(R"([{"workers": [2, 0], "steps_per_s": 1.5}, {"workers": [1, 3], "steps_per_s": 2}])"));
+  ASSERT_EQ(job.measured.size(), 2U);
+  EXPECT_THAT(job.measured[1].counts, ElementsAre(1, 3));
+  EXPECT_EQ(job.measured[0].steps_per_second, 1.5);
+  EXPECT_THAT(refusal(with_measured("[]")), HasSubstr("measured: expected a list of runs; it is empty"));
+  EXPECT_THAT(refusal(with_measured(R"([{"workers": 2, "steps_per_s": 1}])")),
+              HasSubstr("measured[0].workers: expected a list of 2 numbers of workers, one for each class; found 2"));
+  EXPECT_THAT(refusal(with_measured(R"([{"workers": [0, 0], "steps_per_s": 1}])")), HasSubstr("measured[0].workers: "));
+  EXPECT_THAT(refusal(with_measured(R"([{"workers": [1, -1], "steps_per_s": 1}])")),
+              HasSubstr("measured[0].workers: "));
+  EXPECT_THAT(refusal(with_measured(R"([{"workers": [1, 1]}])")), HasSubstr("measured[0].steps_per_s: missing"));
+  EXPECT_THAT(refusal(with_measured(R"([{"workers": [1, 1], "steps_per_s": 0}])")),
+              HasSubstr("measured[0].steps_per_s: expected steps per second, more than 0"));
+}
+
 }  // namespace
 }  // namespace stretto

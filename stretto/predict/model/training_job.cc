@@ -2,6 +2,10 @@
 
 namespace stretto {
 
+const char* name_of(LinkSharing sharing) {
+  return sharing == LinkSharing::equal_shares ? "ps" : "fcfs";
+}
+
 std::int64_t TrainingJob::workers() const {
   std::int64_t sum = 0;
   for (const WorkerClass& workers : classes) sum += workers.count;

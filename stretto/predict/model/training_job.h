@@ -32,11 +32,20 @@ struct WorkerClass {
   std::vector<ProfiledStep> steps;
 };
 
+/// A run that has been measured.
+struct MeasuredRate {
+  std::vector<int> counts;      ///< workers of each class of the job; at least one in all
+  double steps_per_second = 0;  ///< of all of them, trained asynchronously
+};
+
 /// How the transfers that a link carries at once share it.
 enum class LinkSharing {
   equal_shares,  ///< processor sharing, "ps": each of n has 1/n of the bandwidth
   in_order,      ///< first come, first served, "fcfs": the first has all of it
 };
+
+/// "ps", "fcfs".
+const char* name_of(LinkSharing sharing);
 
 /// When a worker's next step begins, and by what way gradients travel.
 enum class Coordination {
@@ -62,6 +71,8 @@ struct TrainingJob {
   std::optional<double> flow_cap;  ///< bytes per second that one transfer gets at most
   int gpus_per_host = 1;           ///< workers that send and receive as one
   int nics = 1;                    ///< network cards, each with links of this bandwidth
+
+  std::vector<MeasuredRate> measured;  ///< what the threshold ρ_T is fitted to
 
   /// What is inconsistent in the input without being wrong, and what was made of it; each a sentence.
   std::vector<std::string> notes;
