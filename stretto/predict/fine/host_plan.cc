@@ -45,10 +45,11 @@ HostPlan::HostPlan(const TrainingJob& job, int worker_class, const StepRules& ru
       graph_(layers_of(job.classes[static_cast<std::size_t>(worker_class)]), rules),
       row_(3 * job.classes[static_cast<std::size_t>(worker_class)].steps.front().size()) {
   const WorkerClass& workers = job.classes[static_cast<std::size_t>(worker_class)];
+  const double servers = rules.servers;
   for (const ProfiledStep& step : workers.steps) {
     for (const Layer& layer : step) seconds_.push_back(layer.forward);
     for (const Layer& layer : step) seconds_.push_back(layer.backward);
-    for (const Layer& layer : step) seconds_.push_back(layer.update / job.servers);
+    for (const Layer& layer : step) seconds_.push_back(layer.update / servers);
   }
   for (std::uint32_t index = 0; index < graph_.operations().size(); ++index)
     if (graph_.operations()[index].kind == OperationKind::upload) uploads_.push_back(index);
@@ -59,14 +60,13 @@ HostPlans plan_hosts(const TrainingJob& job, bool buckets) {
   double hosts = 0;
   for (const WorkerClass& workers : job.classes) hosts += hosts_of(job, workers);
 
-  // n servers with a shard each work side by side, and all alike: one link and processor with 1/n of the work stands
-  // for them. A ring sends 2(K − 1)/K of the gradients through each of its cards.
   StepRules rules{.allreduce = job.mode == Coordination::allreduce, .overlap = job.overlap, .buckets = buckets};
   if (rules.allreduce) {
+    // A ring sends 2(K − 1)/K of the gradients through each host's cards.
     rules.upload_seconds_per_byte = 2 * (hosts - 1) / hosts / (job.bandwidth * job.nics);
   } else {
-    rules.download_seconds_per_byte = 1 / (job.bandwidth * job.servers);
-    rules.upload_seconds_per_byte = rules.download_seconds_per_byte;
+    rules.servers = job.servers;
+    rules.download_seconds_per_byte = rules.upload_seconds_per_byte = 1 / job.bandwidth;
   }
 
   HostPlans result;

@@ -34,18 +34,29 @@ class StepGraph::Builder {
   }
 
  private:
-  Index add(OperationKind kind, std::size_t layer, const Indices& after, int gpu = 0, double link_seconds = 0) {
+  Index add(OperationKind kind, std::size_t layer, const Indices& after, int gpu = 0) {
     const auto index = static_cast<Index>(operations_.size());
-    operations_.push_back({.kind = kind, .layer = static_cast<int>(layer), .gpu = gpu, .link_seconds = link_seconds});
+    operations_.push_back({.kind = kind, .layer = static_cast<int>(layer), .gpu = gpu});
     for (const Index before : after) edges_.emplace_back(before, index);
     operations_.back().predecessors = static_cast<std::uint32_t>(after.size());
     return index;
   }
 
+  /// One for each server.
+  Indices add_transfer(OperationKind kind, std::size_t layer, const Indices& after, double link_seconds) {
+    Indices shards;
+    for (int shard = 0; shard < rules_.servers; ++shard) {
+      shards.push_back(add(kind, layer, after));
+      operations_.back().shard = shard;
+      operations_.back().link_seconds = link_seconds / rules_.servers;
+    }
+    return shards;
+  }
+
   void add_downloads() {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const double seconds = layers_[layer].bytes * rules_.download_seconds_per_byte;
-      if (seconds > 0) downloads_[layer] = {add(OperationKind::download, layer, {}, 0, seconds)};
+      if (seconds > 0) downloads_[layer] = add_transfer(OperationKind::download, layer, {}, seconds);
     }
     // A link carries a worker's transfers in order, so whoever waits for the last has waited for all.
     if (!rules_.overlap) {
@@ -96,8 +107,13 @@ class StepGraph::Builder {
   }
 
   void add_uploads() {
-    std::vector<std::pair<std::vector<std::size_t>, Indices>> arrivals;  // layers, and what their update waits for
-    Indices before;                                                      // the upload in front, where order is kept
+    struct Arrival {
+      std::vector<std::size_t> layers;
+      Indices ready;   // where nothing had to travel: the backward operations
+      Indices shards;  // the uploads
+    };
+    std::vector<Arrival> arrivals;
+    Indices before;  // the upload in front
     for (const std::vector<std::size_t>& together : uploads()) {
       double seconds = 0;
       Indices ready = last_backward_;
@@ -105,16 +121,23 @@ class StepGraph::Builder {
         seconds += layers_[layer].bytes * rules_.upload_seconds_per_byte;
         if (rules_.overlap) ready.insert(ready.end(), gradients_[layer].begin(), gradients_[layer].end());
       }
-      if (seconds > 0) {
-        if (rules_.allreduce) ready.insert(ready.end(), before.begin(), before.end());
-        before = ready = {add(OperationKind::upload, together.back(), ready, 0, seconds)};
-      }
-      arrivals.emplace_back(together, std::move(ready));
+      arrivals.push_back({together, ready, {}});
+      if (seconds <= 0) continue;
+      if (rules_.allreduce) ready.insert(ready.end(), before.begin(), before.end());
+      before = arrivals.back().shards = add_transfer(OperationKind::upload, together.back(), ready, seconds);
     }
-    for (const auto& [together, arrived] : arrivals)
-      for (const std::size_t layer : together)
-        if (layers_[layer].update > 0)
-          add(OperationKind::update, layer, rules_.overlap || before.empty() ? arrived : before);
+    for (const Arrival& arrival : arrivals) {
+      for (const std::size_t layer : arrival.layers) {
+        if (layers_[layer].update <= 0) continue;
+        for (int shard = 0; shard < rules_.servers; ++shard) {
+          Indices after =
+              arrival.shards.empty() ? arrival.ready : Indices{arrival.shards[static_cast<std::size_t>(shard)]};
+          if (!rules_.overlap && !before.empty()) after = before;
+          add(OperationKind::update, layer, after);
+          operations_.back().shard = shard;
+        }
+      }
+    }
   }
 
   void finish(StepGraph& graph) {

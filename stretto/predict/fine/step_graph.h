@@ -22,6 +22,7 @@ struct StepOperation {
   OperationKind kind;
   int layer;                       ///< the last one in the backward pass, where an upload carries several
   int gpu = 0;                     ///< of the host: who computes it; 0 for what a host does once
+  int shard = 0;                   ///< of the layer, of a transfer or update: each server has one
   double link_seconds = 0;         ///< of a transfer: alone on the link, without a cap
   std::uint32_t predecessors = 0;  ///< so many operations must be over before it
   std::uint32_t first_successor = 0;
@@ -36,6 +37,7 @@ struct StepRules {
   double upload_seconds_per_byte = 0;
   bool allreduce = false;  ///< nothing is downloaded, and uploads follow each other in the order of the backward pass
   bool overlap = true;     ///< an operation waits for what it needs; false: for all of the phase before
+  int servers = 1;         ///< each has a shard of every layer, which travel one after the other
   int gpus = 1;            ///< of a host, which downloads once for all, and uploads what all have brought
   bool buckets = false;  ///< gradients travel in buckets, as DistributedDataParallel fills them: of 1 MiB, then 25 MiB
 };

@@ -69,6 +69,10 @@ struct Host {
   double seconds(const StepOperation& operation) const {
     return plan->seconds(operation, drawn[static_cast<std::size_t>(operation.gpu)]);
   }
+  /// Of an operation that goes on beside those of others: seconds by itself.
+  double shared_work(const StepOperation& operation) const {
+    return operation.kind == OperationKind::update ? seconds(operation) : operation.link_seconds;
+  }
   Queue& queue(int resource) { return queues[static_cast<std::size_t>(resource)]; }
   std::deque<OnWire>& wire(int resource) { return wires[resource == kDownWire ? 0 : 1]; }
 
@@ -111,8 +115,8 @@ class Simulation {
   static std::uint64_t order(const Host& host, int resource) {
     return (static_cast<std::uint64_t>(host.index) << 32) + static_cast<std::uint64_t>(resource);
   }
-  /// What the host shares of that resource with others; null: nothing.
-  Shared* shared_by(const Host& host, int resource);
+  /// Where that operation of the host goes on beside those of others; null: the host has its resource for itself.
+  Shared* shared_by(const Host& host, const StepOperation& operation);
 
   void start_step(Host& host);
   void ready(Host& host, Index operation);
@@ -134,7 +138,7 @@ class Simulation {
   const int first_own_;                        // of a host's resources: those before it are shared, or have no use
   std::vector<std::vector<Progress>> begins_;  // by plan: how a step begins
   std::vector<Host> hosts_;
-  std::vector<Shared> shared_;  // downlinks by network card, uplinks, server
+  std::vector<Shared> shared_;  // downlinks by server and network card, uplinks likewise; the server's processor
   std::vector<Owner> owners_;   // by slot
   std::optional<Tournament> moments_;
   double now_ = 0;
@@ -167,8 +171,11 @@ Simulation::Simulation(const TrainingJob& job, const StepSimulationOptions& opti
   }
 
   const double cap = job.flow_cap ? std::min(1.0, *job.flow_cap / job.bandwidth) : 1;
-  for (const Resource direction : {kDownlink, kUplink})
-    for (int card = 0; card < job.nics; ++card) shared_.push_back({make_link(options.sharing, cap), direction});
+  for (const Resource direction : {kDownlink, kUplink}) {
+    for (int link = 0; link < job.servers * job.nics; ++link) {
+      shared_.push_back({make_link(options.sharing, cap), direction});
+    }
+  }
   if (options.server_shared) shared_.push_back({make_link(LinkSharing::equal_shares, 1), kServer});
   for (Shared& shared : shared_) {
     shared.slot = owners_.size();
@@ -178,13 +185,15 @@ Simulation::Simulation(const TrainingJob& job, const StepSimulationOptions& opti
   moments_.emplace(owners_.size());
 }
 
-Shared* Simulation::shared_by(const Host& host, int resource) {
-  const auto cards = static_cast<std::size_t>(job_.nics);
-  const std::size_t card = static_cast<std::size_t>(host.index) % cards;
-  if (resource == kDownlink) return &shared_[card];
-  if (resource == kUplink) return &shared_[cards + card];
-  if (resource == kServer && options_.server_shared && !allreduces()) return &shared_.back();
-  return nullptr;
+/// A host begins with the shard of another server than the host before it, so that hosts in step do not all go round
+/// behind each other, and leaves them by the card of its number.
+Shared* Simulation::shared_by(const Host& host, const StepOperation& operation) {
+  const Resource resource = resource_of(operation);
+  if (resource == kServer) return options_.server_shared && !allreduces() ? &shared_.back() : nullptr;
+  if (resource >= kFirstGpu) return nullptr;
+  const int server = (operation.shard + host.index) % job_.servers;
+  const int link = server * job_.nics + host.index % job_.nics;
+  return &shared_[static_cast<std::size_t>(resource == kDownlink ? link : job_.servers * job_.nics + link)];
 }
 
 SimulatedSteps Simulation::run() {
@@ -227,8 +236,8 @@ void Simulation::run_next(Host& host, int resource) {
   queue.running = std::exchange(queue.head, host.progress[queue.head].next);
   queue.begun = now_;
   const StepOperation& operation = host.operation(queue.running);
-  if (Shared* shared = shared_by(host, resource)) {
-    shared->link->begin(now_, host.index, resource == kServer ? host.seconds(operation) : operation.link_seconds);
+  if (Shared* shared = shared_by(host, operation)) {
+    shared->link->begin(now_, host.index, host.shared_work(operation));
     renew(*shared);
   } else {
     moments_->set(slot(host, resource), now_ + host.seconds(operation), order(host, resource));
@@ -245,17 +254,19 @@ void Simulation::renew(Shared& shared) {
 void Simulation::end_at(Shared& shared) {
   Host& host = hosts_[static_cast<std::size_t>(shared.link->first())];
   Queue& queue = host.queue(shared.resource);
-  const Index ended = std::exchange(queue.running, kNone);
+  const Index ended = queue.running;
   const double begun = queue.begun;
-  std::optional<double> next;
-  if (queue.head != kNone) {
+  const bool stays = queue.head != kNone && shared_by(host, host.operation(queue.head)) == &shared;
+  if (stays) {
     queue.running = std::exchange(queue.head, host.progress[queue.head].next);
     queue.begun = now_;
-    const StepOperation& operation = host.operation(queue.running);
-    next = shared.resource == kServer ? host.seconds(operation) : operation.link_seconds;
+    shared.link->finish(now_, host.shared_work(host.operation(queue.running)));
+  } else {
+    queue.running = kNone;
+    shared.link->finish(now_, std::nullopt);
   }
-  shared.link->finish(now_, next);
   renew(shared);
+  if (!stays && queue.head != kNone) run_next(host, shared.resource);
   if (shared.resource == kServer || options_.message_latency <= 0) return over(host, ended, begun);
   leave_link(host, ended, begun);
 }

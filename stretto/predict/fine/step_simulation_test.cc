@@ -89,7 +89,6 @@ TEST(SimulateSteps, OfEqualLayersThatOverlapTakesWhatTheSpecificationComputes) {
 TrainingJob drawn_job(Random& random) {
   TrainingJob job;
   job.bandwidth = 1 + random.uniform();
-  job.servers = static_cast<int>(random.between(1, 2));
   job.overlap = random.chance(0.7);
   job.mode = random.chance(0.5) ? Coordination::asynchronous : Coordination::synchronous;
   job.steps = static_cast<int>(random.between(1, 12));
@@ -240,13 +239,27 @@ TEST(SimulateSteps, LimitsTheFlowsOfAHost) {
   for (const LinkSharing sharing : kBoth) EXPECT_CLOSE(seconds_per_step(job, sharing), 6 + 1 + 2 + 6 + 0.5);
 }
 
-TEST(SimulateSteps, SpreadsHostsOverNetworkCardsAndLayersOverServers) {
+TEST(SimulateSteps, SpreadsHostsOverNetworkCards) {
   TrainingJob job = small_job(4, Coordination::synchronous);
   job.nics = 2;
   EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 2 * 2 * 3 + 1 + 2 + 0.5);
-  job.nics = 1;
-  job.servers = 3;
-  EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 2 * 4 * 1 + 1 + 2 + 0.5 / 3);
+  job.mode = Coordination::allreduce;
+  EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 1 + 2 + 2 * 3 * 3 / 4.0 / 2 + 0.5);
+}
+
+TEST(SimulateSteps, SpreadsLayersOverServers) {
+  for (const LinkSharing sharing : kBoth) {
+    // A worker's own link is not faster for it; two do not meet; of four, two are at each server at any time.
+    for (const int workers : {1, 2}) {
+      TrainingJob job = small_job(workers, Coordination::synchronous, 2);
+      job.overlap = false;
+      job.servers = 2;
+      EXPECT_CLOSE(seconds_per_step(job, sharing), 3 + 1 + 2 + 3 + 0.5);
+    }
+  }
+  TrainingJob job = small_job(4, Coordination::synchronous);
+  job.servers = 2;
+  EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 2 * 2 * 3 + 1 + 2 + 0.5 / 2);
 }
 
 TEST(SimulateSteps, AddsTheLatencyOfMessages) {

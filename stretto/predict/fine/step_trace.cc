@@ -26,8 +26,12 @@ int track_of(const SimulatedOperation& operation) {
   }
 }
 
-json metadata(const char* what, int process, int track, const std::string& name) {
-  return {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", track}, {"args", {{"name", name}}}};
+std::string written(const json& event) {
+  return event.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string metadata(const char* what, int process, int track, const std::string& name) {
+  return written({{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", track}, {"args", {{"name", name}}}});
 }
 
 }  // namespace
@@ -37,9 +41,9 @@ StepTrace::StepTrace(const TrainingJob& job, std::string path, int steps)
   file_.append(R"({"displayTimeUnit":"ms","traceEvents":[)");
 }
 
-void StepTrace::write(const json& event) {
+void StepTrace::write(std::string event) {
   if (!held_.empty()) file_.append(held_ + ",");
-  held_ = event.dump(-1, ' ', false, json::error_handler_t::replace);
+  held_ = std::move(event);
 }
 
 void StepTrace::name_tracks(const SimulatedOperation& operation) {
@@ -61,14 +65,14 @@ void StepTrace::add(const SimulatedOperation& operation) {
   const WorkerClass& workers = job_.classes[static_cast<std::size_t>(operation.worker_class)];
   const std::string& layer = workers.steps.front()[static_cast<std::size_t>(operation.layer)].name;
   const char* verb = kVerbs[static_cast<std::size_t>(operation.kind)];
-  write({{"ph", "X"},
-         {"name", text(layer, ' ', verb)},
-         {"cat", verb},
-         {"pid", operation.host + 1},
-         {"tid", track_of(operation)},
-         {"ts", operation.begin * 1e6},
-         {"dur", (operation.end - operation.begin) * 1e6},
-         {"args", {{"step", operation.step}}}});
+  write(written({{"ph", "X"},
+                 {"name", text(layer, ' ', verb)},
+                 {"cat", verb},
+                 {"pid", operation.host + 1},
+                 {"tid", track_of(operation)},
+                 {"ts", operation.begin * 1e6},
+                 {"dur", (operation.end - operation.begin) * 1e6},
+                 {"args", {{"step", operation.step}}}}));
 }
 
 Result<void> StepTrace::complete() {

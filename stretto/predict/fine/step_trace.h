@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 
@@ -24,7 +23,7 @@ class StepTrace {
 
  private:
   void name_tracks(const SimulatedOperation& operation);
-  void write(const nlohmann::ordered_json& event);
+  void write(std::string event);
 
   const TrainingJob& job_;
   const int steps_;

@@ -31,12 +31,12 @@ std::vector<Operation> step_of(const TrainingJob& job, const ProfiledStep& layer
 
   std::vector<Operation> step(5 * count);
   for (std::size_t i = 0; i < count; ++i) {
-    const double transfer = layers[i].bytes / job.bandwidth / job.servers;
+    const double transfer = layers[i].bytes / job.bandwidth;
     step[download(i)] = {kDownlink, transfer, {}};
     step[forward(i)] = {kWorker, layers[i].forward, {}};
     step[backward(i)] = {kWorker, layers[i].backward, {}};
     step[upload(i)] = {kUplink, transfer, {}};
-    step[update(i)] = {kServer, layers[i].update / job.servers, {}};
+    step[update(i)] = {kServer, layers[i].update, {}};
   }
   std::vector<std::size_t> outputs;
   for (std::size_t i = 0; i < count; ++i) {
