@@ -9,7 +9,7 @@ namespace stretto {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr std::array kVerbs{"download", "forward", "backward", "upload", "update"};
 constexpr int kDownlinkTrack = 0;
@@ -26,8 +26,8 @@ int track_of(const SimulatedOperation& operation) {
   }
 }
 
-std::string written(const json& event) {
-  return event.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string written(const ordered_json& event) {
+  return event.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string metadata(const char* what, int process, int track, const std::string& name) {
