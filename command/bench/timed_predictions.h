@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace stretto::command {
+
+/// How fast something is predicted.
+struct PredictionSpeed {
+  std::string name;  ///< for --json: "events_16000_per_s"
+  std::string what;  ///< for a person: "events, 16000 pending"
+  double value = 0;
+  std::string unit;  ///< "M/s", "ms", "s"
+};
+
+/// What is predicted for it. The names of the speeds say the sizes that are left as they are here.
+struct PredictionLoad {
+  std::size_t events = 4'000'000;
+  int workers = 1024;  ///< of the simulation of steps
+  int layers = 160;
+  int steps = 100;
+};
+
+/// Measures the parts of prediction one after the other on one core, each as the median of `repeats` runs: the queue of
+/// events, times of ranks without events, the simulation of steps, formulas.
+std::vector<PredictionSpeed> time_predictions(int repeats, const PredictionLoad& load = {});
+
+}  // namespace stretto::command
