@@ -141,6 +141,20 @@ class Comparisons(ProgramTest):
 
 
 class Limits(ProgramTest):
+    def test_link(self):
+        result = stretto("bench", "link", "--sizes", "4,4KiB,64KiB", "--time", "5ms", "--json")
+        self.assert_succeeds(result)
+        link = json.loads(result.stdout)
+        self.assertEqual([row["bytes"] for row in link["rows"]], [4, 4096, 65536])
+        for row in link["rows"]:
+            self.assertGreater(row["seconds"], 0)
+            self.assertAlmostEqual(row["line"] / (link["latency"] + row["bytes"] / link["bandwidth"]), 1)
+        self.assertEqual(link["transport"], "shm")
+        self.assertIn("off by at most", result.stderr)
+        self.assert_rejected(stretto("bench", "link", "--sizes", "4KiB,4KiB"), "--sizes 4KiB,4KiB", "two different sizes")
+        torchrun = {"RANK": "0", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}
+        self.assert_rejected(stretto("bench", "link", env=dict(os.environ, **torchrun)), "started 3 ranks")
+
     def test_limits(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "limits.csv"

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "command/bench/timed_link.h"
+#include "command/cli/command_line.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/output.h"
+#include "command/cli/table.h"
+#include "command/commands.h"
+#include "command/machine/machine.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct LinkCommand {
+  std::string sizes = "4,64,1KiB,16KiB,256KiB,1MiB,4MiB,16MiB";
+  Duration time = 200ms;
+  Output output;
+};
+
+void describe_options(CommandLine& line, LinkCommand& command) {
+  line.heading("The measurement");
+  line.option("--sizes", "LIST", "Bytes of float32 in a message, two sizes at least. Default " + command.sizes + ".",
+              into(command.sizes));
+  line.option("--time", "TIME", "Spent on each size. Default 200ms.", into(command.time, "200ms"));
+  line.heading("Output");
+  command.output.add_option(line);
+  line.example("stretto bench link", "Between two processes of this host.");
+  line.example("mpirun -n 2 --host a,b stretto bench link", "Between two hosts.");
+  line.note(
+      "A message goes from rank 0 to rank 1 and back; half of it, the median over all round trips, is one way. The "
+      "line is "
+      "that of latency and bandwidth which comes closest in relative terms: put its bandwidth into the job of stretto "
+      "predict. A link that is far off its line at some sizes is predicted as badly there.");
+}
+
+double off(const LinkLine& line, const TimedTransfer& transfer) {
+  return line.seconds(transfer.bytes) / transfer.seconds - 1;
+}
+
+std::string to_table(const TimedLink& link, const LinkLine& line) {
+  Table table({"message", "one way, us", "MB/s", "line, us", "line is off"});
+  for (const TimedTransfer& transfer : link.transfers) {
+    table.add({to_bytes(static_cast<std::uint64_t>(transfer.bytes)), significant(1e6 * transfer.seconds),
+               significant(1e-6 * transfer.bytes / transfer.seconds), significant(1e6 * line.seconds(transfer.bytes)),
+               fmt::format("{:+.0f} %", 100 * off(line, transfer))});
+  }
+  return table.to_text();
+}
+
+nlohmann::ordered_json to_json(const TimedLink& link, const LinkLine& line) {
+  nlohmann::ordered_json json{{"transport", link.transport},
+                              {"latency", line.latency},
+                              {"bandwidth", line.bandwidth},
+                              {"rows", nlohmann::ordered_json::array()},
+                              {"machine", this_machine().to_json()}};
+  for (const TimedTransfer& transfer : link.transfers) {
+    json["rows"].push_back(
+        {{"bytes", transfer.bytes}, {"seconds", transfer.seconds}, {"line", line.seconds(transfer.bytes)}});
+  }
+  return json;
+}
+
+int run(const LinkCommand& command) {
+  const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
+  if (std::set(sizes.begin(), sizes.end()).size() < 2) {
+    reject("--sizes", command.sizes, "expected two different sizes at least", "4,1MiB");
+  }
+  const TimedLink link = measure_link(sizes, command.time).or_throw();
+  if (link.transfers.empty()) return kSuccess;  // rank 0 tells
+  const LinkLine line = fit_line(link.transfers);
+  const auto worst = std::ranges::max_element(
+      link.transfers, {}, [&](const TimedTransfer& transfer) { return std::abs(off(line, transfer)); });
+  command.output.say(this_machine().to_text());
+  command.output.say(to_table(link, line));
+  command.output.say(fmt::format("{}: latency {} us, bandwidth {} MB/s; off by at most {:.0f} %, at {}", link.transport,
+                                 significant(1e6 * line.latency), significant(1e-6 * line.bandwidth),
+                                 100 * std::abs(off(line, *worst)),
+                                 to_bytes(static_cast<std::uint64_t>(worst->bytes))));
+  command.output.emit(to_json(link, line));
+  return kSuccess;
+}
+
+}  // namespace
+
+Subcommand bench_link_command() {
+  return make_command({.name = "link",
+                       .summary = "Latency and bandwidth between two ranks.",
+                       .introduction = "Measures how long messages take between two ranks, and fits latency and "
+                                       "bandwidth to it."},
+                      LinkCommand(), describe_options, run);
+}
+
+}  // namespace stretto::command

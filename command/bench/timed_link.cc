@@ -1,0 +1,100 @@
+#include "command/bench/timed_link.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <sstream>
+
+#include "command/cli/own_ranks.h"
+#include "command/statistics/statistics.h"
+#include "stretto/collective/plain.h"
+#include "stretto/membership/job.h"
+#include "stretto/train/job/run.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr int kLeastTrips = 5;
+constexpr std::size_t kMostTrips = 100'000;
+constexpr float kGoOn = 1, kStop = 2;  // the first value of what rank 0 sends
+
+/// One of the two ranks. A broadcast among two is one message.
+class LinkRank {
+ public:
+  LinkRank(RankContext& context, std::span<const std::uint64_t> sizes)
+      : context_(context), engine_(context.transport(), clock_), driver_(engine_, waiting_of(context)) {
+    for (const std::uint64_t bytes : sizes) {
+      there_.emplace_back(engine_, DataType::float32, bytes / sizeof(float), 0);
+      back_.emplace_back(engine_, DataType::float32, bytes / sizeof(float), 1);
+    }
+  }
+
+  void run(std::span<const std::uint64_t> sizes, Duration time) {
+    std::string report = context_.transport().name();
+    for (std::size_t index = 0; index < sizes.size(); ++index) {
+      data_.assign(sizes[index] / sizeof(float), kGoOn);
+      const std::vector<double> trips = context_.rank() == 0 ? send(index, time) : answer(index);
+      report += fmt::format(" {} {:.9e}", sizes[index], median(trips) / 2);
+    }
+    if (context_.rank() == 0) context_.report(report);
+  }
+
+ private:
+  std::vector<double> send(std::size_t index, Duration time) {
+    trip(index);  // touches all memory
+    std::vector<double> trips;
+    const TimePoint end = clock_.now() + time;
+    while (trips.size() < kLeastTrips || (clock_.now() < end && trips.size() < kMostTrips)) {
+      const TimePoint begin = clock_.now();
+      trip(index);
+      trips.push_back(seconds(clock_.now() - begin));
+    }
+    data_.front() = kStop;
+    trip(index);
+    return trips;
+  }
+
+  std::vector<double> answer(std::size_t index) {
+    while (data_.front() != kStop) trip(index);
+    return {0};
+  }
+
+  void trip(std::size_t index) {
+    there_[index].run(driver_, driver_.deadline(kCallTimeout), data_).or_throw();
+    back_[index].run(driver_, driver_.deadline(kCallTimeout), data_).or_throw();
+  }
+
+  RankContext& context_;
+  const SteadyClock clock_;
+  Engine engine_;
+  std::deque<Broadcast> there_, back_;  // by size
+  EngineDriver driver_;
+  std::vector<float> data_;
+};
+
+}  // namespace
+
+Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time) {
+  if (const auto launched = launched_rank(); launched && launched->ranks != 2) {
+    throw UsageError(fmt::format("a link has two ends, and {} has started {} ranks; start two, as in mpirun -n 2",
+                                 launched->starter, launched->ranks));
+  }
+  JobOptions options{.ranks = 2, .tell = [](const std::string&) {}};  // the Error says it
+  options.grace_after_loss = std::chrono::seconds(1);
+  const auto result = launch(options, [&](RankContext& context) {
+    LinkRank(context, sizes).run(sizes, time);
+    return 0;
+  });
+  if (!result) return result.error();
+  if (result->interrupted) throw Interrupted("interrupted");
+  if (!result->ok()) return Error{Errc::aborted, result->cause, result->first_lost};
+
+  TimedLink link;
+  std::istringstream report(result->reports.front());
+  report >> link.transport;
+  for (TimedTransfer transfer{}; report >> transfer.bytes >> transfer.seconds;) link.transfers.push_back(transfer);
+  return link;
+}
+
+}  // namespace stretto::command
