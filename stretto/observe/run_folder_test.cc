@@ -11,6 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "stretto/observe/whole_file.h"
+
 namespace stretto {
 namespace {
 
@@ -51,6 +53,13 @@ TEST_F(RunFolderTest, WritesAndReadsWholeFiles) {
   EXPECT_EQ(folder.read("summary.json").or_throw(), "{\"b\":2}");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "nothing temporary stays";
   EXPECT_EQ(folder.read("nothing.json").error().code, Errc::bad_input);
+}
+
+TEST_F(RunFolderTest, AFolderIsNoFile) {
+  const auto content = read_whole_file(root_);
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().code, Errc::bad_input);
+  EXPECT_THAT(content.error().message, HasSubstr("it is a folder"));
 }
 
 constexpr const char* kConfig =

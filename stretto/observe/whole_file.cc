@@ -68,6 +68,9 @@ Result<void> write_whole_file(const std::string& path, std::string_view content,
 }
 
 Result<std::string> read_whole_file(const std::string& path) {
+  if (std::error_code unknown; std::filesystem::is_directory(path, unknown)) {  // opens, and throws where it is read
+    return Error{Errc::bad_input, text("cannot read '", path, "': it is a folder")};
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) return Error{Errc::bad_input, text("cannot read '", path, "': ", std::strerror(errno))};
   std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
