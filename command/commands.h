@@ -20,6 +20,10 @@ Subcommand bench_tune_command();
 Subcommand check_command();
 Subcommand schedule_command();
 
+Subcommand predict_command();  ///< a group of those below
+Subcommand predict_coarse_command();
+Subcommand predict_fit_command();
+
 Subcommand fig9_command();
 Subcommand group_latency_command();
 Subcommand idle_command();

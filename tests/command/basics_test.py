@@ -24,7 +24,8 @@ class Help(ProgramTest):
     def test_overview_names_the_commands(self):
         result = stretto("--help")
         self.assert_succeeds(result)
-        for command in ("train", "compare", "reproduce", "bench", "check", "schedule", "man", "completion"):
+        for command in ("train", "compare", "reproduce", "bench", "predict", "check", "schedule", "man",
+                        "completion"):
             self.assertIn(f"\n  {command} ", result.stdout)
 
     def test_version(self):

@@ -18,6 +18,7 @@ using nlohmann::json;
 constexpr int kMostWorkers = 10'000'000;
 constexpr double kLongest = 1e9;   // seconds; sums of such times stay far from where doubles end
 constexpr double kLargest = 1e18;  // bytes, bytes per second
+constexpr double kShortestTransfer = 1e-15;
 constexpr double kAgreement = 1e-6;
 
 /// `where`: "workers[1].layers[3].forward".
@@ -271,6 +272,7 @@ class JobReader {
       refuse("workers", text("expected at most ", kMostWorkers, " workers in all; found ", job_.workers()));
     }
     read_model_bytes(fields);
+    require_transfer();
     if (fields.find("measured") != nullptr) read_measured(fields.list("measured", "runs"));
     return std::move(job_);
   }
@@ -346,6 +348,13 @@ class JobReader {
       refuse(run.where("workers"), text("expected ", expected, "; found ", shown(*workers)));
     }
     return counts;
+  }
+
+  void require_transfer() const {
+    const double seconds = job_.model_bytes / job_.bandwidth;
+    if (seconds >= kShortestTransfer && seconds <= kLongest) return;
+    refuse("bandwidth",
+           text("a transfer of the model takes ", seconds, " s; expected ", kShortestTransfer, " to ", kLongest));
   }
 
   /// What the class says, or its layers.

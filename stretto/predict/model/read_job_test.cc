@@ -181,6 +181,16 @@ TEST(ReadJob, NamesTheClassThatIsWrong) {
               HasSubstr("expected at most 10000000 workers in all; found 18000000"));
 }
 
+TEST(ReadJob, RefusesTransfersThatNoNumberHolds) {
+  const auto with = [](const std::string& bytes, const std::string& bandwidth) {
+    return R"({"update": 0, "workers": [{"batch": 1, "forward": 1, "backward": 1}], "model_bytes": )" + bytes +
+           R"(, "bandwidth": )" + bandwidth + "}";
+  };
+  EXPECT_THAT(refusal(with("1e8", "1e-300")), HasSubstr("bandwidth: a transfer of the model takes inf s"));
+  EXPECT_THAT(refusal(with("1e-300", "1e18")), HasSubstr("bandwidth: a transfer of the model takes 0 s"));
+  EXPECT_EQ(read(with("1e-9", "1")).model_bytes, 1e-9);
+}
+
 TEST(ReadJob, NamesTheLayerThatIsWrong) {
   EXPECT_THAT(refusal(with_layers("[]")), HasSubstr("workers[0].layers: expected a list of layers; it is empty"));
   EXPECT_THAT(refusal(with_layers("{}")), HasSubstr("workers[0].layers: expected a list of layers; found an object"));

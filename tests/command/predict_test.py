@@ -1,0 +1,135 @@
+"""Predicting a job: the schema of `stretto predict`, and input that does not fit it."""
+
+import copy
+import json
+import pathlib
+import tempfile
+
+from program import ProgramTest, main, stretto
+
+JOB = {"model_bytes": 1e8, "bandwidth": 1e8, "update": 1,
+       "workers": [{"count": 2, "forward": 0.5, "backward": 0.5, "batch": 32}]}
+
+
+class PredictTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, job, name="job.json"):
+        path = self.folder / name
+        path.write_text(job if isinstance(job, str) else json.dumps(job), encoding="utf-8")
+        return path
+
+
+class Coarse(PredictTest):
+    def predicted(self, job):
+        result = stretto("predict", "coarse", "-", "--json", input=json.dumps(job))
+        self.assert_succeeds(result)
+        return json.loads(result.stdout)
+
+    def test_rates_and_times_are_those_of_the_equations(self):
+        predicted = self.predicted(JOB)
+        asynchronous, synchronous = predicted["async"], predicted["sync"]
+        self.assertAlmostEqual(asynchronous["fcfs"], 4 / 9, delta=1e-9)
+        self.assertAlmostEqual(asynchronous["ps"], 8 / 19, delta=1e-9)
+        self.assertAlmostEqual(asynchronous["rho"], 4 / 9, delta=1e-9)
+        self.assertEqual(asynchronous["chosen"], "fcfs")
+        self.assertEqual(asynchronous["steps_per_s"], asynchronous["fcfs"])
+        self.assertAlmostEqual(asynchronous["examples_per_s"], 32 * 4 / 9, delta=1e-9)
+        # Half a second of computation is hidden by each transfer: W = 0. Alone X = 1/3; two find N = ρ = N_S = 1/3.
+        self.assertAlmostEqual(asynchronous["overlap"]["fcfs"], 2 / (2 * (1 + 1 / 6) + 4 / 3), delta=1e-9)
+        self.assertEqual(asynchronous["overlap"]["chosen"], "ps")
+        self.assertAlmostEqual(asynchronous["overlap"]["steps_per_s"], 2 / (2 * (1 + 1 / 3) + 4 / 3), delta=1e-9)
+        self.assertEqual(asynchronous["solver"], "exact")
+        expected = {"ps": 6, "fcfs": 5, "mean": 5.5, "overlap": 4.5, "ring": 2, "examples_per_s": 64 / 5.5}
+        for name, value in expected.items():
+            self.assertAlmostEqual(synchronous[name], value, delta=1e-9, msg=name)
+
+    def test_table_and_file(self):
+        result = stretto("predict", "coarse", self.write(JOB))
+        self.assert_succeeds(result)
+        for part in ("2 workers", "with overlap", "in order", "allreduce in a ring", "Cynthia"):
+            self.assertIn(part, result.stdout)
+
+    def test_threshold_and_servers_have_defaults(self):
+        said = self.predicted({**JOB, "rho_threshold": 0.5, "servers": 1})
+        self.assertEqual(said, self.predicted(JOB))
+        self.assertEqual(self.predicted({**JOB, "rho_threshold": 0.4})["async"]["chosen"], "ps")
+        self.assertLess(self.predicted({**JOB, "servers": 2})["sync"]["ps"], said["sync"]["ps"])
+
+    def test_says_what_it_leaves_out(self):
+        job = copy.deepcopy(JOB)
+        job["workers"].append({"count": 1, "forward": 1, "backward": 1, "batch": 32})
+        self.assertIn("unequal", " ".join(self.predicted(job)["notes"]))
+        self.assertEqual(self.predicted(JOB)["notes"], [])
+
+    def test_many_unequal_workers_are_approximated(self):
+        job = copy.deepcopy(JOB)
+        job["workers"] = [{"count": 3000, "forward": f, "backward": 1, "batch": 32} for f in (1, 2)]
+        predicted = self.predicted(job)
+        self.assertEqual(predicted["async"]["solver"], "bard-schweitzer")
+        self.assertIn("approximated", " ".join(predicted["notes"]))
+
+    def test_bad_input_is_one_line(self):
+        def rejected(change, *parts):
+            job = copy.deepcopy(JOB)
+            change(job)
+            self.assert_rejected(stretto("predict", "coarse", "-", input=json.dumps(job)), "standard input", *parts)
+
+        rejected(lambda job: job.update(bandwidth=0), "bandwidth: expected bytes per second, more than 0")
+        rejected(lambda job: job.pop("bandwidth"), "bandwidth: missing")
+        rejected(lambda job: job.update(banwidth=1), "did you mean bandwidth?")
+        rejected(lambda job: job["workers"][0].update(forward=-1), "workers[0].forward", "found -1")
+        rejected(lambda job: job["workers"][0].update(forward=float("nan")), "expected JSON")
+        rejected(lambda job: job["workers"][0].pop("backward"), "workers[0].backward: missing")
+        rejected(lambda job: job["workers"][0].update(count=None, rank=3), "workers[0].rank: there is no such key")
+        rejected(lambda job: job.update(workers=[]), "workers: ", "empty")
+        layer = {"name": "a", "bytes": 1, "forward": 1, "backward": 1, "update": 1}
+        rejected(lambda job: job["workers"][0].update(layers=[]), "workers[0].layers", "empty")
+        rejected(lambda job: job["workers"][0].update(layers=[{**layer, "after": ["b"]}]), "there is no layer \"b\"")
+        rejected(lambda job: job["workers"][0].update(layers=[{**layer, "after": ["a"]}]), "a → a")
+        self.assert_rejected(stretto("predict", "coarse", self.write("{")), "job.json", "expected JSON")
+        self.assert_rejected(stretto("predict", "coarse", self.folder / "none.json"), "none.json", "No such file")
+        self.assert_rejected(stretto("predict", "coarse", self.folder), "it is a folder")
+        self.assert_rejected(stretto("predict", "coarse"), "FILE is missing")
+        self.assert_rejected(stretto("predict", "corse"), "did you mean coarse?")
+
+
+class Fit(PredictTest):
+    def job(self, rates):
+        job = copy.deepcopy(JOB)
+        job["overlap"] = False
+        job["measured"] = [{"workers": workers, "steps_per_s": rate} for workers, rate in rates.items()]
+        return job
+
+    def test_chooses_the_threshold_with_the_least_error(self):
+        # Links in order with two workers (ρ = 0.44), shared with three (ρ = 0.59): 0.5 alone predicts both.
+        file = self.write(self.job({2: 4 / 9, 3: 57 / 106}))
+        result = stretto("predict", "fit", file, "--json")
+        self.assert_succeeds(result)
+        fit = json.loads(result.stdout)
+        self.assertEqual(fit["rho_threshold"], 0.5)
+        self.assertTrue(fit["decided"])
+        self.assertEqual([candidate["rho_threshold"] for candidate in fit["candidates"]],
+                         [tenths / 10 for tenths in range(1, 11)])
+        self.assertLess(fit["candidates"][4]["mean_error"], 1e-9)
+        self.assertAlmostEqual(fit["candidates"][9]["max_error"], (27 / 46) / (57 / 106) - 1, delta=1e-9)
+        self.assertEqual([run["chosen"] for run in fit["runs"]], ["fcfs", "ps"])
+        self.assertIn("0.5 (chosen)", stretto("predict", "fit", file).stdout)
+
+    def test_says_when_runs_do_not_decide(self):
+        result = stretto("predict", "fit", self.write(self.job({1: 0.25})))
+        self.assert_succeeds(result)
+        self.assertIn("do not tell the candidates apart", result.stdout)
+
+    def test_bad_input_is_one_line(self):
+        self.assert_rejected(stretto("predict", "fit", self.write(JOB)), "measured: missing", "steps_per_s")
+        self.assert_rejected(stretto("predict", "fit", self.write(self.job({0: 1}))), "measured[0].workers")
+        self.assert_rejected(stretto("predict", "fit", self.write(self.job({1: -1}))), "measured[0].steps_per_s")
+        self.assert_rejected(stretto("predict", "fit"), "FILE is missing")
+
+
+if __name__ == "__main__":
+    main()
