@@ -19,6 +19,8 @@
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/trace.h"
+#include "stretto/predict/coarse/threshold_fit.h"
+#include "stretto/predict/model/read_job.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/transport/packet.h"
 #include "stretto/transport/shm.h"
@@ -241,6 +243,29 @@ Target measured() {
           }};
 }
 
+Target job_to_predict() {
+  return {"job to predict",
+          {R"({"model_bytes": 1e8, "bandwidth": 1.25e9, "update": 0.002, "servers": 2, "overlap": false,
+               "workers": [{"count": 3, "forward": 0.03, "backward": 0.06, "batch": 32},
+                           {"count": 2, "forward": 0.06, "backward": 0.12, "batch": 16}],
+               "measured": [{"workers": [1, 2], "steps_per_s": 9.5}]})",
+           R"({"bandwidth": 1e9, "workers": [{"batch": 8, "profile": [[
+                {"name": "a", "bytes": 300, "forward": 0.1, "backward": 0.2, "update": 0.1, "after": []},
+                {"name": "b", "bytes": 4e6, "forward": 0.2, "backward": 0.3, "update": 0, "after": ["a", 0]}]]}]})"},
+          [](const std::string& input) {
+            const auto job = read_job(input, "fuzz.json");
+            if (!job) return false;
+            std::int64_t most = job->workers();
+            for (const MeasuredRate& run : job->measured) {
+              for (const int count : run.counts) most = std::max<std::int64_t>(most, count);
+            }
+            if (most > 1000) return true;  // takes its time
+            const CoarsePrediction prediction = predict_coarse(*job);
+            if (!(prediction.overlap.steps_per_second > 0 && prediction.synchronous.mean > 0)) std::abort();
+            return job->measured.empty() || !fit_threshold(std::span(&*job, 1)).runs.empty();
+          }};
+}
+
 Target position() {
   DispenserPosition position(3);
   position.next = 12;
@@ -274,23 +299,15 @@ Target parts_of_a_trace(const std::string& folder) {
 }  // namespace
 
 std::vector<Target> targets(const std::string& folder) {
-  return {round_header(),
-          ring_of_a_peer(),
-          packet_of_a_peer(),
-          memory_of_a_job(),
-          imbalance(),
-          policy(),
-          duration(),
-          trace_of_delays(folder),
-          costs(folder),
-          table(),
-          compressed(folder),
-          series(),
-          measured(),
-          position(),
-          log_of_a_rank(),
-          report_of_a_rank(),
-          parts_of_a_trace(folder)};
+  return {round_header(),     ring_of_a_peer(),
+          packet_of_a_peer(), memory_of_a_job(),
+          imbalance(),        policy(),
+          duration(),         trace_of_delays(folder),
+          costs(folder),      table(),
+          compressed(folder), series(),
+          measured(),         job_to_predict(),
+          position(),         log_of_a_rank(),
+          report_of_a_rank(), parts_of_a_trace(folder)};
 }
 
 Target planted_overflow() {
