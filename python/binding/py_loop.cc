@@ -116,7 +116,8 @@ LoopHooks PyLoop::hooks(Duration silence) {
 }
 
 OwnLoop& PyLoop::loop() {
-  if (!loop_) throw UsageError("the optimizer is closed: its job is over");
+  if (!loop_)
+    throw UsageError("the optimizer is closed: its job is over, or a later one of this process has its parameters");
   return *loop_;
 }
 

@@ -100,6 +100,14 @@ def check_owned(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimiz
             )
 
 
+def sharing(
+    optimizer: torch.optim.Optimizer, others: Sequence[torch.optim.Optimizer]
+) -> list[torch.optim.Optimizer]:
+    """Those of the others that hold parameters of `optimizer`."""
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return [other for other in others if any(id(p) in held for group in other.param_groups for p in group["params"])]
+
+
 def check_not_shared(optimizer: torch.optim.Optimizer, others: Sequence[torch.optim.Optimizer]) -> None:
     """Whether no other stretto.Optimizer moves the same parameters. Raises UsageError."""
     held = {id(p) for other in others for group in other.param_groups for p in group["params"]}

@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 import types
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import stretto._core as _core
@@ -31,7 +33,7 @@ class _State:
     job: _core.Job | None = None
     pid = 0
     left = False
-    parts: list[_Part] = []
+    parts: list[Callable[[], _Part | None]] = []  # in the order in which they were made; None: it is no more
 
 
 _state = _State()
@@ -96,8 +98,8 @@ def shutdown() -> None:
     job = _leave()
     if job is None:
         return
-    while _state.parts:
-        _state.parts.pop(0)._end()
+    for part in _take_parts():
+        part._end()
     job.leave()
 
 
@@ -107,23 +109,32 @@ def _leave() -> _core.Job | None:
     if job is None or _state.pid != os.getpid():
         return None
     _state.left = True
-    return None if any(part._busy for part in _state.parts) else job
+    return None if any(part._busy for part in parts()) else job
 
 
 def add(part: _Part) -> None:
-    """Enters a part, which ends before the job."""
-    _state.parts.append(part)
+    """Enters a part, which ends before the job. One that other ranks wait for is kept until then; where there are none,
+    as in a notebook whose cells are run again, it goes with its last reference.
+    """
+    kept = [earlier for earlier in _state.parts if earlier() is not None]
+    _state.parts = [*kept, weakref.ref(part) if current().ranks == 1 else lambda: part]
 
 
 def remove(part: _Part) -> None:
     """Takes out a part that has ended."""
-    if part in _state.parts:
-        _state.parts.remove(part)
+    _state.parts = [kept for kept in _state.parts if kept() not in (part, None)]
 
 
 def parts() -> list[_Part]:
     """Those that have not ended, in the order in which they were made."""
-    return list(_state.parts)
+    return [part for kept in _state.parts if (part := kept()) is not None]
+
+
+def _take_parts() -> Iterator[_Part]:
+    """Takes them out, one by one: the end of one may be that of others."""
+    while _state.parts:
+        if (part := _state.parts.pop(0)()) is not None:
+            yield part
 
 
 def fail(error: BaseException) -> None:
@@ -132,8 +143,8 @@ def fail(error: BaseException) -> None:
     if job is None:
         return
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    while _state.parts:
-        _state.parts.pop(0)._abort(why)
+    for part in _take_parts():
+        part._abort(why)
     job.abandon(why)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NoReturn
 
@@ -11,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 import stretto._core as _core
 from stretto import _checks, _collective_watch, _ddp, _half, _job, _scaler
-from stretto._errors import UsageError
+from stretto._errors import Error, UsageError
 from stretto._report import Report
 from stretto._rounds import Round
 from stretto._schedulers import Schedulers
@@ -96,6 +97,7 @@ class Optimizer(torch.optim.Optimizer):
         _require_one_of("buffers", buffers, ("average", "local"))
         if not bucket_mb > 0:
             raise UsageError(f"bucket_mb {bucket_mb!r}: expected a positive number of MiB")
+        _take_over(optimizer)
         _checks.check_not_shared(optimizer, _not_finished())
         self._inner = optimizer
         self._constructed = False
@@ -147,6 +149,8 @@ class Optimizer(torch.optim.Optimizer):
             self._loop.close()  # while the job is there
             raise
         _job.add(self)
+        if self._job.ranks == 1:
+            weakref.finalize(self, _dropped.append, (self._loop, self._tensors)).atexit = False
 
     # ---- what torch.optim.Optimizer has ----
 
@@ -414,6 +418,33 @@ class Optimizer(torch.optim.Optimizer):
 def _not_finished() -> list[torch.optim.Optimizer]:
     """The optimizers of this process that are not finished."""
     return [part for part in _job.parts() if isinstance(part, Optimizer) and not part._loop.ended]
+
+
+_dropped: list[tuple[_core.Loop, Tensors]] = []  # what is left of optimizers of a process that is alone
+
+
+def _take_over(optimizer: torch.optim.Optimizer) -> None:
+    """Ends what this process has left unfinished, where no other rank waits for it, as in a notebook when a cell that
+    was interrupted is run again: optimizers that are no more, and those that hold parameters of `optimizer`.
+    """
+    while _dropped:
+        _give_up(*_dropped.pop())
+    others = _not_finished()
+    if others and _job.size() == 1:
+        for other in _checks.sharing(optimizer, others):
+            assert isinstance(other, Optimizer)
+            other._stop_watch()
+            _give_up(other._loop, other._tensors)
+
+
+def _give_up(loop: _core.Loop, tensors: Tensors) -> None:
+    if loop.busy:  # this is called from within one of its calls
+        return
+    if not loop.ended:
+        with contextlib.suppress(Error):  # what keeps it from finishing, such as another model in its place
+            loop.finish(tensors, True)
+    tensors.give_gradients_back()
+    loop.close()
 
 
 def _require_one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -54,15 +54,6 @@ def _wrap(model: torch.nn.Module, **options: Any) -> Any:
     return stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, **options)
 
 
-def _wrap_twice() -> None:
-    model = _net()
-    optimizer = _wrap(model)
-    try:
-        _wrap(model)
-    finally:
-        optimizer.finish()
-
-
 def _wrap_wrapped() -> None:
     model = _net()
     optimizer = _wrap(model)
@@ -94,7 +85,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "complex": (lambda: _wrap(_Complex()), "w is torch.complex64: expected float32"),
     "frozen": (_all_frozen, "holds no parameter that requires a gradient"),
     "wrapped twice": (_wrap_wrapped, "expected to wrap it once"),
-    "two for one parameter": (_wrap_twice, "is in another stretto.Optimizer that is not finished"),
     "another model": (_of_another_model, r"group 0 .*shape \(4, 3\) that is none of the model's \(Sequential\)"),
     "algorithm": (lambda: _wrap(_net(), algorithm="eager-qourum"), "unknown algorithm 'eager-qourum': .*eager-quorum"),
     "normalize": (lambda: _wrap(_net(), normalize="mean"), "normalize 'mean': expected ranks, contributors or samples"),

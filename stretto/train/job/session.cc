@@ -173,6 +173,7 @@ int Session::finish(Others others) {
 }
 
 void Session::require_in_step() const {
+  if (ranks() == 1) return;
   for (const BatchSource* other : rank_engine_.batch_sources()) {
     const std::string algorithm = other->parts_ranks();
     if (other == this || algorithm.empty()) continue;
