@@ -71,8 +71,14 @@ nb::object PythonPart::attr(const char* method) const {
   return object.attr(method);
 }
 
+// As Torch's own memory: kernels of matrices add up in another order where memory begins elsewhere, and a step would
+// have other bits than that of the plain optimizer.
+constexpr std::uint64_t kAlignment = 64;
+
 PyReplica::PyReplica(PyModel model, nb::handle calls)
-    : model_(std::move(model)), plan_(plan_buckets(model_.parameters, model_.bucket_bytes)), calls_(calls) {
+    : model_(std::move(model)),
+      plan_(plan_buckets(model_.parameters, model_.bucket_bytes, /*by_layer=*/false, kAlignment)),
+      calls_(calls) {
   if (plan_.buckets.empty()) throw UsageError("the optimizer holds no parameter that requires a gradient");
   for (std::size_t i = 0; i < plan_.placements.size(); ++i) {
     if (plan_.placements[i].bucket >= 0) trained_.push_back(i);
@@ -112,6 +118,7 @@ void PyReplica::attach(int set, Memory memory) {
   if (!known) {
     if (!sets_[number].empty()) with_python([&] { calls_.attr("forget")(set); });
     sets_[number].assign(memory.begin(), memory.end());
+    for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());  // also between the parameters
   }
   attached_ = set;
   if (keep_gradients_) return;

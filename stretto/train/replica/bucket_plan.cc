@@ -1,5 +1,6 @@
 #include "stretto/train/replica/bucket_plan.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,8 @@ std::string_view layer_of(const ParameterSpec& parameter) {
 
 }  // namespace
 
-BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer) {
+BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer,
+                        std::uint64_t alignment) {
   BucketPlan plan;
   plan.placements.resize(parameters.size());
   std::map<DataType, int> open;  // the bucket of each type that still takes parameters
@@ -23,8 +25,10 @@ BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t
     if (!parameter.trained) continue;
     if (by_layer && std::exchange(layer, layer_of(parameter)) != layer_of(parameter)) open.clear();
     int& bucket = open.try_emplace(parameter.type, -1).first->second;
+    const std::uint64_t line = std::max<std::uint64_t>(alignment / size_of(parameter.type), 1);
+    const auto place_in = [&](const BucketSpec& spec) { return (spec.count + line - 1) / line * line; };
     const auto bytes_with = [&](const BucketSpec& spec) {
-      return (spec.count + parameter.count) * size_of(parameter.type);
+      return (place_in(spec) + parameter.count) * size_of(parameter.type);
     };
     if (bucket < 0 || (plan.buckets[static_cast<std::size_t>(bucket)].count > 0 &&
                        bytes_with(plan.buckets[static_cast<std::size_t>(bucket)]) > cap_bytes)) {
@@ -32,8 +36,8 @@ BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t
       plan.buckets.push_back({.type = parameter.type, .count = 0});
     }
     BucketSpec& spec = plan.buckets[static_cast<std::size_t>(bucket)];
-    plan.placements[i] = {.bucket = bucket, .offset = spec.count};
-    spec.count += parameter.count;
+    plan.placements[i] = {.bucket = bucket, .offset = place_in(spec)};
+    spec.count = place_in(spec) + parameter.count;
   }
   return plan;
 }

@@ -31,7 +31,9 @@ struct BucketPlan {
 
 /// Parameters are laid out from the last to the first, as a backward pass makes their gradients ready, so that
 /// bucket 0 is complete first. A bucket holds one type and at most `cap_bytes`, or one parameter that is larger.
-/// `by_layer`: and parameters of one layer alone, whose names are the same up to the last dot.
-BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer = false);
+/// `by_layer`: and parameters of one layer alone, whose names are the same up to the last dot. `alignment`: each
+/// parameter begins at a multiple of so many bytes of its bucket, behind elements that are nobody's.
+BucketPlan plan_buckets(std::span<const ParameterSpec> parameters, std::uint64_t cap_bytes, bool by_layer = false,
+                        std::uint64_t alignment = 1);
 
 }  // namespace stretto

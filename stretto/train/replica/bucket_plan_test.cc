@@ -48,6 +48,17 @@ TEST(BucketPlan, KeepsLayersApartWhereItIsAskedTo) {
   EXPECT_EQ(plan_buckets(parameters, 4 * sizeof(float), true).buckets.size(), 5u) << "no larger than the cap";
 }
 
+TEST(BucketPlan, AlignsParametersWhereItIsAskedTo) {
+  const std::vector<ParameterSpec> parameters{
+      floats(5), {.name = "d", .type = DataType::float64, .count = 3}, floats(17), floats(1)};
+  const BucketPlan plan = plan_buckets(parameters, 1 << 20, false, 64);
+  EXPECT_EQ(plan.buckets, (std::vector<BucketSpec>{{DataType::float32, 53}, {DataType::float64, 3}}));
+  EXPECT_EQ(plan.placements[3].offset, 0u);
+  EXPECT_EQ(plan.placements[2].offset, 16u);
+  EXPECT_EQ(plan.placements[0].offset, 48u);
+  EXPECT_EQ(plan_buckets(parameters, 33 * sizeof(float), false, 64).buckets.size(), 3u);
+}
+
 TEST(BucketPlan, KeepsTypesApart) {
   const std::vector<ParameterSpec> parameters{
       floats(4), {.name = "d", .type = DataType::float64, .count = 3}, floats(5)};
