@@ -64,6 +64,8 @@ def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = 
     _state.pid = os.getpid()
     atexit.register(shutdown)
     _install_hook()
+    if place.rank == 0 and place.ranks > 1:
+        logger.info("%d ranks have met", place.ranks)
 
 
 def _name_of_job() -> str:
