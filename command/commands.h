@@ -22,6 +22,7 @@ Subcommand schedule_command();
 
 Subcommand predict_command();  ///< a group of those below
 Subcommand predict_coarse_command();
+Subcommand predict_fine_command();
 Subcommand predict_fit_command();
 
 Subcommand fig9_command();

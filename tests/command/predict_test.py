@@ -131,5 +131,61 @@ class Fit(PredictTest):
         self.assert_rejected(stretto("predict", "fit"), "FILE is missing")
 
 
+LAYERS = [{"name": "in", "bytes": 1e8, "forward": 0.5, "backward": 1, "update": 0.25},
+          {"name": "out", "bytes": 1e8, "forward": 0.5, "backward": 1, "update": 0.25}]
+FINE = {"bandwidth": 1e8, "mode": "sync", "overlap": False, "steps": 20,
+        "workers": [{"count": 3, "batch": 32, "layers": LAYERS}]}
+
+
+class Fine(PredictTest):
+    def predicted(self, job, *options):
+        result = stretto("predict", "fine", "-", "--json", *options, input=json.dumps(job))
+        self.assert_succeeds(result)
+        return json.loads(result.stdout)
+
+    def test_times_are_those_of_equations_7_8_and_11(self):
+        # M = 2e8, m = 2 s; F = 1 s, B = 2 s, s = 0.5 s; K = 3.
+        both = self.predicted(FINE)
+        self.assertAlmostEqual(both["ps"]["step_s"]["mean"], 2 * 3 * 2 + 3 + 0.5, delta=1e-9)
+        self.assertAlmostEqual(both["fcfs"]["step_s"]["p99"], 4 * 2 + 3 + 0.5, delta=1e-9)
+        self.assertEqual(both["link"], "mean")
+        self.assertAlmostEqual(both["steps_per_s"], (3 / 15.5 + 3 / 11.5) / 2, delta=1e-9)
+        self.assertAlmostEqual(both["examples_per_s"], 32 * both["steps_per_s"], delta=1e-9)
+        one = self.predicted({**FINE, "link": "fcfs"})
+        self.assertNotIn("ps", one)
+        self.assertAlmostEqual(one["seconds_per_step"], 11.5, delta=1e-9)
+        ring = self.predicted({**FINE, "mode": "allreduce"})
+        self.assertAlmostEqual(ring["seconds_per_step"], 3 + 2 * 2 / 3 * 2 + 0.5, delta=1e-9)
+        self.assertEqual(ring["link"], "ring")
+
+    def test_table_and_trace(self):
+        trace = self.folder / "steps.json"
+        result = stretto("predict", "fine", self.write(FINE), "--steps", "10", "--trace", trace, "--trace-steps", "2")
+        self.assert_succeeds(result)
+        for part in ("3 workers", "10 steps", "shared", "in order", "mean of both", "p95"):
+            self.assertIn(part, result.stdout)
+        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+        self.assertEqual(sum(event["ph"] == "X" for event in events), 3 * 2 * 2 * 5)
+        self.assert_rejected(stretto("predict", "fine", self.write(FINE), "--trace", "/nonexistent/t.json"),
+                             "/nonexistent/t.json")
+
+    def test_what_is_read_is_what_a_coarse_prediction_reads(self):
+        result = stretto("predict", "coarse", "-", "--json", input=json.dumps(FINE))
+        self.assert_succeeds(result)
+        self.assertAlmostEqual(json.loads(result.stdout)["sync"]["ps"], 15.5, delta=1e-9)
+
+    def test_bad_input_is_one_line(self):
+        self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(JOB)), "has no layers")
+        circle = copy.deepcopy(FINE)
+        circle["workers"][0]["layers"][0]["after"] = ["out"]
+        self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(circle)), "in", "out")
+        nothing = copy.deepcopy(FINE)
+        for layer in nothing["workers"][0]["layers"]:
+            layer.update(forward=0, backward=0, update=0)
+        self.assert_succeeds(stretto("predict", "fine", "-", input=json.dumps(nothing)))
+        nothing["mode"], nothing["workers"][0]["count"] = "allreduce", 1
+        self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(nothing)), "takes no time")
+
+
 if __name__ == "__main__":
     main()

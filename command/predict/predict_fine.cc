@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "command/cli/command_line.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/output.h"
+#include "command/cli/table.h"
+#include "command/commands.h"
+#include "command/predict/job_file.h"
+#include "command/statistics/statistics.h"
+#include "stretto/predict/fine/fine_prediction.h"
+#include "stretto/predict/fine/step_trace.h"
+
+namespace stretto::command {
+
+namespace {
+
+struct FineCommand {
+  std::string file;
+  int steps = 0;  // 0: the job's own
+  std::uint64_t seed = 1;
+  Duration latency{0};
+  bool buckets = false;
+  bool server_shared = false;
+  std::string trace;
+  int trace_steps = 20;
+  Output output;
+};
+
+void describe_options(CommandLine& line, FineCommand& command) {
+  line.positional("FILE", CommandLine::Presence::required, "The job, as JSON, with layers; - is standard input.",
+                  into(command.file));
+  line.heading("The simulation");
+  line.option("--steps", "N", "Steps of each worker. Default: what the job says, else 1000.",
+              into(command.steps, 1, 1'000'000'000, "1000"));
+  line.option("--seed", "N", "Of the profiled steps that are drawn. Default 1.", into(command.seed, 0, "1"));
+  line.option("--latency", "DURATION", "Of each message, beside the time of its bytes. Default 0.",
+              into(command.latency, "50us"));
+  line.flag(
+      "--buckets", "",
+      "Gradients travel in buckets of 1 MiB, then 25 MiB, as DistributedDataParallel fills them, instead of layer "
+      "by layer.",
+      [&command](std::string_view, const std::string&) { command.buckets = true; });
+  line.flag("--server-shared", "",
+            "Updates share the server's processor, instead of going on side by side, one for each worker.",
+            [&command](std::string_view, const std::string&) { command.server_shared = true; });
+  line.heading("Output");
+  line.option("--trace", "FILE", "Writes when each operation ran, as a Chrome trace that Perfetto opens.",
+              writable_file_into(command.trace));
+  line.option("--trace-steps", "N", "So many steps of each worker are in it. Default 20.",
+              into(command.trace_steps, 1, 1'000'000'000, "20"));
+  command.output.add_option(line);
+  line.example("stretto predict fine job.json", "Throughput, and how long steps take.");
+  line.example("stretto predict fine job.json --steps 100 --trace steps.json",
+               "The same of 100 steps, with their time line.");
+  describe_job_file(line);
+  line.note(
+      "Simulates every transfer and computation of every layer, in the order in which they wait for each other, by the "
+      "algorithm of Li et al., \"Predicting Throughput of Distributed Stochastic Gradient Descent\" (IEEE TPDS 2022), "
+      "2.2, "
+      "corrected as docs/prediction.md says. The first tenth of the steps is not counted, nor what comes when the "
+      "first "
+      "worker is done. A synchronous job with servers whose links are not said is simulated twice, with links that all "
+      "share and with links that serve one transfer after the other; the prediction is the mean of both rates.");
+}
+
+const char* in_words(Coordination mode) {
+  switch (mode) {
+    case Coordination::asynchronous: return "async";
+    case Coordination::synchronous: return "sync";
+    case Coordination::allreduce: return "allreduce";
+  }
+  return "unknown";
+}
+
+const char* links_of(const TrainingJob& job, const FinePrediction& prediction) {
+  if (job.mode == Coordination::allreduce) return "ring";
+  if (prediction.equal_shares && prediction.in_order) return "mean";
+  return prediction.equal_shares ? "ps" : "fcfs";
+}
+
+std::string to_table(const TrainingJob& job, const FinePrediction& prediction) {
+  Table table({"links", "steps/s", "examples/s", "s/step", "p50", "p95", "p99"});
+  const auto workers = static_cast<double>(job.workers());
+  const auto row = [&](const char* name, const SimulatedSteps& simulated) {
+    const auto at = [&](double p) { return significant(quantile(simulated.step_seconds, p), 4); };
+    table.add({name, significant(simulated.steps_per_s, 4), significant(simulated.examples_per_s, 4),
+               significant(workers / simulated.steps_per_s, 4), at(0.5), at(0.95), at(0.99)});
+  };
+  const bool ring = job.mode == Coordination::allreduce;
+  if (prediction.equal_shares) row(ring ? "ring" : "shared", *prediction.equal_shares);
+  if (prediction.in_order) row("in order", *prediction.in_order);
+  if (prediction.equal_shares && prediction.in_order) {
+    table.add({"mean of both", significant(prediction.steps_per_s, 4), significant(prediction.examples_per_s, 4),
+               significant(workers / prediction.steps_per_s, 4), "–", "–", "–"});
+  }
+  return table.to_text();
+}
+
+nlohmann::ordered_json to_json(const SimulatedSteps& simulated) {
+  nlohmann::ordered_json json{{"steps_per_s", simulated.steps_per_s},
+                              {"examples_per_s", simulated.examples_per_s},
+                              {"class_steps_per_s", simulated.class_steps_per_s},
+                              {"operations", simulated.operations}};
+  nlohmann::ordered_json& step = json["step_s"];
+  step["mean"] = mean(simulated.step_seconds);
+  for (const auto& [name, p] : {std::pair("p50", 0.5), {"p95", 0.95}, {"p99", 0.99}}) {
+    step[name] = quantile(simulated.step_seconds, p);
+  }
+  return json;
+}
+
+nlohmann::ordered_json to_json(const TrainingJob& job, const FinePrediction& prediction) {
+  nlohmann::ordered_json json{{"workers", job.workers()},
+                              {"mode", in_words(job.mode)},
+                              {"link", links_of(job, prediction)},
+                              {"overlap", job.overlap},
+                              {"steps", job.steps},
+                              {"steps_per_s", prediction.steps_per_s},
+                              {"seconds_per_step", static_cast<double>(job.workers()) / prediction.steps_per_s},
+                              {"examples_per_s", prediction.examples_per_s}};
+  if (prediction.equal_shares) json["ps"] = to_json(*prediction.equal_shares);
+  if (prediction.in_order) json["fcfs"] = to_json(*prediction.in_order);
+  json["notes"] = job.notes;
+  return json;
+}
+
+int run(const FineCommand& command) {
+  TrainingJob job = read_job_file(command.file);
+  if (command.steps > 0) job.steps = command.steps;
+  StepSimulationOptions options{.seed = command.seed,
+                                .message_latency = seconds(command.latency),
+                                .buckets = command.buckets,
+                                .server_shared = command.server_shared};
+  std::optional<StepTrace> trace;
+  if (!command.trace.empty()) {
+    trace.emplace(job, command.trace, command.trace_steps);
+    options.on_operation = [&trace](const SimulatedOperation& operation) { trace->add(operation); };
+  }
+  const FinePrediction prediction = predict_fine(job, options);
+  if (trace) trace->complete().or_throw();
+  command.output.say(fmt::format("{} workers, {} steps of each, {}\n\n{}", job.workers(), job.steps,
+                                 job.overlap ? "layers travel while others are computed" : "one phase after the other",
+                                 to_table(job, prediction)));
+  for (const std::string& note : job.notes) command.output.say(note);
+  command.output.emit(to_json(job, prediction));
+  return kSuccess;
+}
+
+}  // namespace
+
+Subcommand predict_fine_command() {
+  return make_command({.name = "fine",
+                       .summary = "By simulating each layer's transfers and computations.",
+                       .introduction = "Predicts how many steps a job makes in a second by simulating each layer's "
+                                       "transfers and computations."},
+                      FineCommand(), describe_options, run);
+}
+
+}  // namespace stretto::command
