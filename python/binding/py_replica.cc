@@ -198,6 +198,7 @@ void PyReplica::set_lr_factor(double factor) {
 }
 
 std::vector<std::span<std::byte>> PyReplica::weights() {
+  with_python([&] { calls_.attr("show_weights")(); });
   std::vector<std::span<std::byte>> all;
   for (const Block& block : flat_) all.push_back(block.span());
   const auto others = with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("others")()); });
@@ -240,6 +241,7 @@ std::vector<PyReplica::Buffer> PyReplica::optimizer_arrays() {
 }
 
 ReplicaChecksum PyReplica::checksum() {
+  with_python([&] { calls_.attr("show_weights")(); });
   Hash64 parameters;
   for (const Block& block : flat_) parameters.add(block.span());
   Hash64 optimizer;

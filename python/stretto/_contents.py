@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 import torch
 
-from stretto import _checks
+from stretto import _checks, _device
 from stretto._checks import TYPES, is_dense
+from stretto._device import Staging
 from stretto._errors import UsageError
 
 Piece = tuple[int, int, int]  # type of an element, address, bytes
 
 
-def _piece(tensor: torch.Tensor) -> Piece:
+def _piece_of(tensor: torch.Tensor) -> Piece:
     return (TYPES.get(tensor.dtype, 0), tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
@@ -23,6 +24,7 @@ class Contents:
     methods without an underscore.
     """
 
+    staging: Staging | None = None  # where the model is on a device
     wide_gradients = False  # those of parameters of 16 bits are float32; set before the memory is laid out
 
     def __init__(
@@ -72,7 +74,10 @@ class Contents:
             if torch.nn.parameter.is_lazy(p):
                 raise UsageError(f"parameter {name} has no shape yet: expected a forward pass before the optimizer")
         tensors = [(f"parameter {name}", p.device) for name, p in self.named]
-        _checks.check_devices(tensors + [(f"buffer {name}", b.device) for name, b in self._named_buffers()])
+        tensors += [(f"buffer {name}", b.device) for name, b in self._named_buffers()]
+        _checks.check_devices(tensors)
+        if tensors:
+            self.staging = _device.staging_of(*tensors[0])
 
     def trained_by_name(self) -> list[tuple[str, torch.nn.Parameter]]:
         frozen = {id(p) for p in self._frozen}
@@ -144,13 +149,18 @@ class Contents:
         return buffers
 
     def others(self) -> list[Piece]:
-        tensors = [p.data for p in self._frozen] + [b for _, b in self._require_same_buffers()]
+        tensors: list[tuple[object, torch.Tensor]] = [(id(p), p.data) for p in self._frozen]
+        tensors += self._require_same_buffers()
         pieces = []
-        for tensor in tensors:
+        for key, tensor in tensors:
             if not is_dense(tensor):
                 raise UsageError(f"a frozen parameter or buffer of shape {list(tensor.shape)} has gaps in its memory")
-            pieces.append(_piece(tensor))
+            pieces.append(self._piece(key, tensor))
         return pieces
+
+    def _piece(self, key: object, tensor: torch.Tensor) -> Piece:
+        """Of a tensor that the library may write to. `key`: the same for it at all times."""
+        return _piece_of(tensor if self.staging is None else self.staging.lend(key, tensor))
 
     def _averaged(self) -> list[tuple[str, torch.Tensor]]:
         """Buffers that are averaged over the ranks."""
@@ -159,7 +169,7 @@ class Contents:
         return [(name, b) for name, b in self._require_same_buffers() if b.dtype in TYPES]
 
     def floating_buffers(self) -> list[Piece]:
-        return [_piece(b) for _, b in self._averaged()]
+        return [self._piece(name, b) for name, b in self._averaged()]
 
     def moments(self) -> list[tuple[int, int]]:
         at = {name: i for i, (name, _) in enumerate(self._averaged())}
@@ -175,7 +185,7 @@ class Contents:
         if not self._average_buffers:
             return []
         return [
-            _piece(b)
+            self._piece(name, b)
             for name, b in self._require_same_buffers()
             if name.split(".")[-1] == "num_batches_tracked" and b.dtype == torch.int64
         ]
@@ -206,7 +216,7 @@ class Contents:
         if not state:
             self.optimizer.state.clear()
             return
-        self.optimizer.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
+        self.optimizer.load_state_dict(torch.load(io.BytesIO(state), map_location="cpu", weights_only=True))
 
     def _state_tensors(self) -> list[torch.Tensor]:
         tensors = []
@@ -218,16 +228,18 @@ class Contents:
         return tensors
 
     def state_arrays(self) -> list[Piece]:
-        return [_piece(t) for t in self._state_tensors() if t.dtype in TYPES and t.numel() > 1 and is_dense(t)]
+        return [_piece_of(t) for t in self._state_tensors() if t.dtype in TYPES and t.numel() > 1 and is_dense(t)]
 
     def state_content(self) -> list[bytes | Piece]:
         content: list[bytes | Piece] = []
+        self._shown: list[torch.Tensor] = []  # copies, where the state is on a device
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 for name, value in sorted(self.optimizer.state.get(p, {}).items()):
                     content.append(str(name).encode())
-                    if isinstance(value, torch.Tensor) and value.device.type == "cpu" and is_dense(value):
-                        content.append(_piece(value))
+                    if isinstance(value, torch.Tensor) and is_dense(value):
+                        self._shown.append(value.detach().cpu())
+                        content.append(_piece_of(self._shown[-1]))
                     else:
                         content.append(repr(value).encode())
         return content

@@ -111,6 +111,11 @@ class Optimizer(torch.optim.Optimizer):
                 f"parameter {self._half} is torch.float16, which needs a torch.amp.GradScaler, with overlap=True: "
                 "expected no overlap, by which it can divide gradients before they are handed over"
             )
+        if overlap and self._tensors.staging is not None:
+            raise UsageError(
+                f"overlap=True with a model on {self._tensors.staging.where}: expected no overlap; gradients are "
+                "copied to the host's memory in the backward pass, and handed over in step()"
+            )
         self._job = _job.current()
         given = {
             "algorithm": algorithm,
@@ -144,7 +149,13 @@ class Optimizer(torch.optim.Optimizer):
         self._stepped = False
         self._met = False
         try:
+            if self._tensors.staging is not None and not self._loop.averages_gradients:
+                raise UsageError(
+                    f"algorithm {algorithm!r} with a model on {self._tensors.staging.where}: expected one that "
+                    "averages gradients, as sync and the eager ones"
+                )
             self._loop.begin(self._tensors)
+            self._tensors.begun()
         except BaseException:
             self._loop.close()  # while the job is there
             raise
@@ -267,9 +278,9 @@ class Optimizer(torch.optim.Optimizer):
         if _scaler.unscale(self, self._tensors.parameters, self._half):
             self._last_rounds = self._loop.step(self._tensors, samples)
         else:
+            self._tensors.drop()
             self._last_rounds = self._loop.drop(self._tensors)
-        if self._last_rounds == 0:
-            self._tensors.settle()
+        self._tensors.settle(self._last_rounds)
         return loss
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
@@ -380,7 +391,7 @@ class Optimizer(torch.optim.Optimizer):
         """Who was late, who waited, and what became of all batches, as this rank knows it now. Asks no other rank; may
         be called at any time, on any rank, also when all is finished.
         """
-        return Report(self._loop.report)
+        return Report(self._loop.report, self._tensors.staging.describe() if self._tensors.staging else "")
 
     # ---- the end ----
 

@@ -21,8 +21,8 @@ class Report:
     print() shows a table, a notebook the same with pictures.
     """
 
-    def __init__(self, content: str) -> None:
-        """`content`: what the binding says, as JSON."""
+    def __init__(self, content: str, device: str = "") -> None:
+        """`content`: what the binding says, as JSON. `device`: a sentence about how gradients come from there."""
         given = json.loads(content)
         ledger = given["ledger"]
         deposits = ledger.get("deposits")  # of all ranks: where none goes on
@@ -49,6 +49,7 @@ class Report:
             "deposits": deposits,
             "estimate": given["estimate"],
             "holds": given["holds"],
+            "device": device,
             "by_rank": [{"rank": rank, **account} for rank, account in enumerate(ledger["ranks"])],
         }
 
@@ -126,6 +127,7 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = [self._who_costs(), self._estimate(), self._holds(), self._deposits(), self._replicas()]
+        notes.append(self._data["device"])
         known = f"All of this as rank {self._data['rank']} knows it; computed and waited are by each rank's own clock."
         return [note for note in notes if note] + [known]
 

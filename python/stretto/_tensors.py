@@ -34,6 +34,11 @@ _version = operator.attrgetter("_version")
 _FIXED = (float, int, bool, str, type(None))
 
 
+# Of memory that is a tensor of its own: each view has a version that only what is done to it changes.
+def _view(whole: torch.Tensor, offset: int, p: torch.Tensor) -> torch.Tensor:
+    return whole.data.as_strided(p.size(), p.stride(), offset).detach()
+
+
 def _copy(gradient: torch.Tensor | None, view: torch.Tensor) -> None:
     if gradient is None:
         view.zero_()
@@ -80,9 +85,10 @@ class Tensors(Contents):
         self.silence = 0.0  # seconds after which tell() is called
 
     def gradients_stay(self) -> bool:
+        """Whether p.grad stays on memory of this process, which the binding copies."""
         trained = self.trained_by_name()
         total = sum(p.numel() * p.element_size() for _, p in trained)
-        return bool(trained) and total < _SMALL * len(trained)
+        return self.staging is None and bool(trained) and total < _SMALL * len(trained)
 
     # ---- memory ----
 
@@ -90,7 +96,7 @@ class Tensors(Contents):
         """Moves the parameters into the library's flat memory; they keep their values."""
         self._loop = loop
         placements = loop.placements
-        self._gradients_stay = self.gradients_stay()
+        self._gradients_stay = self.gradients_stay() or self.staging is not None
         self._places = []
         self._flats = [loop.flat(b) for b in range(loop.num_buckets)]
         for i in loop.trained:
@@ -98,16 +104,19 @@ class Tensors(Contents):
             bucket, offset = placements[i]
             self.parameters.append(p)
             self._places.append((bucket, offset))
-            view = self._view(self._flats[bucket], offset, p, p.dtype)
-            self.flat.append(view)
-        self._own = self._views_of(self._own_memory())
+            self.flat.append(_view(torch.frombuffer(self._flats[bucket], dtype=p.dtype), offset, p))
+        buckets = [bucket for bucket, _ in self._places]
+        if self.staging is not None:
+            own = self._wholes(loop.own)
+            self._on_device = self.staging.lay_out(self.parameters, buckets, own, self._wholes_of_set)
+        self._own = self._own_views()
         self.views = []
         self._used = memoryview(loop.used())
         self._versions = [-1] * len(self.parameters)
-        self._addresses = list(map(_address, self.flat))
+        self._addresses = list(map(_address, self.parameters if self.staging is not None else self.flat))
         self.point_home()
         if loop.overlaps:
-            self.overlap = Overlap(self, [bucket for bucket, _ in self._places], self._hand_over)
+            self.overlap = Overlap(self, buckets, self._hand_over)
 
     def _hand_over(self) -> None:
         self._loop.hand_over(self)
@@ -120,6 +129,11 @@ class Tensors(Contents):
         """Copies parameters that Torch has moved to the flat memory, and points them there again."""
         if list(map(_address, self.parameters)) == self._addresses:
             return
+        if self.staging is not None:
+            for p, view in zip(self.parameters, self.flat):
+                self._require_same(p, view)
+            self._addresses = list(map(_address, self.parameters))
+            return
         with torch.no_grad():
             for p, view in zip(self.parameters, self.flat):
                 if p.data_ptr() != view.data_ptr():
@@ -128,33 +142,38 @@ class Tensors(Contents):
                     p.data = view
         self._remake_views()
 
-    def _view(self, memory: _core.Memory, offset: int, p: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        whole = torch.frombuffer(memory, dtype=dtype)
-        return whole.as_strided(p.size(), p.stride(), offset).detach()
+    def _views_of(self, wholes: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [_view(wholes[b], offset, p) for p, (b, offset) in zip(self.parameters, self._places)]
 
-    def _views_of(self, memory: list[_core.Memory]) -> list[torch.Tensor]:
-        return [
-            self._view(memory[b], offset, p, self._gradient_dtype(p))
-            for p, (b, offset) in zip(self.parameters, self._places)
-        ]
+    def _wholes(self, memory_of: Callable[[int], _core.Memory]) -> list[torch.Tensor]:
+        """Memory of gradients: a tensor a bucket."""
+        dtypes = {b: self._gradient_dtype(p) for p, (b, _) in zip(self.parameters, self._places)}
+        return [torch.frombuffer(memory_of(b), dtype=dtypes[b]) for b in range(self._loop.num_buckets)]
+
+    def _wholes_of_set(self, number: int) -> list[torch.Tensor]:
+        return self._wholes(lambda b: self._loop.set(number, b))
+
+    def _own_views(self) -> list[torch.Tensor]:
+        return self._views_of(self._on_device if self.staging is not None else self._wholes(self._loop.own))
 
     def _gradient_dtype(self, p: torch.Tensor) -> torch.dtype:
         return torch.float32 if self.wide_gradients and p.dtype in _half.TYPES else p.dtype
 
     def _require_same(self, p: torch.nn.Parameter, view: torch.Tensor) -> None:
-        if p.dtype == view.dtype and p.shape == view.shape and p.device == view.device:
+        where = view.device if self.staging is None else self.staging.where
+        if p.dtype == view.dtype and p.shape == view.shape and p.device == where:
             return
         name = next(name for name, q in self.named if q is p)
         raise UsageError(
             f"parameter {name} has become {p.dtype} {list(p.shape)} on {p.device}, and was {view.dtype} "
-            f"{list(view.shape)} on {view.device} when it was wrapped: expected that before"
+            f"{list(view.shape)} on {where} when it was wrapped: expected that before"
         )
 
     def _remake_views(self) -> None:
         """Module.to() moves the memory of gradients, too: under the views that p.grad has been."""
         gradients = [p.grad for p in self.parameters]
         views, self._sets = self.views, {}
-        self._own = self._views_of(self._own_memory())
+        self._own = self._own_views()
         self.views = self._own
         with torch.no_grad():
             for p, gradient, own, view in zip(self.parameters, gradients, self._own, views):
@@ -163,12 +182,23 @@ class Tensors(Contents):
                     p.grad = own
         self._versions = [-1] * len(self.parameters)
 
-    def _own_memory(self) -> list[_core.Memory]:
-        return [self._loop.own(b) for b in range(self._loop.num_buckets)]
+    def begun(self) -> None:
+        """All ranks have begun: the flat memory holds the weights of rank 0."""
+        if self.staging is not None:
+            with torch.no_grad():
+                for p, view in zip(self.parameters, self.flat):
+                    p.copy_(view)
+            self.staging.take_back()
 
-    def settle(self) -> None:
-        """After a step in which no round was applied: p.grad leaves memory that the library reads from now on, and has
-        the gradient that was applied last."""
+    def settle(self, rounds: int) -> None:
+        """After a step in which so many rounds were applied. Where it was none, p.grad leaves memory that the library
+        reads from now on, and has the gradient that was applied last."""
+        if self.staging is not None:
+            self.staging.take_back()
+            if rounds == 0:
+                self.staging.settle(self.staging.take())
+        if rounds:
+            return
         if self.views is not self._own:
             for p, own in zip(self.parameters, self._own):
                 p.grad = own
@@ -179,9 +209,15 @@ class Tensors(Contents):
         """The gradients are about to be set to zero."""
         if self.overlap is not None:
             self.overlap.begin()
+        self.drop()
         self._cleared = to_none
         if self._gradients_stay:
             self._point_at(self._own)
+
+    def drop(self) -> None:
+        """The gradients that have been computed are not handed over."""
+        if self.staging is not None:
+            self.staging.drop()
 
     def _point_at(self, views: list[torch.Tensor]) -> None:
         """Has every p.grad be its view; what is added to it from now on makes the parameter a used one."""
@@ -197,15 +233,15 @@ class Tensors(Contents):
             return self._own
         found = self._sets.get(number)
         if found is None:
-            loop = self._loop
-            found = self._views_of([loop.set(number, b) for b in range(loop.num_buckets)])
-            self._sets[number] = found
+            found = self._sets[number] = self._views_of(self._wholes_of_set(number))
         return found
 
     def give_gradients_back(self) -> None:
         """Points p.grad at memory of this process, which outlives the job."""
         if self.overlap is not None:
             self.overlap.countdown.stop()
+        if self.staging is not None:
+            self.staging.rest()
         if self.views is not self._own:
             for p, view, own in zip(self.parameters, self.views, self._own):
                 if p.grad is view:
@@ -218,6 +254,8 @@ class Tensors(Contents):
         self.give_gradients_back()
         if self.overlap is not None:
             self.overlap.countdown.remove()
+        if self.staging is not None:
+            self.staging.leave()
 
     def bring_home(self, first: int, last: int) -> None:
         """Copies the gradients of these parameters that lie elsewhere to where p.grad has been pointed at."""
@@ -232,9 +270,19 @@ class Tensors(Contents):
     def forget(self, number: int) -> None:
         """A set of this number lies elsewhere from now on, as after together(): its memory may be gone."""
         self._sets.pop(number, None)
+        if self.staging is not None:
+            self.staging.forget(number)
 
     def attach(self, number: int) -> None:
         self._point_at(self._home(number))
+        if self.staging is not None:
+            self.staging.begin(number, self.views)
+
+    def show_weights(self) -> None:
+        """Has the flat memory hold the parameters as they are, where they lie elsewhere."""
+        if self.staging is not None:
+            for p, view in zip(self.parameters, self.flat):
+                view.copy_(p.detach())
 
     def collect(self, number: int) -> None:
         """Brings gradients home that lie elsewhere, and says which parameters have one."""
@@ -256,6 +304,8 @@ class Tensors(Contents):
         if 1 not in used:
             self.check_model()
         self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
+        if self.staging is not None:
+            self.staging.bring(number, home)
 
     def _without_scaled(self, views: list[torch.Tensor], written: list[int]) -> bytes:
         """Who clips or scales gradients before step() writes to all of them: that makes no parameter a used one. It is
@@ -281,6 +331,7 @@ class Tensors(Contents):
         return bytes(flags)
 
     def step(self, number: int) -> None:
+        copies = self.staging.take() if self.staging is not None else []
         views = self._home(number)
         # Also where this rank has made no step, or has set p.grad to none since.
         if self.views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
@@ -296,6 +347,8 @@ class Tensors(Contents):
             p.grad = view
         self._versions = list(map(_version, views))
         self._cleared = False
+        if self.staging is not None:
+            self.staging.settle(copies)
 
     def round(
         self, number: int, policy: str, batches: int, samples: int, contributors: int, arrived: int, staleness: int

@@ -1,0 +1,355 @@
+"""Models on a device, behind the switch: with a device that is made up, whose copies come as late as they may.
+
+No device of hardware is needed, and none is tested.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import stretto
+from ranks import run, said, values
+from stretto import _device
+
+torch.set_num_threads(1)  # tensors are small
+
+STEPS = 6
+
+
+@dataclasses.dataclass
+class _Copy:
+    number: int
+    target: torch.Tensor
+    source: torch.Tensor
+    as_it_began: torch.Tensor
+    made: bool = False  # for what is computed after it; the host may not know yet
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+class Late:
+    """A Device whose memory is the host's. A copy is made when somebody waits for it, and its target is not a number
+    until then. Of a source that has changed meanwhile comes no number, either.
+    """
+
+    forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
+    why_not_pinned = ""
+    log: list[str] = []
+    pinned: set[int] = set()
+
+    def __init__(self, where: torch.device) -> None:
+        self._under_way: list[_Copy] = []
+        self._number = 0
+
+    def pin(self, memory: torch.Tensor) -> str:
+        if not self.why_not_pinned:
+            assert memory.data_ptr() not in self.pinned
+            self.pinned.add(memory.data_ptr())
+        return self.why_not_pinned
+
+    def unpin(self, memory: torch.Tensor) -> None:
+        assert not self._under_way, "memory goes while it is copied"
+        self.pinned.remove(memory.data_ptr())
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> _Copy:
+        self._check_sources()
+        self.log.append(f"copy {self._direction(target)}")
+        self._number += 1
+        copy = _Copy(self._number, target, source, source.clone())
+        self._under_way.append(copy)
+        target.fill_(torch.nan)
+        return copy
+
+    def _direction(self, target: torch.Tensor) -> str:
+        return "to the host" if target.data_ptr() in self.pinned else "to the device"
+
+    def compute_after(self, event: _Copy) -> None:
+        self._check_sources()
+        if self.forgets != "compute_after":
+            self._make_up_to(event)
+
+    def wait(self, event: _Copy) -> None:
+        self._check_sources()
+        if self.forgets == f"wait {self._direction(event.target)}":
+            return
+        self._make_up_to(event)
+        self._under_way = [copy for copy in self._under_way if copy.number > event.number]
+
+    def _make_up_to(self, event: _Copy) -> None:
+        for copy in self._under_way:
+            if copy.number <= event.number and not copy.made:
+                unchanged = _bytes(copy.source) == _bytes(copy.as_it_began)
+                copy.target.copy_(copy.as_it_began if unchanged else copy.as_it_began * torch.nan)
+                copy.made = True
+
+    def _check_sources(self) -> None:
+        for copy in self._under_way:
+            if copy.made:
+                assert _bytes(copy.source) == _bytes(copy.as_it_began), "memory was written to while it is copied"
+
+
+class _Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(6, 5)
+        self.norm = torch.nn.BatchNorm1d(5)
+        self.sometimes = torch.nn.Linear(5, 5)
+        self.frozen = torch.nn.Linear(5, 5).requires_grad_(False)
+        self.last = torch.nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor, use_all: bool = True) -> torch.Tensor:
+        x = self.frozen(torch.tanh(self.norm(self.first(x))))
+        return self.last(x + self.sometimes(x) if use_all else x)
+
+
+def _loss(model: torch.nn.Module, seed: int, use_all: bool = True) -> torch.Tensor:
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1000 * stretto.rank() + seed))
+    return model(x, use_all).square().mean()  # type: ignore[no-any-return]
+
+
+def _trained(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def _wrap(model: torch.nn.Module, staged: bool, algorithm: str = "sync", **options: Any) -> stretto.Optimizer:
+    if staged:
+        _device.KINDS["cpu"] = Late
+        os.environ[_device.SWITCH] = "stage"
+    try:
+        inner = torch.optim.AdamW(_trained(model), 0.01, amsgrad=True)
+        return stretto.Optimizer(inner, model, algorithm, bucket_mb=1e-4, **options)
+    finally:
+        os.environ.pop(_device.SWITCH, None)
+
+
+# ---- the bits of a model that is not on a device ----
+
+Step = Callable[[_Net, stretto.Optimizer, int], None]
+
+
+def _plainly(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _loss(model, step, use_all=step % 3 == 0 or (step % 3 == 1 and stretto.rank() == 0)).backward()
+    optimizer.step()
+
+
+def _accumulating(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _loss(model, 10 * step).backward()
+    with optimizer.no_sync():
+        _loss(model, 10 * step + 1).backward()
+    _loss(model, 10 * step + 2).backward()
+    optimizer.step()
+
+
+def _clipping(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _loss(model, step).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    optimizer.step()
+
+
+def _without_zero_grad(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    model.zero_grad()
+    _loss(model, step).backward()
+    optimizer.step()
+
+
+def _scaling(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=512.0)
+    optimizer.zero_grad()
+    infinite = step == 2 and stretto.rank() == 0
+    scaler.scale(_loss(model, step) * (float("inf") if infinite else 1.0)).backward()
+    scaler.step(optimizer)
+
+
+def _meeting(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    _plainly(model, optimizer, step)
+    with optimizer.together():
+        with torch.no_grad():
+            model.norm.running_mean.add_(1)
+        averaged = optimizer.param_groups[0]["params"][0].grad
+        assert averaged is not None and averaged.isfinite().all()
+
+
+def _beginning_anew(model: _Net, optimizer: stretto.Optimizer, step: int) -> None:
+    optimizer.zero_grad()
+    _loss(model, step + 100).backward()  # in vain
+    _plainly(model, optimizer, step)
+
+
+STEPS_OF: dict[str, Step] = {
+    "plainly": _plainly,
+    "beginning anew": _beginning_anew,
+    "accumulating": _accumulating,
+    "clipping": _clipping,
+    "without zero_grad()": _without_zero_grad,
+    "scaling": _scaling,
+    "meeting": _meeting,
+}
+
+
+def _contents(model: torch.nn.Module, optimizer: stretto.Optimizer) -> list[bytes]:
+    state = [v for p in _trained(model) for _, v in sorted(optimizer.state[p].items())]
+    return [_bytes(t.detach().reshape(-1)) for t in [*model.state_dict().values(), *state]]
+
+
+def _train(how: str, staged: bool, **options: Any) -> tuple[list[bytes], list[list[bytes]]]:
+    """What is there at the end, and the gradients after each step."""
+    torch.manual_seed(stretto.rank())  # rank 0's weights and buffers count
+    model = _Net()
+    optimizer = _wrap(model, staged, **options)
+    gradients = []
+    for step in range(STEPS):
+        STEPS_OF[how](model, optimizer, step)
+        gradients.append([_bytes(p.grad) for p in _trained(model) if p.grad is not None])
+    optimizer.finish()
+    return _contents(model, optimizer), gradients
+
+
+def _both(algorithm: str) -> dict[str, tuple[Any, Any]]:
+    return {how: (_train(how, True, algorithm=algorithm), _train(how, False, algorithm=algorithm)) for how in STEPS_OF}
+
+
+@pytest.mark.parametrize(("ranks", "algorithm"), [(1, "eager-quorum"), (2, "sync"), (3, "sync")])
+def test_bits_are_those_of_a_model_that_is_not_on_a_device(ranks: int, algorithm: str) -> None:
+    found = values(_both, ranks, timeout=240, args=(algorithm,))
+    for rank in found:
+        for how, (staged, plain) in rank.items():
+            assert staged == plain, how
+            assert rank[how][0][0] == found[0][how][0][0], how
+
+
+def _eagerly() -> tuple[list[bytes], int]:
+    optimizer_of = _train("plainly", True, algorithm="eager-solo", full_every=4)
+    return optimizer_of[0], len(optimizer_of[1])
+
+
+def test_eager_replicas_are_equal() -> None:
+    found = values(_eagerly, 3, timeout=240)
+    assert all(theirs == found[0] for theirs in found)
+
+
+# ---- when it copies, and what it leaves ----
+
+
+def _order_of_copies() -> tuple[list[str], set[int], int]:
+    model = _Net()
+    optimizer = _wrap(model, True)
+    model.first.weight.register_hook(lambda _: Late.log.append("the first layer"))
+    optimizer.zero_grad()
+    _loss(model, 1).backward()
+    Late.log.append("step()")
+    optimizer.step()
+    optimizer.finish()
+    hooks = sum(len(p._post_accumulate_grad_hooks or ()) for p in _trained(model))  # type: ignore[attr-defined]
+    return Late.log, Late.pinned, hooks
+
+
+def test_buckets_are_copied_while_backward_goes_on() -> None:
+    for log, pinned, hooks in values(_order_of_copies, 2, timeout=240):
+        first, step = log.index("the first layer"), log.index("step()")
+        copies = log.count("copy to the device")
+        assert log[:first].count("copy to the host") >= 2
+        assert log[:step].count("copy to the host") == copies  # all buckets, each once
+        assert log[step + 1 :] == ["copy to the device"] * copies
+        assert not pinned
+        assert hooks == 0
+
+
+def _report(why_not: str) -> str:
+    Late.why_not_pinned = why_not
+    model = _Net()
+    optimizer = _wrap(model, True)
+    _plainly(model, optimizer, 1)
+    optimizer.finish()
+    assert _device.KINDS["cpu"] is Late
+    return " ".join(str(optimizer.report()).split())
+
+
+def test_report_says_how_gradients_are_copied() -> None:
+    text = values(_report, 1, timeout=240, args=("",))[0]
+    assert "The model is on cpu; gradients go through the host's memory, which is pinned." in text
+    text = values(_report, 1, timeout=240, args=("no memory left",))[0]
+    assert "which is not pinned (no memory left), so that copies wait." in text
+
+
+# ---- planted defects ----
+
+
+def _forgetful(what: str, how: str) -> Any:
+    Late.forgets = what
+    return _train(how, True), _train(how, False)
+
+
+def _blind(how: str) -> Any:
+    """To what has changed a gradient after its bucket was copied."""
+    _device._version = lambda view: 0  # type: ignore[assignment]
+    return _train(how, True), _train(how, False)
+
+
+def _keeps_what_is_lent(how: str) -> Any:
+    _device.Staging.take_back = lambda self: self._lent.clear()  # type: ignore[method-assign]
+    return _train(how, True), _train(how, False)
+
+
+@pytest.mark.parametrize(
+    ("defect", "args", "shows"),
+    [
+        (_forgetful, ("wait to the host", "plainly"), "is not finite on rank"),
+        (_forgetful, ("compute_after", "plainly"), "is not finite on rank"),
+        (_forgetful, ("wait to the device", "plainly"), "while it is copied"),
+        (_blind, ("clipping",), "is not finite on rank"),
+        (_blind, ("accumulating",), "is not finite on rank"),
+        (_keeps_what_is_lent, ("meeting",), ""),
+    ],
+)
+def test_planted_defects_are_caught(defect: Callable[..., Any], args: tuple[str, ...], shows: str) -> None:
+    results = run(defect, 2, timeout=240, args=args)
+    if shows:
+        assert all(result.status != 0 for result in results), said(results)
+        assert any(shows in result.stderr for result in results), said(results)
+    else:
+        assert all(result.status == 0 for result in results), said(results)
+        assert any(result.value[0] != result.value[1] for result in results)
+
+
+# ---- what is refused ----
+
+
+def test_a_device_needs_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = torch.device("cuda", 1)
+    monkeypatch.delenv(_device.SWITCH, raising=False)
+    assert _device.staging_of("parameter a", torch.device("cpu")) is None
+    with pytest.raises(stretto.UsageError, match="parameter b is on cuda:1: expected cpu, or STRETTO_DEVICE=stage in"):
+        _device.staging_of("parameter b", cuda)
+    monkeypatch.setenv(_device.SWITCH, "gpu")
+    with pytest.raises(stretto.UsageError, match="STRETTO_DEVICE='gpu': expected stage, or nothing"):
+        _device.staging_of("parameter b", cuda)
+    monkeypatch.setenv(_device.SWITCH, "stage")
+    assert _device.staging_of("parameter a", torch.device("cpu")) is None
+    with pytest.raises(stretto.UsageError, match="parameter b is on mps: expected cpu$"):
+        _device.staging_of("parameter b", torch.device("mps"))
+
+
+def _refused() -> list[str]:
+    complaints = []
+    for options in ({"overlap": True}, {"algorithm": "local"}):
+        with pytest.raises(stretto.UsageError) as refused:
+            _wrap(_Net(), True, **options)  # type: ignore[arg-type]
+        complaints.append(str(refused.value))
+    return complaints
+
+
+def test_what_cannot_be_on_a_device_is_refused() -> None:
+    overlap, local = values(_refused, 1, timeout=240)[0]
+    assert overlap.startswith("overlap=True with a model on cpu: expected no overlap")
+    assert local.startswith("algorithm 'local' with a model on cpu: expected one that averages gradients")
