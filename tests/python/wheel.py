@@ -6,14 +6,17 @@ need what this one installs.
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".cache" / "python-build" / "bin"
 MOST_BYTES = 5_000_000
+MOST_BYTES_OF_SOURCES = 2_000_000
 TORCH = re.compile(r"(?<![\w:])(?:c10|at|torch|caffe2)::")
 
 
@@ -65,6 +68,18 @@ class Wheel(unittest.TestCase):
         run(self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--force-reinstall", wheel)
         where = pathlib.Path(run(self.python, "-P", "-c", "import stretto; print(stretto.__file__)").strip())
         self.assertIn(pathlib.Path(self.python).absolute().parents[1], where.parents)
+
+    def test_sources_are_complete_and_nothing_more(self):
+        make = "import sys; from scikit_build_core.build import build_sdist; print(build_sdist(sys.argv[1]))"
+        with tempfile.TemporaryDirectory() as work:
+            archive = pathlib.Path(work, run(TOOLS / "python", "-c", make, work, cwd=ROOT).split()[-1])
+            self.assertLess(archive.stat().st_size, MOST_BYTES_OF_SOURCES)
+            shutil.unpack_archive(archive, work)
+            sources = pathlib.Path(work, archive.name.removesuffix(".tar.gz"))
+            found = {path.name for path in sources.iterdir()}
+            self.assertEqual(found & {"build", "runs", "tests", "docs", ".venv", ".cache", ".git", ".ci"}, set())
+            run("cmake", "-S", sources, "-B", f"{work}/build", "-G", "Ninja", "-DSTRETTO_PYTHON=ON",
+                "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON", f"-DPython_EXECUTABLE={TOOLS}/python")  # fails without a source
 
     def test_symbols_of_torch_are_known(self):
         for name in ("c10::Error::Error(c10::SourceLocation)", "vtable for at::Tensor", "f(torch::Node*)"):
