@@ -24,10 +24,12 @@ PROMISES = {
     "tensors": "one rank: step() and zero_grad() add at most 1.5 µs a parameter tensor",
     "small": "2 ranks, sync, 9 thousand parameters in 6 tensors: at most 1/6 of what DDP adds is added",
     "large": "2 ranks, sync, 1.2 million parameters: a step takes at most as long as DDP's",
+    "overlap": "2 ranks, sync, 8 layers of 4 MiB whose backward passes sleep 2.5 ms each: what overlap=True hides",
     "slow": "4 ranks that sleep 5, 5, 5 and 15 ms: the three at their own pace within 20 %, 2.0 times DDP's batches",
     "pause": "one rank sleeps 200 ms once: the others lose nothing up to max_lag rounds",
 }
 TENSORS = ((100, 64), (400, 64), (20, 65536))  # how many, of how many elements
+LAYERS, LAYER_ELEMENTS, LAYER_SLEEP = 8, 1 << 20, 0.0025
 SLEEPS = (0.005, 0.005, 0.005, 0.015)
 PAUSE = 0.2
 MAX_LAG = 4
@@ -179,6 +181,46 @@ def measure_training(rank: Rank, widths: Sequence[int], steps: int) -> Blocks:
     return rank.in_turns(variants, rank.steps(steps))
 
 
+def measure_overlap(rank: Rank) -> Blocks:
+    """Backward passes that sleep, as those of an accelerator let the host's core idle."""
+    torch = rank.torch
+
+    class Layer(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any, weight: Any) -> Any:
+            ctx.gradient = torch.full_like(weight, 1e-3)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            time.sleep(LAYER_SLEEP)
+            return gradient, ctx.gradient
+
+    def variant(wrap: Callable[[Any], Any]) -> Variant:
+        weights = [torch.nn.Parameter(torch.zeros(LAYER_ELEMENTS)) for _ in range(LAYERS)]
+        optimizer = wrap(torch.optim.SGD(weights, lr=1e-3))
+
+        def run(steps: int) -> float:
+            begin = time.perf_counter()
+            for _ in range(steps):
+                optimizer.zero_grad()
+                x = torch.zeros((), requires_grad=True)
+                for weight in weights:
+                    x = Layer.apply(x, weight)
+                x.backward()
+                optimizer.step()
+            return time.perf_counter() - begin
+
+        return run
+
+    variants = {
+        "plain": variant(lambda optimizer: optimizer),
+        "blocking": variant(lambda optimizer: rank.stretto.Optimizer(optimizer, algorithm="sync")),
+        "overlapped": variant(lambda optimizer: rank.stretto.Optimizer(optimizer, algorithm="sync", overlap=True)),
+    }
+    return rank.in_turns(variants, rank.steps(20))
+
+
 def measure_slow(rank: Rank) -> Blocks:
     """Each rank makes as many steps as fit into a block's time; ranks of DDP make the same number each."""
     widths = (64, 64, 64, 10)
@@ -232,6 +274,8 @@ def run_rank(settings: dict[str, Any]) -> None:
         blocks = measure_training(rank, (64, 64, 64, 10), 400)
     elif name == "large":
         blocks = measure_training(rank, (784, 1024, 384, 10), 40)
+    elif name == "overlap":
+        blocks = measure_overlap(rank)
     elif name == "slow":
         blocks = measure_slow(rank)
     else:
@@ -318,6 +362,17 @@ def report_training(results: Results, settings: dict[str, Any]) -> None:
     results.add(name, "a step, stretto / DDP", "", whole, limit)
 
 
+def report_overlap(results: Results, settings: dict[str, Any]) -> None:
+    blocks = mean_of(run_ranks(2, settings))
+    for variant, times in blocks.items():
+        results.add("overlap", f"a step, {variant}", "ms", [t * 1e3 for t in times], None)
+    hidden = [
+        (blocking - overlapped) / (blocking - plain)
+        for plain, blocking, overlapped in zip(blocks["plain"], blocks["blocking"], blocks["overlapped"])
+    ]
+    results.add("overlap", "hidden, of what blocking adds", "", hidden, None)
+
+
 def report_slow(results: Results, settings: dict[str, Any]) -> None:
     ranks = run_ranks(4, settings)
     fast = mean_of(ranks[:3])
@@ -346,6 +401,7 @@ REPORTS = {
     "tensors": report_tensors,
     "small": report_training,
     "large": report_training,
+    "overlap": report_overlap,
     "slow": report_slow,
     "pause": report_pause,
 }
