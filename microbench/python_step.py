@@ -27,6 +27,9 @@ PROMISES = {
     "overlap": "2 ranks, sync, 8 layers of 4 MiB whose backward passes sleep 2.5 ms each: what overlap=True hides",
     "slow": "4 ranks that sleep 5, 5, 5 and 15 ms: the three at their own pace within 20 %, 2.0 times DDP's batches",
     "pause": "one rank sleeps 200 ms once: the others lose nothing up to max_lag rounds",
+    "attached": "`small` after attach(), which DDP's forward pass is part of: no promise",
+    "slow-attached": "`slow` after attach()",
+    "pause-attached": "`pause` after attach()",
 }
 TENSORS = ((100, 64), (400, 64), (20, 65536))  # how many, of how many elements
 LAYERS, LAYER_ELEMENTS, LAYER_SLEEP = 8, 1 << 20, 0.0025
@@ -91,6 +94,15 @@ class Rank:
 
     def data_parallel(self, model: Any) -> Any:
         return self.torch.nn.parallel.DistributedDataParallel(model)
+
+    def wrapped(self, model: Any, attached: bool, algorithm: str) -> tuple[Any, Any]:
+        """The model, in a DistributedDataParallel where it is to be attached, and its optimizer."""
+        if attached:
+            model = self.data_parallel(model)
+        optimizer = self.stretto.Optimizer(self.sgd(model.parameters()), model, algorithm, max_lag=MAX_LAG)
+        if attached:
+            self.stretto.attach(model, optimizer)
+        return model, optimizer
 
 
 def training(rank: Rank, model: Any, optimizer: Any, inputs: int, sleep: float = 0) -> Variant:
@@ -169,14 +181,12 @@ def measure_tensors(rank: Rank, number: int, elements: int) -> Blocks:
     return rank.in_turns(variants, rank.steps(20000 // number if elements < 1000 else 100))
 
 
-def measure_training(rank: Rank, widths: Sequence[int], steps: int) -> Blocks:
+def measure_training(rank: Rank, widths: Sequence[int], steps: int, attached: bool) -> Blocks:
     plain, ddp, ours = (rank.perceptron(widths) for _ in range(3))
     variants = {
         "plain": training(rank, plain, rank.sgd(plain.parameters()), widths[0]),
         "ddp": training(rank, rank.data_parallel(ddp), rank.sgd(ddp.parameters()), widths[0]),
-        "stretto": training(
-            rank, ours, rank.stretto.Optimizer(rank.sgd(ours.parameters()), ours, algorithm="sync"), widths[0]
-        ),
+        "stretto": training(rank, *rank.wrapped(ours, attached, "sync"), widths[0]),
     }
     return rank.in_turns(variants, rank.steps(steps))
 
@@ -221,15 +231,15 @@ def measure_overlap(rank: Rank) -> Blocks:
     return rank.in_turns(variants, rank.steps(20))
 
 
-def measure_slow(rank: Rank) -> Blocks:
+def measure_slow(rank: Rank, attached: bool) -> Blocks:
     """Each rank makes as many steps as fit into a block's time; ranks of DDP make the same number each."""
     widths = (64, 64, 64, 10)
     sleep = SLEEPS[rank.rank]
     plain, ddp, ours = (rank.perceptron(widths) for _ in range(3))
-    optimizer = rank.stretto.Optimizer(rank.sgd(ours.parameters()), ours, "eager-quorum", max_lag=MAX_LAG)
+    model, optimizer = rank.wrapped(ours, attached, "eager-quorum")
     run_plain = training(rank, plain, rank.sgd(plain.parameters()), 64, sleep)
     run_ddp = training(rank, rank.data_parallel(ddp), rank.sgd(ddp.parameters()), 64, sleep)
-    run_ours = training(rank, ours, optimizer, 64, sleep)
+    run_ours = training(rank, model, optimizer, 64, sleep)
     shared = rank.steps(100)
     own = int(shared * SLEEPS[-1] / sleep)
 
@@ -242,11 +252,10 @@ def measure_slow(rank: Rank) -> Blocks:
     return rank.in_turns({"plain": lambda n: run_plain(own) / own * n, "ddp": run_ddp, "stretto": eager}, shared)
 
 
-def measure_pause(rank: Rank) -> Blocks:
+def measure_pause(rank: Rank, attached: bool) -> Blocks:
     """Steps before the pause of rank 0, the `max_lag` steps that begin within it, and the longest of all."""
     widths = (64, 64, 64, 10)
-    model = rank.perceptron(widths)
-    optimizer = rank.stretto.Optimizer(rank.sgd(model.parameters()), model, "eager-quorum:1", max_lag=MAX_LAG)
+    model, optimizer = rank.wrapped(rank.perceptron(widths), attached, "eager-quorum:1")
     run = training(rank, model, optimizer, 64, 0.002)
     times: Blocks = {"before": [], "within": [], "longest": []}
     run(5)
@@ -268,18 +277,19 @@ def measure_pause(rank: Rank) -> Blocks:
 def run_rank(settings: dict[str, Any]) -> None:
     rank = Rank(settings)
     name = settings["benchmark"]
+    attached = name.endswith("attached")
     if name == "tensors":
         blocks = measure_tensors(rank, settings["number"], settings["elements"])
-    elif name == "small":
-        blocks = measure_training(rank, (64, 64, 64, 10), 400)
+    elif name in ("small", "attached"):
+        blocks = measure_training(rank, (64, 64, 64, 10), 400, attached)
     elif name == "large":
-        blocks = measure_training(rank, (784, 1024, 384, 10), 40)
+        blocks = measure_training(rank, (784, 1024, 384, 10), 40, attached)
     elif name == "overlap":
         blocks = measure_overlap(rank)
-    elif name == "slow":
-        blocks = measure_slow(rank)
+    elif name.startswith("slow"):
+        blocks = measure_slow(rank, attached)
     else:
-        blocks = measure_pause(rank)
+        blocks = measure_pause(rank, attached)
     rank.start_together()
     rank.stretto.shutdown()
     print(json.dumps(blocks), flush=True)
@@ -332,7 +342,7 @@ class Results:
         kept = limit is None or (middle <= limit[1] if limit[0] == "<=" else middle >= limit[1])
         self.misses += not kept
         promise = "" if limit is None else f"  asked {limit[0]} {limit[1]:.4g}{'' if kept else ': MISSED'}"
-        print(f"{benchmark:14}{what:44}{middle:10.4g} {unit:12}[{below:.4g}, {above:.4g}]{promise}", flush=True)
+        print(f"{benchmark:16}{what:44}{middle:10.4g} {unit:12}[{below:.4g}, {above:.4g}]{promise}", flush=True)
         row = {"benchmark": benchmark, "what": what, "unit": unit, "median": middle, "quartiles": [below, above]}
         self.rows.append(row | {"values": list(values), "asked": limit})
 
@@ -374,27 +384,29 @@ def report_overlap(results: Results, settings: dict[str, Any]) -> None:
 
 
 def report_slow(results: Results, settings: dict[str, Any]) -> None:
+    name = settings["benchmark"]
     ranks = run_ranks(4, settings)
     fast = mean_of(ranks[:3])
-    results.add("slow", "a step of the three, plain", "ms", [t * 1e3 for t in fast["plain"]], None)
-    results.add("slow", "the same, eager-quorum / plain", "", [a / b for a, b in zip(fast["stretto"], fast["plain"])],
+    results.add(name, "a step of the three, plain", "ms", [t * 1e3 for t in fast["plain"]], None)
+    results.add(name, "the same, eager-quorum / plain", "", [a / b for a, b in zip(fast["stretto"], fast["plain"])],
                 ("<=", 1.2))
     rates = {
-        name: [sum(1 / times[name][block] for times in ranks) for block in range(len(fast[name]))]
-        for name in ("ddp", "stretto")
+        variant: [sum(1 / times[variant][block] for times in ranks) for block in range(len(fast[variant]))]
+        for variant in ("ddp", "stretto")
     }
-    results.add("slow", "batches a second, DDP", "", rates["ddp"], None)
-    results.add("slow", "batches a second, eager-quorum", "", rates["stretto"], None)
+    results.add(name, "batches a second, DDP", "", rates["ddp"], None)
+    results.add(name, "batches a second, eager-quorum", "", rates["stretto"], None)
     gain = [a / b for a, b in zip(rates["stretto"], rates["ddp"])]
-    results.add("slow", "eager-quorum / DDP", "", gain, (">=", 2.0))
+    results.add(name, "eager-quorum / DDP", "", gain, (">=", 2.0))
 
 
 def report_pause(results: Results, settings: dict[str, Any]) -> None:
+    name = settings["benchmark"]
     others = mean_of(run_ranks(2, settings)[1:])
-    results.add("pause", "a step of the other rank before", "ms", [t * 1e3 for t in others["before"]], None)
+    results.add(name, "a step of the other rank before", "ms", [t * 1e3 for t in others["before"]], None)
     ratio = [a / b for a, b in zip(others["within"], others["before"])]
-    results.add("pause", f"the {MAX_LAG} within the pause / before", "", ratio, ("<=", 1.2))
-    results.add("pause", f"the longest step, at {MAX_LAG} rounds", "ms", [t * 1e3 for t in others["longest"]], None)
+    results.add(name, f"the {MAX_LAG} within the pause / before", "", ratio, ("<=", 1.2))
+    results.add(name, f"the longest step, at {MAX_LAG} rounds", "ms", [t * 1e3 for t in others["longest"]], None)
 
 
 REPORTS = {
@@ -404,6 +416,9 @@ REPORTS = {
     "overlap": report_overlap,
     "slow": report_slow,
     "pause": report_pause,
+    "attached": report_training,
+    "slow-attached": report_slow,
+    "pause-attached": report_pause,
 }
 
 
