@@ -1,5 +1,7 @@
 #include "command/predict/job_file.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <iterator>
 
@@ -22,6 +24,24 @@ void describe_job_file(CommandLine& line) {
       "bytes per second and seconds. workers are classes of equal ones. docs/prediction.md says what else there may "
       "be, "
       "and the formulas.");
+}
+
+void JobArgument::add_options(CommandLine& line) {
+  line.positional("FILE", CommandLine::Presence::required, "The job, as JSON; - is standard input.", into(file));
+  line.heading("The job");
+  line.option("--workers", "N", "How many workers there are, of a job with one class. Default: what the file says.",
+              into(workers, 1, 10'000'000, "16"));
+}
+
+TrainingJob JobArgument::read() const {
+  TrainingJob job = read_job_file(file);
+  if (workers == 0) return job;
+  if (job.classes.size() > 1) {
+    throw UsageError(fmt::format("--workers {}: the job has {} classes of workers; say count in each of them, in {}",
+                                 workers, job.classes.size(), file));
+  }
+  job.classes.front().count = workers;
+  return job;
 }
 
 }  // namespace stretto::command

@@ -15,16 +15,16 @@ namespace stretto::command {
 namespace {
 
 struct CoarseCommand {
-  std::string file;
+  JobArgument job;
   Output output;
 };
 
 void describe_options(CommandLine& line, CoarseCommand& command) {
-  line.positional("FILE", CommandLine::Presence::required, "The job, as JSON; - is standard input.",
-                  into(command.file));
+  command.job.add_options(line);
   line.heading("Output");
   command.output.add_option(line);
   line.example("stretto predict coarse job.json", "Rates with servers and in a ring, in a table.");
+  line.example("stretto predict coarse profile.json --workers 16", "Sixteen of the worker that was profiled.");
   line.example("stretto predict coarse --json - < job.json", "The same as a JSON object.");
   describe_job_file(line);
   line.note(
@@ -101,7 +101,7 @@ nlohmann::ordered_json to_json(const CoarsePrediction& prediction) {
 }
 
 int run(const CoarseCommand& command) {
-  const CoarsePrediction prediction = predict_coarse(read_job_file(command.file));
+  const CoarsePrediction prediction = predict_coarse(command.job.read());
   command.output.say(fmt::format("{} workers\n\n{}\n{}", prediction.workers, asynchronous_table(prediction),
                                  synchronous_table(prediction)));
   for (const std::string& note : prediction.notes) command.output.say(note);

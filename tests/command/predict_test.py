@@ -59,6 +59,15 @@ class Coarse(PredictTest):
         self.assertEqual(self.predicted({**JOB, "rho_threshold": 0.4})["async"]["chosen"], "ps")
         self.assertLess(self.predicted({**JOB, "servers": 2})["sync"]["ps"], said["sync"]["ps"])
 
+    def test_workers_are_as_many_as_asked_for(self):
+        job = copy.deepcopy(JOB)
+        del job["workers"][0]["count"]
+        asked = stretto("predict", "coarse", self.write(job), "--workers", 2, "--json")
+        self.assert_succeeds(asked)
+        self.assertEqual(json.loads(asked.stdout), self.predicted(JOB))
+        job["workers"].append({"count": 1, "forward": 1, "backward": 1, "batch": 32})
+        self.assert_rejected(stretto("predict", "coarse", self.write(job), "--workers", 2), "--workers 2", "2 classes")
+
     def test_says_what_it_leaves_out(self):
         job = copy.deepcopy(JOB)
         job["workers"].append({"count": 1, "forward": 1, "backward": 1, "batch": 32})
