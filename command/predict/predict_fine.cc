@@ -18,7 +18,7 @@ namespace stretto::command {
 namespace {
 
 struct FineCommand {
-  std::string file;
+  JobArgument job;
   int steps = 0;  // 0: the job's own
   std::uint64_t seed = 1;
   Duration latency{0};
@@ -30,8 +30,7 @@ struct FineCommand {
 };
 
 void describe_options(CommandLine& line, FineCommand& command) {
-  line.positional("FILE", CommandLine::Presence::required, "The job, as JSON, with layers; - is standard input.",
-                  into(command.file));
+  command.job.add_options(line);
   line.heading("The simulation");
   line.option("--steps", "N", "Steps of each worker. Default: what the job says, else 1000.",
               into(command.steps, 1, 1'000'000'000, "1000"));
@@ -56,6 +55,7 @@ void describe_options(CommandLine& line, FineCommand& command) {
   line.example("stretto predict fine job.json --steps 100 --trace steps.json",
                "The same of 100 steps, with their time line.");
   describe_job_file(line);
+  line.note("This simulation needs layers.");
   line.note(
       "Simulates every transfer and computation of every layer, in the order in which they wait for each other, by the "
       "algorithm of Li et al., \"Predicting Throughput of Distributed Stochastic Gradient Descent\" (IEEE TPDS 2022), "
@@ -128,7 +128,7 @@ nlohmann::ordered_json to_json(const TrainingJob& job, const FinePrediction& pre
 }
 
 int run(const FineCommand& command) {
-  TrainingJob job = read_job_file(command.file);
+  TrainingJob job = command.job.read();
   if (command.steps > 0) job.steps = command.steps;
   StepSimulationOptions options{.seed = command.seed,
                                 .message_latency = seconds(command.latency),

@@ -163,6 +163,8 @@ class Fine(PredictTest):
         one = self.predicted({**FINE, "link": "fcfs"})
         self.assertNotIn("ps", one)
         self.assertAlmostEqual(one["seconds_per_step"], 11.5, delta=1e-9)
+        alone = self.predicted(FINE, "--workers", "1")
+        self.assertAlmostEqual(alone["seconds_per_step"], 2 + 3 + 2 + 0.5, delta=1e-9)
         ring = self.predicted({**FINE, "mode": "allreduce"})
         self.assertAlmostEqual(ring["seconds_per_step"], 3 + 2 * 2 / 3 * 2 + 0.5, delta=1e-9)
         self.assertEqual(ring["link"], "ring")
