@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_client.manager import start_new_kernel
+from traces import Traces
 
 
 @dataclasses.dataclass
@@ -23,8 +24,10 @@ class Kernel:
     """As a context manager it leaves no process behind."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        """`env`: the whole environment of the kernel's process."""
-        self._manager, self._client = start_new_kernel(kernel_name="python3", env=dict(env), startup_timeout=120)
+        """`env`: the whole environment of the kernel's process, but for the mark of its traces."""
+        self.traces = Traces()
+        marked = {**env, **self.traces.environment}
+        self._manager, self._client = start_new_kernel(kernel_name="python3", env=marked, startup_timeout=240)
         self._manager.shutdown_wait_time = 60  # the kernel ends by itself: then its atexit functions have run
 
     def __enter__(self) -> Kernel:
@@ -34,7 +37,7 @@ class Kernel:
         self._client.stop_channels()
         self._manager.shutdown_kernel()
 
-    def run(self, code: str, on_text: Callable[[str], object] = lambda text: None, timeout: float = 120) -> Ran:
+    def run(self, code: str, on_text: Callable[[str], object] = lambda text: None, timeout: float = 400) -> Ran:
         """Runs a cell to its end. `on_text` hears all that the cell has written so far, whenever it writes."""
         ran = Ran()
 
