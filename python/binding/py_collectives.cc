@@ -86,9 +86,10 @@ struct PyCollectives::Made {
     return *made;
   }
   void abort(const std::string& reason) {
-    texts.abort(uninterrupted, reason);
-    for (const auto& [_, sum] : sums) sum->abort(uninterrupted, reason);
-    for (const auto& [_, broadcast] : broadcasts) broadcast->abort(uninterrupted, reason);
+    const Error why{Errc::aborted, reason, engine.rank()};
+    texts.abort(uninterrupted, why);
+    for (const auto& [_, sum] : sums) sum->abort(uninterrupted, why);
+    for (const auto& [_, broadcast] : broadcasts) broadcast->abort(uninterrupted, why);
   }
 
   static constexpr AllreduceOptions kRegistered{.registered = true};

@@ -35,7 +35,7 @@ void PyJob::end_parts() {
 void PyJob::abandon(const std::string& why) {
   if (left_) return;
   end_parts();
-  joined_->context().complain({Errc::aborted, why, rank_});
+  if (!why.empty()) joined_->context().complain({Errc::aborted, why, rank_});
   left_ = true;
   joined_.reset();
 }
@@ -70,7 +70,7 @@ void bind_job(nb::module_& module) {
       .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
       .def("leave", &PyJob::leave, nb::call_guard<nb::gil_scoped_release>(), "Says goodbye to the other ranks.")
       .def("abandon", &PyJob::abandon, nb::call_guard<nb::gil_scoped_release>(), "why"_a,
-           "Goes without a goodbye: the other ranks hear that this one is lost.");
+           "Goes without a goodbye: the other ranks hear why, or that this one is lost where `why` is empty.");
 }
 
 }  // namespace stretto::python

@@ -29,7 +29,7 @@ class PyJob {
   void remove_part(const void* part) { parts_.erase(part); }
   /// Says goodbye to the others.
   void leave();
-  /// Says why this rank goes without a goodbye, and goes: the others hear that it is lost.
+  /// Goes without a goodbye: the others hear why, or that this rank is lost where `why` is empty.
   void abandon(const std::string& why);
 
  private:

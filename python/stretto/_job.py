@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import stretto._core as _core
-from stretto._errors import UsageError
+from stretto._errors import Error, UsageError
 
 logger = logging.getLogger("stretto")
 
@@ -147,7 +147,8 @@ def fail(error: BaseException) -> None:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     for part in _take_parts():
         part._abort(why)
-    job.abandon(why)
+    of_another = isinstance(error, Error) and error.rank not in (None, job.rank)
+    job.abandon("" if of_another else why)  # that rank has been heard, or is seen to be lost
 
 
 def _require_same_process() -> None:

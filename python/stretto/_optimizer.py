@@ -103,6 +103,7 @@ class Optimizer(torch.optim.Optimizer):
         self._constructed = False
         super().__init__(optimizer.param_groups, optimizer.defaults)  # for its hooks alone
         self._constructed = True
+        self._this = weakref.ref(self)  # where self is a LightningOptimizer, which has the methods of this class
         self._tensors = Tensors(optimizer, model, unused, buffers)
         self._tensors.wide_gradients = _half.widen(optimizer, self._tensors.trained_by_name(), grad_dtype)
         self._half = next((name for name, p in self._tensors.trained_by_name() if p.dtype is torch.float16), None)
@@ -324,11 +325,12 @@ class Optimizer(torch.optim.Optimizer):
     # ---- the ranks ----
 
     def finish(self) -> None:
-        """No more batches here: returns when no rank has any, and all replicas are final.
+        """No more batches here: returns when no rank has any, and all replicas are final. Of several optimizers of a
+        process each is finished, in the same order on every rank, and none takes a step after the first finish().
 
         Raises:
             Diverged: on every rank, where replicas differ: something else than step() has moved weights on one.
-            UsageError: the second time.
+            UsageError: the second time; and, on every rank, where ranks finish different optimizers.
         """
         self._loop.finish(self._tensors, False)
         self._tensors.leave()
@@ -347,20 +349,35 @@ class Optimizer(torch.optim.Optimizer):
         """Everything handed over is applied on all ranks, which are at the same place within the block: the place to
         evaluate, to write a checkpoint, and for other collectives. A rank that has called finish() is not waited for.
 
+        The other optimizers of this process meet, too: their together() within the block is no second meeting.
+
         Raises:
             Diverged: as finish().
         """
+        if self._met:
+            yield
+            return
         self._loop.meet(self._tensors)
-        self._tensors.give_gradients_back()
-        self._met = True
-        self._schedulers.begin_together()
-        self._rest_watch(True)
+        all_met = _not_finished()
+        for optimizer in all_met:
+            optimizer._begin_together()
         try:
             with self._aborting():
                 yield
         finally:
-            self._met = False
+            for optimizer in all_met:
+                optimizer._met = False
         self._loop.part(self._tensors)
+        for optimizer in all_met:
+            optimizer._end_together()
+
+    def _begin_together(self) -> None:
+        self._tensors.give_gradients_back()
+        self._met = True
+        self._schedulers.begin_together()
+        self._rest_watch(True)
+
+    def _end_together(self) -> None:
         self._rest_watch(False)
         self._schedulers.end_together()
 
@@ -408,13 +425,15 @@ class Optimizer(torch.optim.Optimizer):
 
     def _abort(self, reason: str) -> None:
         self._stop_watch()
-        _job.remove(self)
+        self._close()
         self._loop.abort(reason)
         self._tensors.leave()
         self._loop.close()
 
     def _close(self) -> None:
-        _job.remove(self)
+        this = self._this()
+        assert this is not None
+        _job.remove(this)
 
     def _rest_watch(self, rests: bool) -> None:
         if self._watch is not None:
@@ -426,7 +445,7 @@ class Optimizer(torch.optim.Optimizer):
             self._watch = None
 
 
-def _not_finished() -> list[torch.optim.Optimizer]:
+def _not_finished() -> list[Optimizer]:
     """The optimizers of this process that are not finished."""
     return [part for part in _job.parts() if isinstance(part, Optimizer) and not part._loop.ended]
 

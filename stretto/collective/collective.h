@@ -16,9 +16,10 @@ class Collective {
  public:
   virtual ~Collective() = default;  ///< application thread, with no call under way
 
-  /// Stops this collective on every rank: each pending and later call fails with Errc::aborted and `reason`. Returns
-  /// when it has failed here, after five seconds at the latest.
-  virtual void abort(Driver& driver, const std::string& reason) = 0;
+  /// Stops this collective on every rank: each pending and later call fails with `why`, whose code and rank arrive as
+  /// they are. Of Errc::aborted `rank` is the rank that stops the job; the others hear "rank 2 stopped the job: …".
+  /// Returns when the collective has failed here, after five seconds at the latest.
+  virtual void abort(Driver& driver, const Error& why) = 0;
 
   /// The failure that is final, if there was one. Thread-safe.
   virtual std::optional<Error> failure() const = 0;

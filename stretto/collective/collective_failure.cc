@@ -27,10 +27,10 @@ Result<std::span<std::byte>> CollectiveFailure::take_shared(std::uint64_t bytes,
   return region_.bytes();
 }
 
-void CollectiveFailure::abort(Driver& driver, const std::string& reason) {
+void CollectiveFailure::abort(Driver& driver, const Error& why) {
   {
     MutexLock lock(mutex_);
-    abort_reason_ = reason;
+    abort_error_ = why;
   }
   abort_wanted_.store(true, std::memory_order_release);
   driver.notify();
@@ -54,12 +54,12 @@ bool CollectiveFailure::agreed() {
 bool CollectiveFailure::poll() {
   if (!agreed()) return false;
   if (!abort_wanted_.load(std::memory_order_acquire)) return true;
-  std::string reason;
+  std::optional<Error> why;
   {
     MutexLock lock(mutex_);
-    reason = abort_reason_;
+    why = abort_error_;
   }
-  fail({Errc::aborted, reason, engine_.rank()}, true);
+  fail(*std::move(why), true);
   return false;
 }
 
@@ -67,12 +67,15 @@ bool CollectiveFailure::control(const Envelope& envelope, std::span<const std::b
   if (envelope.channel != kFailed) return false;
   const auto code = static_cast<Errc>(std::min<std::uint64_t>(envelope.note >> 32, kLastErrc));
   const auto rank = static_cast<int>(static_cast<std::uint32_t>(envelope.note));
-  std::string message(reinterpret_cast<const char*>(head.data()), head.size());
   // Passed on, so that no rank sees this one leave because of it, and has not heard of it.
   if (!failed()) tell(envelope.note, head);
-  if (code == Errc::aborted) message = text("rank ", rank, " stopped the job: ", message);
-  fail({code, std::move(message), rank}, false);
+  fail({code, std::string(reinterpret_cast<const char*>(head.data()), head.size()), rank}, false);
   return true;
+}
+
+void CollectiveFailure::lose(const Error& reason, const std::string& what) {
+  const bool unsaid = reason.code == Errc::lost_peer && !what.empty();
+  fail({reason.code, unsaid ? text(what, ": ", reason.message) : reason.message, reason.rank}, true);
 }
 
 Error CollectiveFailure::unknown(int peer, const Envelope& envelope) {
@@ -90,8 +93,12 @@ void CollectiveFailure::tell(std::uint64_t note, std::span<const std::byte> word
 
 void CollectiveFailure::fail(Error error, bool tell_others) {
   if (failed_.load(std::memory_order_relaxed)) return;
-  const std::string words = error.message.substr(0, kMaxHeadBytes);
-  if (tell_others) tell(note_of(error), std::as_bytes(std::span(words)));
+  if (tell_others) {
+    const bool stops = error.code == Errc::aborted && error.rank == engine_.rank();
+    const std::string words = (stops ? text("rank ", error.rank, " stopped the job: ", error.message) : error.message)
+                                  .substr(0, kMaxHeadBytes);
+    tell(note_of(error), std::as_bytes(std::span(words)));
+  }
   MutexLock lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
   error_ = std::move(error);

@@ -31,7 +31,7 @@ class CollectiveFailure {
 
   /// Stops the collective on every rank. Returns when it has failed here, after five seconds at the latest. The
   /// application's thread.
-  void abort(Driver& driver, const std::string& reason);
+  void abort(Driver& driver, const Error& why);
 
   /// Thread-safe.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -45,6 +45,8 @@ class CollectiveFailure {
   bool control(const Envelope& envelope, std::span<const std::byte> head);
   /// The error for a control message of no known kind from `peer`.
   static Error unknown(int peer, const Envelope& envelope);
+  /// Fails because a peer is gone that `what` needs. A peer that has said why it stops the job speaks for itself.
+  void lose(const Error& reason, const std::string& what = "");
   /// Fails, unless it has failed already: the first error stays. Thread-safe where it tells no others.
   void fail(Error error, bool tell_others);
 
@@ -56,10 +58,10 @@ class CollectiveFailure {
   SharedRegion region_;
   std::uint64_t regions_ = 0;  // of the arena, up to this collective's
 
-  std::atomic<bool> abort_wanted_{false};  // application: abort_reason_ is there
+  std::atomic<bool> abort_wanted_{false};  // application: abort_error_ is there
   std::atomic<bool> failed_{false};        // error_ is there
   mutable Mutex mutex_;
-  std::string abort_reason_ GUARDED_BY(mutex_);
+  Error abort_error_ GUARDED_BY(mutex_){Errc::aborted, "", -1};
   Error error_ GUARDED_BY(mutex_){Errc::aborted, "", -1};
 };
 

@@ -76,7 +76,7 @@ Waiting server(Engine& engine) {
   auto step = std::make_shared<Step>(engine);
   struct Made final : Collective {
     explicit Made(std::shared_ptr<Step> step) : step(std::move(step)) {}
-    void abort(Driver& driver, const std::string& reason) override { step->server.abort(driver, reason); }
+    void abort(Driver& driver, const Error& why) override { step->server.abort(driver, why); }
     std::optional<Error> failure() const override { return step->server.failure(); }
     std::string who_is_missing(Driver& driver, Duration timeout) override {
       return step->server.who_is_missing(driver, timeout);
@@ -108,7 +108,7 @@ TEST_P(EveryCollective, SaysWhoIsMissingAndStopsOnEveryRankWhereOneAborts) {
     EXPECT_FALSE(collective->failure());
     if (engine.rank() == 1) {
       while (said < 2) std::this_thread::yield();
-      collective->abort(driver, "no more memory");
+      collective->abort(driver, {Errc::aborted, "no more memory", 1});
     } else {
       const auto early = run(driver, driver.deadline(20ms));
       EXPECT_TRUE(!early && early.error().code == Errc::timeout);
@@ -125,6 +125,23 @@ TEST_P(EveryCollective, SaysWhoIsMissingAndStopsOnEveryRankWhereOneAborts) {
       EXPECT_EQ(error.code, Errc::aborted);
       EXPECT_EQ(error.rank, 1);
       EXPECT_EQ(error.message, engine.rank() == 1 ? "no more memory" : "rank 1 stopped the job: no more memory");
+    }
+    return true;
+  });
+}
+
+TEST_P(EveryCollective, FailsOnEveryRankWithTheCodeAndTheRankThatOneGives) {
+  run_thread_job(3, [&](Engine& engine) {
+    auto [collective, run] = GetParam().make(engine);
+    EngineDriver driver(engine, {.spin = 0ns});
+    if (engine.rank() == 1) collective->abort(driver, {Errc::diverged, "rank 2 has another rate", 2});
+    const auto stopped = run(driver, driver.deadline(kWatchdog));
+    EXPECT_FALSE(stopped.ok());
+    if (stopped.ok() || !collective->failure()) return true;
+    for (const Error& error : {stopped.error(), *collective->failure()}) {
+      EXPECT_EQ(error.code, Errc::diverged);
+      EXPECT_EQ(error.rank, 2);
+      EXPECT_EQ(error.message, "rank 2 has another rate");
     }
     return true;
   });

@@ -215,8 +215,8 @@ Result<int> GroupAllreduce::finish(Driver& driver, TimePoint deadline, Apply app
   }
 }
 
-void GroupAllreduce::abort(Driver& driver, const std::string& reason) {
-  impl_->rounds.failure().abort(driver, reason);
+void GroupAllreduce::abort(Driver& driver, const Error& why) {
+  impl_->rounds.failure().abort(driver, why);
 }
 
 std::optional<Error> GroupAllreduce::failure() const {

@@ -289,7 +289,7 @@ TEST_P(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
     const auto late = groups.exchange(driver, driver.deadline(50ms), apply);
     EXPECT_FALSE(late);
     EXPECT_THAT(late.error().message, HasSubstr("round 0 (full) waits for rank 1 (computing)"));
-    groups.abort(driver, "enough");
+    groups.abort(driver, {Errc::aborted, "enough", 0});
     EXPECT_EQ(groups.exchange(driver, driver.deadline(1s), apply).error().code, Errc::aborted);
     return true;
   });

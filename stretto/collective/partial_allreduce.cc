@@ -270,8 +270,8 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
   }
 }
 
-void PartialAllreduce::abort(Driver& driver, const std::string& reason) {
-  impl_->rounds.abort(driver, reason);
+void PartialAllreduce::abort(Driver& driver, const Error& why) {
+  impl_->rounds.abort(driver, why);
 }
 
 std::optional<Error> PartialAllreduce::failure() const {

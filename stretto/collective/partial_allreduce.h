@@ -123,7 +123,7 @@ class PartialAllreduce final : public Collective {
   /// finish() in the same way.
   Result<Progress> try_finish(Apply apply);
 
-  void abort(Driver& driver, const std::string& reason) override;
+  void abort(Driver& driver, const Error& why) override;
   std::optional<Error> failure() const override;
   /// Asks every rank what it is doing.
   std::string who_is_missing(Driver& driver, Duration timeout) override;

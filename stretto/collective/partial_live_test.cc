@@ -254,7 +254,7 @@ TEST_P(PartialAllreduceLive, AnAbortReachesEveryoneWithItsReason) {
       EngineDriver driver(engine);
       const auto ignore = [](const RoundResult&) {};
       if (rank == 2) {
-        allreduce.abort(driver, "gradient of layer3.weight is NaN in step 17");
+        allreduce.abort(driver, {Errc::aborted, "gradient of layer3.weight is NaN in step 17", 2});
       } else {
         allreduce.deposit(allreduce.acquire(), {});
       }

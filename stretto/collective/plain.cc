@@ -37,7 +37,7 @@ class MessageAllreduce final : public AllreduceWay {
                        {Argument::in(bucket_.type, bucket_.count, input()),
                         Argument::out(bucket_.type, bucket_.count, memory(result_))});
   }
-  void abort(Driver& driver, const std::string& reason) override { rounds_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { rounds_.abort(driver, why); }
   std::optional<Error> failure() const override { return rounds_.failure(); }
   std::string who_is_missing(Driver& driver, Duration timeout) override {
     return rounds_.who_is_missing(driver, timeout);

@@ -23,7 +23,7 @@ namespace stretto {
 /// Base of the ordinary collectives but Allreduce: a schedule that is run again and again.
 class PlainCollective : public Collective {
  public:
-  void abort(Driver& driver, const std::string& reason) override { rounds_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { rounds_.abort(driver, why); }
   std::optional<Error> failure() const override { return rounds_.failure(); }
   std::string who_is_missing(Driver& driver, Duration timeout) override {
     return rounds_.who_is_missing(driver, timeout);
@@ -136,7 +136,7 @@ class Allreduce final : public Collective {
     return {reinterpret_cast<const T*>(way_->result()), checked_count(kDataTypeOf<T>)};
   }
 
-  void abort(Driver& driver, const std::string& reason) override { way_->abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { way_->abort(driver, why); }
   std::optional<Error> failure() const override { return way_->failure(); }
   std::string who_is_missing(Driver& driver, Duration timeout) override {
     return way_->who_is_missing(driver, timeout);

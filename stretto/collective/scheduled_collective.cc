@@ -202,8 +202,8 @@ void ScheduledCollective::broken(const Error& reason) {
   failure_.fail({reason.code, text(words_of(shape_), ": ", reason.message), reason.rank}, true);
 }
 
-void ScheduledCollective::lost(int peer, const Error& reason) {
-  failure_.fail({Errc::lost_peer, text(words_of(shape_), ": ", reason.message), peer}, true);
+void ScheduledCollective::lost(int, const Error& reason) {
+  failure_.lose(reason, words_of(shape_));
 }
 
 }  // namespace stretto

@@ -49,7 +49,7 @@ class ScheduledCollective final : public Collective, private RoundOwner {
   /// Whether the round that start() has begun is over, or the error that is final.
   Result<bool> finished() const;
 
-  void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { failure_.abort(driver, why); }
   std::optional<Error> failure() const override { return failure_.error(); }
   /// Asks no rank: names the neighbours from which nothing has come.
   std::string who_is_missing(Driver& driver, Duration timeout) override;

@@ -39,7 +39,9 @@ class JoinedRank::Impl {
         meeting_(std::move(meeting)),
         context_(std::in_place, meeting_.memory, rank_, [this](const RankMessage& message) { hear(message); }) {}
   ~Impl() {
-    if (!left_) meeting_.memory.mark_lost(rank_, kFailed);
+    if (left_) return;
+    if (complaint_) memory().say_why(rank_, complaint_->text);
+    memory().mark_lost(rank_, kFailed);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,30 @@ class BatchSource {
   ~BatchSource() = default;  ///< its owner's
 };
 
+/// A loop over the rank's engine that ends, or meets those of the other ranks, in its own good time. A rank may have
+/// several, begun in the same order on every rank. Where ranks meet in one of them they meet in all: a rank that has no
+/// more batches for one cannot know in which one the others meet next. Application thread.
+class RankLoop {
+ public:
+  /// Whether it has failed, so that nobody meets in it any more.
+  virtual bool failed() const = 0;
+  /// This rank has no more batches here before go_on(): returns when the rounds are over, on every rank. Without effect
+  /// where they are.
+  virtual void rest() = 0;
+  /// rest() for at most `limit`, which is also the longest that later exchanges wait. Returns whether the rounds are
+  /// over.
+  virtual bool rest_within(Duration limit) = 0;
+  /// Of a loop that rests: a number of each rank, by rank.
+  virtual std::vector<std::uint64_t> gather(std::uint64_t mine) = 0;
+  /// Of a loop that rests: all ranks are at the same place, and exchange what has to be the same.
+  virtual void come_together() = 0;
+  /// The end of rest(), when all ranks have called it.
+  virtual void go_on() = 0;
+
+ protected:
+  ~RankLoop() = default;  ///< its owner's
+};
+
 /// The engine of one rank and what drives it: one over the rank's transport, shared by all that the rank does with it,
 /// at once or one after the other. Made when it is first asked for. Application thread. In a process that the rank has
 /// forked engine() and driver() throw UsageError: neither the job's memory nor the helper thread is there.
@@ -70,6 +95,13 @@ class RankEngine {
   /// Takes out a batch source whose rounds are over.
   void remove(BatchSource& source) { std::erase(sources_, &source); }
 
+  /// The loops that have begun and not ended, in the order in which they began.
+  const std::vector<RankLoop*>& loops() const { return loops_; }
+  /// Enters a loop, which must outlive its remove().
+  void add(RankLoop& loop) { loops_.push_back(&loop); }
+  /// Takes out a loop that has ended.
+  void remove(RankLoop& loop) { std::erase(loops_, &loop); }
+
   /// Keeps to the engine's end what it may still use of collectives that have failed: their rounds go on for ever.
   void keep(std::shared_ptr<void> failed) { failed_.push_back(std::move(failed)); }
 
@@ -80,6 +112,7 @@ class RankEngine {
   Driver* const given_driver_;
   ProgressBy progress_by_ = ProgressBy::thread;
   std::vector<BatchSource*> sources_;
+  std::vector<RankLoop*> loops_;
   int sources_ever_ = 0;
   // In the order in which they depend on one another: the driver, with its helper thread, ends first.
   std::optional<Engine> engine_;

@@ -50,6 +50,7 @@ DistributedOptimizer::Impl::Impl(RankContext& rank, std::shared_ptr<torch::nn::M
       schedulers_(replica_.optimizer()),
       batches_(rank, loop_.session().meeting()) {
   loop_.begin();
+  loop_.watch_options();
   loop_.begin_step();
 }
 

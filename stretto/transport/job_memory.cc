@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <csignal>
@@ -103,6 +104,7 @@ struct JobMemory::RankWords {
   DoorbellWords doorbell;
   alignas(kCacheLine) std::atomic<pid_t> process{0};  // stored (release) by enter(), loaded (acquire) by process()
   Word fate{0};  // stored before changes_of_fate (release), loaded after it (acquire); swapped, so that the first holds
+  std::array<char, kLastWords> why{};  // up to a 0; stored before the fate, and read after it
 };
 
 struct JobMemory::Layout {
@@ -280,6 +282,15 @@ void JobMemory::leave(int rank) {
 void JobMemory::mark_lost(int rank, int wait_status) {
   const std::uint32_t order = header().num_lost.fetch_add(1, std::memory_order_relaxed);
   publish_fate(rank, {RankFate::Kind::lost, wait_status, order});
+}
+
+void JobMemory::say_why(int rank, const std::string& why) {
+  auto& words = words_of(rank).why;
+  words[why.copy(words.data(), words.size() - 1)] = '\0';
+}
+
+std::string JobMemory::why(int rank) const {
+  return words_of(rank).why.data();
 }
 
 std::uint32_t JobMemory::changes_of_fate() const {

@@ -77,6 +77,11 @@ class JobMemory {
   void leave(int rank);
   /// Marks a rank as lost, unless it has left, and rings all doorbells. One caller at a time.
   void mark_lost(int rank, int wait_status);
+  static constexpr std::size_t kLastWords = 500;  ///< bytes; what is longer is cut
+  /// Says why a rank is about to be lost. Once, by the rank itself, before mark_lost(), which publishes it.
+  void say_why(int rank, const std::string& why);
+  /// What say_why() was told; empty: nothing. Requires: fate() of the rank is lost.
+  std::string why(int rank) const;
   /// Changes whenever a fate has. Pairs: a fate is stored before it grows.
   std::uint32_t changes_of_fate() const;
 

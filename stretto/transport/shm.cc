@@ -327,6 +327,9 @@ void ShmTransport::leave(Peer& peer, MessageSink& sink) {
 void ShmTransport::lose(Peer& peer, const std::string& how, MessageSink& sink) {
   drain(peer, sink);  // whole messages of it count; the one it was in the middle of does not
   give_up(peer);
+  if (const std::string why = memory_.why(peer.rank); !why.empty()) {
+    return sink.lost(peer.rank, {Errc::aborted, text("rank ", peer.rank, " stopped the job: ", why), peer.rank});
+  }
   sink.lost(peer.rank, {Errc::lost_peer, text("rank ", peer.rank, " is lost: ", how), peer.rank});
 }
 

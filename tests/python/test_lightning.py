@@ -21,6 +21,7 @@ def fit_all():
     warnings.simplefilter("ignore")
     import torch
     from lightning.pytorch import Trainer
+    from lightning.pytorch.core.optimizer import LightningOptimizer
     from lightning.pytorch.demos.boring_classes import BoringModel
 
     import stretto
@@ -30,7 +31,7 @@ def fit_all():
         def configure_optimizers(self):
             (sgd,), _ = super().configure_optimizers()
             self.norms, self.met = [], []
-            wrapped = stretto.Optimizer(sgd, self, "eager-quorum")
+            self.wrapped = wrapped = stretto.Optimizer(sgd, self, "eager-quorum")
             wrapped.before_step(lambda: self.norms.append(torch.nn.utils.clip_grad_norm_(self.parameters(), 0.5)))
             return [wrapped], [torch.optim.lr_scheduler.StepLR(wrapped, step_size=1)]
 
@@ -42,10 +43,13 @@ def fit_all():
         automatic_optimization = False
 
         def training_step(self, batch, batch_idx):
-            optimizer = self.optimizers()
+            optimizer = self.optimizers()  # a LightningOptimizer, which forwards to ours
             optimizer.zero_grad()
             self.manual_backward(self.step(batch))
             optimizer.step()
+            if batch_idx == 0:
+                with optimizer.together():
+                    self.applied = (optimizer.batches_applied, str(optimizer.report()) == str(self.wrapped.report()))
 
         def on_train_epoch_end(self):
             self.lr_schedulers().step()
@@ -70,6 +74,11 @@ def fit_all():
         optimizer = trainer.optimizers[0]
         applied, rate = optimizer.batches_applied, optimizer.param_groups[0]["lr"]
         found.append((applied, rate, len(model.norms) > 0, model.met, weights_of(model)))
+        if kind is Manual:
+            assert model.applied == (6 + 4 + 2, True), model.applied
+    ours = stretto.Optimizer(torch.optim.SGD(torch.nn.Linear(1, 1).parameters()))
+    LightningOptimizer(ours).finish()
+    assert ours not in stretto._job.parts()
     with contextlib.redirect_stdout(None):
         example = runpy.run_path(str(EXAMPLE))
     optimizer = example["trainer"].optimizers[0]

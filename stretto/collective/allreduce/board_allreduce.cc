@@ -67,8 +67,8 @@ BoardAllreduce::~BoardAllreduce() {
   engine_.remove(id_);
 }
 
-void BoardAllreduce::lost(int peer, const Error& reason) {
-  failure_.fail({Errc::lost_peer, text(shape_, ": ", reason.message), peer}, true);
+void BoardAllreduce::lost(int, const Error& reason) {
+  failure_.lose(reason, shape_);
 }
 
 void BoardAllreduce::look_who_has_left() {

@@ -34,7 +34,7 @@ class BoardAllreduce final : public AllreduceWay, private EngineClient {
   std::byte* input() override;
   const std::byte* result() override;
 
-  void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { failure_.abort(driver, why); }
   std::optional<Error> failure() const override { return failure_.error(); }
   /// Asks no rank: the board shows which ones have come.
   std::string who_is_missing(Driver& driver, Duration timeout) override;

@@ -354,9 +354,9 @@ void NeighbourExchange::control(int peer, const Envelope& envelope, std::span<co
   }
 }
 
-void NeighbourExchange::lost(int peer, const Error& reason) {
+void NeighbourExchange::lost(int, const Error& reason) {
   if (over_.load(std::memory_order_acquire)) return;
-  failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+  failure_.lose(reason);
 }
 
 void NeighbourExchange::left(int peer, const Error& reason) {

@@ -97,7 +97,7 @@ class NeighbourExchange final : public Collective, private RoundOwner {
   /// Of one message, in memory.
   std::uint64_t message_bytes() const { return message_bytes_; }
 
-  void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { failure_.abort(driver, why); }
   std::optional<Error> failure() const override { return failure_.error(); }
   /// Asks no rank: names those whose messages are missing.
   std::string who_is_missing(Driver& driver, Duration timeout) override;

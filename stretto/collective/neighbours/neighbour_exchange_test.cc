@@ -154,7 +154,7 @@ TEST(NeighbourExchange, NamesALostRankToAllOthers) {
 
 TEST(NeighbourExchange, StopsOnAllRanksByAnAbort) {
   const auto errors = errors_where(1, [](NeighbourExchange& exchange, Driver& driver) {
-    exchange.abort(driver, "enough");
+    exchange.abort(driver, {Errc::aborted, "enough", 1});
     EXPECT_EQ(exchange.failure()->code, Errc::aborted);
     EXPECT_FALSE(exchange.try_take(0, [](const NeighbourMessage&) {}));
     return true;

@@ -327,8 +327,8 @@ void PairExchange::control(int peer, const Envelope& envelope, std::span<const s
   protocol_.heard_done(peer, envelope.note);
 }
 
-void PairExchange::lost(int peer, const Error& reason) {
-  failure_.fail({Errc::lost_peer, text(words_of(description_), ": ", reason.message), peer}, true);
+void PairExchange::lost(int, const Error& reason) {
+  failure_.lose(reason, words_of(description_));
 }
 
 void PairExchange::left(int peer, const Error&) {

@@ -77,7 +77,7 @@ class PairExchange final : public Collective, private RoundOwner {
   void read_center(int bucket, std::span<std::byte> to);
   bool owns_center() const { return center_ != nullptr; }  ///< fixed
 
-  void abort(Driver& driver, const std::string& reason) override { failure_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) override { failure_.abort(driver, why); }
   std::optional<Error> failure() const override { return failure_.error(); }
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 

@@ -156,7 +156,7 @@ TEST_P(EveryPairing, FailsOnEveryRankWhereOneAbortsOrLeaves) {
       const Model model;
       pairs.begin(model.buckets());
       if (engine.rank() == 2) {
-        if (!leaves) pairs.abort(driver, "no more memory");
+        if (!leaves) pairs.abort(driver, {Errc::aborted, "no more memory", 2});
         return true;
       }
       // The rank that waits for none stays until the other one has heard.

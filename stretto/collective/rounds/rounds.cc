@@ -63,9 +63,8 @@ void Rounds::hear(int peer, const Envelope& envelope, std::span<const std::byte>
   failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
 }
 
-void Rounds::hear_of_loss(int peer, const Error& reason) {
-  if (stopped()) return;
-  failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+void Rounds::hear_of_loss(int, const Error& reason) {
+  if (!stopped()) failure_.lose(reason);
 }
 
 std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {

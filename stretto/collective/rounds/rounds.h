@@ -60,7 +60,7 @@ class Rounds {
   /// The word on which the application thread sleeps beside its doorbell, or null.
   virtual std::atomic<std::uint32_t>* signal() { return nullptr; }
 
-  void abort(Driver& driver, const std::string& reason) { failure_.abort(driver, reason); }
+  void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }
 

@@ -54,8 +54,8 @@ void StandingRounds::hear(int peer, const Envelope& envelope, std::span<const st
   failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
 }
 
-void StandingRounds::hear_of_loss(int peer, const Error& reason) {
-  if (!stopped()) failure_.fail({Errc::lost_peer, reason.message, peer}, true);
+void StandingRounds::hear_of_loss(int, const Error& reason) {
+  if (!stopped()) failure_.lose(reason);
 }
 
 }  // namespace stretto

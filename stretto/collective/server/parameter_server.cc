@@ -182,8 +182,8 @@ Result<void> ParameterServer::settle(Driver& driver, TimePoint deadline, std::sp
   return {};
 }
 
-void ParameterServer::abort(Driver& driver, const std::string& reason) {
-  impl_->node.failure().abort(driver, reason);
+void ParameterServer::abort(Driver& driver, const Error& why) {
+  impl_->node.failure().abort(driver, why);
 }
 
 std::optional<Error> ParameterServer::failure() const {

@@ -88,7 +88,7 @@ class ParameterServer final : public Collective {
   /// Begins the next phase with the values that settle() has given. Throws UsageError unless it has returned.
   void go_on();
 
-  void abort(Driver& driver, const std::string& reason) override;
+  void abort(Driver& driver, const Error& why) override;
   std::optional<Error> failure() const override;
   /// Asks the servers whose answers have not come.
   std::string who_is_missing(Driver& driver, Duration timeout) override;

@@ -13,6 +13,8 @@ namespace {
 
 using Kind = MessageId::Kind;
 
+constexpr const char* kWhat = "parameter server";
+
 constexpr OpId kArrived = 1;  // of the schedule that receives a gradient: holds it until the shard has taken it
 
 std::string describe(const std::vector<BucketSpec>& buckets, const ServerOptions& options) {
@@ -70,7 +72,7 @@ bool ServerNode::poll(TimePoint) {
   if (begun == 0) return false;
   if (begun != looked_at_) {
     looked_at_ = begun;
-    if (lost_) return failure_.fail(*lost_, true), true;
+    if (lost_) return failure_.lose(*lost_, kWhat), true;
     requests_.insert(requests_.begin(), std::move_iterator(early_.begin()), std::move_iterator(early_.end()));
     early_.clear();
   }
@@ -391,10 +393,9 @@ void ServerNode::broken(const Error& reason) {
   failure_.fail(reason, true);
 }
 
-void ServerNode::lost(int peer, const Error& reason) {
-  const Error error{Errc::lost_peer, text("parameter server: ", reason.message), peer};
-  if (phase_ == 0 || !between_phases()) return failure_.fail(error, true);
-  lost_ = error;  // there may be no other phase
+void ServerNode::lost(int, const Error& reason) {
+  if (phase_ == 0 || !between_phases()) return failure_.lose(reason, kWhat);
+  lost_ = reason;  // there may be no other phase
 }
 
 void ServerNode::left(int, const Error& reason) {
@@ -415,7 +416,7 @@ void ServerNode::look_who_has_left() {
                                       : round_of({Kind::value, bucket, engine_.rank(), asking.asked});
       needed |= engine_.lacks(id_, round, peer);
     }
-    if (needed) return failure_.fail({Errc::lost_peer, text("parameter server: ", reason.message), peer}, true);
+    if (needed) return failure_.lose(reason, kWhat);
   }
 }
 

@@ -270,10 +270,10 @@ std::optional<Error> Session::failure() const {
   return std::nullopt;
 }
 
-void Session::abort(const std::string& reason) {
+void Session::abort(const Error& why) {
   rank_engine_.require_own_process();
-  for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, reason);
-  meeting_->abort(uninterrupted_, reason);
+  for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, why);
+  meeting_->abort(uninterrupted_, why);
   fail();
   interrupted_ = false;
 }

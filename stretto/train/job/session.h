@@ -87,8 +87,11 @@ class Session final : private BatchSource {
   bool failed() const { return failed_ || meeting_->interrupted(); }
   /// Whether this is a process that the rank has forked.
   bool forked() const { return rank_engine_.forked(); }
-  /// Stops the job: `reason` reaches every rank. May be called after a failure, too.
-  void abort(const std::string& reason);
+  /// Stops the job: `why` reaches every rank, with its code and rank (Collective::abort()). May be called after a
+  /// failure, too.
+  void abort(const Error& why);
+  /// The same with Errc::aborted: "rank 2 stopped the job: `reason`".
+  void abort(const std::string& reason) { abort({Errc::aborted, reason, rank()}); }
 
   int rank() const { return engine_.rank(); }
   int ranks() const { return engine_.size(); }

@@ -337,10 +337,10 @@ TEST(SessionTest, AlgorithmsThatCouldWaitForEachOtherAreRefused) {
 
 TEST(SessionTest, OthersGoOnOnlyWhereNoRankCanBeAhead) {
   for (const char* parting : {"eager-solo", "wagma", "d-psgd", "ad-psgd"}) {
-    run(1, [parting](RankOfTest& rank) {
+    run(2, [parting](RankOfTest& rank) {
       const auto task = start(1);
-      Session a = rank.session(task->replica(), parse_algorithm(parting, 1));
-      Session b = rank.session(task->replica(), parse_algorithm("sync", 1));
+      Session a = rank.session(task->replica(), parse_algorithm(parting, 2));
+      Session b = rank.session(task->replica(), parse_algorithm("sync", 2));
       a.begin({});
       b.begin({});
       EXPECT_THROW(b.finish(Others::go_on), UsageError);
@@ -349,6 +349,19 @@ TEST(SessionTest, OthersGoOnOnlyWhereNoRankCanBeAhead) {
       b.finish(Others::go_on);
     });
   }
+}
+
+TEST(SessionTest, OthersGoOnWhereARankIsAlone) {
+  run(1, [](RankOfTest& rank) {
+    const auto task = start(1);
+    Session a = rank.session(task->replica(), parse_algorithm("eager-solo", 1));
+    Session b = rank.session(task->replica(), parse_algorithm("sync", 1));
+    a.begin({});
+    b.begin({});
+    b.finish(Others::go_on);
+    EXPECT_FALSE(a.drained());
+    a.finish();
+  });
 }
 
 }  // namespace

@@ -39,9 +39,10 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       imbalance_(imbalance_of(environment_, rank.size(), rank.engine().num_batch_sources_ever())),
       pacer_(Duration(0), clock_),
       replica_(replica),
+      engine_(rank.engine()),
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
-      session_(rank.engine(), replica_, *this, session_options_),
+      session_(engine_, replica_, *this, session_options_),
       ledger_(rank.size()),
       history_(rank.rank(), rank.size(), options_.max_lag),
       reporter_(environment_.out, rank.engine().num_batch_sources_ever(), rank.rank()) {}
@@ -52,12 +53,22 @@ void OwnLoop::begin() {
       {"options", describe(options_)},
       {"model", replica_.model_description()},
       {"optimizer", replica_.optimizer_description()}};
-  session_.begin(fingerprints);
+  try {
+    session_.begin(fingerprints);
+  } catch (const Failure&) {
+    throw;
+  } catch (const UsageError&) {
+    throw;  // on every rank
+  } catch (const std::exception& error) {
+    session_.abort(error.what());
+    throw;
+  }
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
   if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together
   begin_timing();
   start_ = step_began_;
+  engine_.add(*this);
 }
 
 void OwnLoop::begin_timing() {
@@ -81,7 +92,7 @@ void OwnLoop::require_going_on(const char* call) const {
 }
 
 void OwnLoop::begin_step() {
-  if (begun_) return;
+  if (begun_ || rested_) return;
   require_going_on("begin_step()");
   telling([&] { session_.begin_step(1, waited_); });
   begun_ = true;
@@ -103,7 +114,7 @@ int OwnLoop::pass() {
 
 int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
   require_going_on(call);
-  if (session_.drained()) {
+  if (session_.drained() || rested_) {
     throw UsageError(
         text(call,
              " after finish() of another optimizer, by which this rank has no more batches for any; where every "
@@ -129,18 +140,68 @@ int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
   });
 }
 
+std::vector<RankLoop*> OwnLoop::all_loops() const {
+  std::vector<RankLoop*> loops = engine_.loops();
+  std::erase_if(loops, [](const RankLoop* loop) { return loop->failed(); });
+  return loops;
+}
+
+void OwnLoop::rest() {
+  if (rested_) return;
+  quiet_ = false;
+  session_.finish(Others::end);
+  rested_ = true;
+}
+
+bool OwnLoop::rest_within(Duration limit) {
+  session_.meeting().set_timeout(limit);
+  if (!rested_) rested_ = session_.finish_within(limit);
+  return rested_;
+}
+
+std::vector<std::uint64_t> OwnLoop::gather(std::uint64_t mine) {
+  std::vector<std::uint64_t> all;
+  for (const Meeting::Numbers& numbers : session_.meeting().gather(session_.driver(), {mine}))
+    all.push_back(numbers[0]);
+  return all;
+}
+
+bool OwnLoop::some_meet(const std::vector<RankLoop*>& loops, bool finishes) {
+  constexpr std::uint64_t kMeets = 0;
+  const auto place = std::ranges::find(loops, static_cast<RankLoop*>(this)) - loops.begin() + 1;
+  const auto all = loops.front()->gather(finishes ? static_cast<std::uint64_t>(place) : kMeets);
+  if (std::ranges::count(all, kMeets) > 0) return true;
+  const auto other = std::ranges::find_if(all, [&](std::uint64_t theirs) { return theirs != all[0]; });
+  if (other != all.end()) {
+    hold_until_all_know(*loops.front());
+    throw UsageError(text("rank ", other - all.begin(), " finishes optimizer ", *other,
+                          " of its optimizers, and rank 0 ", all[0],
+                          ": expected finish() in the same order on every rank"));
+  }
+  return false;
+}
+
 int OwnLoop::finish(Others others) {
   require_going_on("finish()");
   ended_ = true;
   return telling([&] {
-    quiet_ = false;
-    int rounds = session_.finish(others);
-    while (compare(/*goes_on=*/false)) {
-      go_on();
-      rounds += session_.finish(others);
+    const std::uint64_t before = rounds();
+    if (others == Others::go_on) {
+      quiet_ = false;
+      session_.finish(others);
+    } else {
+      const auto loops = all_loops();
+      for (;;) {
+        for (RankLoop* loop : loops) loop->rest();
+        if (!some_meet(loops, /*finishes=*/true)) break;
+        for (RankLoop* loop : loops) loop->come_together();
+        for (RankLoop* loop : loops) loop->go_on();
+      }
     }
+    compare(/*last=*/true);
     quiet_ = true;
-    return rounds;
+    engine_.remove(*this);
+    return static_cast<int>(rounds() - before);
   });
 }
 
@@ -148,23 +209,26 @@ int OwnLoop::meet() {
   require_going_on("meet()");
   ended_ = true;
   return telling([&] {
-    quiet_ = false;
-    const int rounds = session_.finish(Others::end);
-    compare(/*goes_on=*/true);
-    quiet_ = met_ = true;
+    const std::uint64_t before = rounds();
+    const auto loops = all_loops();
+    for (RankLoop* loop : loops) loop->rest();
+    some_meet(loops, /*finishes=*/false);
+    for (RankLoop* loop : loops) loop->come_together();
     ended_ = false;
-    return rounds;
+    return static_cast<int>(rounds() - before);
   });
+}
+
+void OwnLoop::come_together() {
+  compare(/*last=*/false);
+  quiet_ = met_ = true;
 }
 
 void OwnLoop::part() {
   if (!met_) throw UsageError("part() without meet()");
-  met_ = false;
   ended_ = true;
   telling([&] {
-    go_on();
-    begin_timing();
-    waited_ = Duration(0);
+    for (RankLoop* loop : all_loops()) loop->go_on();
     ended_ = false;
   });
 }
@@ -176,27 +240,27 @@ void OwnLoop::go_on() {
   session_.begin_again(applied_);
   session_.meeting().gather(session_.driver(), {});  // all ranks have come to part()
   exchange_words();
-  begun_ = false;
+  begun_ = rested_ = met_ = false;
+  begin_timing();
+  waited_ = Duration(0);
 }
 
-bool OwnLoop::compare(bool goes_on) {
+void OwnLoop::compare(bool last) {
   Meeting& meeting = session_.meeting();
   meeting.average_buffers(session_.driver());
   const ReplicaChecksum mine = replica_.checksum();
   const bool moments_too = session_.recipe().averages_gradients();
-  Meeting::Numbers numbers{mine.parameters, moments_too ? mine.optimizer : 0, deposits_, goes_on ? 1u : 0};
-  std::ranges::copy(session_.recipe().own_counts().numbers(), numbers.begin() + 4);
+  Meeting::Numbers numbers{mine.parameters, moments_too ? mine.optimizer : 0, deposits_};
+  std::ranges::copy(session_.recipe().own_counts().numbers(), numbers.begin() + 3);
   const auto all = meeting.gather(session_.driver(), numbers);
   std::uint64_t made = 0;
   OwnCounts counts;
   std::string differ;
   int first = -1;
-  bool some_go_on = false;
   for (int rank = 0; rank < session_.ranks(); ++rank) {
     const auto& theirs = all[static_cast<std::size_t>(rank)];
     made += theirs[2];
-    some_go_on |= theirs[3] != 0;
-    counts.add(OwnCounts::of(std::span(theirs).subspan<4, OwnCounts::kNumbers>()));
+    counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
     if (theirs[0] == all[0][0] && theirs[1] == all[0][1]) continue;
     if (first < 0) first = rank;
     differ += text(differ.empty() ? "rank " : ", ", rank, theirs[0] != all[0][0] ? "" : " (the optimizer's state)");
@@ -204,7 +268,7 @@ bool OwnLoop::compare(bool goes_on) {
   exchange_words();
   compared_ = true;
   identical_ = first < 0;
-  if (!some_go_on) {
+  if (last) {
     ledger_.close();
     ledger_.set_deposits(made, 0, counts);
     if (reporter_.wanted()) {
@@ -214,14 +278,12 @@ bool OwnLoop::compare(bool goes_on) {
       reporter_.finish(report);
     }
   }
-  if (!identical_ && !options_.allow_different) {
-    hold_until_all_know();
-    throw Failure({Errc::diverged,
-                   text("replicas differ from that of rank 0: ", differ,
-                        "; step() alone may move the weights, not that of the wrapped optimizer"),
-                   first});
-  }
-  return some_go_on;
+  if (identical_ || options_.allow_different) return;
+  hold_until_all_know(*this);
+  throw Failure({Errc::diverged,
+                 text("replicas differ from that of rank 0: ", differ,
+                      "; step() alone may move the weights, not that of the wrapped optimizer"),
+                 first});
 }
 
 void OwnLoop::exchange_words() {
@@ -230,9 +292,9 @@ void OwnLoop::exchange_words() {
 }
 
 // A rank that goes at once would stop the others in the exchange by which they are about to see the same.
-void OwnLoop::hold_until_all_know() {
+void OwnLoop::hold_until_all_know(RankLoop& loop) {
   try {
-    session_.meeting().gather(session_.driver(), {});
+    loop.gather(0);
   } catch (const Failure&) {  // NOLINT(bugprone-empty-catch): a rank has gone that knows
   }
 }
@@ -244,17 +306,23 @@ void OwnLoop::end() noexcept {
     if (session_.failed()) return session_.abort("an exception has ended this rank's loop");
     if (std::uncaught_exceptions() > exceptions_) return session_.abort("an exception has ended this rank's loop");
     if (met_) part();
-    if (!session_.finish_within(options_.finish_timeout)) return session_.abort("the others did not finish in time");
-    session_.meeting().set_timeout(options_.finish_timeout);
-    if (compare(/*goes_on=*/false)) session_.abort("an optimizer has gone before the loops of other ranks have ended");
+    const auto loops = all_loops();
+    for (RankLoop* loop : loops) {
+      if (!loop->rest_within(options_.finish_timeout)) return session_.abort("the others did not finish in time");
+    }
+    if (some_meet(loops, /*finishes=*/true)) {
+      return session_.abort("an optimizer has gone before the loops of other ranks have ended");
+    }
+    compare(/*last=*/true);
+    engine_.remove(*this);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "stretto: %s\n", error.what());
   }
 }
 
-void OwnLoop::abort(const std::string& reason) {
+void OwnLoop::abort(const Error& why) {
   ended_ = true;
-  session_.abort(reason);
+  session_.abort(why);
 }
 
 void OwnLoop::before(const RoundResult&) {
@@ -276,7 +344,7 @@ void OwnLoop::after(const RoundResult& result) {
   if (hooks_.applied) hooks_.applied(applied_);
   if (on_round_) on_round_(result);
   hold_full_round(result);
-  options_hash_ = replica_.optimizer_options().hash;
+  if (watches_options_) options_hash_ = replica_.optimizer_options().hash;
 }
 
 void OwnLoop::hold_full_round(const RoundResult& result) {

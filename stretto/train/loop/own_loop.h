@@ -49,10 +49,11 @@ struct LoopHooks {
 /// compare at the end. DistributedOptimizer is the one over LibTorch. Knows no Torch. One application thread.
 ///
 /// A step is: begin_step(), forward and backward pass, step() or pass(). Then finish().
-class OwnLoop final : private RoundListener {
+class OwnLoop final : private RoundListener, private RankLoop {
  public:
   /// On every rank; all must outlive it. The environment overrides the options (LoopEnvironment).
   OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& options, LoopHooks hooks = {});
+  ~OwnLoop() { engine_.remove(*this); }
   OwnLoop(const OwnLoop&) = delete;
   OwnLoop& operator=(const OwnLoop&) = delete;
 
@@ -66,25 +67,29 @@ class OwnLoop final : private RoundListener {
   int step(std::uint64_t samples);
   /// In the place of step(): drops the batch, and meets the others as if it had been handed over.
   int pass();
-  /// This rank has no more batches: returns when no rank has. Throws Failure (Errc::diverged), which names them, where
-  /// replicas differ.
+  /// This rank has no more batches: returns when no rank has. With Others::end it has none for its other loops either.
+  /// Throws Failure (Errc::diverged), which names them, where replicas differ, and UsageError, on every rank, where
+  /// ranks finish different loops.
   int finish(Others others = Others::end);
   /// Waits until every rank has called this, or finish(), and everything that was handed over is applied: then all
-  /// ranks have the same weights and running statistics, and no collective of this loop runs before part(). Throws as
-  /// finish().
+  /// ranks have the same weights and running statistics, and no collective of a loop runs before part(). This goes for
+  /// all loops of the rank, whichever is called. Throws as finish().
   int meet();
-  /// Ends what meet() has begun: the loop goes on when all ranks have called it.
+  /// Ends what meet() has begun: the loops go on when all ranks have called it. Of that loop alone which was called.
   void part();
   /// In place of finish(), in a destructor: does what can be done in time, and says on stderr what it would throw.
   void end() noexcept;
   /// Stops the job: `reason` reaches every rank.
-  void abort(const std::string& reason);
+  void abort(const std::string& reason) { abort({Errc::aborted, reason, session_.rank()}); }
+  /// The same; the other ranks throw a Failure of the same code.
+  void abort(const Error& why);
   /// Runs `work`; what goes wrong in it on this rank alone reaches the others.
   template <class Work>
   auto telling(Work work) {
     try {
       return work();
-    } catch (const Failure&) {
+    } catch (const Failure& failure) {
+      if (!of_all_ranks(failure.error().code)) session_.abort(failure.error());
       throw;
     } catch (const std::exception& error) {
       session_.abort(error.what());
@@ -124,6 +129,8 @@ class OwnLoop final : private RoundListener {
   bool quiet() const { return quiet_; }                     ///< nothing is pending
   bool ended() const { return ended_; }
   bool identical() const { return identical_; }
+  /// From now on options_changed() can be asked.
+  void watch_options() { watches_options_ = true; }
   /// Whether the optimizer's options have been changed since the last round.
   bool options_changed() const { return replica_.optimizer_options().hash != options_hash_; }
 
@@ -139,10 +146,23 @@ class OwnLoop final : private RoundListener {
   int take_step(const char* call, FunctionRef<void()> hand_over);
   /// A step begins where the one before ends.
   void begin_timing();
-  /// Compares the replicas of all ranks. Returns whether some rank goes on.
-  bool compare(bool goes_on);
-  void hold_until_all_know();
-  void go_on();
+  /// Compares the replicas of all ranks. `last`: no rank goes on.
+  void compare(bool last);
+  static void hold_until_all_know(RankLoop& loop);
+  /// Whether a failure of this kind has come from a collective, which fails on every rank.
+  static bool of_all_ranks(Errc code) {
+    return code == Errc::timeout || code == Errc::lost_peer || code == Errc::aborted;
+  }
+  bool failed() const override { return session_.failed(); }
+  void rest() override;
+  bool rest_within(Duration limit) override;
+  std::vector<std::uint64_t> gather(std::uint64_t mine) override;
+  void come_together() override;
+  void go_on() override;
+  /// The loops of this rank that have not failed.
+  std::vector<RankLoop*> all_loops() const;
+  /// Of loops that rest: whether some rank meets. `finishes`: this loop, else this rank does.
+  bool some_meet(const std::vector<RankLoop*>& loops, bool finishes);
   /// Exchanges what the hooks of all ranks have to say to one another.
   void exchange_words();
 
@@ -154,6 +174,7 @@ class OwnLoop final : private RoundListener {
   const Imbalance imbalance_;  // injected
   Pacer pacer_;                // of what is injected
   Replica& replica_;
+  RankEngine& engine_;
   const LoopHooks hooks_;
   const SessionOptions session_options_;
   Session session_;
@@ -173,11 +194,13 @@ class OwnLoop final : private RoundListener {
   std::uint64_t rounds_before_ = 0;  // of recipes before the present one
   std::uint64_t full_at_ = 0;        // batches applied at the last full round that was told of
   std::uint64_t options_hash_ = 0;   // of the wrapped optimizer's options, as the last round left them
-  bool begun_ = false;               // the step: gradients have a place
-  bool quiet_ = true;                // nothing is pending: before the first step, at a full round, and after the last
-  bool ended_ = false;               // nothing is left to finish
-  bool met_ = false;                 // between meet() and part()
-  bool compared_ = false;            // the replicas
+  bool watches_options_ = false;
+  bool begun_ = false;     // the step: gradients have a place
+  bool quiet_ = true;      // nothing is pending: before the first step, at a full round, and after the last
+  bool ended_ = false;     // nothing is left to finish
+  bool rested_ = false;    // the rounds are over, and go_on() is to come
+  bool met_ = false;       // between meet() and part(), of this loop or another
+  bool compared_ = false;  // the replicas
   bool identical_ = false;
 };
 

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "stretto/base/error.h"
@@ -19,6 +21,7 @@
 namespace stretto {
 namespace {
 
+using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -150,6 +153,44 @@ TEST_P(OwnLoopRanks, MeetAlsoOneThatHasFinished) {
   EXPECT_THAT(said, Each(IsEmpty()));
 }
 
+// Rank 3 has no more batches for either loop when the others meet, now in the one, now in the other.
+TEST_P(OwnLoopRanks, MeetInAllLoopsWhereTheyMeetInOne) {
+  const auto said = run([&](RankContext& context) {
+    RankOfTest first(context, GetParam()), second(context, GetParam());
+    std::string wrong;
+    const auto both_step = [&](int steps) {
+      for (int i = 0; i < steps; ++i) first.step(), second.step();
+    };
+    both_step(5);
+    if (context.rank() != 3) {
+      for (int meeting = 1; meeting <= 4; ++meeting) {
+        RankOfTest& called = meeting % 2 == 0 ? first : second;
+        both_step(context.rank());
+        called.loop.meet();
+        const auto made = static_cast<float>(meeting);
+        for (const RankOfTest* at : {&first, &second})
+          wrong += unless_numbers(*at, -(50 + made * (2 + 2 * 3)) / 4, -(20 + made * 3) / 4);
+        called.loop.part();
+      }
+    }
+    second.loop.finish();
+    if (const std::string why = thrown_by([&] { first.step(); }); why.find("of another optimizer") == std::string::npos)
+      wrong += why + "; ";
+    first.loop.finish();
+    for (const RankOfTest* at : {&first, &second}) wrong += unless_numbers(*at, -82.f / 4, -32.f / 4);
+    return wrong;
+  });
+  EXPECT_THAT(said, Each(IsEmpty()));
+}
+
+TEST_P(OwnLoopRanks, RefuseToFinishInAnotherOrder) {
+  const auto said = run([&](RankContext& context) {
+    RankOfTest first(context, GetParam()), second(context, GetParam());
+    return thrown_by([&] { (context.rank() == kFailing ? second : first).loop.finish(); });
+  });
+  EXPECT_THAT(said, Each(HasSubstr("rank 2 finishes optimizer 2 of its optimizers, and rank 0 1")));
+}
+
 TEST_P(OwnLoopRanks, EndWithoutFinish) {
   const auto said = run([&](RankContext& context) {
     RankOfTest at(context, GetParam());
@@ -258,6 +299,28 @@ TEST_P(OwnLoopRanks, NameTheReplicaThatDiffers) {
     return thrown_by([&] { at.loop.finish(); });
   });
   EXPECT_THAT(said, Each(StartsWith("rank 2: replicas differ from that of rank 0: rank 2;")));
+}
+
+// Where rounds wait for nobody one rank comes late: the others have seen it then, and said so once more.
+TEST_P(OwnLoopRanks, HearOfRatesThatDifferAsWhatItIs) {
+  const bool one_is_late = GetParam() != std::string("sync");
+  const auto said = run([&](RankContext& context) -> std::string {
+    RankOfTest at(context, GetParam());
+    try {
+      for (int i = 0;; ++i) {
+        if (i == 5 && at.rank == kFailing) at.replica.set_rate(0.5);
+        if (i == 5 && at.rank == 3 && one_is_late) {
+          while (context.counter(0).fetch_add(0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        at.step();
+      }
+    } catch (const Failure& failure) {
+      at.loop.abort("an exception that nobody has caught");
+      context.counter(0).fetch_add(1);
+      return text(name_of(failure.error().code), ": ", failure.what());
+    }
+  });
+  EXPECT_THAT(said, Each(AllOf(StartsWith("diverged: rank "), HasSubstr("0.5"))));
 }
 
 // An optimizer that goes where an exception has begun to unwind the stack says that its rank's loop is over.

@@ -59,9 +59,9 @@ void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
   waited_ = waited;
   non_finite_.reset();
   if (current_ == nullptr) current_ = &collective_->acquire();
-  std::vector<std::span<std::byte>> memory;
-  for (int b = 0; b < num_buckets_; ++b) memory.push_back(current_->bucket(b));
-  context_.replica.attach(current_->index(), memory);
+  memory_.clear();
+  for (int b = 0; b < num_buckets_; ++b) memory_.push_back(current_->bucket(b));
+  context_.replica.attach(current_->index(), memory_);
 }
 
 bool GradientAveraging::check_bucket(int bucket) {

@@ -49,6 +49,7 @@ class GradientAveraging : public Recipe {
   const std::unique_ptr<RoundNotes> notes_;             ///< null without RecipeOptions::notes
   const std::shared_ptr<PartialAllreduce> collective_;  ///< what averages
   Contribution* current_ = nullptr;                     ///< being filled; null: the last one has been deposited
+  std::vector<std::span<std::byte>> memory_;            ///< its buckets
   std::uint64_t samples_ = 0;                           ///< of the step under way
   Duration waited_{0};                                  ///< before it
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite

@@ -59,7 +59,7 @@ std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> 
     const std::string what = lr != mine.lr ? text("has lr ", lr, " where rank ", rank_, " has ", mine.lr)
                                            : text("has had other options of the optimizer than rank ", rank_);
     return text("rank ", rank, " ", what, " at round ", base == 0 ? 0 : base - 1,
-                ": step schedulers by on_round() or lr_schedule, which follow the rounds applied");
+                ": set rates in on_round(), or by a scheduler, which follows the batches applied");
   }
   return std::nullopt;
 }

@@ -71,12 +71,12 @@ void Meeting::insist(Driver& driver, Collective& collective, const std::function
   }
 }
 
-void Meeting::abort(Driver& driver, const std::string& reason) {
-  numbers_.abort(driver, reason);
-  weights_.abort(driver, reason);
-  if (state_) state_->abort(driver, reason);
+void Meeting::abort(Driver& driver, const Error& why) {
+  numbers_.abort(driver, why);
+  weights_.abort(driver, why);
+  if (state_) state_->abort(driver, why);
   for (const auto* averages : {&parameters_, &buffers_, &spread_, &optimizer_}) {
-    for (const auto& average : *averages) average->sum.abort(driver, reason);
+    for (const auto& average : *averages) average->sum.abort(driver, why);
   }
 }
 

@@ -34,8 +34,8 @@ class Meeting {
 
   /// A call has not returned: its collective failed, and the engine may still use the memory of this.
   bool interrupted() const { return interrupted_; }
-  /// Every call under way ends with Errc::aborted and `reason`, on every rank.
-  void abort(Driver& driver, const std::string& reason);
+  /// Every call under way ends with `why`, on every rank: Collective::abort().
+  void abort(Driver& driver, const Error& why);
 
   /// Gives all ranks the weights of rank 0.
   void broadcast_weights(Driver& driver);

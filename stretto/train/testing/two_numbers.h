@@ -15,8 +15,8 @@
 
 namespace stretto {
 
-/// For tests: two parameters, a bucket each, of which each step moves one by one gradient: w −= v, v = momentum · v +
-/// g.
+/// For tests: two parameters, a bucket each, of which each step moves one by one gradient: w −= rate · v, v = momentum
+/// · v + g.
 class TwoNumbers final : public Replica {
  public:
   explicit TwoNumbers(float momentum) : momentum_(momentum) { attach_own(); }
@@ -53,11 +53,12 @@ class TwoNumbers final : public Replica {
   void step() override {
     for (std::size_t b = 0; b < 2; ++b) {
       velocity_[b] = momentum_ * velocity_[b] + *reinterpret_cast<const float*>(gradients_[b].data());
-      weights_[b] -= velocity_[b];
+      weights_[b] -= rate_ * velocity_[b];
     }
   }
-  OptimizerOptions optimizer_options() const override { return {1, 0}; }
-  std::optional<SgdRule> sgd_rule() const override { return SgdRule{.lr = 1, .momentum = momentum_}; }
+  OptimizerOptions optimizer_options() const override { return {rate_, Hash64::of(text(rate_))}; }
+  std::optional<SgdRule> sgd_rule() const override { return SgdRule{.lr = rate_, .momentum = momentum_}; }
+  void set_rate(float rate) { rate_ = rate; }
   void set_lr_factor(double) override {}
 
   std::span<std::byte> parameters(int bucket) override { return bytes(weights_[static_cast<std::size_t>(bucket)]); }
@@ -83,6 +84,7 @@ class TwoNumbers final : public Replica {
 
   const std::vector<BucketSpec> buckets_{{DataType::float32, 1}, {DataType::float32, 1}};
   const float momentum_;
+  float rate_ = 1;
   std::array<float, 2> weights_{};
   std::array<float, 2> velocity_{};
   std::array<float, 2> own_{};  // gradients
