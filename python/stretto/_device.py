@@ -29,6 +29,7 @@ class Device(Protocol):
 
     def pin(self, memory: torch.Tensor) -> str:
         """Has the host's memory stay where it is, so that copies need not wait; says why not, or nothing."""
+        ...
 
     def unpin(self, memory: torch.Tensor) -> None:
         """Takes pin() back. No copy is under way."""
@@ -54,12 +55,13 @@ class Cuda:
         self._copies = torch.cuda.Stream(where)
 
     def pin(self, memory: torch.Tensor) -> str:
-        runtime = torch.cuda.cudart()
+        runtime: Any = torch.cuda.cudart()
         error = runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)
         return "" if error == runtime.cudaError.success else f"cudaHostRegister: {runtime.cudaGetErrorString(error)}"
 
     def unpin(self, memory: torch.Tensor) -> None:
-        torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())
+        runtime: Any = torch.cuda.cudart()
+        runtime.cudaHostUnregister(memory.data_ptr())
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
         self._copies.wait_stream(torch.cuda.current_stream(self._where))

@@ -25,6 +25,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stretto import Optimizer, attach
+from stretto._ddp import AttachedDistributedDataParallel
 
 TESTS = [
     "test_DistributedDataParallelCPU",
@@ -42,7 +43,7 @@ class _Adapter:
     def __init__(self) -> None:
         self.steps = 0
         self._forward = DistributedDataParallel.forward
-        self._no_sync = DistributedDataParallel.no_sync
+        self._no_sync = AttachedDistributedDataParallel.no_sync
         self._backward: Any = torch.Tensor.backward
         self._optimizers: dict[Any, Optimizer] = {}
         self._run: list[Any] = []  # since the last backward pass, outside no_sync()
@@ -64,7 +65,7 @@ class _Adapter:
 
     @contextlib.contextmanager
     def no_sync(self, ddp: Any) -> Iterator[None]:
-        """In place of DDP's, which it calls."""
+        """In place of that of an attached DDP, which it calls."""
         self._accumulates = True
         with self._no_sync(ddp):
             yield
@@ -106,7 +107,7 @@ def _run_tests(folder: str) -> dict[str, tuple[int, str]]:
             patch.setattr(distributed_test, "DistributedDataParallel", adapter.make)
             patch.setattr(torch.nn.parallel, "DistributedDataParallel", adapter.make)
             patch.setattr(DistributedDataParallel, "forward", lambda *args, **kwargs: adapter.forward(*args, **kwargs))
-            patch.setattr(DistributedDataParallel, "no_sync", lambda ddp: adapter.no_sync(ddp))
+            patch.setattr(AttachedDistributedDataParallel, "no_sync", lambda ddp: adapter.no_sync(ddp))
             patch.setattr(torch.Tensor, "backward", lambda *args, **kwargs: adapter.backward(*args, **kwargs))
             try:
                 getattr(case, name)()

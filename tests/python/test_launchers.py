@@ -24,7 +24,8 @@ HASHED = f"""
 import hashlib, os, runpy, sys
 found = runpy.run_path({str(FIVE_LINES)!r})
 bits = b"".join(p.detach().numpy().tobytes() for p in found["model"].parameters())
-print("bits", hashlib.sha256(bits).hexdigest(), found["optimizer"].batches_applied, flush=True)
+line = f"bits {{hashlib.sha256(bits).hexdigest()}} {{found['optimizer'].batches_applied}}\\n"
+os.write(1, line.encode())  # at once: ranks share the pipe
 """
 
 # They train for ever, but for one that ends.

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import stretto
 from ranks import values
+from stretto import _tensors
 from stretto._tensors import Tensors
 
 torch.set_num_threads(1)  # tensors are small
@@ -161,19 +162,19 @@ def _allocate() -> dict[tuple[str, int], tuple[int, int, int]]:
     all of them were made anew.
     """
     made = remade = 0
-    make, remake = Tensors._view, Tensors._remake_views
+    make, remake = _tensors._view, Tensors._remake_views
 
-    def counted(*arguments: Any) -> torch.Tensor:
+    def counted(whole: torch.Tensor, offset: int, p: torch.Tensor) -> torch.Tensor:
         nonlocal made
         made += 1
-        return make(*arguments)
+        return make(whole, offset, p)
 
     def counted_again(tensors: Tensors) -> None:
         nonlocal remade
         remade += 1
         remake(tensors)
 
-    Tensors._view = counted  # type: ignore[method-assign]
+    _tensors._view = counted
     Tensors._remake_views = counted_again  # type: ignore[method-assign]
     grown = {}
     for algorithm in ("sync", *ALGORITHMS):  # Torch keeps something of the first
