@@ -97,7 +97,7 @@ class Ranks:
         """What a rank has written so far."""
         return (pathlib.Path(self._folder.name) / f"{rank}.stdout").read_text(errors="replace")
 
-    def wait_for(self, text: str, ranks: Sequence[int] | None = None, timeout: float = 60) -> None:
+    def wait_for(self, text: str, ranks: Sequence[int] | None = None, timeout: float = 240) -> None:
         """Returns when these ranks, or all, have written `text`."""
         deadline = time.monotonic() + timeout
         for rank in range(len(self.processes)) if ranks is None else ranks:
@@ -106,7 +106,7 @@ class Ranks:
                     raise AssertionError(f"rank {rank} did not write {text!r}\n{self._said()}")
                 time.sleep(0.005)
 
-    def wait(self, timeout: float = 60) -> list[Result]:
+    def wait(self, timeout: float = 240) -> list[Result]:
         """How all have ended. Those that have not in `timeout` seconds show where they are, and fail the test."""
         deadline = time.monotonic() + timeout
         try:
@@ -147,7 +147,7 @@ class Ranks:
 def run(
     fn: Callable[..., Any] | str | os.PathLike[str],
     ranks: int = 4,
-    timeout: float = 60,
+    timeout: float = 240,
     env: Mapping[str, str] | None = None,
     args: Sequence[Any] = (),
 ) -> list[Result]:
@@ -159,7 +159,7 @@ def run(
 def values(
     fn: Callable[..., Any],
     ranks: int = 4,
-    timeout: float = 60,
+    timeout: float = 240,
     env: Mapping[str, str] | None = None,
     args: Sequence[Any] = (),
 ) -> list[Any]:

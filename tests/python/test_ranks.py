@@ -38,8 +38,12 @@ def test_a_rank_that_failed_fails_the_test_with_what_it_said():
 
 
 def test_a_rank_that_hangs_shows_where():
-    with pytest.raises(AssertionError, match="hang_in_this_function"):
-        run(hang_in_this_function, ranks=1, timeout=1.5)
+    for timeout in (1.5, 15, 150):  # on a busy machine the rank has not come to the function yet
+        with pytest.raises(AssertionError) as raised:
+            run(hang_in_this_function, ranks=1, timeout=timeout)
+        if "hang_in_this_function" in str(raised.value):
+            return
+    pytest.fail(str(raised.value))
 
 
 def test_a_killed_rank_has_the_signal_as_its_status():

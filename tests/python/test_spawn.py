@@ -168,8 +168,8 @@ def test_exit_with_status_zero_is_a_return():
 
 
 def test_a_rank_that_does_not_return_in_time_is_named_and_shows_where_it_is(capsys):
-    with pytest.raises(stretto.Timeout, match=r"spawn\(sleep_on_two\): rank 2 has not returned within 3 s") as raised:
-        stretto.spawn(sleep_on_two, (600,), 3, timeout=3)
+    with pytest.raises(stretto.Timeout, match=r"spawn\(sleep_on_two\): rank 2 has not returned within 15 s") as raised:
+        stretto.spawn(sleep_on_two, (600,), 3, timeout=15)
     assert raised.value.rank == 2
     assert "in sleep_on_two" in capsys.readouterr().err
 
