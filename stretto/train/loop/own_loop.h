@@ -53,7 +53,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
  public:
   /// On every rank; all must outlive it. The environment overrides the options (LoopEnvironment).
   OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& options, LoopHooks hooks = {});
-  ~OwnLoop() { engine_.remove(*this); }
+  ~OwnLoop() override { engine_.remove(*this); }
   OwnLoop(const OwnLoop&) = delete;
   OwnLoop& operator=(const OwnLoop&) = delete;
 
