@@ -44,7 +44,7 @@ class TwoKinds final : public Recipe {
   void deposit(Duration) override { partial_->deposit(*current_, {.samples = samples_}); }
   Result<int> exchange(Driver& driver, TimePoint deadline) override {
     if (!summed_) {
-      const auto rounds = partial_->exchange(driver, deadline, [](const RoundResult&) {});
+      auto rounds = partial_->exchange(driver, deadline, [](const RoundResult&) {});
       if (!rounds) return rounds;
       summed_ = true;
       if (between) between();
