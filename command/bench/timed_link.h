@@ -11,7 +11,7 @@
 
 namespace stretto::command {
 
-/// What was measured between two ranks.
+/// How long messages took between two ranks.
 struct TimedLink {
   std::string transport;                 ///< "shm", "mpi"
   std::vector<TimedTransfer> transfers;  ///< medians, one for each size; empty on all ranks but 0

@@ -14,7 +14,7 @@ struct PredictionSpeed {
   std::string unit;  ///< "M/s", "ms", "s"
 };
 
-/// What is predicted for it. The names of the speeds say the sizes that are left as they are here.
+/// The jobs that time_predictions() predicts. PredictionSpeed::name and what speak of the sizes that stand here.
 struct PredictionLoad {
   std::size_t events = 4'000'000;
   int workers = 1024;  ///< of the simulation of steps

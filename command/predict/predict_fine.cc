@@ -66,19 +66,10 @@ void describe_options(CommandLine& line, FineCommand& command) {
       "share and with links that serve one transfer after the other; the prediction is the mean of both rates.");
 }
 
-const char* in_words(Coordination mode) {
-  switch (mode) {
-    case Coordination::asynchronous: return "async";
-    case Coordination::synchronous: return "sync";
-    case Coordination::allreduce: return "allreduce";
-  }
-  return "unknown";
-}
-
 const char* links_of(const TrainingJob& job, const FinePrediction& prediction) {
   if (job.mode == Coordination::allreduce) return "ring";
   if (prediction.equal_shares && prediction.in_order) return "mean";
-  return prediction.equal_shares ? "ps" : "fcfs";
+  return name_of(prediction.equal_shares ? LinkSharing::equal_shares : LinkSharing::in_order);
 }
 
 std::string to_table(const TrainingJob& job, const FinePrediction& prediction) {
@@ -114,7 +105,7 @@ nlohmann::ordered_json to_json(const SimulatedSteps& simulated) {
 
 nlohmann::ordered_json to_json(const TrainingJob& job, const FinePrediction& prediction) {
   nlohmann::ordered_json json{{"workers", job.workers()},
-                              {"mode", in_words(job.mode)},
+                              {"mode", name_of(job.mode)},
                               {"link", links_of(job, prediction)},
                               {"overlap", job.overlap},
                               {"steps", job.steps},

@@ -179,19 +179,25 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
 }
 
 
+def _backward(
+    name: str, model: Callable[..., Any], generator: torch.Generator, batches: int, no_sync: Callable[[], Any]
+) -> None:
+    """The gradients of a step, over so many batches that are drawn, are added to what there is."""
+    autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=name == "autocast")
+    for batch in range(batches):
+        x = torch.randn(8, 16, generator=generator)
+        target = torch.randint(0, 5, (8,), generator=generator)
+        with no_sync() if batch < batches - 1 else contextlib.nullcontext():
+            with autocast:
+                loss = F.cross_entropy(model(x), target) / batches
+            loss.backward()
+
+
 def _train(name: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer, no_sync: Callable[[], Any]) -> None:
     generator = torch.Generator().manual_seed(dist.get_rank())
-    batches = 4 if name.startswith("accumulation") else 1
-    autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=name == "autocast")
     for _ in range(DDP_STEPS):
         optimizer.zero_grad()
-        for batch in range(batches):
-            x = torch.randn(8, 16, generator=generator)
-            target = torch.randint(0, 5, (8,), generator=generator)
-            with no_sync() if batch < batches - 1 else contextlib.nullcontext():
-                with autocast:
-                    loss = F.cross_entropy(model(x), target) / batches
-                loss.backward()
+        _backward(name, model, generator, 4 if name.startswith("accumulation") else 1, no_sync)
         optimizer.step()
 
 

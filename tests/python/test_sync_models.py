@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 import stretto
 from ranks import values
-from test_sync import MODELS, _optimizer, _sum_in_fixed_order
+from test_sync import MODELS, _backward, _optimizer, _sum_in_fixed_order
 
 torch.set_num_threads(1)  # tensors are small
 
@@ -38,18 +37,10 @@ CASES: dict[str, Callable[[], torch.nn.Module]] = {
 }
 
 
-def _backward(name: str, model: Any, rank: int, step: int, no_sync: Callable[[], Any]) -> None:
+def _step(name: str, model: Any, rank: int, step: int, no_sync: Callable[[], Any]) -> None:
     """The gradients of a step of a rank are added to what there is."""
-    generator = torch.Generator().manual_seed(1000 * rank + step)
     batches = 4 if name.startswith("accumulation") or name == ATTACHED else 1
-    autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=name == "autocast")
-    for batch in range(batches):
-        x = torch.randn(8, 16, generator=generator)
-        target = torch.randint(0, 5, (8,), generator=generator)
-        with no_sync() if batch < batches - 1 else contextlib.nullcontext():
-            with autocast:
-                loss = F.cross_entropy(model(x), target) / batches
-            loss.backward()
+    _backward(name, model, torch.Generator().manual_seed(1000 * rank + step), batches, no_sync)
 
 
 def _bits(model: torch.nn.Module) -> str:
@@ -69,7 +60,7 @@ def _on_ranks() -> dict[str, str]:
             stretto.attach(loop, optimizer)
         for step in range(STEPS):
             optimizer.zero_grad()
-            _backward(name, loop, stretto.rank(), step, getattr(loop, "no_sync", contextlib.nullcontext))
+            _step(name, loop, stretto.rank(), step, getattr(loop, "no_sync", contextlib.nullcontext))
             optimizer.step()
         optimizer.finish()
         trained[name] = _bits(model)
@@ -90,7 +81,7 @@ def _in_one_process(name: str) -> str:
         gradients = []
         for rank in range(RANKS):
             optimizer.zero_grad()
-            _backward(name, model, rank, step, contextlib.nullcontext)
+            _step(name, model, rank, step, contextlib.nullcontext)
             gradients.append([p.grad for p in model.parameters() if p.requires_grad])
         for p, of_ranks in zip((p for p in model.parameters() if p.requires_grad), zip(*gradients)):
             p.grad = _sum_in_fixed_order(list(of_ranks)) / RANKS  # type: ignore[arg-type]

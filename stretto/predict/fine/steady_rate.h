@@ -10,8 +10,8 @@ struct Window {
   double end;
 };
 
-/// What is measured of a job whose first worker to be done has ended its steps at `ends`, its start before them: its
-/// last nine tenths, in which all worked.
+/// The part of a job that counts, in which all workers work: the last nine tenths of the first worker to be done, which
+/// ended its steps at `ends`, its start before them.
 Window measured_window(std::span<const double> ends);
 
 /// Steps per second of a worker whose steps ended at `ends`, ascending, its start before them: over the steps that lie

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_map>
@@ -134,6 +135,14 @@ class Fields {
   const std::string path_;
 };
 
+/// Values with the names that the input has for them.
+template <class T, class Value>
+std::vector<std::pair<std::string, T>> named(std::initializer_list<Value> values) {
+  std::vector<std::pair<std::string, T>> named;
+  for (const Value value : values) named.emplace_back(name_of(value), value);
+  return named;
+}
+
 std::string element(const std::string& list, std::size_t index) {
   return text(list, "[", index, "]");
 }
@@ -254,12 +263,10 @@ class JobReader {
     job_.rho_threshold = fields.number_if_there("rho_threshold", kShare).value_or(job_.rho_threshold);
     job_.servers = fields.count("servers", job_.servers);
     job_.link = fields.one_of<std::optional<LinkSharing>>(
-        "link", {{"ps", LinkSharing::equal_shares}, {"fcfs", LinkSharing::in_order}}, job_.link);
-    job_.mode = fields.one_of<Coordination>("mode",
-                                            {{"async", Coordination::asynchronous},
-                                             {"sync", Coordination::synchronous},
-                                             {"allreduce", Coordination::allreduce}},
-                                            job_.mode);
+        "link", named<std::optional<LinkSharing>>({LinkSharing::equal_shares, LinkSharing::in_order}), job_.link);
+    job_.mode = fields.one_of<Coordination>(
+        "mode", named<Coordination>({Coordination::asynchronous, Coordination::synchronous, Coordination::allreduce}),
+        job_.mode);
     job_.overlap = fields.truth("overlap", job_.overlap);
     job_.steps = fields.count("steps", job_.steps);
     job_.flow_cap = fields.number_if_there("flow_cap", kRate);

@@ -54,6 +54,9 @@ enum class Coordination {
   allreduce,     ///< "allreduce": a ring without a server; all go on together
 };
 
+/// "async", "sync", "allreduce".
+const char* name_of(Coordination mode);
+
 /// A job of data-parallel training whose throughput is to be predicted. The symbols are those of Li et al., "Predicting
 /// Throughput of Distributed Stochastic Gradient Descent" (IEEE TPDS 2022). Units: bytes, seconds, bytes per second.
 struct TrainingJob {
