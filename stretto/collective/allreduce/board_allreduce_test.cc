@@ -153,9 +153,9 @@ TEST_P(AllreduceThrough, ALostRankIsNamedByAllOthersAndNoResultIsHandedOut) {
   for (int lost = 0; lost < 3; ++lost) {
     std::atomic<int> through{0};
     run_thread_job(3, [&](Engine& engine) {
+      std::vector<float> mine(200'000, 1), sum(200'000);  // outlive what steps the engine: the last round fails
       Allreduce allreduce(engine, DataType::float32, 200'000, ReduceOp::sum, options());
       EngineDriver driver(engine);
-      std::vector<float> mine(200'000, 1), sum(200'000);
       allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
       EXPECT_EQ(sum, std::vector<float>(200'000, 3));
       ++through;

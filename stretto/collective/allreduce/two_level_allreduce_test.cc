@@ -287,9 +287,9 @@ TEST(TwoLevels, ALostRankIsNamedByAllOthers) {
   for (int lost = 0; lost < kRanks; ++lost) {
     std::atomic<int> through{0};
     run_thread_job(kRanks, [&](Engine& engine) {
+      std::vector<float> mine(100'000, 1), sum(100'000);  // outlive what steps the engine: the last round fails
       Allreduce allreduce(engine, DataType::float32, 100'000, ReduceOp::sum, {.seats = 2});
       EngineDriver driver(engine);
-      std::vector<float> mine(100'000, 1), sum(100'000);
       allreduce.run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
       ++through;
       while (through < kRanks) std::this_thread::yield();
