@@ -1,7 +1,8 @@
 """Runs a function of a test, or a script, on ranks: processes of their own, with the environment that torchrun makes.
 
 A function lies at the top of a test file and is called as `fn(*args)` in each rank; which rank it is, `stretto.rank()`
-and the environment variable RANK say. What it returns has to be picklable.
+and the environment variable RANK say. What it returns has to be picklable. Ranks of a function are forked (forked.py)
+from a process that has imported its file and PyTorch, unless they are to be `fresh`; those of a script always are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +23,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import forked
+
+# Variables that nobody reads while modules are imported.
+_READ_WHEN_CALLED = re.compile(r"(STRETTO|MASTER|LOCAL|WORLD|OMPI|PMIX|SLURM|TORCHELASTIC)_\w+|RANK")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +51,12 @@ class Ranks:
         env: Mapping[str, str] | None = None,
         args: Sequence[Any] = (),
         env_of_rank: Callable[[int], Mapping[str, str]] | None = None,
+        fresh: bool = False,
     ) -> None:
-        """`env_of_rank`: what only one rank's environment has; an empty value takes a variable away."""
+        """`env_of_rank`: what only one rank's environment has; an empty value takes a variable away. `fresh`: each rank
+        imports for itself, which the test needs where it says what is imported, or sets what is read meanwhile."""
         self._folder = tempfile.TemporaryDirectory(prefix="stretto_ranks_")
-        path = pathlib.Path(self._folder.name)
-        if callable(fn):
-            call = path / "call"
-            call.write_bytes(pickle.dumps((inspect.getfile(fn), fn.__qualname__, tuple(args))))
-            command = [sys.executable, __file__, str(call)]
-        else:
-            command = [sys.executable, os.fspath(fn), *map(str, args)]
+        self.processes: list[subprocess.Popen[bytes] | forked.ForkedProcess] = []
         shared = {
             **os.environ,
             "MASTER_ADDR": "127.0.0.1",
@@ -63,8 +66,12 @@ class Ranks:
             "PYTHONFAULTHANDLER": "1",
             **(env or {}),
         }
-        self.processes: list[subprocess.Popen[bytes]] = []
+        path = pathlib.Path(self._folder.name)
+        call = path / "call"
+        if callable(fn):
+            call.write_bytes(pickle.dumps((inspect.getfile(fn), fn.__qualname__, tuple(args))))
         for rank in range(ranks):
+            own = env_of_rank(rank) if env_of_rank else {}
             settings = {
                 **shared,
                 "RANK": str(rank),
@@ -72,19 +79,21 @@ class Ranks:
                 "WORLD_SIZE": str(ranks),
                 "LOCAL_WORLD_SIZE": str(ranks),
                 "STRETTO_RANKS_VALUE": str(path / f"{rank}.value"),
-                **(env_of_rank(rank) if env_of_rank else {}),
+                **own,
             }
-            with open(path / f"{rank}.stdout", "wb") as stdout, open(path / f"{rank}.stderr", "wb") as stderr:
-                self.processes.append(
-                    subprocess.Popen(
-                        command,
-                        env={k: v for k, v in settings.items() if v},
-                        stdin=subprocess.DEVNULL,
-                        stdout=stdout,
-                        stderr=stderr,
-                        start_new_session=True,
-                    )
-                )
+            settings = {name: value for name, value in settings.items() if value}
+            output = path / f"{rank}.stdout", path / f"{rank}.stderr"
+            for file in output:
+                file.touch()
+            if not callable(fn):
+                self.processes.append(_started([os.fspath(fn), *map(str, args)], settings, *output))
+            elif fresh:
+                self.processes.append(_started([__file__, str(call)], settings, *output))
+            else:
+                for name in (*(env or {}), *own):
+                    assert _READ_WHEN_CALLED.fullmatch(name), f"{name} is read early: the ranks have to be fresh"
+                start = forked.Start(str(call), settings, os.getcwd(), *map(str, output))
+                self.processes.append(forked.server_of(inspect.getfile(fn)).start(start))
 
     def __enter__(self) -> Ranks:
         return self
@@ -139,8 +148,8 @@ class Ranks:
         for process in self.processes:
             try:
                 os.killpg(process.pid, signal.SIGKILL)  # with what it may have started
-            except ProcessLookupError:
-                pass
+            except ProcessLookupError:  # it has ended, or is too young to lead a session
+                process.kill()
             process.wait()
 
 
@@ -150,9 +159,10 @@ def run(
     timeout: float = 240,
     env: Mapping[str, str] | None = None,
     args: Sequence[Any] = (),
+    fresh: bool = False,
 ) -> list[Result]:
     """Runs a function, or the script at a path, on so many ranks until all have ended, however they end."""
-    with Ranks(fn, ranks, env, args) as started:
+    with Ranks(fn, ranks, env, args, fresh=fresh) as started:
         return started.wait(timeout)
 
 
@@ -162,9 +172,10 @@ def values(
     timeout: float = 240,
     env: Mapping[str, str] | None = None,
     args: Sequence[Any] = (),
+    fresh: bool = False,
 ) -> list[Any]:
     """What the function returns on each rank. A rank that ends in another way fails the test, with what it said."""
-    results = run(fn, ranks, timeout, env, args)
+    results = run(fn, ranks, timeout, env, args, fresh)
     if any(result.status != 0 for result in results):
         raise AssertionError(said(results))
     return [result.value for result in results]
@@ -181,10 +192,24 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _call() -> None:
-    """In a rank: the call that the file of the command line holds."""
+def _started(
+    arguments: Sequence[str], environment: Mapping[str, str], stdout: pathlib.Path, stderr: pathlib.Path
+) -> subprocess.Popen[bytes]:
+    with open(stdout, "wb") as to_stdout, open(stderr, "wb") as to_stderr:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=to_stdout,
+            stderr=to_stderr,
+            start_new_session=True,
+        )
+
+
+def call(path: str) -> None:
+    """In a rank: makes the call that the file holds, and leaves what it returns where the test looks for it."""
     value = pathlib.Path(os.environ.pop("STRETTO_RANKS_VALUE"))
-    file, name, args = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+    file, name, args = pickle.loads(pathlib.Path(path).read_bytes())
     sys.path.insert(0, str(pathlib.Path(file).parent))
     found: Any = importlib.import_module(pathlib.Path(file).stem)
     for part in name.split("."):
@@ -196,4 +221,4 @@ def _call() -> None:
 
 
 if __name__ == "__main__":
-    _call()
+    call(sys.argv[1])

@@ -58,11 +58,11 @@ def run_example():
 
 def test_test_sync_passes_with_a_wrapped_optimizer():
     # 80 samples in batches of 16 for two ranks are three batches each, so two steps of two batches or one.
-    assert values(run_test_sync, ranks=2, timeout=300, env=SETTINGS) == [(2, 4)] * 2
+    assert values(run_test_sync, ranks=2, timeout=300, env=SETTINGS, fresh=True) == [(2, 4)] * 2
 
 
 def test_example_leaves_equal_replicas_and_the_rate_of_all_its_steps():
-    first, second = values(run_example, ranks=2, timeout=300, env=SETTINGS)
+    first, second = values(run_example, ranks=2, timeout=300, env=SETTINGS, fresh=True)
     assert first == second
     # 96 samples, batches of 4, one step for two, two epochs, two ranks; the rate falls once in 8 steps of each rank.
     assert first[:2] == (24, 0.01 * 0.1)

@@ -41,10 +41,13 @@ def join(seconds: float) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def job(name: str) -> Iterator[tuple[dict[str, str], str]]:
-    """Environment of the ranks of a job, and the name of the abstract socket at which they meet: rank 0 opens it."""
+    """Environment of the ranks of a job, and the name of the abstract socket at which they meet: rank 0 opens it.
+
+    The environment that traces are found by is the one that a process was started with.
+    """
     environment = {"STRETTO_JOB": name, "MASTER_PORT": "1"}
     traces = Traces()
-    with Ranks(join, 1, {**environment, **traces.environment, **OF_TWO}, (60,), lambda _: OF_TWO) as first:
+    with Ranks(join, 1, {**environment, **traces.environment, **OF_TWO}, (60,), lambda _: OF_TWO, fresh=True) as first:
         traces.look_until(lambda: len(traces.sockets) == 1)
         (address,) = traces.sockets
         first.processes[0].kill()
@@ -134,9 +137,11 @@ def test_another_version_is_refused_with_both(tmp_path: pathlib.Path) -> None:
     assert own.encode() + b"\0" in content
     module.write_bytes(content.replace(own.encode() + b"\0", other.encode() + b"\0"))
     old = os.environ.get("PYTHONPATH", "")
-    with Ranks(
-        join, 2, args=(60,), env_of_rank=lambda rank: {"PYTHONPATH": f"{tmp_path}:{old}"} if rank == 1 else {}
-    ) as ranks:
+
+    def of_rank(rank: int) -> dict[str, str]:
+        return {"PYTHONPATH": f"{tmp_path}:{old}"} if rank == 1 else {}
+
+    with Ranks(join, 2, args=(60,), env_of_rank=of_rank, fresh=True) as ranks:
         results = ranks.wait()
     for result in results:
         kind, text = result.value

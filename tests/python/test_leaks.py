@@ -127,14 +127,16 @@ def _many(make: Callable[[], None], number: int) -> tuple[list[dict[str, Any]], 
 
 def _assert_flat(make: Callable[[], None], ranks: int, number: int) -> None:
     for rank, (held, allocated, resident) in enumerate(values(_many, ranks, timeout=500, args=(make, number))):
-        objects, bytes_allocated, bytes_resident = (
-            after - before for before, after in ([h.pop("objects") for h in held], allocated, resident)
+        objects, descriptors = ([h.pop(name) for h in held] for name in ("objects", "descriptors"))
+        objects, descriptors, bytes_allocated, bytes_resident = (
+            after - before for before, after in (objects, descriptors, allocated, resident)
         )
         print(
             f"rank {rank}: of {number} optimizers the last {number - number // 5} add {objects} objects, "
             f"{bytes_allocated / MEBIBYTE:.2f} MiB allocated, {bytes_resident / MEBIBYTE:.1f} MiB resident"
         )
         assert held[1] == held[0], rank
+        assert descriptors <= 0, rank  # Gloo closes some of its own late
         assert objects < number // 5, rank  # not one that an optimizer leaves
         assert bytes_allocated < 4 * MEBIBYTE, rank  # a model, or a set of its gradients, is a third of a MiB
         assert bytes_resident < 64 * MEBIBYTE, rank  # of 80 sets of two ranks it would be 50, and 300 of a thousand
@@ -204,4 +206,4 @@ def test_steps_allocate_nothing_and_remake_no_views() -> None:
         for case, (blocks, views, remade) in grown.items():
             assert remade == 0, (rank, case)
             assert views <= 2 * (2 + SETS), (rank, case)  # weight and bias: flat, gradients of its own, and in each set
-            assert blocks < 100, (rank, case)  # a block a step would be 1,000
+            assert blocks < 500, (rank, case)  # a block a step would be 1,000; now and then Python keeps some

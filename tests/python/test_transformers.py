@@ -39,7 +39,7 @@ def train():
 
 
 def test_trainer_leaves_equal_replicas():
-    first, second = values(train, ranks=2, timeout=300, env={"HF_HUB_OFFLINE": "1"})
+    first, second = values(train, ranks=2, timeout=300, env={"HF_HUB_OFFLINE": "1"}, fresh=True)
     assert first["weights"] == second["weights"]
     assert first["losses"] == second["losses"] and len(first["losses"]) == 4  # gathered every 4 of 16 steps
     for rank in (first, second):
