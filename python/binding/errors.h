@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "python/binding/interpreter.h"
+
 namespace stretto::python {
 
 /// An exception of Python on its way through C++, which must be able to say what it is without the interpreter's lock.
@@ -24,12 +26,13 @@ class Raised : public std::runtime_error {
 /// Runs `call` with the interpreter's lock held; what it raises is thrown as Raised.
 template <class Call>
 auto with_python(Call call) {
-  const nanobind::gil_scoped_acquire lock;
-  try {
-    return call();
-  } catch (nanobind::python_error& error) {
-    throw Raised(std::move(error));
-  }
+  return call_locked([&call] {
+    try {
+      return call();
+    } catch (nanobind::python_error& error) {
+      throw Raised(std::move(error));
+    }
+  });
 }
 
 /// Raises KeyboardInterrupt, or what another handler raises, where a signal has come.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "python/binding/errors.h"
+#include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
 #include "stretto/engine/interruptible_driver.h"
@@ -174,7 +175,7 @@ void PyCollectives::abort(const std::string& reason) {
 }
 
 void bind_collectives(nb::module_& module) {
-  using Lock = nb::call_guard<nb::gil_scoped_release>;
+  using Lock = nb::call_guard<Unlocked>;
   const auto bytes_at = [](std::uint64_t address, std::uint64_t bytes) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): Python says addresses as numbers
     return std::span(reinterpret_cast<std::byte*>(address), bytes);

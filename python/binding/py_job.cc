@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "python/binding/errors.h"
+#include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 
 namespace nb = nanobind;
@@ -57,7 +58,7 @@ void bind_job(nb::module_& module) {
       .def(
           "__init__",
           [](PyJob* self, int rank, int ranks, const std::string& name, double timeout) {
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             new (self) PyJob({.rank = rank,
                               .ranks = ranks,
                               .job = name,
@@ -68,8 +69,8 @@ void bind_job(nb::module_& module) {
           "Meets the other ranks of the job `name`, each a process of its own on this host, within `timeout` seconds.")
       .def_prop_ro("rank", &PyJob::rank, "This rank's number, 0 … ranks − 1.")
       .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
-      .def("leave", &PyJob::leave, nb::call_guard<nb::gil_scoped_release>(), "Says goodbye to the other ranks.")
-      .def("abandon", &PyJob::abandon, nb::call_guard<nb::gil_scoped_release>(), "why"_a,
+      .def("leave", &PyJob::leave, nb::call_guard<Unlocked>(), "Says goodbye to the other ranks.")
+      .def("abandon", &PyJob::abandon, nb::call_guard<Unlocked>(), "why"_a,
            "Goes without a goodbye: the other ranks hear why, or that this one is lost where `why` is empty.");
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "python/binding/errors.h"
+#include "python/binding/interpreter.h"
 #include "python/binding/memory.h"
 #include "stretto/base/error.h"
 
@@ -94,7 +95,7 @@ PyLoop::PyLoop(nb::handle calls, std::shared_ptr<PyJob> job, PyModel model, cons
                Duration silence)
     : job_(std::move(job)), replica_(std::move(model), calls), calls_(replica_.calls()) {
   const PyReplica::Calls scope(replica_, calls);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   loop_.emplace(job_->context(), replica_, options, hooks(silence));
   job_->add_part(this, [this] { close(); });
 }
@@ -144,7 +145,7 @@ void PyLoop::close() {
 }
 
 void bind_loop(nb::module_& module) {
-  using Lock = nb::call_guard<nb::gil_scoped_release>;
+  using Lock = nb::call_guard<Unlocked>;
   module.def("algorithms", &algorithm_names, "The names of all algorithms, in the order of --help.");
   nb::class_<PyLoop>(module, "Loop", "One rank's end of an optimizer that the ranks of a job share.")
       .def(

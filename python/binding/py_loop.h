@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "python/binding/interpreter.h"
 #include "python/binding/py_job.h"
 #include "python/binding/py_replica.h"
 #include "stretto/base/error.h"
@@ -50,7 +51,7 @@ class PyLoop {
   auto with_calls(nanobind::handle calls, Work work) {
     const Busy busy(*this);
     const PyReplica::Calls scope(replica_, calls);
-    const nanobind::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return work(loop());
   }
   /// Whether a call is under way: of another thread, or of what this call has called.

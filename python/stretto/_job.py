@@ -62,6 +62,7 @@ def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = 
     place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
     _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
     _state.pid = os.getpid()
+    atexit.register(_core.close_interpreter)  # after shutdown(): the last that is registered comes first
     atexit.register(shutdown)
     _install_hook()
     if place.rank == 0 and place.ranks > 1:

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <Python.h>
+#include <cxxabi.h>
+
+namespace stretto::python {
+
+/// At the exit of the process, called by the thread that ends the interpreter, lock held: from now on no other thread
+/// goes into Python through this module. Those that are in it, or wait for the lock, have a second to come out.
+///
+/// An interpreter at its end gives its lock to no thread but this one. Pythons before 3.14 end the others by
+/// pthread_exit(), whose way up through a destructor, of this module's or of Torch's, is std::terminate(): an exit in
+/// order would become SIGABRT.
+void close_interpreter();
+
+/// Before the interpreter's lock is taken, and when what it was taken for is over. Where the interpreter is closed
+/// enter_interpreter() does not return.
+void enter_interpreter();
+void leave_interpreter();
+
+/// Keeps the calling thread where it is until the process is gone.
+[[noreturn]] void stay();
+
+/// The calling thread is without the interpreter's lock as long as this lives.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    enter_interpreter();
+    PyEval_RestoreThread(state_);
+    leave_interpreter();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// The calling thread has the interpreter's lock as long as this lives.
+class Locked {
+ public:
+  Locked() {
+    enter_interpreter();
+    before_ = PyGILState_Ensure();
+  }
+  ~Locked() {
+    PyGILState_Release(before_);
+    leave_interpreter();
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE before_;
+};
+
+/// What `call` returns, made with the lock held. A thread that is ended in it, since it took longer than that second,
+/// stays.
+template <class Call>
+auto call_locked(Call call) {
+  try {
+    const Locked lock;
+    return call();
+  } catch (abi::__forced_unwind&) {
+    stay();
+  }
+}
+
+}  // namespace stretto::python
