@@ -45,15 +45,14 @@ BoardStep PartialBoard::take_step() {
   return BoardStep::nothing;
 }
 
-RoundHeader PartialBoard::header(Round round) const {
+void PartialBoard::read_header(Round round, RoundHeader& header) const {
   STRETTO_CHECK(round < memory_.done(), "round ", round, " is asked for before it is summed");
-  std::optional<RoundHeader> header = kept_header(round);
-  STRETTO_CHECK(header, "the header of round ", round, " is gone in round ", complete());
-  return *std::move(header);
+  const bool kept = read_kept_header(round, header);
+  STRETTO_CHECK(kept, "the header of round ", round, " is gone in round ", complete());
 }
 
-std::optional<RoundHeader> PartialBoard::kept_header(Round round) const {
-  return read_record(memory_, round);
+bool PartialBoard::read_kept_header(Round round, RoundHeader& header) const {
+  return read_record(memory_, round, header);
 }
 
 bool PartialBoard::all_have(int buckets) const {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "stretto/board/open_round.h"
 #include "stretto/board/partial_memory.h"
@@ -49,10 +48,16 @@ class PartialBoard {
   Round complete() const { return memory_.words().stage.load(std::memory_order_acquire) >> 2; }
   bool in_flight() const { return (memory_.words().stage.load(std::memory_order_acquire) & 3) != PartialMemory::kOpen; }
   /// Requires: handed ≤ round < complete(), of this rank.
-  RoundHeader header(Round round) const;
-  /// The same where this rank's application may have handed the round over meanwhile. Nothing if the record may have
+  RoundHeader header(Round round) const {
+    RoundHeader header;
+    read_header(round, header);
+    return header;
+  }
+  /// The same into `header`, whose memory is used again.
+  void read_header(Round round, RoundHeader& header) const;
+  /// read_header() where this rank's application may have handed the round over meanwhile. False if the record may have
   /// been overwritten: then discard everything read from it before.
-  std::optional<RoundHeader> kept_header(Round round) const;
+  [[nodiscard]] bool read_kept_header(Round round, RoundHeader& header) const;
   /// Several boards, the leader: the sum over all boards lies where the result of `round` goes, and `header` is its
   /// header.
   void end(Round round, const RoundHeader& header);

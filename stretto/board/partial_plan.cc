@@ -96,10 +96,11 @@ BoardStep PartialPlan::publish() {
 }
 
 /// Writes the header of this board's contributions. With several boards end() replaces it by that of all boards.
-void PartialPlan::write_header() const {
+void PartialPlan::write_header() {
   // For the arrivals, as write_record() for the rest: pairs with read_record().
   std::atomic_thread_fence(std::memory_order_release);
-  RoundHeader header(at_.memory.job_ranks());
+  RoundHeader& header = header_;
+  header.reset(at_.memory.job_ranks());
   const auto arrivals = at_.memory.arrivals(at_.round);
   for (int seat = 0; seat < at_.ranks; ++seat) {
     const int rank = at_.memory.shape().first_rank + seat;

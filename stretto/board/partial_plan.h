@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "stretto/board/open_round.h"
+#include "stretto/observe/round_header.h"
 
 namespace stretto {
 
@@ -19,12 +20,13 @@ class PartialPlan {
  private:
   bool whole(int rank, int set) const;
   void list(int rank, int set);
-  void write_header() const;
+  void write_header();
 
   OpenRound& at_;
   std::uint64_t planned_at_ = 0;  // the changes after which summing ahead was last thought of
   std::uint64_t listed_ = 0;      // sources when this rank began to plan, and now
   std::uint64_t list_end_ = 0;
+  RoundHeader header_;                 // of write_header()
   std::vector<std::uint8_t> in_list_;  // per seat: a bit for each of its sets that is
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "stretto/board/partial_memory.h"
@@ -13,9 +12,9 @@ namespace stretto {
 void write_record(const PartialMemory& memory, Round round, const RoundHeader& header,
                   std::span<const std::uint64_t, 2> rule);
 
-/// The header of a round, or nothing if round + W + 1 may have overwritten it meanwhile: then discard everything read
-/// from this record before the call (as with a seqlock).
-std::optional<RoundHeader> read_record(const PartialMemory& memory, Round round);
+/// Reads the header of a round into `header`, whose memory is used again; false if round + W + 1 may have overwritten
+/// it meanwhile: then discard everything read from this record before the call (as with a seqlock).
+[[nodiscard]] bool read_record(const PartialMemory& memory, Round round, RoundHeader& header);
 
 /// The header of the round that is being summed. Requires: its record is written, and no rank is writing it.
 RoundHeader read_own_record(const PartialMemory& memory, Round round);

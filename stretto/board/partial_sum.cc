@@ -121,12 +121,15 @@ const Combination& PartialSum::combination(std::size_t sources) {
     return *tree;
   }
   if (!fixed_ || fixed_round_ != at_.round) {
-    std::vector<int> ranks;
+    ranks_.clear();
     for (std::uint64_t i = 0; i < sources; ++i) {
-      ranks.push_back(static_cast<int>(at_.memory.source(i).load(std::memory_order_relaxed)) / PartialMemory::kSets);
+      ranks_.push_back(static_cast<int>(at_.memory.source(i).load(std::memory_order_relaxed)) / PartialMemory::kSets);
     }
-    fixed_ = fixed_tree(at_.ranks, ranks);
     fixed_round_ = at_.round;
+    if (!fixed_ || ranks_ != fixed_ranks_) {
+      fixed_ = fixed_tree(at_.ranks, ranks_);
+      fixed_ranks_ = ranks_;
+    }
   }
   return *fixed_;
 }

@@ -35,7 +35,9 @@ class PartialSum {
   Round ready_round_ = 0;
   std::vector<const std::byte*> sources_;          // of the piece
   std::vector<std::optional<Combination>> trees_;  // by number of sources
-  std::optional<Combination> fixed_;               // of fixed_round_
+  std::optional<Combination> fixed_;               // of fixed_round_, by its sources of fixed_ranks_
+  std::vector<int> fixed_ranks_;
+  std::vector<int> ranks_;  // of the sources of a round
   Round fixed_round_ = 0;
 };
 

@@ -54,13 +54,18 @@ void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& h
     account.late += times.late;
     book_wait(static_cast<int>(times.rank), times.waited);
   }
-  while (!waiting_.empty() && (waiting_.front().unknown == 0 || waiting_.size() >= kMaxWaiting)) {
+  while (num_waiting_ > 0 && (waiting_.front().unknown == 0 || num_waiting_ >= kMaxWaiting)) {
     blame(waiting_.front());
-    waiting_.pop_front();
+    forget_first_waiting();
   }
 
-  Waiting waiting{.round = round, .arrived = header.arrived, .drained = header.drained};
+  if (waiting_.empty()) make_room();
+  Waiting& waiting = waiting_[num_waiting_];
+  waiting.round = round;
+  waiting.arrived = header.arrived;
+  waiting.drained = header.drained;
   waiting.waits.assign(accounts_.size(), -1);
+  waiting.unknown = 0;
   for (int rank = 0; rank < ranks(); ++rank) {
     RankAccount& account = accounts_[static_cast<std::size_t>(rank)];
     const bool fresh = header.fresh.contains(rank), stale = header.stale.contains(rank);
@@ -72,7 +77,24 @@ void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& h
     ++waiting.unknown;
     last_arrival_[static_cast<std::size_t>(rank)] = round + 1;
   }
-  if (waiting.unknown > 0) waiting_.push_back(std::move(waiting));
+  if (waiting.unknown > 0) ++num_waiting_;
+}
+
+/// For as many as there may be: a round allocates nothing.
+void Ledger::make_room() {
+  const std::size_t ranks = accounts_.size();
+  waiting_.resize(kMaxWaiting);
+  for (Waiting& waiting : waiting_) {
+    waiting.arrived = waiting.drained = RankSet(this->ranks());
+    waiting.waits.reserve(ranks);
+  }
+  arrivals_.reserve(ranks);
+  absent_.reserve(ranks);
+}
+
+void Ledger::forget_first_waiting() {
+  std::rotate(waiting_.begin(), waiting_.begin() + 1, waiting_.begin() + static_cast<std::ptrdiff_t>(num_waiting_));
+  --num_waiting_;
 }
 
 void Ledger::add_without_names(const RoundHeader& header) {
@@ -85,9 +107,9 @@ void Ledger::add_without_names(const RoundHeader& header) {
 /// The wait that a rank reports with a contribution is that at the round it arrived at last.
 void Ledger::book_wait(int rank, double seconds) {
   const auto index = static_cast<std::size_t>(rank);
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const Waiting& waiting) { return waiting.round + 1 == last_arrival_[index]; });
-  if (found == waiting_.end() || found->waits[index] >= 0) return;
+  const auto found =
+      std::ranges::find_if(waiting(), [&](const Waiting& at) { return at.round + 1 == last_arrival_[index]; });
+  if (found == waiting().end() || found->waits[index] >= 0) return;
   found->waits[index] = seconds;
   --found->unknown;
 }
@@ -95,8 +117,10 @@ void Ledger::book_wait(int rank, double seconds) {
 /// All waits at a round end together, so they tell the order of arrival: between two arrivals those that were there
 /// waited, and those that came later, or not at all, were waited for.
 void Ledger::blame(const Waiting& waiting) {
-  std::vector<std::pair<double, int>> arrivals;  // longest wait first
-  std::vector<int> absent;
+  auto& arrivals = arrivals_;  // longest wait first
+  auto& absent = absent_;
+  arrivals.clear();
+  absent.clear();
   for (int rank = 0; rank < ranks(); ++rank) {
     const double wait = waiting.waits[static_cast<std::size_t>(rank)];
     if (wait >= 0) arrivals.emplace_back(wait, rank);
@@ -116,8 +140,8 @@ void Ledger::blame(const Waiting& waiting) {
 }
 
 void Ledger::close() {
-  for (const Waiting& waiting : waiting_) blame(waiting);
-  waiting_.clear();
+  for (const Waiting& at : waiting()) blame(at);
+  num_waiting_ = 0;
   std::ranges::fill(last_arrival_, 0);
 }
 

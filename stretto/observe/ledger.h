@@ -2,11 +2,11 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/observe/round_header.h"
@@ -105,7 +105,7 @@ class Ledger {
   std::string to_json(const PolicyName& name = {}) const;
 
  private:
-  /// A round at which ranks waited, kept until the wait of each of them is known.
+  /// A round at which ranks waited, kept until the wait of each of them is known. Its memory is that of rounds before.
   struct Waiting {
     std::uint64_t round = 0;
     RankSet arrived, drained;
@@ -114,16 +114,22 @@ class Ledger {
   };
 
   void add_without_names(const RoundHeader& header);
+  std::span<Waiting> waiting() { return std::span(waiting_).first(num_waiting_); }
   void book_staleness(std::uint64_t round, const RoundHeader& header);
   void book_wait(int rank, double seconds);
   void blame(const Waiting& waiting);
+  void make_room();
+  void forget_first_waiting();
   std::map<std::string, std::uint64_t> rounds_by_policy(const PolicyName& name) const;
 
   std::vector<RankAccount> accounts_;
   RankAccount unnamed_;  // counts alone
   std::uint64_t rounds_without_names_ = 0;
   std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0
-  std::deque<Waiting> waiting_;
+  std::vector<Waiting> waiting_;             // the first num_waiting_; memory for further ones behind them
+  std::size_t num_waiting_ = 0;
+  std::vector<std::pair<double, int>> arrivals_;  // of blame()
+  std::vector<int> absent_;                       // of blame()
   std::map<std::uint64_t, std::uint64_t> rounds_of_policy_;
   std::vector<std::uint64_t> histogram_;
   std::uint64_t rounds_ = 0, empty_rounds_ = 0, batches_ = 0, samples_ = 0;

@@ -131,9 +131,10 @@ bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {
   }
   const auto& words = memory_.record(round - 1).rule;
   const PolicyRule::Memory memory{words[0].load(std::memory_order_relaxed), words[1].load(std::memory_order_relaxed)};
-  const std::optional<RoundHeader> before = board_.kept_header(round - 1);
-  if (before) rule.jump_to(round, memory, *before);
-  return before.has_value();
+  thread_local RoundHeader before;  // its memory is kept: a step allocates nothing
+  if (!board_.read_kept_header(round - 1, before)) return false;
+  rule.jump_to(round, memory, before);
+  return true;
 }
 
 Policy BoardRounds::open_policy(Round complete) {
@@ -144,7 +145,7 @@ Policy BoardRounds::open_policy(Round complete) {
 const ResultSlot& BoardRounds::result(Round round) {
   slot_.round = round;
   slot_.policy = open_policy(round);
-  slot_.header = board_.header(round);
+  board_.read_header(round, slot_.header);
   asked_rule_.advance(slot_.header);  // so that the next question needs no second look at the record
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     slot_.buckets[i] = slot_.header.empty() ? std::span<const std::byte>() : memory_.result(round, i);

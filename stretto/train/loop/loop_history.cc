@@ -21,8 +21,11 @@ void LoopHistory::add(std::uint64_t round, const RoundHeader& header) {
     rank.round = round + 1;
     const double begin = rank.now + times.waited;
     rank.now = begin + times.computed;
+    if (rank.last.empty()) make_room(rank);
+    if (rank.last.size() == rank.last.capacity()) {
+      rank.last.erase(rank.last.begin(), rank.last.end() - static_cast<std::ptrdiff_t>(kLastSteps));
+    }
     rank.last.push_back({begin, times.computed, times.waited});
-    if (rank.last.size() > kLastSteps) rank.last.pop_front();
     if (batches == 0) continue;
     add_time(rank, from_seconds(times.computed / static_cast<double>(batches)));
   }
@@ -30,6 +33,12 @@ void LoopHistory::add(std::uint64_t round, const RoundHeader& header) {
 
 void LoopHistory::begin_again() {
   for (OfRank& rank : ranks_) rank.round = 0;
+}
+
+/// At the first contribution of a rank, for all that follow: a step allocates nothing.
+void LoopHistory::make_room(OfRank& rank) {
+  rank.last.reserve(2 * kLastSteps);
+  rank.times.reserve(kMostTimes);
 }
 
 bool LoopHistory::keeps(std::uint64_t step) const {

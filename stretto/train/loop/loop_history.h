@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <span>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -46,7 +48,10 @@ class LoopHistory {
   void step(Duration waited);
 
   /// The last steps of a rank, the oldest first. Requires: 0 ≤ rank < ranks.
-  const std::deque<Step>& last_steps(int rank) const { return of(rank).last; }
+  std::span<const Step> last_steps(int rank) const {
+    const std::span<const Step> all = of(rank).last;
+    return all.last(std::min(all.size(), kLastSteps));
+  }
   const Holds& holds() const { return holds_; }
   /// Of `batches`, dealt out to the ranks that have brought any.
   Estimate estimate(std::uint64_t batches) const;
@@ -60,7 +65,7 @@ class LoopHistory {
     Duration computed{0};
   };
   struct OfRank {
-    std::deque<Step> last;
+    std::vector<Step> last;   // up to twice as many as are kept, so that few have to move
     double now = 0;           // the rank's own time at its last contribution
     std::uint64_t round = 0;  // of its last contribution, + 1
     std::uint64_t steps = 0;  // whose times are known
@@ -69,6 +74,7 @@ class LoopHistory {
   const OfRank& of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   /// Whether the times of such a step are kept. Drawn, so that what repeats is not met at the same place each time.
   bool keeps(std::uint64_t step) const;
+  static void make_room(OfRank& rank);
   void add_time(OfRank& rank, Duration computed);
   void notice_hold(std::uint64_t round, const RoundHeader& header);
 

@@ -156,9 +156,9 @@ class Server final : public Recipe {
       std::swap(memory_->gradients, memory_->before);
       set_ = 1 - set_;
     }
-    std::vector<std::span<std::byte>> memory;
-    for (auto& bucket : memory_->gradients) memory.emplace_back(bucket);
-    context_.replica.attach(set_, memory);
+    attached_.clear();
+    for (auto& bucket : memory_->gradients) attached_.emplace_back(bucket);
+    context_.replica.attach(set_, attached_);
   }
 
   bool bring_by_bucket() override {
@@ -413,17 +413,18 @@ class Server final : public Recipe {
   const StepWaits waits_;
   StateAverage statistics_;
   FullRounds rounds_;
-  std::optional<std::string> non_finite_;  // the first gradient of this step that is not finite
-  int pushed_ = 0;                         // buckets of this step
-  bool by_bucket_ = false;                 // exchange() waits before full rounds only
-  int set_ = 0;                            // of gradients, as the replica knows them
-  std::vector<bool> on_their_way_;         // of each bucket: weights that the replica has not
-  std::uint64_t samples_ = 0;              // of the step under way
-  Duration waited_{0};                     // before it
-  bool meeting_due_ = false;               // before the next step
-  bool handed_over_ = false;               // to the full round under way
-  bool ended_ = false;                     // no rank has a batch left
-  std::string state_;                      // the velocities at the last full round
+  std::optional<std::string> non_finite_;       // the first gradient of this step that is not finite
+  int pushed_ = 0;                              // buckets of this step
+  bool by_bucket_ = false;                      // exchange() waits before full rounds only
+  std::vector<std::span<std::byte>> attached_;  // gradients of the step under way
+  int set_ = 0;                                 // of gradients, as the replica knows them
+  std::vector<bool> on_their_way_;              // of each bucket: weights that the replica has not
+  std::uint64_t samples_ = 0;                   // of the step under way
+  Duration waited_{0};                          // before it
+  bool meeting_due_ = false;                    // before the next step
+  bool handed_over_ = false;                    // to the full round under way
+  bool ended_ = false;                          // no rank has a batch left
+  std::string state_;                           // the velocities at the last full round
 };
 
 std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {

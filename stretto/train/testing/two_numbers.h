@@ -23,11 +23,14 @@ class TwoNumbers final : public Replica {
 
   const std::vector<BucketSpec>& buckets() const override { return buckets_; }
   void attach(int, Memory memory) override {
-    gradients_ = {memory.begin(), memory.end()};
+    gradients_.assign(memory.begin(), memory.end());
     for (const auto& bucket : gradients_) std::memset(bucket.data(), 0, bucket.size());
     next_ = 0;
   }
-  void attach_own() override { attach(0, std::vector{bytes(own_[0]), bytes(own_[1])}); }
+  void attach_own() override {
+    const std::array own{bytes(own_[0]), bytes(own_[1])};
+    attach(0, own);
+  }
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
   /// The backward pass as far as to a bucket: it adds a gradient there.
   void backward(int bucket, float gradient) {
