@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize asan asan-torch tsan fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python wheel clean
+.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python wheel clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -32,15 +32,21 @@ test: setup  ## Installs what is missing, builds, and runs all tests.
 	@$(MAKE) --no-print-directory build
 	@$(CTEST) --test-dir build/release | $(SHORTER)
 
-sanitize: asan tsan  ## Runs the tests of the core under the address, undefined and thread sanitizers.
+sanitize: asan asan-torch tsan  ## Runs the tests under the address, undefined and thread sanitizers.
 
+# A program is one test, or a few: all of its output is kept, where tools/check_skipped looks.
 asan tsan: %: build/%/build.ninja
 	@cmake --build --preset $@ -j$(JOBS)
-	@$(CTEST) --test-dir build/$@ | $(SHORTER)
+	@$(CTEST) --test-output-size-passed 10000000 --test-dir build/$@ | $(SHORTER)
 
 asan-torch: build/asan-torch/build.ninja  ## Runs the tests of DistributedOptimizer under the address and undefined sanitizers.
 	@cmake --build --preset $@ -j$(JOBS)
 	@$(CTEST) --test-dir build/$@ -L torch | $(SHORTER)
+
+sanitize-long:  ## The same, with the tests that `make sanitize` leaves out since they take long there.
+	@for preset in asan asan-torch tsan; do cmake --preset $$preset -DSTRETTO_SANITIZE_LONG=ON; done
+	@$(MAKE) --no-print-directory sanitize; status=$$?; \
+	  for preset in asan asan-torch tsan; do cmake --preset $$preset -DSTRETTO_SANITIZE_LONG=OFF; done; exit $$status
 
 fuzz: build/asan/build.ninja  ## Reads mutated data of peers and files for a minute, under sanitizers.
 	@cmake --build --preset asan -j$(JOBS) --target fuzz

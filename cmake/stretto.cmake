@@ -53,11 +53,11 @@ endif()
 # Properties of every test: a hang is a failure; a sanitizer's finding, too.
 set(STRETTO_TEST_PROPERTIES TIMEOUT 120)
 if(STRETTO_SANITIZE STREQUAL thread)
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
+  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
 elseif(STRETTO_SANITIZE)
   # LibTorch's pool of threads is not forked along; what it held is lost in the child.
   file(WRITE ${PROJECT_BINARY_DIR}/lsan_suppressions "leak:caffe2::pthreadpool\n")
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 300 ENVIRONMENT
+  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT
       ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
       ENVIRONMENT_MODIFICATION LSAN_OPTIONS=set:print_suppressions=0:suppressions=${PROJECT_BINARY_DIR}/lsan_suppressions)
 endif()
@@ -65,6 +65,45 @@ endif()
 # The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and
 # the address sanitizer for it.
 set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser train)
+
+# What the sanitizers leave out, unless STRETTO_SANITIZE_LONG (`make sanitize-long`): searches by seed in one thread, jobs of
+# processes that are killed, counts of memory, and the many of a kind whose first few walk the same lines.
+string(CONCAT STRETTO_LONG_WHERE_SANITIZED
+  "*Search.*:MixingGraph.*:Groups.PartitionTheRanksEvenly:SimulatedRunTest.ManyRanks*:*.ManyOrdersOfEventsAgree/*:"
+  "*AKilledProcess*:CollectivesMadeAndDropped.TakeNoMoreMemory*:"
+  "Of/Boards.*/5_*:Of/Boards.*/6_*:Of/Boards.*/7_*:Of/Boards.*/8_*:*/sizes_*_33:*/sizes_*_8:"
+  "*/CombineTest.InPlaceOfEachSource/*:*/CombineTest.EveryHalfWithSpecialOnes/*:AllreduceWays.GiveTheSameBitsInManyPieces")
+option(STRETTO_SANITIZE_LONG "Run all tests under the sanitizers" OFF)
+
+# stretto_add_tests(TARGET [PROPERTY VALUE ...]): each test by itself; sanitized the program in parts, for to start it takes as
+# long as most of its tests.
+function(stretto_add_tests target)
+  if(NOT STRETTO_SANITIZE)
+    gtest_discover_tests(${target} PROPERTIES ${STRETTO_TEST_PROPERTIES} ${ARGN} DISCOVERY_TIMEOUT 60)
+    return()
+  endif()
+  set(filter)
+  if(NOT STRETTO_SANITIZE_LONG)
+    set(filter "--gtest_filter=-${STRETTO_LONG_WHERE_SANITIZED}")
+  endif()
+  set(parts 4)
+  math(EXPR last "${parts} - 1")
+  foreach(part RANGE ${last})
+    add_test(NAME ${target}.${part} COMMAND ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=${part}
+                                            $<TARGET_FILE:${target}> ${filter})
+    set_tests_properties(${target}.${part} PROPERTIES ${STRETTO_TEST_PROPERTIES} ${ARGN})
+  endforeach()
+endfunction()
+
+# stretto_precompile_tests(TARGET): gtest and the headers above, parsed once for the tests of all rooms, by the first.
+set(STRETTO_FIRST_TESTS base_test)
+function(stretto_precompile_tests target)
+  if(target STREQUAL STRETTO_FIRST_TESTS)
+    stretto_precompile(${target} PRIVATE ${STRETTO_STANDARD_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+  else()
+    stretto_precompile(${target} REUSE_FROM ${STRETTO_FIRST_TESTS})
+  endif()
+endfunction()
 
 # stretto_room(NAME [SOURCES ...] [TESTS ...]): sources go into stretto::core, tests into one program a room.
 function(stretto_room name)
@@ -78,7 +117,8 @@ function(stretto_room name)
   if(BUILD_TESTING AND ROOM_TESTS)
     add_executable(${name}_test ${ROOM_TESTS})
     target_link_libraries(${name}_test PRIVATE stretto_core GTest::gmock GTest::gtest_main)
-    gtest_discover_tests(${name}_test PROPERTIES ${STRETTO_TEST_PROPERTIES} DISCOVERY_TIMEOUT 60)
+    stretto_precompile_tests(${name}_test)
+    stretto_add_tests(${name}_test)
   endif()
 endfunction()
 
@@ -100,6 +140,9 @@ function(stretto_compile_tests_fast)
     list(FILTER targets INCLUDE REGEX "_test$")
     foreach(target ${targets})
       target_compile_options(${target} PRIVATE ${optimization})
+      if(STRETTO_SANITIZE MATCHES undefined)  # what is looked at is the library; checks in assertions compile half as long again
+        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+      endif()
     endforeach()
   endwhile()
 endfunction()
