@@ -20,6 +20,7 @@ class Check:
     """`command`, run at the root of the project, about `path`; it passes with exit status 0."""
     path: str
     command: list
+    together: tuple = ()  # the sources that `path` includes, where it was made for this check
 
 
 def compile_flags(root, build):
@@ -53,8 +54,8 @@ def _version_of(tool):
         sys.exit(f"{tool} does not run; it is in packages.txt (tools/setup debian)")
 
 
-def run(sources, checks, workers, also=()):
-    """Runs what is not known to pass and prints what fails. Returns the number of failures.
+def run(sources, checks, workers, also=(), quiet=False):
+    """Runs what is not known to pass and prints what fails. Returns the checks that fail.
 
     `also`: names of further files whose content decides, e.g. a configuration.
     """
@@ -71,7 +72,7 @@ def run(sources, checks, workers, also=()):
     for check in checks:
         key = common.copy()
         key.update(repr(check.command).replace(str(sources.root), "").encode())
-        for part in sorted(sources.closure(check.path)):
+        for part in sorted(set().union(*map(sources.closure, check.together or [check.path]))):
             key.update(part.encode() + digests[part])
         mark = memory / key.hexdigest()
         if not mark.exists():
@@ -85,12 +86,15 @@ def run(sources, checks, workers, also=()):
             mark.touch()
         return check, done
 
-    failures = 0
+    failures = []
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         for check, done in pool.map(run_one, todo):
-            if done.returncode != 0:
-                failures += 1
+            if done.returncode == 0:
+                continue
+            failures.append(check)
+            if not quiet:
                 print(f"{check.path}: failed: {shlex.join(check.command)}\n{done.stdout.strip()}\n", flush=True)
-    print(f"{len(checks)} checks: {len(checks) - len(todo)} known to pass, {len(todo) - failures} passed now, "
-          f"{failures} failed", flush=True)
+    if not quiet:
+        print(f"{len(checks)} checks: {len(checks) - len(todo)} known to pass, {len(todo) - len(failures)} passed now, "
+              f"{len(failures)} failed", flush=True)
     return failures

@@ -11,7 +11,7 @@
 #include "stretto/predict/coarse/coarse_prediction.h"
 #include "stretto/predict/fine/step_simulation.h"
 #include "stretto/predict/fine/tournament.h"
-#include "stretto/predict/vector/rank_times.h"
+#include "stretto/predict/vector/ready_times.h"
 
 namespace stretto::command {
 

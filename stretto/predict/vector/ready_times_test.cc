@@ -1,4 +1,4 @@
-#include "stretto/predict/vector/rank_times.h"
+#include "stretto/predict/vector/ready_times.h"
 
 #include <gtest/gtest.h>
 
@@ -59,16 +59,16 @@ std::vector<double> drawn(std::size_t ranks, std::uint64_t seed) {
   return times;
 }
 
-TEST(RankTimes, OfAPairIsWorkedOutByHand) {
+TEST(ReadyTimes, OfAPairIsWorkedOutByHand) {
   // Rank 0 has sent at 1, which arrives at 1 + 2·0.5 + 10; rank 1 has sent at 6 and is ready one overhead later.
-  RankTimes times({0, 5}, kCosts);
+  ReadyTimes times({0, 5}, kCosts);
   times.swap(1, 3);
   EXPECT_EQ(times.ready()[0], 6 + 1 + 10 + 1);
   EXPECT_EQ(times.ready()[1], 1 + 1 + 10 + 1);
 }
 
-TEST(RankTimes, KeepTheGapBetweenMessagesOfARank) {
-  RankTimes times({0, 0, 0}, {.latency = 0, .overhead = 0, .gap = 3, .byte_gap = 1});
+TEST(ReadyTimes, KeepTheGapBetweenMessagesOfARank) {
+  ReadyTimes times({0, 0, 0}, {.latency = 0, .overhead = 0, .gap = 3, .byte_gap = 1});
   times.shift(1, 1);
   EXPECT_EQ(times.ready()[0], 0);
   times.shift(1, 11);  // may begin at 3, and has its last byte 10 later
@@ -77,7 +77,7 @@ TEST(RankTimes, KeepTheGapBetweenMessagesOfARank) {
   EXPECT_EQ(times.ready()[0], 13);
 }
 
-TEST(RankTimes, OfARingAreThoseOfItsMessagesOneByOne) {
+TEST(ReadyTimes, OfARingAreThoseOfItsMessagesOneByOne) {
   for (const std::size_t ranks : {1, 2, 3, 8, 37}) {
     for (const double bytes : {1.0, 1000.0}) {
       OneByOne expected(drawn(ranks, 1), kCosts);
@@ -89,10 +89,10 @@ TEST(RankTimes, OfARingAreThoseOfItsMessagesOneByOne) {
   }
 }
 
-TEST(RankTimes, OfAShiftFarAreThoseOfItsMessagesOneByOne) {
+TEST(ReadyTimes, OfAShiftFarAreThoseOfItsMessagesOneByOne) {
   for (const std::size_t distance : {1, 2, 5, 8}) {
     OneByOne expected(drawn(9, 2), kCosts);
-    RankTimes times(drawn(9, 2), kCosts);
+    ReadyTimes times(drawn(9, 2), kCosts);
     for (int round = 0; round < 4; ++round) {
       expected.round(receivers(9, [&](int rank) { return (rank + static_cast<int>(distance)) % 9; }), 50);
       times.shift(distance, 50);
@@ -101,7 +101,7 @@ TEST(RankTimes, OfAShiftFarAreThoseOfItsMessagesOneByOne) {
   }
 }
 
-TEST(RankTimes, OfRecursiveDoublingAreThoseOfItsMessagesOneByOne) {
+TEST(ReadyTimes, OfRecursiveDoublingAreThoseOfItsMessagesOneByOne) {
   for (const std::size_t ranks : {1, 2, 3, 5, 8, 63, 64, 100, 10000, 16384}) {
     const auto power = static_cast<int>(std::bit_floor(ranks));
     OneByOne expected(drawn(ranks, 3), kCosts);

@@ -21,10 +21,10 @@ struct MessageCosts {
 /// When the ranks of a collective of known shape are ready, advanced round by round. Where nothing is shared and
 /// nothing depends on who comes first there are no events to keep in order: a rank is ready when it has sent its
 /// message and has received that of its peer. So a round is a loop over arrays.
-class RankTimes {
+class ReadyTimes {
  public:
   /// `ready`: when each rank arrives, in seconds.
-  RankTimes(std::vector<double> ready, const MessageCosts& costs);
+  ReadyTimes(std::vector<double> ready, const MessageCosts& costs);
 
   /// Each rank sends a message of so many bytes to the rank `distance` behind it, in a circle, and receives one.
   /// Requires: 0 < distance < ranks.

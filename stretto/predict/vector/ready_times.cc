@@ -1,4 +1,4 @@
-#include "stretto/predict/vector/rank_times.h"
+#include "stretto/predict/vector/ready_times.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,10 +20,10 @@ inline double send(double ready, double& card, double overhead, double card_busy
 
 }  // namespace
 
-RankTimes::RankTimes(std::vector<double> ready, const MessageCosts& costs)
+ReadyTimes::ReadyTimes(std::vector<double> ready, const MessageCosts& costs)
     : costs_(costs), ready_(std::move(ready)), card_(ready_.size(), -1e300) {}
 
-void RankTimes::shift(std::size_t distance, double bytes) {
+void ReadyTimes::shift(std::size_t distance, double bytes) {
   const std::size_t ranks = ready_.size();
   sent_.resize(ranks);
   const double overhead = costs_.overhead;
@@ -39,11 +39,11 @@ void RankTimes::shift(std::size_t distance, double bytes) {
     ready[rank] = std::max(sent[rank], sent[rank - distance] + way) + overhead;
 }
 
-void RankTimes::swap(std::size_t mask, double bytes) {
+void ReadyTimes::swap(std::size_t mask, double bytes) {
   swap_within(0, ready_.size(), mask, bytes);
 }
 
-void RankTimes::swap_within(std::size_t first, std::size_t end, std::size_t mask, double bytes) {
+void ReadyTimes::swap_within(std::size_t first, std::size_t end, std::size_t mask, double bytes) {
   const double overhead = costs_.overhead;
   const double card_busy = std::max(costs_.gap, costs_.after_first(bytes));
   const double way = costs_.on_the_way(bytes);
@@ -61,7 +61,7 @@ void RankTimes::swap_within(std::size_t first, std::size_t end, std::size_t mask
   }
 }
 
-void RankTimes::swap_all(std::size_t ranks, double bytes) {
+void ReadyTimes::swap_all(std::size_t ranks, double bytes) {
   // Rounds between near ranks block by block, while their times lie in the cache; the others over all.
   const std::size_t block = std::min(kBlock, ranks);
   for (std::size_t first = 0; first < ranks; first += block) {
@@ -70,7 +70,7 @@ void RankTimes::swap_all(std::size_t ranks, double bytes) {
   for (std::size_t mask = block; mask < ranks; mask *= 2) swap_within(0, ranks, mask, bytes);
 }
 
-void RankTimes::give(std::size_t from, std::size_t to, std::size_t count, double bytes) {
+void ReadyTimes::give(std::size_t from, std::size_t to, std::size_t count, double bytes) {
   const double card_busy = std::max(costs_.gap, costs_.after_first(bytes));
   const double way = costs_.on_the_way(bytes);
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -83,7 +83,7 @@ void RankTimes::give(std::size_t from, std::size_t to, std::size_t count, double
 
 std::vector<double> ring_allreduce(std::vector<double> ready, double bytes, const MessageCosts& costs) {
   const std::size_t ranks = ready.size();
-  RankTimes times(std::move(ready), costs);
+  ReadyTimes times(std::move(ready), costs);
   for (std::size_t round = 1; round < 2 * ranks - 1; ++round) times.shift(1, bytes / static_cast<double>(ranks));
   return {times.ready().begin(), times.ready().end()};
 }
@@ -91,7 +91,7 @@ std::vector<double> ring_allreduce(std::vector<double> ready, double bytes, cons
 std::vector<double> recursive_doubling(std::vector<double> ready, double bytes, const MessageCosts& costs) {
   const std::size_t ranks = ready.size();
   const std::size_t power = std::bit_floor(ranks);
-  RankTimes times(std::move(ready), costs);
+  ReadyTimes times(std::move(ready), costs);
   times.give(power, 0, ranks - power, bytes);
   times.swap_all(power, bytes);
   times.give(0, power, ranks - power, bytes);
