@@ -55,7 +55,7 @@ def _version_of(tool):
 
 
 def run(sources, checks, workers, also=(), quiet=False):
-    """Runs what is not known to pass and prints what fails. Returns the checks that fail.
+    """Runs what is not known to pass and prints what fails, unless `quiet`. Returns the checks that fail.
 
     `also`: names of further files whose content decides, e.g. a configuration.
     """
@@ -94,7 +94,7 @@ def run(sources, checks, workers, also=(), quiet=False):
             failures.append(check)
             if not quiet:
                 print(f"{check.path}: failed: {shlex.join(check.command)}\n{done.stdout.strip()}\n", flush=True)
-    if not quiet:
+    if not quiet or not failures:
         print(f"{len(checks)} checks: {len(checks) - len(todo)} known to pass, {len(todo) - len(failures)} passed now, "
               f"{len(failures)} failed", flush=True)
     return failures

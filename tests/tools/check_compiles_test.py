@@ -71,6 +71,17 @@ class CheckSources(unittest.TestCase):
             status, output = tree.run("check_sources")
             self.assertEqual(status, 1, output)
 
+    def test_sources_that_do_not_go_together_pass_by_themselves(self):
+        with Tree({"stretto/base/long.cc": "typedef long Count;\n", "stretto/base/short.cc": "typedef short Count;\n"}) as tree:
+            self.assertEqual(tree.run("check_sources"), (0, "2 checks: 0 known to pass, 2 passed now, 0 failed\n"))
+
+    def test_of_sources_together_the_one_that_fails_is_named(self):
+        with Tree({"stretto/base/one.cc": "int one();\n", "stretto/base/two.cc": "int Two();\n"}) as tree:
+            status, output = tree.run("check_sources")
+            self.assertEqual(status, 1, output)
+            self.assertIn("stretto/base/two.cc: failed", output)
+            self.assertIn("2 checks: 0 known to pass, 1 passed now, 1 failed", output)
+
     def test_a_name_of_another_style(self):
         with Tree({"stretto/base/sum.cc": "int SumOf(int a, int b) { return a + b; }\n"}) as tree:
             status, output = tree.run("check_sources")
