@@ -24,6 +24,8 @@ Subcommand predict_command();  ///< a group of those below
 Subcommand predict_coarse_command();
 Subcommand predict_fine_command();
 Subcommand predict_fit_command();
+Subcommand predict_run_command();
+Subcommand advise_command();
 
 Subcommand fig9_command();
 Subcommand group_latency_command();

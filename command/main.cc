@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
       .table = {train_command(train), compare_command(train),
                 reproduce_command({fig9_command(), group_latency_command(), idle_command()}, train), bench_command(),
-                predict_command(), check_command(), schedule_command()}};
+                predict_command(), advise_command(), check_command(), schedule_command()}};
   add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));

@@ -198,5 +198,70 @@ class Fine(PredictTest):
         self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(nothing)), "takes no time")
 
 
+SMALL = ("--model-bytes", "4KiB", "--network", "bandwidth=100GB/s", "--replicas", "3", "--steps", "40")
+
+
+class WholeRuns(PredictTest):
+    """Four ranks of 10 ms a step, one of which, another one in each step, is late by 40 ms."""
+
+    def setUp(self):
+        super().setUp()
+        rows = (f"{step},{rank},{0.050 if step % 4 == rank else 0.010}" for step in range(200) for rank in range(4))
+        self.times = self.write("\n".join(["step,rank,seconds", *rows]), "times.csv")
+
+    def object_of(self, *arguments):
+        result = stretto(*arguments, "--json")
+        self.assert_succeeds(result)
+        return json.loads(result.stdout)
+
+    def test_run_of_measured_steps(self):
+        predicted = self.object_of("predict", "run", self.times, *SMALL, "--algorithms", "sync,eager-quorum:2")
+        self.assertEqual(predicted["ranks"], 4)
+        self.assertAlmostEqual(predicted["mean_s"], 0.020, delta=1e-6)
+        self.assertAlmostEqual(predicted["skew_s"], 0.040, delta=1e-6)
+        sync, quorum = predicted["algorithms"]
+        self.assertAlmostEqual(sync["batches_per_s"], 4 / 0.050, delta=0.5)  # every step waits for the late one
+        self.assertAlmostEqual(sync["step_p50_s"], 0.050, delta=0.001)
+        self.assertEqual((sync["fresh_share"], sync["staleness_max"]), (1, 0))
+        self.assertGreater(quorum["batches_per_s"], 1.5 * sync["batches_per_s"])
+        self.assertGreater(quorum["staleness_max"], 0)
+        self.assertLessEqual(quorum["of_ideal"], 1)
+
+    def test_run_of_drawn_steps(self):
+        drawn = ("--ranks", "3", "--compute", "10ms", "--imbalance", "linear:0ms..10ms")
+        predicted = self.object_of("predict", "run", *drawn, *SMALL, "--algorithms", "sync")
+        self.assertAlmostEqual(predicted["algorithms"][0]["batches_per_s"], 3 / 0.020, delta=1)
+
+    def test_advice_is_not_to_wait_where_that_pays(self):
+        advice = self.object_of("advise", self.times, *SMALL, "--algorithms", "sync,eager-solo,eager-quorum:3")
+        self.assertNotEqual(advice["recommended"], "sync")
+        self.assertEqual([setting["algorithm"] for setting in advice["settings"]].count("sync"), 1)
+        rates = [setting["batches_per_s"] for setting in advice["settings"]]
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertRegex(advice["verdict"], r"Below [0-9.]+ ms of skew stay synchronous; above it .+ is worthwhile")
+        gains = [gain["gain"] for gain in advice["gains"]]
+        self.assertAlmostEqual(gains[0], 1, delta=0.02)  # without skew
+        self.assertGreater(gains[-1], 1.5)
+
+    def test_advice_is_to_stay_where_nobody_is_slow(self):
+        advice = self.object_of("advise", "--ranks", "4", "--compute", "10ms", *SMALL, "--algorithms", "eager-quorum:3")
+        self.assertIn("Stay synchronous", advice["verdict"])
+
+    def test_all_settings_are_tried_unless_said(self):
+        result = stretto("advise", self.times, "--replicas", "1", "--steps", "12")
+        self.assert_succeeds(result)
+        for part in ("sync", "eager-solo", "eager-quorum:2", "wagma:2", "local, H = 8", "ps-async", "times sync"):
+            self.assertIn(part, result.stdout)
+
+    def test_times_that_are_none_are_refused(self):
+        for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
+                               ("0,0,1\n1,0,1\n1,1,1\n", "no time of rank 1 in step 0")):
+            self.assert_rejected(stretto("advise", self.write(content, "bad.csv")), fault)
+        self.assert_rejected(stretto("advise", self.folder), "is no folder of a run")
+        self.assert_rejected(stretto("advise"), "expected a FILE")
+        self.assert_rejected(stretto("advise", self.times, "--algorithms", "egaer"), "expected one of the algorithms")
+        self.assert_rejected(stretto("predict", "run", self.times, "--algorithms", "eager-quorum:9"), "quorum '9'")
+
+
 if __name__ == "__main__":
     main()

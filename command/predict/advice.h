@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command/predict/simulated_choice.h"
+#include "command/statistics/statistics.h"
+
+namespace stretto::command {
+
+/// How one choice has done, over the same replicas as the others.
+struct Trial {
+  Choice choice;
+  std::vector<double> rates;                                                 ///< batches/s, of each replica
+  double of_ideal = 0, fresh_share = 0, staleness_mean = 0, wait_share = 0;  ///< means over the replicas
+  std::uint64_t staleness_max = 0;
+};
+
+/// Of the mean over replicas of rates[i] / base.rates[i]. Requires: the same replicas.
+Interval gain(const Trial& trial, const Trial& base);
+
+/// The trial to recommend: of those whose gain over the fastest is not below 0.99, within its interval, the one whose
+/// contributions are freshest, then least stale, then the fastest. `trials` are not empty.
+const Trial& recommended(const std::vector<Trial>& trials);
+
+/// From so much gain on it is worth to leave synchronous training.
+inline constexpr double kWorthwhile = 1.05;
+
+/// A skew, in seconds, and what a choice gains there over another.
+struct GainAt {
+  double skew = 0;
+  double gain = 0;
+};
+
+/// The skew from which on the gain is worthwhile, linear between those tried; none where it never is, 0 where it always
+/// is. `tried`: by ascending skew.
+std::optional<double> crossover(const std::vector<GainAt>& tried);
+
+}  // namespace stretto::command

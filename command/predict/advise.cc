@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "command/cli/command_line.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/output.h"
+#include "command/cli/table.h"
+#include "command/commands.h"
+#include "command/predict/advice.h"
+#include "command/predict/step_times_argument.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr double kSkews[] = {0, 0.125, 0.25, 0.5, 1, 2};  // of that of the job
+
+struct AdviseCommand {
+  StepTimesArgument times;
+  std::string algorithms;
+  Output output;
+};
+
+void describe_options(CommandLine& line, AdviseCommand& command) {
+  command.times.add_options(line);
+  line.heading("What is tried");
+  line.option("--algorithms", "LIST",
+              "As stretto train takes them, beside sync. Default: quorums, groups, periods and servers of all that "
+              "average gradients or models of all ranks.",
+              into(command.algorithms));
+  line.heading("Output");
+  command.output.add_option(line);
+  line.example("stretto advise times.csv", "With the step times of anybody's run: rows step,rank,seconds.");
+  line.example("stretto advise runs/first", "With those of a run of stretto train.");
+  line.example("stretto advise --ranks 32 --compute 40ms --imbalance cloud", "Before there is a run.");
+  line.note(
+      "Each setting is run on a virtual clock (stretto predict run), all with the same step times. The fastest wins; "
+      "of "
+      "those that are as fast within 1 % the one whose gradients are freshest. A setting is worthwhile where it gains "
+      "5 % or more over synchronous training. Intervals are of 95 %, over the replicas. Faster steps are not all: what "
+      "staleness costs in steps depends on the model. Theorem 6.3 of the eager-SGD paper (PPoPP 2020) bounds it: with "
+      "a "
+      "quorum of Q of P ranks and gradients of at most tau rounds of age the learning rate has to fall, and the steps "
+      "to grow, by no more than a factor proportional to sqrt(tau (P - Q)) / P.");
+}
+
+Trial try_out(const Choice& choice, const std::vector<StepTimes>& replicas, const AdviseCommand& command) {
+  Trial trial{.choice = choice};
+  std::vector<double> of_ideal, fresh, stale, waited;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const Outcome outcome =
+        simulate(choice, replicas[i], {command.times.network, command.times.model_bytes}, command.times.seed + i);
+    trial.rates.push_back(outcome.rate);
+    of_ideal.push_back(outcome.rate / outcome.ideal);
+    fresh.push_back(outcome.fresh_share);
+    stale.push_back(outcome.staleness_mean);
+    waited.push_back(outcome.wait_share);
+    trial.staleness_max = std::max(trial.staleness_max, outcome.staleness_max);
+  }
+  trial.of_ideal = mean(of_ideal);
+  trial.fresh_share = mean(fresh);
+  trial.staleness_mean = mean(stale);
+  trial.wait_share = mean(waited);
+  return trial;
+}
+
+std::string factor(const Interval& gain) {
+  if (std::isnan(gain.low)) return fmt::format("{:.2f}", gain.estimate);  // of one replica
+  return fmt::format("{:.2f} [{:.2f}, {:.2f}]", gain.estimate, gain.low, gain.high);
+}
+
+std::string milliseconds(double seconds) {
+  return fmt::format("{} ms", significant(1e3 * seconds));
+}
+
+/// What the winner gains where ranks differ less than those of the job, and more.
+std::vector<GainAt> gains_at(const Choice& winner, const std::vector<StepTimes>& replicas,
+                             const AdviseCommand& command) {
+  std::vector<GainAt> gains;
+  for (const double factor : kSkews) {
+    std::vector<StepTimes> scaled;
+    std::vector<double> skews;
+    for (const StepTimes& times : replicas) {
+      scaled.push_back(times.with_skew(factor));
+      skews.push_back(scaled.back().skew());
+    }
+    const Interval gained = gain(try_out(winner, scaled, command), try_out({.algorithm = "sync"}, scaled, command));
+    gains.push_back({mean(skews), gained.estimate});
+  }
+  return gains;
+}
+
+std::string in_words(const Trial& winner, const Trial& sync, double skew, const std::vector<GainAt>& gains) {
+  const double gained = gain(winner, sync).estimate;
+  const auto at = crossover(gains);
+  if (winner.choice.algorithm == "sync") return "Stay synchronous: nothing that was tried is faster.";
+  if (!at) {
+    return fmt::format("Stay synchronous: up to {} of skew, twice that of this job, {} gains less than 5 %.",
+                       milliseconds(gains.back().skew), winner.choice.name());
+  }
+  if (*at == 0) {
+    return fmt::format("{} gains {:.2f}x at the {} of skew that this job has, and 5 % or more even without any.",
+                       winner.choice.name(), gained, milliseconds(skew));
+  }
+  return fmt::format("Below {} of skew stay synchronous; above it {} is worthwhile: {:.2f}x at the {} of this job.",
+                     milliseconds(*at), winner.choice.name(), gained, milliseconds(skew));
+}
+
+nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
+  const Interval rate = mean_interval(trial.rates), gained = gain(trial, sync);
+  return {{"algorithm", trial.choice.name()},
+          {"batches_per_s", rate.estimate},
+          {"batches_per_s_interval", {rate.low, rate.high}},
+          {"gain", gained.estimate},
+          {"gain_interval", {gained.low, gained.high}},
+          {"of_ideal", trial.of_ideal},
+          {"fresh_share", trial.fresh_share},
+          {"staleness_mean", trial.staleness_mean},
+          {"staleness_max", trial.staleness_max},
+          {"wait_share", trial.wait_share}};
+}
+
+int run(const AdviseCommand& command) {
+  std::vector<Choice> choices;
+  if (!command.algorithms.empty()) choices = parse_choices("--algorithms", command.algorithms);
+  const StepTimes all = command.times.read();
+  if (command.algorithms.empty()) choices = choices_for(all.ranks());
+  std::erase_if(choices, [](const Choice& choice) { return choice.algorithm == "sync"; });
+  std::vector<StepTimes> replicas;
+  for (int i = 0; i < command.times.replicas; ++i) replicas.push_back(command.times.replica(all, i));
+
+  std::vector<Trial> trials = {try_out({.algorithm = "sync"}, replicas, command)};
+  for (const Choice& choice : choices) trials.push_back(try_out(choice, replicas, command));
+  const Trial sync = trials.front();
+  const Trial winner = recommended(trials);
+  std::ranges::sort(trials, std::ranges::greater(), [](const Trial& trial) { return mean(trial.rates); });
+  const std::vector<GainAt> gains =
+      winner.choice.algorithm == "sync" ? std::vector<GainAt>() : gains_at(winner.choice, replicas, command);
+
+  Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
+  nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
+  for (const Trial& trial : trials) {
+    const Interval rate = mean_interval(trial.rates);
+    table.add({trial.choice.name(), with_spread(rate.estimate, rate.high - rate.estimate), factor(gain(trial, sync)),
+               percent(trial.of_ideal), percent(trial.fresh_share), significant(trial.staleness_mean),
+               std::to_string(trial.staleness_max), percent(trial.wait_share)});
+    json["settings"].push_back(to_json(trial, sync));
+  }
+  const std::string verdict = in_words(winner, sync, all.skew(), gains);
+  command.output.say(
+      fmt::format("{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
+                  "step\n\n{}\n{}",
+                  all.ranks(), milliseconds(all.mean()), milliseconds(all.skew()), table.to_text(), verdict));
+  json["recommended"] = winner.choice.name();
+  json["verdict"] = verdict;
+  for (const GainAt& gain : gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});
+  command.output.emit(json);
+  return kSuccess;
+}
+
+}  // namespace
+
+Subcommand advise_command() {
+  return make_command(
+      {.name = "advise",
+       .summary = "Says which algorithm, quorum or group trains fastest with the step times of a job.",
+       .introduction = "Says which algorithm trains a job fastest, with which quorum, group or period, from how long "
+                       "its steps take, and how much ranks have to differ for it to be worthwhile."},
+      AdviseCommand(), describe_options, run);
+}
+
+}  // namespace stretto::command

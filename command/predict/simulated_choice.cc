@@ -1,0 +1,131 @@
+#include "command/predict/simulated_choice.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "command/cli/values.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/observe/temporary_folder.h"
+#include "stretto/train/job/run.h"
+#include "stretto/train/recipes/recipes.h"
+
+namespace stretto::command {
+
+namespace {
+
+/// A task of steps that take their time, and of nothing else: what it hands out is never computed with.
+class Steps final : public TrainingTask {
+ public:
+  explicit Steps(std::uint64_t samples) {
+    facts_.name = "steps";
+    facts_.unit = "step";
+    facts_.samples = samples;
+  }
+
+  const TaskFacts& facts() const override { return facts_; }
+  std::unique_ptr<RankTask> start_rank(const RankTaskOptions&) const override {
+    throw std::logic_error("a task without gradients");
+  }
+
+ private:
+  TaskFacts facts_;
+};
+
+/// Seconds between the begins of a rank's steps, as it has recorded them.
+void add_steps(const std::string& records, std::vector<double>& steps) {
+  std::ifstream file(records);
+  std::string line;
+  for (double last = -1; std::getline(file, line);) {
+    const double begin = nlohmann::json::parse(line).at("begin").get<double>();
+    if (last >= 0) steps.push_back(begin - last);
+    last = begin;
+  }
+}
+
+std::string base_of(const std::string& algorithm) {
+  return algorithm.substr(0, algorithm.find(':'));
+}
+
+}  // namespace
+
+std::string Choice::name() const {
+  std::string name = algorithm;
+  if (sync_every != 0) name += fmt::format(", H = {}", sync_every);
+  for (const auto& [option, value] : options) name += fmt::format(", {} = {}", option, value);
+  return name;
+}
+
+Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed) {
+  const TemporaryFolder folder;
+  const std::string trace = folder.path() + "/steps.csv";
+  std::ofstream(trace) << times.to_csv();
+
+  TrainOptions options{.workload = "steps",
+                       .algorithm = choice.algorithm,
+                       .ranks = times.ranks(),
+                       .steps = times.steps(),
+                       .batch = 1,
+                       .imbalance = "trace:" + trace,
+                       .pace = Duration{1},  // all of a step's time is in the trace
+                       .seed = seed,
+                       .sync_every = choice.sync_every,
+                       .out = folder.path() + "/run",
+                       .simulated = true,
+                       .network = hosts.network,
+                       .no_gradients = true,
+                       .model_bytes = hosts.model_bytes,
+                       .compute_threads = 1};
+  for (const auto& [name, value] : choice.options) options.algorithm_options.set(name, value);
+  const std::uint64_t batches = options.steps * static_cast<std::uint64_t>(options.ranks);
+  const auto summary =
+      run_training(options, Steps(std::max<std::uint64_t>(batches, 1024)), {.progress = [](const RunProgress&) {}});
+  if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
+
+  Outcome outcome{.rate = summary->throughput,
+                  .ideal = static_cast<double>(batches) / summary->ideal_seconds,
+                  .fresh_share = summary->fresh_share,
+                  .staleness_mean = summary->staleness_mean,
+                  .staleness_max = summary->staleness_max,
+                  .wait_share = summary->wait_share};
+  const RunFolder run = RunFolder::open(options.out).or_throw();
+  for (int rank = 0; rank < options.ranks; ++rank) add_steps(run.records_file(rank), outcome.steps);
+  return outcome;
+}
+
+std::vector<Choice> choices_for(int ranks) {
+  std::vector<Choice> choices = {{"sync"}};
+  if (ranks == 1) return choices;
+  choices.push_back({"eager-solo"});
+  choices.push_back({"eager-majority"});
+  for (int quorum = 2; quorum < ranks; quorum *= 2) choices.push_back({fmt::format("eager-quorum:{}", quorum)});
+  if (ranks >= 6) choices.push_back({fmt::format("eager-quorum:{}", 3 * ranks / 4)});
+  choices.push_back({fmt::format("eager-deadline:{},adaptive", (ranks + 1) / 2)});
+  for (int group = 2; group < ranks; group *= 2) {
+    if (ranks % group != 0) continue;
+    for (const char* tau : {"10", "40"}) choices.push_back({fmt::format("wagma:{}", group), 0, {{"tau", tau}}});
+    choices.push_back({fmt::format("wagma-quorum:{}", group)});
+  }
+  for (const std::uint64_t steps : {4, 8, 16, 32}) choices.push_back({"local", steps});
+  choices.push_back({"local:quorum", 8});
+  choices.push_back({"ps-async"});
+  choices.push_back({"ssp:3"});
+  choices.push_back({fmt::format("k-sync:{}", (ranks + 1) / 2)});
+  return choices;
+}
+
+std::vector<Choice> parse_choices(std::string_view option, const std::string& list) {
+  std::vector<Choice> choices;
+  for (const std::string& algorithm : split_policies(list)) {
+    if (find_recipe(base_of(algorithm)) == nullptr) {
+      reject(option, algorithm, "expected one of the algorithms that stretto train --help lists",
+             "sync,eager-quorum:4,local");
+    }
+    choices.push_back({algorithm});
+  }
+  if (choices.empty()) reject(option, list, "expected at least one algorithm", "sync,eager-quorum:4,local");
+  return choices;
+}
+
+}  // namespace stretto::command

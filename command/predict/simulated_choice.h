@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stretto/predict/measured/step_times.h"
+
+namespace stretto::command {
+
+/// A way to train that is tried in virtual time.
+struct Choice {
+  std::string algorithm;                                       ///< as --algorithm takes it: "eager-quorum:4"
+  std::uint64_t sync_every = 0;                                ///< --sync-every; 0: the algorithm's default
+  std::vector<std::pair<std::string, std::string>> options{};  ///< of the algorithm alone: {"tau", "20"}
+
+  /// "local, H = 16", "wagma:4, tau = 20".
+  std::string name() const;
+};
+
+/// What came of one.
+struct Outcome {
+  double rate = 0;            ///< batches applied a second, over all ranks
+  double ideal = 0;           ///< the same if nobody ever waited and messages took no time
+  double fresh_share = 0;     ///< of the contributions; NaN where the algorithm has none
+  double staleness_mean = 0;  ///< of batches, in rounds
+  std::uint64_t staleness_max = 0;
+  double wait_share = 0;      ///< of the ranks' time
+  std::vector<double> steps;  ///< seconds from the begin of each step of a rank to that of its next, all ranks
+};
+
+/// The hosts of the ranks.
+struct SimulatedHosts {
+  std::string network;            ///< as --network has it
+  std::uint64_t model_bytes = 0;  ///< of the model
+};
+
+/// Runs the algorithm itself, its collectives and its rules for late ranks, on a virtual clock, with ranks that compute
+/// as long as `times` says and nothing else. Throws UsageError for a choice that does not fit so many ranks.
+Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed);
+
+/// The algorithms that stretto has, each with the settings that are worth a try on so many ranks.
+std::vector<Choice> choices_for(int ranks);
+/// Those in a list as it is typed: "sync,eager-quorum:4,local". Throws UsageError for one that there is not.
+std::vector<Choice> parse_choices(std::string_view option, const std::string& list);
+
+}  // namespace stretto::command

@@ -1,0 +1,96 @@
+#include "command/predict/simulated_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "command/predict/step_times_argument.h"
+
+namespace stretto::command {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+
+const SimulatedHosts kHosts{.network = "latency=1us,bandwidth=100GB/s", .model_bytes = 4096};
+
+StepTimes times_of(int ranks, std::size_t steps, const std::string& imbalance) {
+  return drawn_step_times(Imbalance::parse(imbalance, ranks), 0.010, ranks, steps, 1);
+}
+
+TEST(SimulatedChoice, OfSyncTakesTheSlowestRankOfEachStep) {
+  const StepTimes times = times_of(4, 20, "lognormal:mean=10ms,cv=1");
+  double all = 0;
+  for (std::size_t step = 0; step < times.steps(); ++step) all += std::ranges::max(times.step(step));
+  const Outcome outcome = simulate({"sync"}, times, kHosts, 1);
+  EXPECT_NEAR(outcome.rate, 80 / all, 0.01 * 80 / all);
+  EXPECT_EQ(outcome.fresh_share, 1);
+  EXPECT_EQ(outcome.staleness_max, 0u);
+}
+
+TEST(SimulatedChoice, OfNobodyWhoIsSlowIsTheIdeal) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum:2", "local"}) {
+    const Outcome outcome = simulate({algorithm}, times_of(4, 20, "none"), kHosts, 1);
+    EXPECT_THAT(outcome.rate / 400, DoubleNear(1, 0.02)) << algorithm;
+    ASSERT_FALSE(outcome.steps.empty()) << algorithm;
+    EXPECT_THAT(outcome.steps, ::testing::Each(DoubleNear(0.010, 0.001))) << algorithm;
+  }
+}
+
+TEST(SimulatedChoice, AQuorumOfAllIsSynchronousAndASmallerOneIsNeverSlower) {
+  const StepTimes times = times_of(4, 40, "random:ranks=1,delay=40ms");
+  const double sync = simulate({"sync"}, times, kHosts, 1).rate;
+  double before = simulate({"eager-quorum:4"}, times, kHosts, 1).rate;
+  EXPECT_NEAR(before, sync, 0.03 * sync);
+  for (const char* algorithm : {"eager-quorum:3", "eager-quorum:2", "eager-quorum:1"}) {
+    const double rate = simulate({algorithm}, times, kHosts, 1).rate;
+    EXPECT_GE(rate, 0.99 * before) << algorithm;
+    before = rate;
+  }
+  EXPECT_GT(before, 1.5 * sync);
+}
+
+TEST(SimulatedChoice, RepeatsToTheBit) {
+  const StepTimes times = times_of(3, 20, "lognormal:mean=10ms,cv=1");
+  for (const Choice& choice : {Choice{"eager-majority"}, Choice{"local", 4}}) {
+    const Outcome once = simulate(choice, times, kHosts, 7), again = simulate(choice, times, kHosts, 7);
+    EXPECT_EQ(once.rate, again.rate);
+    EXPECT_EQ(once.steps, again.steps);
+  }
+}
+
+TEST(SimulatedChoice, EachForSomeRanksRunsAndIsThereOnce) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    std::set<std::string> names;
+    for (const Choice& choice : choices_for(ranks)) {
+      EXPECT_TRUE(names.insert(choice.name()).second) << choice.name();
+      EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kHosts, 1).rate, 0) << choice.name();
+    }
+  }
+}
+
+TEST(SimulatedChoice, ThereIsNotIsRefused) {
+  EXPECT_THAT([] { parse_choices("--algorithms", "sync,egaer"); },
+              ::testing::ThrowsMessage<UsageError>(HasSubstr("--algorithms egaer: expected one of the algorithms")));
+  EXPECT_THAT([] { parse_choices("--algorithms", ""); }, ::testing::Throws<UsageError>());
+  EXPECT_EQ(parse_choices("--algorithms", "eager-deadline:4,20ms,sync").size(), 2u);
+}
+
+TEST(StepTimesArgument, NeedsAFileOrATime) {
+  StepTimesArgument argument;
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+  argument.compute = std::chrono::milliseconds(10);
+  argument.imbalance = "random:ranks=1,delay=40ms";
+  const StepTimes drawn = argument.read();
+  EXPECT_EQ(drawn.ranks(), 8);
+  EXPECT_THAT(drawn.mean(), DoubleNear(0.015, 1e-6));
+  EXPECT_NE(argument.replica(drawn, 1).to_csv(), drawn.to_csv());
+  argument.file = "times.csv";
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+}
+
+}  // namespace
+}  // namespace stretto::command

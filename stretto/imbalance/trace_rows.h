@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
+
+namespace stretto {
+
+/// A row of a CSV file of times.
+struct TraceRow {
+  std::uint64_t step = 0;
+  int rank = 0;        ///< 0 or more
+  double seconds = 0;  ///< 0 … kLongestDuration
+};
+
+/// Takes a row, and says what is wrong with it; an empty text where nothing is.
+using TakeTraceRow = FunctionRef<std::string(const TraceRow&)>;
+
+/// Hands over the rows step,rank,seconds of a CSV file, in the file's order, a line in memory at a time. A first line
+/// without any digit is a header; a byte order mark, empty lines, and lines from '#' on are skipped. Errc::bad_input
+/// names the file, the line and its fault; Errc::io if it cannot be read, or is no file at all but a device, whose end
+/// never comes.
+Result<void> read_trace_rows(const std::string& path, TakeTraceRow take);
+
+}  // namespace stretto

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/imbalance/spec.h"
+
+namespace stretto {
+
+/// How long each rank computed in each step, without what it waited for others: what is measured in one run, whatever
+/// its algorithm, and asked of another. Whole steps stay together: where ranks are slow at the same time, that is kept.
+class StepTimes {
+ public:
+  /// `seconds`: ranks × steps, entry step × ranks + rank; each 0 or more. Requires: whole steps, at least one.
+  StepTimes(int ranks, std::vector<float> seconds);
+
+  int ranks() const { return ranks_; }
+  std::size_t steps() const { return seconds_.size() / static_cast<std::size_t>(ranks_); }
+  /// Of all ranks in one step.
+  std::span<const float> step(std::size_t number) const;
+
+  double mean() const;
+  /// Between the first rank of a step and its last, in seconds, in the mean over all steps.
+  double skew() const;
+
+  /// So many steps, as a run of another day may have them: blocks of `block` steps that follow one another, drawn with
+  /// replacement (a moving-block bootstrap). What lasts for some steps lasts as long.
+  StepTimes resampled(std::uint64_t seed, std::size_t steps, std::size_t block) const;
+  /// The times of each step `factor` times as far from their mean, but never below 0: without factor 1 another skew.
+  StepTimes with_skew(double factor) const;
+
+  /// As a file that Imbalance reads as trace:FILE.
+  std::string to_csv() const;
+
+ private:
+  int ranks_;
+  std::vector<float> seconds_;
+};
+
+/// Ranks that compute for `compute` seconds in each step, and are slow as `imbalance` draws it.
+StepTimes drawn_step_times(const Imbalance& imbalance, double compute, int ranks, std::size_t steps,
+                           std::uint64_t seed);
+
+/// Those in a CSV file of rows step,rank,seconds in any order, or those that the ranks of a run have recorded in its
+/// folder. The ranks are 0 … the largest there is. Of a long file as many steps are kept as fit into some MiB, evenly
+/// over its length. A last step that some ranks have not come to does not count.
+///
+/// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step; Errc::io if
+/// it cannot be read.
+Result<StepTimes> read_step_times(const std::string& path);
+
+}  // namespace stretto

@@ -1,0 +1,151 @@
+#include "stretto/predict/measured/step_times.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "stretto/imbalance/trace_file.h"
+#include "stretto/observe/run_folder.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string file_with(const std::string& content) {
+  const std::string path = ::testing::TempDir() + "/step_times_" + std::to_string(::getpid()) + ".csv";
+  std::ofstream(path) << content;
+  return path;
+}
+
+std::string refused(const std::string& content) {
+  const auto read = read_step_times(file_with(content));
+  return read ? "nothing" : read.error().message;
+}
+
+TEST(StepTimes, OfAFileAreThoseOfItsRowsInAnyOrder) {
+  const auto read = read_step_times(file_with("step,rank,seconds\n1,1,0.5\n0,0,1\n0,1,2\n1,0,0.25\n"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->ranks(), 2);
+  ASSERT_EQ(read->steps(), 2u);
+  EXPECT_THAT(read->step(0), ElementsAre(1, 2));
+  EXPECT_THAT(read->step(1), ElementsAre(0.25, 0.5));
+  EXPECT_EQ(read->mean(), 3.75 / 4);
+  EXPECT_EQ(read->skew(), (1 + 0.25) / 2);
+}
+
+TEST(StepTimes, StartAtAnyStepAndEndWithTheLastThatAllHave) {
+  const auto read = read_step_times(file_with("700,0,1\n700,1,2\n702,0,3\n702,1,4\n703,0,5\n"));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->steps(), 2u);
+  EXPECT_THAT(read->step(1), ElementsAre(3, 4));
+}
+
+TEST(StepTimes, OfAFileThatIsNoneAreRefusedInOneLine) {
+  EXPECT_THAT(refused(""), HasSubstr("has no rows step,rank,seconds"));
+  EXPECT_THAT(refused("0,0,1\n1,0,1\n1,1,1\n"), HasSubstr("has no time of rank 1 in step 0, of 2 ranks"));
+  EXPECT_THAT(refused("0,1,1\n1,0,1\n"), HasSubstr("has no time of rank 0 in step 0"));
+  EXPECT_THAT(refused("0,0,1\n0,0,1\n"), HasSubstr("line 2 '0,0,1': a second row for step 0 and rank 0"));
+  EXPECT_THAT(refused("0,0,-1\n"), HasSubstr("expected seconds from 0"));
+  EXPECT_THAT(refused("0,0,nan\n"), HasSubstr("expected seconds from 0"));
+  EXPECT_THAT(refused("0,-1,1\n"), HasSubstr("expected a rank of 0 or more"));
+  EXPECT_THAT(refused("0,200000,1\n"), HasSubstr("rank 200000 is not one of"));
+  EXPECT_THAT(refused("0;0;1\n"), HasSubstr("expected step,rank,seconds"));
+  EXPECT_THAT(refused("0,1,1\n"), HasSubstr("has not one step of all its ranks"));
+  const auto other = read_step_times(::testing::TempDir());
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("is no folder of a run"));
+  const auto missing = read_step_times("/nowhere/times.csv");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("cannot open '/nowhere/times.csv'"));
+}
+
+TEST(StepTimes, OfALongFileAreThoseOfStepsEvenlyOverIt) {
+  std::string content;
+  constexpr std::size_t kSteps = (1 << 20) + 2;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    content += std::to_string(step) + ",0," + std::to_string(step % 1000) + "\n";
+  }
+  const auto read = read_step_times(file_with(content));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->steps(), kSteps / 2);
+  EXPECT_EQ(read->step(1)[0], 2);
+  EXPECT_EQ(read->step(kSteps / 2 - 1)[0], static_cast<float>((kSteps - 2) % 1000));
+}
+
+TEST(StepTimes, OfARunAreWhatItsRanksHaveComputedPacedAndDelayed) {
+  const std::string path = ::testing::TempDir() + "/step_times_run_" + std::to_string(::getpid());
+  const RunFolder folder = RunFolder::create(path);
+  ASSERT_TRUE(folder.write_config(R"({"workload": "digits"})"));
+  for (int rank = 0; rank < 2; ++rank) {
+    RecordWriter writer(folder, rank);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      StepRecord record{.step = step, .rank = rank};
+      record.computed = std::chrono::seconds(1);
+      record.paced = std::chrono::seconds(rank);
+      record.delayed = std::chrono::milliseconds(500 * step);
+      record.waited = std::chrono::seconds(7);
+      writer.add(record);
+    }
+    ASSERT_TRUE(writer.complete());
+  }
+  std::ofstream(folder.records_file(1), std::ios::app) << R"({"step":3,"ra)";  // killed in the middle of a line
+  const auto read = read_step_times(path);
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->steps(), 3u);
+  EXPECT_THAT(read->step(2), ElementsAre(2, 3));
+  std::ofstream(folder.records_file(0)) << "{}\n{}\n";
+  const auto broken = read_step_times(path);
+  ASSERT_FALSE(broken);
+  EXPECT_THAT(broken.error().message, HasSubstr("line 1: no record of a step"));
+  std::filesystem::remove_all(path);
+}
+
+TEST(StepTimes, ResampledAreBlocksOfWholeSteps) {
+  std::vector<float> seconds;
+  for (int step = 0; step < 50; ++step) {
+    for (int rank = 0; rank < 3; ++rank) seconds.push_back(static_cast<float>(100 * step + rank));
+  }
+  const StepTimes times(3, seconds);
+  const StepTimes drawn = times.resampled(1, 40, 10);
+  ASSERT_EQ(drawn.steps(), 40u);
+  std::set<float> starts;
+  for (std::size_t step = 0; step < 40; ++step) {
+    const float first = drawn.step(step)[0];
+    EXPECT_THAT(drawn.step(step), ElementsAre(first, first + 1, first + 2));
+    if (step % 10 != 0) {
+      EXPECT_EQ(first, drawn.step(step - 1)[0] + 100);
+    } else {
+      starts.insert(first);
+    }
+  }
+  EXPECT_GT(starts.size(), 1u);
+  EXPECT_EQ(times.resampled(1, 40, 10).to_csv(), drawn.to_csv());
+  EXPECT_NE(times.resampled(2, 40, 10).to_csv(), drawn.to_csv());
+  EXPECT_EQ(StepTimes(1, {5}).resampled(1, 4, 10).steps(), 4u);  // a block is never longer than what there is
+}
+
+TEST(StepTimes, WithAnotherSkewKeepTheMeanOfEachStep) {
+  const StepTimes times(3, {1, 2, 6});
+  EXPECT_THAT(times.with_skew(0).step(0), ElementsAre(3, 3, 3));
+  EXPECT_THAT(times.with_skew(0.5).step(0), ElementsAre(2, 2.5, 4.5));
+  EXPECT_THAT(times.with_skew(2).step(0), ElementsAre(0, 1, 9));  // no time is below 0
+  EXPECT_EQ(times.with_skew(0.5).skew(), times.skew() / 2);
+}
+
+TEST(StepTimes, DrawnAreThoseOfTheImbalanceAndWrittenAsItReadsThem) {
+  const Imbalance imbalance = Imbalance::parse("persistent:rank=1,factor=3+linear:0ms..250ms", 2);
+  const StepTimes drawn = drawn_step_times(imbalance, 0.5, 2, 2, 1);
+  EXPECT_THAT(drawn.step(1), ElementsAre(0.5, 1.75));
+  const auto again = read_trace_file(file_with(drawn.to_csv()), 2);
+  ASSERT_TRUE(again) << again.error().message;
+  using std::chrono::milliseconds;
+  EXPECT_THAT(*again, ElementsAre(milliseconds(500), milliseconds(1750), milliseconds(500), milliseconds(1750)));
+}
+
+}  // namespace
+}  // namespace stretto
