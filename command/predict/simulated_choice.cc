@@ -57,7 +57,8 @@ std::string Choice::name() const {
   return name;
 }
 
-Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed) {
+Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
+                 std::uint64_t steps) {
   const TemporaryFolder folder;
   const std::string trace = folder.path() + "/steps.csv";
   std::ofstream(trace) << times.to_csv();
@@ -65,7 +66,7 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
   TrainOptions options{.workload = "steps",
                        .algorithm = choice.algorithm,
                        .ranks = times.ranks(),
-                       .steps = times.steps(),
+                       .steps = steps != 0 ? steps : times.steps(),
                        .batch = 1,
                        .imbalance = "trace:" + trace,
                        .pace = Duration{1},  // all of a step's time is in the trace

@@ -84,6 +84,7 @@ TEST(StepTimesArgument, NeedsAFileOrATime) {
   EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
   argument.compute = std::chrono::milliseconds(10);
   argument.imbalance = "random:ranks=1,delay=40ms";
+  argument.noise = 0;
   const StepTimes drawn = argument.read();
   EXPECT_EQ(drawn.ranks(), 8);
   EXPECT_THAT(drawn.mean(), DoubleNear(0.015, 1e-6));

@@ -22,6 +22,11 @@ void StepTimesArgument::add_options(CommandLine& line) {
   line.option("--imbalance", "SPEC",
               "Without FILE: who is slow on top of it, as stretto train --imbalance has it. Default none.",
               into(imbalance));
+  line.option(
+      "--noise", "SHARE",
+      "Without FILE: what each step takes longer, drawn for it, in the mean as a share of --compute. No two ranks "
+      "are alike, and who comes first decides whose gradients are fresh. Default 0.01.",
+      into(noise, 0, 10, "0.01"));
   line.option("--model-bytes", "SIZE", "Bytes of the model, whose messages take their time. Default 100 MB.",
               [this](std::string_view option, const std::string& text) {
                 model_bytes = parse_bytes(option, text, "100MiB");
@@ -54,7 +59,9 @@ StepTimes StepTimesArgument::replica(const StepTimes& all, int number) const {
   const std::uint64_t its_seed = seed + static_cast<std::uint64_t>(number);
   const auto length = static_cast<std::size_t>(steps);
   if (!file.empty()) return all.resampled(its_seed, length, kBlock);
-  return drawn_step_times(Imbalance::parse(imbalance, ranks), seconds(compute), ranks, length, its_seed);
+  const double step = seconds(compute);
+  return drawn_step_times(Imbalance::parse(imbalance, ranks), step, ranks, length, its_seed)
+      .with_noise(its_seed, noise * step);
 }
 
 }  // namespace stretto::command

@@ -15,6 +15,7 @@ struct StepTimesArgument {
   int ranks = 8;
   Duration compute{0};
   std::string imbalance = "none";
+  double noise = 0.01;  // of compute, in the mean
   std::uint64_t seed = 1;
   int steps = 100;      // of each rank
   int replicas = 5;     // as often is a job simulated, each time with other steps

@@ -9,6 +9,7 @@
 #include "command/cli/command_line.h"
 #include "command/cli/table.h"
 #include "command/reproduce/late_workers.h"
+#include "command/reproduce/prediction.h"
 #include "command/reproduce/virtual_time.h"
 #include "command/reproduce/wagma_ablation.h"
 #include "command/reproduce/wagma_accuracy.h"
@@ -134,6 +135,14 @@ const std::vector<Reproduction>& table() {
        "vowels",
        {.epochs = 10, .pace = 4ms},
        virtual_time_experiments},
+      {"prediction",
+       "Whether throughput is predicted: every family of algorithms under four kinds of imbalance.",
+       "Small jobs of 2, 4 and more ranks, live, paced and with injected delays, and what stretto predict run says of "
+       "them: the error of the batches a second and of the share of fresh contributions, by algorithm. Ten minutes.",
+       "digits",
+       {.steps = 40, .pace = 4ms},
+       prediction_experiments,
+       judge_predictions},
       {"wagma-throughput",
        "Averaging in groups beside what it is compared with, two ranks late: WAGMA-SGD, Fig. 4.",
        "ResNet-50's parameters on 64 ranks, of which each step two are late by half a step (WAGMA-SGD, arXiv "

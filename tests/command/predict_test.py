@@ -228,7 +228,7 @@ class WholeRuns(PredictTest):
         self.assertLessEqual(quorum["of_ideal"], 1)
 
     def test_run_of_drawn_steps(self):
-        drawn = ("--ranks", "3", "--compute", "10ms", "--imbalance", "linear:0ms..10ms")
+        drawn = ("--ranks", "3", "--compute", "10ms", "--imbalance", "linear:0ms..10ms", "--noise", "0")
         predicted = self.object_of("predict", "run", *drawn, *SMALL, "--algorithms", "sync")
         self.assertAlmostEqual(predicted["algorithms"][0]["batches_per_s"], 3 / 0.020, delta=1)
 

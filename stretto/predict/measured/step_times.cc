@@ -16,6 +16,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kBlocksStream = 0x626c6f636b73;
+constexpr std::uint64_t kNoiseStream = 0x6e6f697365;
 constexpr int kMaxRanks = 100'000;
 
 /// Takes times one by one, in any order, and keeps as many steps as fit into its memory: of more every second one, and
@@ -176,6 +177,16 @@ StepTimes StepTimes::with_skew(double factor) const {
     }
   }
   return {ranks_, std::move(scaled)};
+}
+
+StepTimes StepTimes::with_noise(std::uint64_t seed, double mean) const {
+  Random random(seed, kNoiseStream);
+  std::vector<float> longer;
+  longer.reserve(seconds_.size());
+  for (const float time : seconds_) {
+    longer.push_back(static_cast<float>(static_cast<double>(time) - mean * std::log1p(-random.uniform())));
+  }
+  return {ranks_, std::move(longer)};
 }
 
 std::string StepTimes::to_csv() const {

@@ -32,6 +32,9 @@ class StepTimes {
   StepTimes resampled(std::uint64_t seed, std::size_t steps, std::size_t block) const;
   /// The times of each step `factor` times as far from their mean, but never below 0: without factor 1 another skew.
   StepTimes with_skew(double factor) const;
+  /// Each time longer by what is drawn for it from an exponential distribution of that mean, in seconds: no two ranks
+  /// compute alike, and who comes first decides which contributions are fresh.
+  StepTimes with_noise(std::uint64_t seed, double mean) const;
 
   /// As a file that Imbalance reads as trace:FILE.
   std::string to_csv() const;

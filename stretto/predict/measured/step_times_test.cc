@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -135,6 +136,17 @@ TEST(StepTimes, WithAnotherSkewKeepTheMeanOfEachStep) {
   EXPECT_THAT(times.with_skew(0.5).step(0), ElementsAre(2, 2.5, 4.5));
   EXPECT_THAT(times.with_skew(2).step(0), ElementsAre(0, 1, 9));  // no time is below 0
   EXPECT_EQ(times.with_skew(0.5).skew(), times.skew() / 2);
+}
+
+TEST(StepTimes, WithNoiseAreLongerByItInTheMean) {
+  const StepTimes times(2, std::vector<float>(20'000, 1));
+  const StepTimes noisy = times.with_noise(1, 0.1);
+  EXPECT_NEAR(noisy.mean(), 1.1, 0.003);
+  EXPECT_NEAR(noisy.skew(), 0.1, 0.003);  // the difference of two such draws
+  EXPECT_GE(std::ranges::min(noisy.step(0)), 1);
+  EXPECT_EQ(noisy.to_csv(), times.with_noise(1, 0.1).to_csv());
+  EXPECT_NE(noisy.to_csv(), times.with_noise(2, 0.1).to_csv());
+  EXPECT_EQ(times.with_noise(1, 0).to_csv(), times.to_csv());
 }
 
 TEST(StepTimes, DrawnAreThoseOfTheImbalanceAndWrittenAsItReadsThem) {

@@ -1,0 +1,147 @@
+#include "command/reproduce/prediction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "command/cli/table.h"
+#include "command/predict/simulated_choice.h"
+#include "command/statistics/statistics.h"
+#include "stretto/base/error.h"
+#include "stretto/imbalance/duration.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr int kBatch = 8;
+constexpr const char* kAlone = "one worker";
+const SimulatedHosts kHosts{.network = "latency=1us,bandwidth=10GB/s", .model_bytes = 100'000};
+
+constexpr const char* kAlgorithms[] = {"sync",  "eager-solo", "eager-majority", "eager-quorum", "local",
+                                       "wagma", "ps-sync",    "ps-async",       "ssp:3"};
+
+struct Shape {
+  const char* name;
+  std::string imbalance;
+};
+
+/// By the time of a step without any.
+std::vector<Shape> shapes(Duration step) {
+  const std::string whole = to_text(step), half = to_text(step / 2);
+  return {{"one rank late, another one each step", "random:ranks=1,delay=" + whole},
+          {"each rank and step its own delay", fmt::format("lognormal:mean={},cv=1", half)},
+          {"one rank three times slower", "persistent:rank=1,factor=3"},
+          {"ranks late by their number", fmt::format("linear:0ms..{}", whole)}};
+}
+
+/// A configuration that has been measured, and what was said of it.
+struct Case {
+  std::string algorithm;
+  double rate_error = 0;   // predicted / measured − 1
+  double fresh_error = 0;  // predicted − measured; NaN where there is none
+};
+
+/// `noise`: seconds that a step takes longer than it is paced, in the mean.
+Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
+  const TrainOptions& options = group.options;
+  // What a rank draws that makes more steps than the mean, too.
+  const std::size_t drawn = 4 * options.steps;
+  const StepTimes times = drawn_step_times(Imbalance::parse(options.imbalance, options.ranks),
+                                           seconds(options.pace) * kBatch, options.ranks, drawn, run.seed)
+                              .with_noise(run.seed, noise);
+  const Outcome outcome = simulate({options.algorithm}, times, kHosts, run.seed, options.steps);
+  return {group.label, outcome.rate / run.throughput - 1, outcome.fresh_share - run.fresh_share};
+}
+
+void add_row(Table& table, const std::string& name, const std::vector<Case>& cases) {
+  std::vector<double> errors, fresh;
+  for (const Case& one : cases) {
+    errors.push_back(std::abs(one.rate_error));
+    if (!std::isnan(one.fresh_error)) fresh.push_back(std::abs(one.fresh_error));
+  }
+  const double most_fresh = fresh.empty() ? std::nan("") : std::ranges::max(fresh);
+  table.add({name, std::to_string(cases.size()), percent(median(errors)), percent(quantile(errors, 0.95)),
+             percent(std::ranges::max(errors)), percent(most_fresh)});
+}
+
+Statement at_most(const std::string& text, double limit, double here) {
+  return {text, "at most " + percent(limit), percent(here), here <= limit};
+}
+
+}  // namespace
+
+std::vector<Experiment> prediction_experiments(const ReproduceCommand& command) {
+  const std::set<int> ranks = {2, 4, command.ranks};
+  TrainOptions alone = base_options(command, "digits");
+  alone.ranks = 1;
+  alone.batch = kBatch;
+  if (!alone.out.empty()) alone.out += "/alone";
+  std::vector<Experiment> experiments = {
+      {"One worker by itself, which the predictions know", {{kAlone, std::move(alone), {}}}, {""}}};
+  for (const int count : ranks) {
+    for (const Shape& shape : shapes(command.pace * kBatch)) {
+      Experiment experiment{fmt::format("{} ranks: {}", count, shape.name), {}, {}};
+      for (const char* algorithm : kAlgorithms) {
+        TrainOptions options = base_options(command, "digits");
+        options.algorithm = algorithm;
+        options.ranks = count;
+        options.batch = kBatch;
+        options.seats = 1;  // simulated ranks send messages; on a board more comes in time for a round
+        options.imbalance = shape.imbalance;
+        if (!options.out.empty()) options.out += fmt::format("/{}", experiments.size());
+        experiment.groups.push_back({algorithm, std::move(options), {}});
+        experiment.expect.emplace_back("as predicted");
+      }
+      experiments.push_back(std::move(experiment));
+    }
+  }
+  return experiments;
+}
+
+Judgement judge_predictions(std::span<const Experiment> finished) {
+  STRETTO_CHECK(finished.size() > 1, "nothing has run");
+  const RunGroup& alone = finished.front().groups.front();
+  std::vector<double> rates;
+  for (const RunSummary& run : alone.runs) rates.push_back(run.throughput);
+  const double noise = std::max(0.0, 1 / mean(rates) - seconds(alone.options.pace) * kBatch);
+
+  std::vector<Case> all;
+  std::map<std::string, std::vector<Case>> of_algorithm;
+  for (const Experiment& experiment : finished.subspan(1)) {
+    for (const RunGroup& group : experiment.groups) {
+      for (const RunSummary& run : group.runs) {
+        all.push_back(case_of(group, run, noise));
+        of_algorithm[group.label].push_back(all.back());
+      }
+    }
+  }
+  Table table({"batches/s, predicted / measured − 1", "runs", "median", "95 %", "largest", "fresh, largest"});
+  for (const char* algorithm : kAlgorithms) {
+    if (of_algorithm.contains(algorithm)) add_row(table, algorithm, of_algorithm[algorithm]);
+  }
+  add_row(table, "all", all);
+
+  std::vector<double> errors;
+  double fresh = 0;
+  for (const Case& one : all) {
+    errors.push_back(std::abs(one.rate_error));
+    if (!std::isnan(one.fresh_error)) fresh = std::max(fresh, std::abs(one.fresh_error));
+  }
+  Judgement judgement;
+  judgement.statements = {at_most("median error of the batches a second", 0.03, median(errors)),
+                          at_most("95th percentile", 0.08, quantile(errors, 0.95)),
+                          at_most("largest", 0.12, std::ranges::max(errors)),
+                          at_most("largest error of the fresh share", 0.03, fresh)};
+  judgement.holds = std::ranges::all_of(judgement.statements, &Statement::holds);
+  judgement.text = fmt::format(
+      "by itself a worker takes {} ms a step longer than it is paced, in the mean; predicted with so much noise"
+      "\n\n{}\n{}",
+      significant(1e3 * noise), table.to_text(), statements_table(judgement.statements));
+  return judgement;
+}
+
+}  // namespace stretto::command

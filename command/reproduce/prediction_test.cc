@@ -1,0 +1,75 @@
+#include "command/reproduce/prediction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "command/predict/simulated_choice.h"
+
+namespace stretto::command {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// Of two ranks, each 10 ms a sample, one of which is late by as much as a step: what is measured of sync.
+Experiment measured(double rate, double fresh) {
+  RunGroup group{"sync", {}, {}};
+  group.options.algorithm = "sync";
+  group.options.ranks = 2;
+  group.options.steps = 10;
+  group.options.pace = 10ms;
+  group.options.imbalance = "random:ranks=1,delay=80ms";
+  RunSummary run;
+  run.seed = 1;
+  run.throughput = rate;
+  run.fresh_share = fresh;
+  group.runs = {run};
+  return {"", {group}, {""}, nullptr};
+}
+
+/// A worker that takes as long as it is paced.
+Experiment alone() {
+  RunGroup group{"one worker", {}, {}};
+  group.options.pace = 10ms;
+  RunSummary run;
+  run.throughput = 1 / 0.080;
+  group.runs = {run};
+  return {"", {group}, {""}, nullptr};
+}
+
+TEST(Prediction, AtLeastSixtyConfigurationsOfEveryFamily) {
+  const auto experiments = prediction_experiments({.ranks = 8, .steps = 40, .pace = 4ms});
+  std::set<std::string> configurations;
+  for (const Experiment& experiment : experiments) {
+    for (const RunGroup& group : experiment.groups) {
+      const TrainOptions& options = group.options;
+      EXPECT_FALSE(options.simulated);
+      configurations.insert(text(options.algorithm, ' ', options.ranks, ' ', options.imbalance));
+    }
+  }
+  EXPECT_GE(configurations.size(), 60u);
+}
+
+TEST(Prediction, OfASynchronousJobIsTheSlowestRankOfEachStep) {
+  const double rate = 2 / 0.160;
+  const std::vector<Experiment> close = {alone(), measured(1.005 * rate, 1)};
+  EXPECT_TRUE(judge_predictions(close).holds) << judge_predictions(close).text;
+  const std::vector<Experiment> slow = {alone(), measured(rate / 1.05, 1)};
+  EXPECT_FALSE(judge_predictions(slow).holds);  // the median
+  EXPECT_THAT(judge_predictions(slow).text, HasSubstr("FAIL"));
+}
+
+TEST(Prediction, FailsOfFreshnessAloneAndNotWhereThereIsNone) {
+  const double rate = 2 / 0.160;
+  const std::vector<Experiment> stale = {alone(), measured(rate, 0.96)};
+  EXPECT_FALSE(judge_predictions(stale).holds);
+  const std::vector<Experiment> none = {alone(), measured(rate, std::numeric_limits<double>::quiet_NaN())};
+  EXPECT_TRUE(judge_predictions(none).holds);
+}
+
+}  // namespace
+}  // namespace stretto::command
