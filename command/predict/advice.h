@@ -1,22 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "command/predict/simulated_choice.h"
+#include "command/predict/trial.h"
 #include "command/statistics/statistics.h"
 
 namespace stretto::command {
-
-/// How one choice has done, over the same replicas as the others.
-struct Trial {
-  Choice choice;
-  std::vector<double> rates;                                                 ///< batches/s, of each replica
-  double of_ideal = 0, fresh_share = 0, staleness_mean = 0, wait_share = 0;  ///< means over the replicas
-  std::uint64_t staleness_max = 0;
-};
 
 /// Of the mean over replicas of rates[i] / base.rates[i]. Requires: the same replicas.
 Interval gain(const Trial& trial, const Trial& base);

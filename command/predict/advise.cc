@@ -26,7 +26,7 @@ struct AdviseCommand {
 
 void describe_options(CommandLine& line, AdviseCommand& command) {
   command.times.add_options(line);
-  line.heading("What is tried");
+  line.heading("The settings");
   line.option("--algorithms", "LIST",
               "As stretto train takes them, beside sync. Default: quorums, groups, periods and servers of all that "
               "average gradients or models of all ranks.",
@@ -47,26 +47,6 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
       "to grow, by no more than a factor proportional to sqrt(tau (P - Q)) / P.");
 }
 
-Trial try_out(const Choice& choice, const std::vector<StepTimes>& replicas, const AdviseCommand& command) {
-  Trial trial{.choice = choice};
-  std::vector<double> of_ideal, fresh, stale, waited;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    const Outcome outcome =
-        simulate(choice, replicas[i], {command.times.network, command.times.model_bytes}, command.times.seed + i);
-    trial.rates.push_back(outcome.rate);
-    of_ideal.push_back(outcome.rate / outcome.ideal);
-    fresh.push_back(outcome.fresh_share);
-    stale.push_back(outcome.staleness_mean);
-    waited.push_back(outcome.wait_share);
-    trial.staleness_max = std::max(trial.staleness_max, outcome.staleness_max);
-  }
-  trial.of_ideal = mean(of_ideal);
-  trial.fresh_share = mean(fresh);
-  trial.staleness_mean = mean(stale);
-  trial.wait_share = mean(waited);
-  return trial;
-}
-
 std::string factor(const Interval& gain) {
   if (std::isnan(gain.low)) return fmt::format("{:.2f}", gain.estimate);  // of one replica
   return fmt::format("{:.2f} [{:.2f}, {:.2f}]", gain.estimate, gain.low, gain.high);
@@ -77,8 +57,11 @@ std::string milliseconds(double seconds) {
 }
 
 /// What the winner gains where ranks differ less than those of the job, and more.
-std::vector<GainAt> gains_at(const Choice& winner, const std::vector<StepTimes>& replicas,
+std::vector<GainAt> gains_at(const Trial& winner, const Trial& sync, const std::vector<StepTimes>& replicas,
                              const AdviseCommand& command) {
+  const auto tried = [&](const Choice& choice, const std::vector<StepTimes>& times) {
+    return try_out(choice, times, command.times.hosts(), command.times.seed);
+  };
   std::vector<GainAt> gains;
   for (const double factor : kSkews) {
     std::vector<StepTimes> scaled;
@@ -87,7 +70,8 @@ std::vector<GainAt> gains_at(const Choice& winner, const std::vector<StepTimes>&
       scaled.push_back(times.with_skew(factor));
       skews.push_back(scaled.back().skew());
     }
-    const Interval gained = gain(try_out(winner, scaled, command), try_out({.algorithm = "sync"}, scaled, command));
+    const Interval gained =
+        factor == 1 ? gain(winner, sync) : gain(tried(winner.choice, scaled), tried(sync.choice, scaled));
     gains.push_back({mean(skews), gained.estimate});
   }
   return gains;
@@ -110,17 +94,11 @@ std::string in_words(const Trial& winner, const Trial& sync, double skew, const 
 }
 
 nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
-  const Interval rate = mean_interval(trial.rates), gained = gain(trial, sync);
-  return {{"algorithm", trial.choice.name()},
-          {"batches_per_s", rate.estimate},
-          {"batches_per_s_interval", {rate.low, rate.high}},
-          {"gain", gained.estimate},
-          {"gain_interval", {gained.low, gained.high}},
-          {"of_ideal", trial.of_ideal},
-          {"fresh_share", trial.fresh_share},
-          {"staleness_mean", trial.staleness_mean},
-          {"staleness_max", trial.staleness_max},
-          {"wait_share", trial.wait_share}};
+  nlohmann::ordered_json json = to_json(trial);
+  const Interval gained = gain(trial, sync);
+  json["gain"] = gained.estimate;
+  json["gain_interval"] = {gained.low, gained.high};
+  return json;
 }
 
 int run(const AdviseCommand& command) {
@@ -129,24 +107,24 @@ int run(const AdviseCommand& command) {
   const StepTimes all = command.times.read();
   if (command.algorithms.empty()) choices = choices_for(all.ranks());
   std::erase_if(choices, [](const Choice& choice) { return choice.algorithm == "sync"; });
-  std::vector<StepTimes> replicas;
-  for (int i = 0; i < command.times.replicas; ++i) replicas.push_back(command.times.replica(all, i));
-
-  std::vector<Trial> trials = {try_out({.algorithm = "sync"}, replicas, command)};
-  for (const Choice& choice : choices) trials.push_back(try_out(choice, replicas, command));
+  const std::vector<StepTimes> replicas = command.times.all_replicas(all);
+  choices.insert(choices.begin(), {.algorithm = "sync"});
+  std::vector<Trial> trials;
+  for (const Choice& choice : choices) {
+    trials.push_back(try_out(choice, replicas, command.times.hosts(), command.times.seed));
+  }
   const Trial sync = trials.front();
   const Trial winner = recommended(trials);
   std::ranges::sort(trials, std::ranges::greater(), [](const Trial& trial) { return mean(trial.rates); });
   const std::vector<GainAt> gains =
-      winner.choice.algorithm == "sync" ? std::vector<GainAt>() : gains_at(winner.choice, replicas, command);
+      winner.choice.algorithm == "sync" ? std::vector<GainAt>() : gains_at(winner, sync, replicas, command);
 
   Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   for (const Trial& trial : trials) {
-    const Interval rate = mean_interval(trial.rates);
-    table.add({trial.choice.name(), with_spread(rate.estimate, rate.high - rate.estimate), factor(gain(trial, sync)),
-               percent(trial.of_ideal), percent(trial.fresh_share), significant(trial.staleness_mean),
-               std::to_string(trial.staleness_max), percent(trial.wait_share)});
+    table.add({trial.choice.name(), rate_of(trial), factor(gain(trial, sync)), percent(trial.of_ideal),
+               percent(trial.fresh_share), significant(trial.staleness_mean), std::to_string(trial.staleness_max),
+               percent(trial.wait_share)});
     json["settings"].push_back(to_json(trial, sync));
   }
   const std::string verdict = in_words(winner, sync, all.skew(), gains);

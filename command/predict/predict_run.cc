@@ -7,8 +7,8 @@
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
-#include "command/predict/simulated_choice.h"
 #include "command/predict/step_times_argument.h"
+#include "command/predict/trial.h"
 #include "command/statistics/statistics.h"
 
 namespace stretto::command {
@@ -23,7 +23,7 @@ struct RunCommand {
 
 void describe_options(CommandLine& line, RunCommand& command) {
   command.times.add_options(line);
-  line.heading("What is predicted");
+  line.heading("The algorithms");
   line.option("--algorithms", "LIST",
               "As stretto train takes them. Default: sync, eager-solo, eager-majority, eager-quorum, wagma, local and "
               "ps-async.",
@@ -42,54 +42,25 @@ void describe_options(CommandLine& line, RunCommand& command) {
       "nobody ever waited and messages took no time.");
 }
 
-struct Row {
-  std::vector<double> rates, ideals, fresh, stale, waited, steps;
-  std::uint64_t stale_max = 0;
-};
-
-Row predict(const Choice& choice, const StepTimes& all, const RunCommand& command) {
-  Row row;
-  for (int replica = 0; replica < command.times.replicas; ++replica) {
-    const std::uint64_t seed = command.times.seed + static_cast<std::uint64_t>(replica);
-    const Outcome outcome =
-        simulate(choice, command.times.replica(all, replica), {command.times.network, command.times.model_bytes}, seed);
-    row.rates.push_back(outcome.rate);
-    row.ideals.push_back(outcome.rate / outcome.ideal);
-    row.fresh.push_back(outcome.fresh_share);
-    row.stale.push_back(outcome.staleness_mean);
-    row.waited.push_back(outcome.wait_share);
-    row.stale_max = std::max(row.stale_max, outcome.staleness_max);
-    row.steps.insert(row.steps.end(), outcome.steps.begin(), outcome.steps.end());
-  }
-  return row;
-}
-
 int run(const RunCommand& command) {
   const std::vector<Choice> choices = parse_choices("--algorithms", command.algorithms);
   const StepTimes all = command.times.read();
+  const std::vector<StepTimes> replicas = command.times.all_replicas(all);
   Table table(
       {"algorithm", "batches/s", "of ideal", "step p50, s", "p95", "p99", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   json["algorithms"] = nlohmann::ordered_json::array();
   for (const Choice& choice : choices) {
-    const Row row = predict(choice, all, command);
-    const Interval rate = mean_interval(row.rates);
-    const auto quantile_of = [&](double p) { return quantile(row.steps, p); };
-    table.add({choice.name(), with_spread(rate.estimate, rate.high - rate.estimate), percent(mean(row.ideals)),
-               significant(quantile_of(0.5)), significant(quantile_of(0.95)), significant(quantile_of(0.99)),
-               percent(mean(row.fresh)), significant(mean(row.stale)), std::to_string(row.stale_max),
-               percent(mean(row.waited))});
-    json["algorithms"].push_back({{"algorithm", choice.name()},
-                                  {"batches_per_s", rate.estimate},
-                                  {"batches_per_s_interval", {rate.low, rate.high}},
-                                  {"of_ideal", mean(row.ideals)},
-                                  {"step_p50_s", quantile_of(0.5)},
-                                  {"step_p95_s", quantile_of(0.95)},
-                                  {"step_p99_s", quantile_of(0.99)},
-                                  {"fresh_share", mean(row.fresh)},
-                                  {"staleness_mean", mean(row.stale)},
-                                  {"staleness_max", row.stale_max},
-                                  {"wait_share", mean(row.waited)}});
+    const Trial trial = try_out(choice, replicas, command.times.hosts(), command.times.seed);
+    const auto quantile_of = [&](double p) { return quantile(trial.steps, p); };
+    table.add({choice.name(), rate_of(trial), percent(trial.of_ideal), significant(quantile_of(0.5)),
+               significant(quantile_of(0.95)), significant(quantile_of(0.99)), percent(trial.fresh_share),
+               significant(trial.staleness_mean), std::to_string(trial.staleness_max), percent(trial.wait_share)});
+    nlohmann::ordered_json object = to_json(trial);
+    object["step_p50_s"] = quantile_of(0.5);
+    object["step_p95_s"] = quantile_of(0.95);
+    object["step_p99_s"] = quantile_of(0.99);
+    json["algorithms"].push_back(std::move(object));
   }
   command.output.say(
       fmt::format("{} ranks, steps of {} s in the mean, {} s between the first and the last of a step\n\n{}",

@@ -8,6 +8,7 @@
 #include "command/cli/values.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/recipes/recipes.h"
 
@@ -61,7 +62,7 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
                  std::uint64_t steps) {
   const TemporaryFolder folder;
   const std::string trace = folder.path() + "/steps.csv";
-  std::ofstream(trace) << times.to_csv();
+  write_whole_file(trace, times.to_csv()).or_throw();
 
   TrainOptions options{.workload = "steps",
                        .algorithm = choice.algorithm,
@@ -83,6 +84,7 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
   const auto summary =
       run_training(options, Steps(std::max<std::uint64_t>(batches, 1024)), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
+  if (summary->lost_records > 0) throw Failure({Errc::io, text("no room for the records in ", folder.path())});
 
   Outcome outcome{.rate = summary->throughput,
                   .ideal = static_cast<double>(batches) / summary->ideal_seconds,

@@ -64,4 +64,10 @@ StepTimes StepTimesArgument::replica(const StepTimes& all, int number) const {
       .with_noise(its_seed, noise * step);
 }
 
+std::vector<StepTimes> StepTimesArgument::all_replicas(const StepTimes& all) const {
+  std::vector<StepTimes> made;
+  for (int number = 0; number < replicas; ++number) made.push_back(replica(all, number));
+  return made;
+}
+
 }  // namespace stretto::command

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "command/cli/command_line.h"
+#include "command/predict/simulated_choice.h"
 #include "stretto/base/clock.h"
 #include "stretto/predict/measured/step_times.h"
 
@@ -29,6 +31,8 @@ struct StepTimesArgument {
   /// What a replica is simulated with: of what was read so many steps, in blocks that follow one another. Drawn times
   /// are drawn anew.
   StepTimes replica(const StepTimes& all, int number) const;
+  std::vector<StepTimes> all_replicas(const StepTimes& all) const;
+  SimulatedHosts hosts() const { return {network, model_bytes}; }
 };
 
 }  // namespace stretto::command

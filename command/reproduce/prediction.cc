@@ -57,15 +57,23 @@ Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
   return {group.label, outcome.rate / run.throughput - 1, outcome.fresh_share - run.fresh_share};
 }
 
-void add_row(Table& table, const std::string& name, const std::vector<Case>& cases) {
-  std::vector<double> errors, fresh;
+struct Errors {
+  std::vector<double> rate;     // of each case, without sign
+  double fresh = std::nan("");  // the largest; NaN where there is none
+};
+
+Errors errors_of(const std::vector<Case>& cases) {
+  Errors errors;
   for (const Case& one : cases) {
-    errors.push_back(std::abs(one.rate_error));
-    if (!std::isnan(one.fresh_error)) fresh.push_back(std::abs(one.fresh_error));
+    errors.rate.push_back(std::abs(one.rate_error));
+    errors.fresh = std::fmax(errors.fresh, std::abs(one.fresh_error));
   }
-  const double most_fresh = fresh.empty() ? std::nan("") : std::ranges::max(fresh);
-  table.add({name, std::to_string(cases.size()), percent(median(errors)), percent(quantile(errors, 0.95)),
-             percent(std::ranges::max(errors)), percent(most_fresh)});
+  return errors;
+}
+
+void add_row(Table& table, const std::string& name, const Errors& errors) {
+  table.add({name, std::to_string(errors.rate.size()), percent(median(errors.rate)),
+             percent(quantile(errors.rate, 0.95)), percent(std::ranges::max(errors.rate)), percent(errors.fresh)});
 }
 
 Statement at_most(const std::string& text, double limit, double here) {
@@ -121,21 +129,17 @@ Judgement judge_predictions(std::span<const Experiment> finished) {
   }
   Table table({"batches/s, predicted / measured − 1", "runs", "median", "95 %", "largest", "fresh, largest"});
   for (const char* algorithm : kAlgorithms) {
-    if (of_algorithm.contains(algorithm)) add_row(table, algorithm, of_algorithm[algorithm]);
+    if (of_algorithm.contains(algorithm)) add_row(table, algorithm, errors_of(of_algorithm[algorithm]));
   }
-  add_row(table, "all", all);
+  const Errors errors = errors_of(all);
+  add_row(table, "all", errors);
 
-  std::vector<double> errors;
-  double fresh = 0;
-  for (const Case& one : all) {
-    errors.push_back(std::abs(one.rate_error));
-    if (!std::isnan(one.fresh_error)) fresh = std::max(fresh, std::abs(one.fresh_error));
-  }
   Judgement judgement;
-  judgement.statements = {at_most("median error of the batches a second", 0.03, median(errors)),
-                          at_most("95th percentile", 0.08, quantile(errors, 0.95)),
-                          at_most("largest", 0.12, std::ranges::max(errors)),
-                          at_most("largest error of the fresh share", 0.03, fresh)};
+  judgement.statements = {
+      at_most("median error of the batches a second", 0.03, median(errors.rate)),
+      at_most("95th percentile", 0.08, quantile(errors.rate, 0.95)),
+      at_most("largest", 0.12, std::ranges::max(errors.rate)),
+      at_most("largest error of the fresh share", 0.03, std::isnan(errors.fresh) ? 0 : errors.fresh)};
   judgement.holds = std::ranges::all_of(judgement.statements, &Statement::holds);
   judgement.text = fmt::format(
       "by itself a worker takes {} ms a step longer than it is paced, in the mean; predicted with so much noise"

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "command/predict/simulated_choice.h"
+#include "command/statistics/statistics.h"
+
+namespace stretto::command {
+
+/// How one choice has done, over some replicas of a job.
+struct Trial {
+  Choice choice;
+  std::vector<double> rates;                                                 ///< batches/s, of each replica
+  std::vector<double> steps;                                                 ///< Outcome::steps of all of them
+  double of_ideal = 0, fresh_share = 0, staleness_mean = 0, wait_share = 0;  ///< means over the replicas
+  std::uint64_t staleness_max = 0;
+};
+
+/// Simulates the choice with each of `replicas`, by seeds from `seed` on. Throws what simulate() throws.
+Trial try_out(const Choice& choice, const std::vector<StepTimes>& replicas, const SimulatedHosts& hosts,
+              std::uint64_t seed);
+
+/// "12.3 ± 0.4": batches/s, with the 95 % interval of the mean.
+std::string rate_of(const Trial& trial);
+
+/// What --json says of every trial.
+nlohmann::ordered_json to_json(const Trial& trial);
+
+}  // namespace stretto::command
