@@ -10,25 +10,27 @@ import re
 import time
 from collections.abc import Iterator
 
+import pytest
 import ranks
 import torch
 import torch.distributed as dist
 
 import stretto
 
-SILENCE = 0.5
+SILENCE = 0.5  # seconds
+SILENCE_OF_USERS = stretto.Optimizer._silence
 
 
 @contextlib.contextmanager
-def _loop() -> Iterator[tuple[stretto.Optimizer, list[str]]]:
-    """An optimizer that says soon who is waited for, and what is said."""
+def _loop(silence: float = SILENCE) -> Iterator[tuple[stretto.Optimizer, list[str]]]:
+    """An optimizer that says after `silence` seconds who is waited for, and what is said."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10 + silence))
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("stretto").addHandler(handler)
-    stretto.Optimizer._silence = SILENCE
+    stretto.Optimizer._silence = silence
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 2)
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, "eager-quorum", max_lag=1)
@@ -44,9 +46,9 @@ def _step(optimizer: stretto.Optimizer) -> None:
     optimizer.step()
 
 
-def _wait_in_the_loop() -> tuple[list[str], int]:
+def _wait_in_the_loop(silence: float) -> tuple[list[str], int]:
     """Rank 0 comes to a barrier after five steps, and rank 1 after fifteen, which needs rank 0."""
-    with _loop() as (optimizer, said):
+    with _loop(silence) as (optimizer, said):
         for step in range(20):
             if step == 5 + 10 * stretto.rank():
                 with contextlib.suppress(RuntimeError):  # the barrier's timeout
@@ -55,16 +57,21 @@ def _wait_in_the_loop() -> tuple[list[str], int]:
     return said, optimizer.batches_applied
 
 
-def test_a_barrier_in_the_loop_is_named_on_both_sides() -> None:
-    (in_barrier, applied), (in_step, applied_there) = ranks.values(_wait_in_the_loop, 2, timeout=180)
+def test_a_barrier_is_named_after_ten_seconds_where_nobody_asks_for_less() -> None:
+    assert SILENCE_OF_USERS == 10
+
+
+@pytest.mark.parametrize("silence", [SILENCE, SILENCE_OF_USERS])
+def test_a_barrier_in_the_loop_is_named_on_both_sides(silence: float) -> None:
+    (in_barrier, applied), (in_step, applied_there) = ranks.values(_wait_in_the_loop, 2, timeout=180, args=[silence])
     assert applied == applied_there == 40
     lines, first = inspect.getsourcelines(_wait_in_the_loop)
     at = first + next(i for i, text in enumerate(lines) if "dist.barrier()" in text)
     place = "a collective of torch.distributed in the loop waits for all ranks; put it into together()"
     where = f"torch.distributed.barrier() (test_foreign_collectives.py, line {at})"
-    assert in_barrier.count(f"rank 0 has been in {where} for 0.5 s: {place}") == 1
+    assert in_barrier.count(f"rank 0 has been in {where} for {silence:g} s: {place}") == 1
     said = r"round \d+ \(quorum:1\) waits for rank 0 \((computing|at round \d+)\)"
-    words = f": rank 0 has been inside a step's code for 0.5 s without meeting the others: {place}"
+    words = f": rank 0 has been inside a step's code for {silence:g} s without meeting the others: {place}"
     assert any(re.fullmatch(said + re.escape(words), line) for line in in_step), in_step
 
 
