@@ -8,14 +8,14 @@ find_program(mpirun mpirun)
 set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
 set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
 
-# Runs a command, which must succeed; `output` has what it printed.
+# Runs a command, which must succeed; `output` has what it printed. The log says what is under way when it takes too long.
 function(run)
+  list(JOIN ARGN " " command)
+  message(STATUS "${command}")
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE printed)
   if(NOT status EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "${command}: ${status}\n${printed}")
+    message(FATAL_ERROR "${status}\n${printed}")
   endif()
-  message(STATUS "${printed}")
   set(output "${printed}" PARENT_SCOPE)
 endfunction()
 
