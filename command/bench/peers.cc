@@ -60,7 +60,7 @@ Result<std::string> run_gloo(const PeerJob& job) {
   const std::string python = find_python();
   if (script.empty()) return missing("gloo_peer.py", "this one");
   if (python.empty()) return missing("a Python with torch.distributed", "torch in .venv");
-  return run_program_of({python, "-B", script, std::to_string(job.ranks)}, {"GLOO_SOCKET_IFNAME=lo"}, job);
+  return run_program_of({python, script, std::to_string(job.ranks)}, {"GLOO_SOCKET_IFNAME=lo"}, job);
 }
 
 }  // namespace

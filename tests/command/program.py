@@ -7,7 +7,7 @@ import time
 import unittest
 
 STRETTO = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
-TIMEOUT = 120
+TIMEOUT = 600
 
 
 def stretto(*arguments, program=None, **options):

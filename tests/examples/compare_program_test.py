@@ -13,7 +13,7 @@ STRETTO, EXAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[1
 
 def compare(program, *arguments):
     return subprocess.run([STRETTO, "compare", "--program", program, *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=200, check=False)
+                          stderr=subprocess.PIPE, text=True, timeout=600, check=False)
 
 
 class CompareProgram(unittest.TestCase):

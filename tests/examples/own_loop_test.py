@@ -17,7 +17,7 @@ BATCHES = 1200
 
 def run(folder, algorithm):
     return subprocess.run([PROGRAM, folder, algorithm], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=200, check=False)
+                          timeout=600, check=False)
 
 
 def checkpoint(folder):

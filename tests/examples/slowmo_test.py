@@ -14,7 +14,7 @@ LATE = ("--simulated", "--pace", "1ms", "--imbalance", "linear:0ms..9ms")
 
 def slowmo(*arguments, program=PROGRAM):
     return subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=200, check=False)
+                          timeout=600, check=False)
 
 
 class SlowMoTest(unittest.TestCase):
