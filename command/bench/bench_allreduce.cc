@@ -149,7 +149,7 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
   for (const Peer& peer : parse_peers(command.comparison.against)) {
     plan.contenders.push_back(contender(peer.name, [timing, sizes, peer](int ranks) {
       // Warm-up calls come before the timed ones, and starting takes a while.
-      const Duration limit = 60s + (20 * timing.time + 30s) * static_cast<int>(sizes.size());
+      const Duration limit = kPeerStart + (20 * timing.time + 30s) * static_cast<int>(sizes.size());
       const std::vector<std::string> arguments = {fmt::format("{}", seconds(timing.time)),
                                                   timing.each_call ? "1" : "0"};
       return measure_peer(peer, {"allreduce", ranks, arguments, limit}, sizes, num_values(timing));

@@ -97,7 +97,7 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
                                      ranks,
                                      {std::to_string(experiment.steps), std::to_string(experiment.work.count()),
                                       std::to_string(experiment.skew.count()), std::to_string(experiment.buckets)},
-                                     60s + step * experiment.steps * static_cast<int>(sizes.size())};
+                                     kPeerStart + step * experiment.steps * static_cast<int>(sizes.size())};
                                  return with_hidden_shares(measure_peer(peer, job, sizes, kOverlapValues));
                                }});
   }

@@ -90,7 +90,7 @@ class Row {
 
 std::string find_plotting_python() {
   std::string python = find_python();
-  if (!python.empty() && run_program({python, "-c", "import matplotlib"}, {}, 60s)) return python;
+  if (!python.empty() && run_program({python, "-c", "import matplotlib"}, {}, 300s)) return python;
   throw UsageError(
       fmt::format("plot: matplotlib is missing {}; expected it in .venv or in the python3 on PATH "
                   "(pip install matplotlib)",
@@ -106,7 +106,7 @@ int run(const PlotCommand& command) {
   if (script.empty()) throw UsageError("plot_allreduce.py is missing beside this program; expected it as installed");
   const std::string medians = (fs::path(command.folder) / "allreduce.csv").string();
   write_whole_file(medians, measured.medians_csv()).or_throw();
-  run_program({python, "-B", script, medians}, {}, 120s).or_throw();
+  run_program({python, "-B", script, medians}, {}, 300s).or_throw();
   print_to(stdout, fmt::format("{0}/allreduce.png\n{0}/allreduce.svg\n{0}/allreduce.csv\n", command.folder));
   return kSuccess;
 }

@@ -54,7 +54,7 @@ Comparison::Plan make_plan(const SpinCommand& command) {
         {peer.name, "", [=](int ranks) {
            // A rank among spinning ones has its share of a core.
            const Duration pair = (4 + ranks) * experiment.work + 1s;
-           const Duration limit = 60s + pair * experiment.pairs * static_cast<int>(sizes.size());
+           const Duration limit = kPeerStart + pair * experiment.pairs * static_cast<int>(sizes.size());
            return measure_peer(
                peer,
                {"spin", ranks, {std::to_string(experiment.pairs), fmt::format("{}", seconds(experiment.work))}, limit},

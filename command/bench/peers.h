@@ -12,6 +12,9 @@
 
 namespace stretto::command {
 
+/// What a peer may take to start: on a busy machine its ranks read PyTorch from a slow disk.
+constexpr Duration kPeerStart = std::chrono::minutes(5);
+
 /// One run of a peer's program (microbench/README.md): BENCHMARK ARGUMENTS... in so many processes.
 struct PeerJob {
   std::string benchmark;  ///< "allreduce", "skew", "spin", "overlap"

@@ -198,7 +198,7 @@ Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewEx
   const PeerJob job{"skew",
                     experiment.ranks,
                     {std::to_string(experiment.rounds), std::to_string(experiment.skew.count())},
-                    60s + 4 * round * experiment.rounds * static_cast<int>(sizes.size())};
+                    kPeerStart + 4 * round * experiment.rounds * static_cast<int>(sizes.size())};
   const auto readings = measure_peer(peer, job, sizes, 2);
   if (!readings) return readings.error();
   const double ideal_ms = ideal_wait_ms(Policy::full(), experiment.ranks, experiment.skew, 0);
