@@ -10,7 +10,7 @@
 
 namespace stretto::command {
 
-Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main) {
+Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main) {
   options.grace_after_loss = std::chrono::seconds(1);
   options.tell = [](const std::string&) {};  // the Error says it
   const auto result = run_job(options, main);
@@ -21,7 +21,13 @@ Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main) {
     return Error{lost >= 0 ? Errc::lost_peer : Errc::aborted,
                  result->cause.empty() ? std::string("a rank failed") : result->cause, lost};
   }
-  return result->reports.front();
+  return result->reports;
+}
+
+Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main) {
+  const auto reports = reports_of_ranks(options, main);
+  if (!reports) return reports.error();
+  return reports->front();
 }
 
 DriverOptions waiting_of(RankContext& context) {

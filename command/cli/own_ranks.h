@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command/cli/values.h"
 #include "stretto/base/clock.h"
@@ -13,9 +14,11 @@ namespace stretto::command {
 /// The time limit of one call of a measured collective, generous for slow machines.
 inline constexpr Duration kCallTimeout = std::chrono::seconds(60);
 
-/// The report of rank 0 of a job. Errc as run_job(); also Errc::lost_peer and Errc::aborted when a rank has failed.
+/// The reports of the ranks of a job. Errc as run_job(); also Errc::lost_peer and Errc::aborted when a rank has failed.
 /// Throws Interrupted.
-Result<std::string> report_of_rank_0(JobOptions options, const RankMain& main);
+Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main);
+/// That of rank 0 alone.
+Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main);
 
 /// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
 DriverOptions waiting_of(RankContext& context);

@@ -59,9 +59,6 @@ std::string milliseconds(double seconds) {
 /// What the winner gains where ranks differ less than those of the job, and more.
 std::vector<GainAt> gains_at(const Trial& winner, const Trial& sync, const std::vector<StepTimes>& replicas,
                              const AdviseCommand& command) {
-  const auto tried = [&](const Choice& choice, const std::vector<StepTimes>& times) {
-    return try_out(choice, times, command.times.hosts(), command.times.seed);
-  };
   std::vector<GainAt> gains;
   for (const double factor : kSkews) {
     std::vector<StepTimes> scaled;
@@ -70,9 +67,9 @@ std::vector<GainAt> gains_at(const Trial& winner, const Trial& sync, const std::
       scaled.push_back(times.with_skew(factor));
       skews.push_back(scaled.back().skew());
     }
-    const Interval gained =
-        factor == 1 ? gain(winner, sync) : gain(tried(winner.choice, scaled), tried(sync.choice, scaled));
-    gains.push_back({mean(skews), gained.estimate});
+    std::vector<Trial> both = {winner, sync};
+    if (factor != 1) both = try_out({winner.choice, sync.choice}, scaled, command.times.hosts(), command.times.seed);
+    gains.push_back({mean(skews), gain(both[0], both[1]).estimate});
   }
   return gains;
 }
@@ -109,10 +106,7 @@ int run(const AdviseCommand& command) {
   std::erase_if(choices, [](const Choice& choice) { return choice.algorithm == "sync"; });
   const std::vector<StepTimes> replicas = command.times.all_replicas(all);
   choices.insert(choices.begin(), {.algorithm = "sync"});
-  std::vector<Trial> trials;
-  for (const Choice& choice : choices) {
-    trials.push_back(try_out(choice, replicas, command.times.hosts(), command.times.seed));
-  }
+  std::vector<Trial> trials = try_out(choices, replicas, command.times.hosts(), command.times.seed);
   const Trial sync = trials.front();
   const Trial winner = recommended(trials);
   std::ranges::sort(trials, std::ranges::greater(), [](const Trial& trial) { return mean(trial.rates); });

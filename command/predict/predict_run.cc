@@ -50,10 +50,9 @@ int run(const RunCommand& command) {
       {"algorithm", "batches/s", "of ideal", "step p50, s", "p95", "p99", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   json["algorithms"] = nlohmann::ordered_json::array();
-  for (const Choice& choice : choices) {
-    const Trial trial = try_out(choice, replicas, command.times.hosts(), command.times.seed);
+  for (const Trial& trial : try_out(choices, replicas, command.times.hosts(), command.times.seed)) {
     const auto quantile_of = [&](double p) { return quantile(trial.steps, p); };
-    table.add({choice.name(), rate_of(trial), percent(trial.of_ideal), significant(quantile_of(0.5)),
+    table.add({trial.choice.name(), rate_of(trial), percent(trial.of_ideal), significant(quantile_of(0.5)),
                significant(quantile_of(0.95)), significant(quantile_of(0.99)), percent(trial.fresh_share),
                significant(trial.staleness_mean), std::to_string(trial.staleness_max), percent(trial.wait_share)});
     nlohmann::ordered_json object = to_json(trial);

@@ -59,8 +59,8 @@ std::string Choice::name() const {
 }
 
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
-                 std::uint64_t steps) {
-  const TemporaryFolder folder;
+                 std::uint64_t steps, const std::filesystem::path& within) {
+  const TemporaryFolder folder(within);
   const std::string trace = folder.path() + "/steps.csv";
   write_whole_file(trace, times.to_csv()).or_throw();
 

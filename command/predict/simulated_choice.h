@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,10 +38,10 @@ struct SimulatedHosts {
 };
 
 /// Runs the algorithm itself, its collectives and its rules for late ranks, on a virtual clock, with ranks that compute
-/// as long as `times` says and nothing else. `steps` × ranks batches in all; 0: as many steps as there are times.
-/// Throws UsageError for a choice that does not fit so many ranks.
+/// as long as `times` says and nothing else. `steps` × ranks batches in all; 0: as many steps as there are times. Files
+/// of its own are in the folder `within` meanwhile. Throws UsageError for a choice that does not fit so many ranks.
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
-                 std::uint64_t steps = 0);
+                 std::uint64_t steps = 0, const std::filesystem::path& within = std::filesystem::temp_directory_path());
 
 /// The algorithms that stretto has, each with the settings that are worth a try on so many ranks.
 std::vector<Choice> choices_for(int ranks);

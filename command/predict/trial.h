@@ -6,6 +6,7 @@
 
 #include "command/predict/simulated_choice.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/cores.h"
 
 namespace stretto::command {
 
@@ -18,9 +19,11 @@ struct Trial {
   std::uint64_t staleness_max = 0;
 };
 
-/// Simulates the choice with each of `replicas`, by seeds from `seed` on. Throws what simulate() throws.
-Trial try_out(const Choice& choice, const std::vector<StepTimes>& replicas, const SimulatedHosts& hosts,
-              std::uint64_t seed);
+/// Simulates each choice with each of `replicas`, by seeds from `seed` on. Returns the trials in the order of the
+/// choices. So many processes take one simulation after the other, and any number of them has the same results. Shows
+/// on standard error how far it is. Throws what simulate() throws, and Interrupted.
+std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
+                           const SimulatedHosts& hosts, std::uint64_t seed, int processes = num_cores());
 
 /// "12.3 ± 0.4": batches/s, with the 95 % interval of the mean.
 std::string rate_of(const Trial& trial);

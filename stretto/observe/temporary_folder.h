@@ -12,12 +12,13 @@
 
 namespace stretto {
 
-/// A folder of its own among the temporary files, and all that is put into it; gone with the object.
+/// A folder of its own among the temporary files or in another folder, and all that is put into it; gone with the
+/// object.
 class TemporaryFolder {
  public:
   /// Throws Failure, Errc::io, where none can be made.
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "stretto-XXXXXX").string();
+  explicit TemporaryFolder(const std::filesystem::path& within = std::filesystem::temp_directory_path()) {
+    std::string name = (within / "stretto-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
       throw Failure({Errc::io, text("no temporary folder '", name, "': ", std::strerror(errno))});
     }

@@ -42,12 +42,12 @@ void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
   computing_ = true;
   ++ranks_.computing_;
   cluster().at(until, rank_, [this, beside] {
-    if (beside) computed_.acquire();
+    if (beside) computed_.take();
     resume();
   });
   std::exception_ptr thrown;
   if (beside) {
-    ranks_.turn_.release();
+    ranks_.turn_.give();
     ranks_.cores_.acquire();
     try {
       work();
@@ -55,8 +55,8 @@ void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
       thrown = std::current_exception();
     }
     ranks_.cores_.release();
-    computed_.release();
-    turn_.acquire();
+    computed_.give();
+    turn_.take();
   } else {
     rest();
   }
@@ -83,7 +83,7 @@ bool VirtualRank::drive(FunctionRef<bool()> done, TimePoint deadline, Looking, s
 }
 
 void VirtualRank::main(const std::function<void(VirtualRank&)>& application) {
-  turn_.acquire();
+  turn_.take();
   try {
     application(*this);
   } catch (...) {
@@ -93,17 +93,17 @@ void VirtualRank::main(const std::function<void(VirtualRank&)>& application) {
   over_ = true;
   --ranks_.running_;
   ranks_.last_progress_ = clock().now();
-  ranks_.turn_.release();
+  ranks_.turn_.give();
 }
 
 void VirtualRank::rest() {
-  ranks_.turn_.release();
-  turn_.acquire();
+  ranks_.turn_.give();
+  turn_.take();
 }
 
 void VirtualRank::resume() {
-  turn_.release();
-  ranks_.turn_.acquire();
+  turn_.give();
+  ranks_.turn_.take();
 }
 
 void VirtualRank::step() {

@@ -15,6 +15,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"
+#include "stretto/simulate/turn.h"
 
 namespace stretto {
 
@@ -82,7 +83,7 @@ class VirtualRank final : public Driver {
 
   VirtualRanks& ranks_;
   const int rank_;
-  std::binary_semaphore turn_{0};
+  Turn turn_;
 
   // Owned by whose turn it is.
   Engine* engine_ = nullptr;
@@ -95,7 +96,7 @@ class VirtualRank final : public Driver {
   TimePoint wakes_at_ = TimePoint::never();  // the earliest timer under way
   std::uint32_t rings_ = 0;                  // of the doorbell at the last step
 
-  std::binary_semaphore computed_{0};  // the work of compute() has been done in another thread
+  Turn computed_;  // the work of compute() has been done in another thread
 };
 
 /// Runs blocking applications as the ranks of a simulated cluster. Once.
@@ -126,7 +127,7 @@ class VirtualRanks {
   SimulatedCluster& cluster_;
   const int compute_threads_;
   std::counting_semaphore<> cores_;  // free to compute on
-  std::binary_semaphore turn_{0};    // of the loop
+  Turn turn_;                        // of the loop
   std::vector<std::unique_ptr<VirtualRank>> all_;
   std::vector<std::exception_ptr> thrown_;  // by each application
 
