@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python wheel clean
+.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan tsan-python fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python python-versions wheel clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -32,7 +32,7 @@ test: setup  ## Installs what is missing, builds, and runs all tests.
 	@$(MAKE) --no-print-directory build
 	@$(CTEST) --test-dir build/release | $(SHORTER)
 
-sanitize: asan asan-torch tsan  ## Runs the tests under the address, undefined and thread sanitizers.
+sanitize: asan asan-torch tsan tsan-python  ## Runs the tests under the address, undefined and thread sanitizers.
 
 # A program is one test, or a few: all of its output is kept, where tools/check_skipped looks.
 asan tsan: %: build/%/build.ninja
@@ -42,6 +42,18 @@ asan tsan: %: build/%/build.ninja
 asan-torch: build/asan-torch/build.ninja  ## Runs the tests of DistributedOptimizer under the address and undefined sanitizers.
 	@cmake --build --preset $@ -j$(JOBS)
 	@$(CTEST) --test-dir build/$@ -L torch | $(SHORTER)
+
+# Python and PyTorch are not sanitized: the module is, with the library in it. A rank ends with 66 where it has found something.
+TSAN_PYTHON_TESTS := collectives several_optimizers optimizer_ranks ranks scaler
+
+tsan-python: setup  ## Runs tests of the Python package with its binding under the thread sanitizer.
+	@cmake --preset python-tsan
+	@cmake --build --preset python-tsan -j$(JOBS)
+	@cp -rsf $(CURDIR)/python/stretto build/python-tsan/package/
+	@env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/release/pycache PYTHONPATH=$(CURDIR)/build/python-tsan/package \
+	  LD_PRELOAD=$$(c++ -print-file-name=libtsan.so) \
+	  TSAN_OPTIONS=suppressions=$(CURDIR)/python/binding/tsan_suppressions:die_after_fork=0:exitcode=66 \
+	  setarch -R .cache/python-test/bin/python -m pytest -p no:cacheprovider $(TSAN_PYTHON_TESTS:%=tests/python/test_%.py)
 
 sanitize-long:  ## The same, with the tests that `make sanitize` leaves out since they take long there.
 	@for preset in asan asan-torch tsan; do cmake --preset $$preset -DSTRETTO_SANITIZE_LONG=ON; done
@@ -109,6 +121,17 @@ python: setup  ## Makes build/python/package, from where Python imports the pack
 
 wheel: setup  ## Makes the Python package's wheel for this machine's Python (build/wheel).
 	@tools/build_wheel
+
+# Not part of .ci/run: a PyTorch takes gigabytes, and is kept in .cache.
+python-versions: python-torch-2.4.1 python-torch-2.15.0  ## Runs the tests of the wheel with the oldest PyTorch and with a newer one.
+
+PYTHON_VERSIONS_TESTS := optimizer refusals optimizer_ranks ranks ddp sync schedulers scaler
+
+python-torch-%: setup
+	@[ -x .cache/$@/bin/pytest ] || .venv/bin/python -m venv --clear .cache/$@
+	@.cache/$@/bin/python -m pip install --quiet --no-compile torch==$* numpy $$(sed -n 's/^\(pytest\|expecttest\)==\([^ ]*\).*/\1==\2/p' packages.txt)
+	@.cache/$@/bin/python -m pip install --quiet --no-deps --force-reinstall "$$(tools/build_wheel)"
+	@PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache-$@ .cache/$@/bin/pytest -p no:cacheprovider $(PYTHON_VERSIONS_TESTS:%=tests/python/test_%.py)
 
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)
