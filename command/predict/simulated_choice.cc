@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "command/cli/values.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/observe/step_records.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/job/run.h"
@@ -36,13 +34,14 @@ class Steps final : public TrainingTask {
 
 /// Seconds between the begins of a rank's steps, as it has recorded them.
 void add_steps(const std::string& records, std::vector<double>& steps) {
-  std::ifstream file(records);
-  std::string line;
-  for (double last = -1; std::getline(file, line);) {
-    const double begin = nlohmann::json::parse(line).at("begin").get<double>();
+  double last = -1;
+  const auto take = [&](const StepRecord& record) {
+    const double begin = seconds(record.begin);
     if (last >= 0) steps.push_back(begin - last);
     last = begin;
-  }
+    return std::string();
+  };
+  (void)read_step_records(records, take).or_throw();
 }
 
 std::string base_of(const std::string& algorithm) {

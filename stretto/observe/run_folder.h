@@ -14,8 +14,8 @@
 namespace stretto {
 
 /// The folder of a run: config.json, records-<rank>.jsonl, summary.json, trace.json, curves.csv with
-/// two drawings of it, waiting.svg, checkpoint.json and the states that it names: stretto-state-<batches>.pt, of the
-/// replica, and stretto-recipe-<batches>.bin, of an algorithm that has one.
+/// two drawings of it, waiting.svg, report.html, checkpoint.json and the states that it names:
+/// stretto-state-<batches>.pt, of the replica, and stretto-recipe-<batches>.bin, of an algorithm that has one.
 class RunFolder {
  public:
   /// Makes the folder and those above it. Where config.json is that of a run, removes the files of that run under the

@@ -67,9 +67,9 @@ constexpr const char* kConfig =
 
 TEST_F(RunFolderTest, AnEarlierRunIsReplacedAndOtherFilesStay) {
   std::ofstream(root_ + "/config.json") << kConfig;
-  for (const char* name :
-       {"summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl", "checkpoint.json",
-        "checkpoint.json.part", "stretto-state-80.pt", "stretto-state-90.pt.part", "curves.csv", "curves-time.svg"}) {
+  for (const char* name : {"summary.json", "trace.json", "records-0.jsonl", "records-17.jsonl", "trace-3.jsonl",
+                           "checkpoint.json", "checkpoint.json.part", "stretto-state-80.pt", "stretto-state-90.pt.part",
+                           "curves.csv", "curves-time.svg", "report.html"}) {
     std::ofstream(root_ + "/" + name) << "old";
   }
   const std::vector<std::string> mine{"notes.txt",         "data.json",       "checkpoint",

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "stretto/base/random.h"
 #include "stretto/imbalance/trace_rows.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/observe/step_records.h"
 
 namespace stretto {
 namespace {
@@ -85,31 +84,9 @@ class Collected {
 
 /// The records of one rank in a run's folder; false where there is no such file.
 Result<bool> collect(const RunFolder& folder, int rank, Collected& collected) {
-  const std::string path = folder.records_file(rank);
-  std::ifstream file(path);
-  if (!file) return false;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
-    const auto record = nlohmann::json::parse(line, nullptr, false);
-    const auto wrong = [&] {
-      return Error{Errc::bad_input, text("'", path, "' line ", number, ": no record of a step")};
-    };
-    if (!record.is_object()) {
-      if (file.peek() == std::char_traits<char>::eof()) break;  // of a run that was killed
-      return wrong();
-    }
-    double seconds = 0;
-    for (const char* part : {"computed", "paced", "delayed"}) {
-      const auto found = record.find(part);
-      if (found == record.end() || !found->is_number()) return wrong();
-      seconds += found->get<double>();
-    }
-    const auto step = record.find("step");
-    if (step == record.end() || !step->is_number_unsigned() || !(seconds >= 0)) return wrong();
-    const std::string fault = collected.take(step->get<std::uint64_t>(), rank, seconds);
-    if (!fault.empty()) return Error{Errc::bad_input, text("'", path, "' line ", number, ": ", fault)};
-  }
-  return true;
+  return read_step_records(folder.records_file(rank), [&](const StepRecord& record) {
+    return collected.take(record.step, rank, seconds(record.computed + record.paced + record.delayed));
+  });
 }
 
 Result<StepTimes> read_run(const std::string& path) {
