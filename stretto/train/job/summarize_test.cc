@@ -38,6 +38,25 @@ RankReport full_report() {
           .training = TaskScore{.loss = 0.25}};
 }
 
+TEST(RunSummary, IsReadAsItWasWritten) {
+  RunSummary summary{.algorithm = "eager-quorum", .seed = 7, .ranks = 2, .simulated = true, .network = "latency=1us"};
+  summary.loss = 0.5;
+  summary.final_model = "average";
+  summary.staleness_max = 3;
+  summary.fresh_share = std::nan("");
+  summary.lost_seconds = {0.25, 1};
+  summary.curve = {{0.5, 4, 2.25}, {1, 8, std::numeric_limits<double>::infinity()}};
+  summary.evaluations = {{.seconds = 1, .batches = 8, .of = "average", .loss = 2, .accuracy = 0.5}};
+  EXPECT_EQ(to_json(summary_from_json(to_json(summary)).or_throw()), to_json(summary));
+}
+
+TEST(RunSummary, ThatLacksSomethingIsRefused) {
+  const std::string whole = to_json(RunSummary());
+  EXPECT_EQ(summary_from_json("{}").error().code, Errc::bad_input);
+  EXPECT_EQ(summary_from_json("[]").error().code, Errc::bad_input);
+  EXPECT_EQ(summary_from_json(whole.substr(0, whole.size() / 2)).error().code, Errc::bad_input);
+}
+
 TEST(RankReport, SurvivesTheWayToTheParent) {
   const RankReport sent = full_report();
   const RankReport got = rank_report_from_json(to_json(sent)).or_throw();

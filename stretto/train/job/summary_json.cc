@@ -1,6 +1,7 @@
 #include "stretto/train/job/summary_json.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "stretto/imbalance/duration.h"
@@ -8,6 +9,7 @@
 namespace stretto {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 const char* name_of(Normalize normalize) {
@@ -21,6 +23,88 @@ const char* name_of(Normalize normalize) {
 
 ordered_json number(std::optional<double> value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
+}
+
+// What is no number was written as null; it is read as none, or as NaN.
+
+void read(const json& object, const char* key, std::optional<double>& out) {
+  const json& value = object.at(key);
+  out = value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+void read(const json& object, const char* key, double& out) {
+  std::optional<double> value;
+  read(object, key, value);
+  out = value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+template <class T>
+void read(const json& object, const char* key, T& out) {
+  object.at(key).get_to(out);
+}
+
+RunSummary::EvaluationPoint evaluation_in(const json& object) {
+  RunSummary::EvaluationPoint point;
+  read(object, "seconds", point.seconds);
+  read(object, "batches", point.batches);
+  read(object, "of", point.of);
+  read(object, "loss", point.loss);
+  read(object, "accuracy", point.accuracy);
+  read(object, "top5", point.top5);
+  read(object, "train_loss", point.train_loss);
+  read(object, "train_accuracy", point.train_accuracy);
+  read(object, "train_top5", point.train_top5);
+  return point;
+}
+
+RunSummary summary_in(const json& object) {
+  RunSummary s;
+  read(object, "algorithm", s.algorithm);
+  read(object, "seed", s.seed);
+  read(object, "ranks", s.ranks);
+  read(object, "simulated", s.simulated);
+  if (s.simulated) read(object, "network", s.network);
+  read(object, "wall_seconds", s.wall_seconds);
+  read(object, "throughput", s.throughput);
+  read(object, "ideal_seconds", s.ideal_seconds);
+  read(object, "sync_ideal_seconds", s.sync_ideal_seconds);
+  read(object, "real_compute_share", s.real_compute_share);
+  read(object, "loss", s.loss);
+  read(object, "accuracy", s.accuracy);
+  read(object, "top5", s.top5);
+  read(object, "train_loss", s.train_loss);
+  read(object, "train_accuracy", s.train_accuracy);
+  read(object, "train_top5", s.train_top5);
+  read(object.at("final"), "model", s.final_model);
+  read(object.at("final"), "batches", s.final_batches);
+  read(object, "rounds", s.rounds);
+  read(object, "rounds_per_batch", s.rounds_per_batch);
+  read(object.at("staleness"), "mean", s.staleness_mean);
+  read(object.at("staleness"), "max", s.staleness_max);
+  read(object, "fresh_share", s.fresh_share);
+  read(object, "wait_share", s.wait_share);
+  read(object, "messages_per_step", s.messages_per_step);
+  read(object, "bytes_per_step", s.bytes_per_step);
+  const json& sent = object.at("sent");
+  read(sent, "messages", s.sent.messages);
+  read(sent, "body_bytes", s.sent.body_bytes);
+  read(sent, "bytes", s.sent.bytes);
+  const json& deposits = object.at("deposits");
+  read(deposits, "made", s.deposits.made);
+  read(deposits, "applied", s.deposits.applied);
+  read(deposits, "dropped", s.deposits.dropped);
+  read(deposits, "pending", s.deposits.pending);
+  read(deposits, "lost", s.deposits.lost);
+  read(object, "replicas_identical", s.replicas_identical);
+  read(object, "lost_seconds", s.lost_seconds);
+  for (const json& point : object.at("curve")) {
+    auto& made = s.curve.emplace_back();
+    read(point, "seconds", made.seconds);
+    read(point, "batches", made.batches);
+    read(point, "loss", made.loss);
+  }
+  for (const json& point : object.at("evaluations")) s.evaluations.push_back(evaluation_in(point));
+  return s;
 }
 
 }  // namespace
@@ -114,6 +198,14 @@ std::string to_json(const RunSummary& s) {
       {"curve", curve},
       {"evaluations", evaluations}}
       .dump(2);
+}
+
+Result<RunSummary> summary_from_json(const std::string& text) {
+  try {
+    return summary_in(json::parse(text));
+  } catch (const json::exception& error) {
+    return Error{Errc::bad_input, stretto::text("no summary of a run: ", error.what())};
+  }
 }
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "stretto/base/error.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/options.h"
 
@@ -12,5 +13,7 @@ namespace stretto {
 std::string to_json(const TrainOptions& options);
 /// One JSON object, as it stands in the run folder's summary.json.
 std::string to_json(const RunSummary& summary);
+/// The summary in a summary.json; it has no ledger. Errc::bad_input says what is missing there, or is something else.
+Result<RunSummary> summary_from_json(const std::string& text);
 
 }  // namespace stretto
