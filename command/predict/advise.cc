@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,14 +8,12 @@
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
-#include "command/predict/advice.h"
+#include "command/predict/recommendation.h"
 #include "command/predict/step_times_argument.h"
 
 namespace stretto::command {
 
 namespace {
-
-constexpr double kSkews[] = {0, 0.125, 0.25, 0.5, 1, 2};  // of that of the job
 
 struct AdviseCommand {
   StepTimesArgument times;
@@ -52,44 +49,6 @@ std::string factor(const Interval& gain) {
   return fmt::format("{:.2f} [{:.2f}, {:.2f}]", gain.estimate, gain.low, gain.high);
 }
 
-std::string milliseconds(double seconds) {
-  return fmt::format("{} ms", significant(1e3 * seconds));
-}
-
-/// What the winner gains where ranks differ less than those of the job, and more.
-std::vector<GainAt> gains_at(const Trial& winner, const Trial& sync, const std::vector<StepTimes>& replicas,
-                             const AdviseCommand& command) {
-  std::vector<GainAt> gains;
-  for (const double factor : kSkews) {
-    std::vector<StepTimes> scaled;
-    std::vector<double> skews;
-    for (const StepTimes& times : replicas) {
-      scaled.push_back(times.with_skew(factor));
-      skews.push_back(scaled.back().skew());
-    }
-    std::vector<Trial> both = {winner, sync};
-    if (factor != 1) both = try_out({winner.choice, sync.choice}, scaled, command.times.hosts(), command.times.seed);
-    gains.push_back({mean(skews), gain(both[0], both[1]).estimate});
-  }
-  return gains;
-}
-
-std::string in_words(const Trial& winner, const Trial& sync, double skew, const std::vector<GainAt>& gains) {
-  const double gained = gain(winner, sync).estimate;
-  const auto at = crossover(gains);
-  if (winner.choice.algorithm == "sync") return "Stay synchronous: nothing that was tried is faster.";
-  if (!at) {
-    return fmt::format("Stay synchronous: up to {} of skew, twice that of this job, {} gains less than 5 %.",
-                       milliseconds(gains.back().skew), winner.choice.name());
-  }
-  if (*at == 0) {
-    return fmt::format("{} gains {:.2f}x at the {} of skew that this job has, and 5 % or more even without any.",
-                       winner.choice.name(), gained, milliseconds(skew));
-  }
-  return fmt::format("Below {} of skew stay synchronous; above it {} is worthwhile: {:.2f}x at the {} of this job.",
-                     milliseconds(*at), winner.choice.name(), gained, milliseconds(skew));
-}
-
 nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
   nlohmann::ordered_json json = to_json(trial);
   const Interval gained = gain(trial, sync);
@@ -103,32 +62,24 @@ int run(const AdviseCommand& command) {
   if (!command.algorithms.empty()) choices = parse_choices("--algorithms", command.algorithms);
   const StepTimes all = command.times.read();
   if (command.algorithms.empty()) choices = choices_for(all.ranks());
-  std::erase_if(choices, [](const Choice& choice) { return choice.algorithm == "sync"; });
-  const std::vector<StepTimes> replicas = command.times.all_replicas(all);
-  choices.insert(choices.begin(), {.algorithm = "sync"});
-  std::vector<Trial> trials = try_out(choices, replicas, command.times.hosts(), command.times.seed);
-  const Trial sync = trials.front();
-  const Trial winner = recommended(trials);
-  std::ranges::sort(trials, std::ranges::greater(), [](const Trial& trial) { return mean(trial.rates); });
-  const std::vector<GainAt> gains =
-      winner.choice.algorithm == "sync" ? std::vector<GainAt>() : gains_at(winner, sync, replicas, command);
+  const Recommendation advice = recommend(std::move(choices), command.times.all_replicas(all), all.skew(),
+                                          command.times.hosts(), command.times.seed);
 
   Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
-  for (const Trial& trial : trials) {
-    table.add({trial.choice.name(), rate_of(trial), factor(gain(trial, sync)), percent(trial.of_ideal),
+  for (const Trial& trial : advice.trials) {
+    table.add({trial.choice.name(), rate_of(trial), factor(gain(trial, advice.sync)), percent(trial.of_ideal),
                percent(trial.fresh_share), significant(trial.staleness_mean), std::to_string(trial.staleness_max),
                percent(trial.wait_share)});
-    json["settings"].push_back(to_json(trial, sync));
+    json["settings"].push_back(to_json(trial, advice.sync));
   }
-  const std::string verdict = in_words(winner, sync, all.skew(), gains);
-  command.output.say(
-      fmt::format("{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
-                  "step\n\n{}\n{}",
-                  all.ranks(), milliseconds(all.mean()), milliseconds(all.skew()), table.to_text(), verdict));
-  json["recommended"] = winner.choice.name();
-  json["verdict"] = verdict;
-  for (const GainAt& gain : gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});
+  command.output.say(fmt::format(
+      "{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
+      "step\n\n{}\n{}",
+      all.ranks(), in_milliseconds(all.mean()), in_milliseconds(all.skew()), table.to_text(), advice.verdict));
+  json["recommended"] = advice.winner.choice.name();
+  json["verdict"] = advice.verdict;
+  for (const GainAt& gain : advice.gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});
   command.output.emit(json);
   return kSuccess;
 }
