@@ -1,0 +1,70 @@
+#include "command/report/page_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command/report/base64.h"
+
+namespace stretto::command {
+namespace {
+
+RecordedRun two_ranks() {
+  RecordedRun run{.name = "a"};
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<RecordedStep> steps;
+    for (int i = 0; i < 3 + rank; ++i) {
+      steps.push_back({.begin = i * 1.0, .computed = 0.5F, .waited = 0.25F, .loss = 2, .staleness = i == 1 ? 1U : 0U});
+    }
+    run.ranks.push_back(steps);
+  }
+  run.rounds = {{.round = 4, .at = 0.75, .contributors = 2}};
+  return run;
+}
+
+nlohmann::ordered_json data_of(const RecordedRun& run, std::size_t most_steps = kMostSteps) {
+  return page_data(std::span(&run, 1), std::nullopt, "none", most_steps)["runs"][0];
+}
+
+TEST(PageData, HasEachStepAndNoColumnOfZeros) {
+  const auto line = data_of(two_ranks())["timeline"];
+  EXPECT_EQ(line["merged"], 1);
+  EXPECT_EQ(line["lengths"], nlohmann::ordered_json({3, 4}));
+  EXPECT_EQ(line["waited"], base64_of<float>(std::vector<float>(7, 0.25F)));
+  EXPECT_EQ(line["staleness"], base64_of<std::int16_t>(std::vector<std::int16_t>{0, 1, 0, 0, 1, 0, 0}));
+  EXPECT_FALSE(line.contains("delayed"));
+}
+
+TEST(PageData, AddsUpStepsThatFollowOneAnotherWhereThereAreMany) {
+  const auto line = data_of(two_ranks(), 4)["timeline"];
+  EXPECT_EQ(line["merged"], 2);
+  EXPECT_EQ(line["lengths"], nlohmann::ordered_json({2, 2}));
+  EXPECT_EQ(line["computed"], base64_of<float>(std::vector<float>{1, 0.5F, 1, 1}));
+  EXPECT_EQ(line["staleness"], base64_of<std::int16_t>(std::vector<std::int16_t>{1, 0, 1, 0}));
+  EXPECT_EQ(data_of(two_ranks(), 4)["ranks"][0]["steps"], 3) << "statistics are of all steps";
+}
+
+TEST(PageData, OfARunWithoutSummaryIsWhatTheRecordsSay) {
+  const auto data = data_of(two_ranks());
+  EXPECT_EQ(data["result"]["whole"], false);
+  EXPECT_EQ(data["result"]["seconds"], 3.75);
+  EXPECT_EQ(data["result"]["batches_per_s"], 7 / 3.75);
+  EXPECT_EQ(data["result"]["wait_share"], 1.75 / 7.5);
+  EXPECT_EQ(data["curve"].size(), 7u);
+  EXPECT_EQ(data["curve"][0], nlohmann::ordered_json({0.75, 1, 2}));
+  EXPECT_TRUE(data["ranks"][0]["cost"].is_null());
+  EXPECT_EQ(data["staleness"], nlohmann::ordered_json({5, 2}));
+}
+
+TEST(PageData, StalenessIsShownWhereTheRunCountsItLikewise) {
+  RecordedRun run = two_ranks();
+  run.summary = RunSummary{.staleness_mean = 2.0 / 7, .lost_seconds = {1, 2}};
+  EXPECT_EQ(data_of(run)["staleness"].size(), 2u);
+  EXPECT_EQ(data_of(run)["ranks"][1]["cost"], 2);
+  run.summary->staleness_mean = 5;  // versions of a server, say
+  EXPECT_TRUE(data_of(run)["staleness"].empty());
+}
+
+}  // namespace
+}  // namespace stretto::command

@@ -1,0 +1,167 @@
+#include "command/report/recorded_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "stretto/imbalance/duration.h"
+#include "stretto/observe/step_records.h"
+#include "stretto/observe/traced_rounds.h"
+#include "stretto/train/job/summary_json.h"
+
+namespace stretto::command {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kMaxRanks = 100'000;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Failure({Errc::bad_input, fmt::format("'{}' {}", path, why)});
+}
+
+bool is_run(const fs::path& folder) {
+  std::error_code unknown;
+  return fs::exists(folder / "config.json", unknown);
+}
+
+/// What the page says of how the run was made.
+TrainOptions options_in(const std::string& path, const std::string& config) {
+  TrainOptions options;
+  try {
+    const auto json = nlohmann::json::parse(config);
+    json.at("workload").get_to(options.workload);
+    json.at("algorithm").get_to(options.algorithm);
+    json.at("ranks").get_to(options.ranks);
+    json.at("imbalance").get_to(options.imbalance);
+    options.pace = require_duration("pace", json.at("pace").get<std::string>());
+    json.at("seed").get_to(options.seed);
+    json.at("quorum").get_to(options.quorum);
+    json.at("time_scale").get_to(options.time_scale);
+    json.at("simulated").get_to(options.simulated);
+    json.at("network").get_to(options.network);
+    json.at("no_gradients").get_to(options.no_gradients);
+    json.at("model_bytes").get_to(options.model_bytes);
+  } catch (const std::exception& error) {
+    refuse(path + "/config.json", fmt::format("is not that of a run of this version: {}", error.what()));
+  }
+  if (options.ranks < 1 || options.ranks > kMaxRanks) {
+    refuse(path + "/config.json", fmt::format("has {} ranks; expected 1 to {}", options.ranks, kMaxRanks));
+  }
+  return options;
+}
+
+std::vector<RecordedStep> steps_of(const RunFolder& folder, int rank) {
+  std::vector<RecordedStep> steps;
+  const auto take = [&](const StepRecord& record) {
+    steps.push_back({.begin = seconds(record.begin),
+                     .computed = static_cast<float>(seconds(record.computed + record.paced)),
+                     .delayed = static_cast<float>(seconds(record.delayed)),
+                     .waited = static_cast<float>(seconds(record.waited)),
+                     .loss = static_cast<float>(record.loss),
+                     .round = record.round,
+                     .base = record.base,
+                     .batch = record.batch,
+                     .staleness = {}});
+    return std::string();
+  };
+  (void)read_step_records(folder.records_file(rank), take).or_throw();
+  return steps;
+}
+
+/// Rounds as they come, rank by rank and in order, while steps are matched with them.
+class Traced {
+ public:
+  explicit Traced(std::vector<std::vector<RecordedStep>>& ranks) : ranks_(ranks), next_(ranks.size()) {}
+
+  void take(const HandedRound& handed) {
+    const auto rank = static_cast<std::size_t>(handed.rank);
+    if (rank >= ranks_.size()) return;
+    const double at = seconds(handed.when);
+    auto& round = rounds_.try_emplace(handed.round.round, RecordedRound{handed.round.round, at, 0}).first->second;
+    round.at = std::min(round.at, at);
+    round.contributors = std::max(round.contributors, handed.round.contributors);
+    const bool took = handed.round.fate == TraceWriter::Fate::fresh || handed.round.fate == TraceWriter::Fate::stale;
+    if (took) book(rank, handed.round.round);
+  }
+
+  std::vector<RecordedRound> rounds() const {
+    std::vector<RecordedRound> all;
+    for (const auto& [number, round] : rounds_) all.push_back(round);
+    return all;
+  }
+
+ private:
+  /// A round takes all that its rank has pending: what was deposited while this round was still to come.
+  void book(std::size_t rank, std::uint64_t round) {
+    std::size_t& next = next_[rank];
+    for (std::vector<RecordedStep>& steps = ranks_[rank]; next < steps.size() && steps[next].round <= round; ++next) {
+      steps[next].staleness = static_cast<std::uint32_t>(round - std::min(round, steps[next].base));
+    }
+  }
+
+  std::vector<std::vector<RecordedStep>>& ranks_;
+  std::vector<std::size_t> next_;  // of each rank, the first step that no round has taken
+  std::map<std::uint64_t, RecordedRound> rounds_;
+};
+
+std::vector<RecordedRound> match_rounds(const RunFolder& folder, std::vector<std::vector<RecordedStep>>& ranks) {
+  Traced traced(ranks);
+  const auto take = [&traced](const HandedRound& round) { traced.take(round); };
+  if (read_traced_rounds(folder.file("trace.json"), take).or_throw()) return traced.rounds();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    (void)read_traced_rounds(folder.trace_file(static_cast<int>(rank)), take).or_throw();
+  }
+  return traced.rounds();
+}
+
+std::optional<RunSummary> summary_of(const RunFolder& folder) {
+  const auto text = folder.read("summary.json");
+  if (!text) return std::nullopt;
+  const auto summary = summary_from_json(*text);
+  if (!summary) refuse(folder.file("summary.json"), "is " + summary.error().message);
+  return *summary;
+}
+
+}  // namespace
+
+std::vector<std::string> run_folders_in(const std::string& path) {
+  std::error_code unknown;
+  if (!fs::is_directory(path, unknown)) refuse(path, "is no folder of a run: expected what --out made");
+  if (is_run(path)) return {path};
+  std::map<std::pair<std::uint64_t, fs::file_time_type>, std::string> found;
+  for (const auto& entry : fs::directory_iterator(path, unknown)) {
+    if (!is_run(entry.path())) continue;
+    const std::string folder = entry.path().string();
+    const auto options = options_in(folder, RunFolder::open(folder).or_throw().read("config.json").or_throw());
+    found.emplace(std::pair(options.seed, fs::last_write_time(entry.path() / "config.json", unknown)), folder);
+  }
+  if (found.empty()) refuse(path, "is no folder of a run: it has no config.json, nor has a folder in it");
+  std::vector<std::string> runs;
+  for (const auto& [when, folder] : found) {
+    if (when.first == found.begin()->first.first) runs.push_back(folder);
+  }
+  return runs;
+}
+
+RecordedRun read_recorded_run(const std::string& path) {
+  const RunFolder folder = RunFolder::open(path).or_throw();
+  const auto config = folder.read("config.json");
+  if (!config) refuse(path, "is no folder of a run: it has no config.json");
+  const fs::path last = fs::absolute(path).lexically_normal();
+  RecordedRun run{.name = (last.has_filename() ? last : last.parent_path()).filename().string(),
+                  .options = options_in(path, *config)};
+  for (int rank = 0; rank < run.options.ranks; ++rank) run.ranks.push_back(steps_of(folder, rank));
+  if (std::ranges::all_of(run.ranks, [](const auto& steps) { return steps.empty(); })) {
+    refuse(path, "has no whole step of a rank yet: there is nothing to report");
+  }
+  run.rounds = match_rounds(folder, run.ranks);
+  run.summary = summary_of(folder);
+  return run;
+}
+
+}  // namespace stretto::command

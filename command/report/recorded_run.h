@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/train/job/summary.h"
+#include "stretto/train/options.h"
+
+namespace stretto::command {
+
+/// One step of a rank. Times are in seconds.
+struct RecordedStep {
+  double begin = 0;                   ///< since the start of the run
+  float computed = 0;                 ///< really, or slept as --pace asks for it
+  float delayed = 0;                  ///< injected
+  float waited = 0;                   ///< for other ranks
+  float loss = 0;                     ///< NaN where there is none
+  std::uint64_t round = 0, base = 0;  ///< as StepRecord has them
+  std::uint64_t batch = 0;
+  /// Rounds between the weights of its batch and the round that took the gradient; none where the trace does not say.
+  std::optional<std::uint32_t> staleness;
+
+  /// What the rank needed for the step, without the wait.
+  double seconds() const { return double{computed} + double{delayed}; }
+};
+
+/// One round, as the first rank that was handed it has traced it.
+struct RecordedRound {
+  std::uint64_t round = 0;
+  double at = 0;  ///< seconds since the start of the run
+  int contributors = 0;
+};
+
+/// What is in the folder of a run.
+struct RecordedRun {
+  std::string name;      ///< of the folder
+  TrainOptions options;  ///< as far as the page shows them
+  std::vector<std::vector<RecordedStep>> ranks;
+  std::vector<RecordedRound> rounds;  ///< by number; empty where nothing is averaged in rounds of all ranks
+  std::optional<RunSummary> summary;  ///< none while the run goes on, and where it was cut short
+};
+
+/// The runs that a folder holds: itself; or, of a comparison, those of the lowest seed, in the order in which they ran.
+/// Throws Failure for a folder that has none.
+std::vector<std::string> run_folders_in(const std::string& path);
+
+/// Reads the folder of a run, as much of it as there is. Throws Failure, in one line, for one that is none, was written
+/// by another version, or has no whole step.
+RecordedRun read_recorded_run(const std::string& path);
+
+}  // namespace stretto::command
