@@ -21,9 +21,10 @@ setup:  ## Installs what is missing of packages.txt.
 build: build/release/build.ninja  ## Builds the library, the program and the tests; installs nothing.
 	@cmake --build --preset release -j$(JOBS)
 
-run: setup  ## Installs what is missing, builds the program, and compares waiting with not waiting on real data.
+run: setup  ## Installs what is missing, builds the program, compares waiting with not waiting on real data, and makes a page of it.
 	@$(MAKE) --no-print-directory program
 	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 200us --out runs/first
+	@$(STRETTO) report runs/first
 
 program: build/release/build.ninja  ## Builds the program alone; installs nothing.
 	@cmake --build --preset release -j$(JOBS) --target stretto stretto-train
