@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -73,7 +74,12 @@ std::vector<RecordedStep> steps_of(const RunFolder& folder, int rank) {
   return steps;
 }
 
-/// Rounds as they come, rank by rank and in order, while steps are matched with them.
+/// When a rank hands over the gradient of a step, in seconds since the start of the run.
+double deposited(const RecordedStep& step) {
+  return step.begin + step.seconds();
+}
+
+/// The rounds of a trace, and the ranks that brought something to each.
 class Traced {
  public:
   explicit Traced(std::vector<std::vector<RecordedStep>>& ranks) : ranks_(ranks), next_(ranks.size()) {}
@@ -81,42 +87,74 @@ class Traced {
   void take(const HandedRound& handed) {
     const auto rank = static_cast<std::size_t>(handed.rank);
     if (rank >= ranks_.size()) return;
-    const double at = seconds(handed.when);
-    auto& round = rounds_.try_emplace(handed.round.round, RecordedRound{handed.round.round, at, 0}).first->second;
-    round.at = std::min(round.at, at);
+    Round& round = rounds_[handed.round.round];
+    round.at = std::min(round.at, seconds(handed.when));
     round.contributors = std::max(round.contributors, handed.round.contributors);
-    const bool took = handed.round.fate == TraceWriter::Fate::fresh || handed.round.fate == TraceWriter::Fate::stale;
-    if (took) book(rank, handed.round.round);
+    round.batches = std::max(round.batches, handed.round.batches);
+    const bool fresh = handed.round.fate == TraceWriter::Fate::fresh;
+    if (fresh || handed.round.fate == TraceWriter::Fate::stale) round.brought.emplace_back(rank, fresh);
   }
 
   std::vector<RecordedRound> rounds() const {
     std::vector<RecordedRound> all;
-    for (const auto& [number, round] : rounds_) all.push_back(round);
+    for (const auto& [number, round] : rounds_) all.push_back({number, round.at, round.contributors});
     return all;
   }
 
- private:
-  /// A round takes all that its rank has pending: what was deposited while this round was still to come.
-  void book(std::size_t rank, std::uint64_t round) {
-    std::size_t& next = next_[rank];
-    for (std::vector<RecordedStep>& steps = ranks_[rank]; next < steps.size() && steps[next].round <= round; ++next) {
-      steps[next].staleness = static_cast<std::uint32_t>(round - std::min(round, steps[next].base));
+  /// Books each gradient to the round that took it. A round took one of each rank that brought something. Where it took
+  /// more, these are those that were deposited first, of ranks whose further gradients fit what the round says of them.
+  void match() {
+    for (const auto& [number, round] : rounds_) {
+      std::uint64_t taken = 0;
+      for (const auto& [rank, fresh] : round.brought) taken += book(rank, number) ? 1 : 0;
+      while (taken < round.batches && book_first_of(round, number)) ++taken;
     }
+  }
+
+ private:
+  struct Round {
+    double at = std::numeric_limits<double>::max();
+    int contributors = 0;
+    std::uint64_t batches = 0;
+    std::vector<std::pair<std::size_t, bool>> brought;  // ranks, and whether all that a rank brought was fresh
+  };
+
+  /// The oldest gradient of a rank that no round has taken; null where there is none.
+  const RecordedStep* pending(std::size_t rank) const {
+    return next_[rank] < ranks_[rank].size() ? &ranks_[rank][next_[rank]] : nullptr;
+  }
+
+  bool book(std::size_t rank, std::uint64_t round) {
+    if (pending(rank) == nullptr) return false;
+    RecordedStep& step = ranks_[rank][next_[rank]++];
+    step.staleness = static_cast<std::uint32_t>(round - std::min(round, step.base));
+    return true;
+  }
+
+  bool book_first_of(const Round& round, std::uint64_t number) {
+    const RecordedStep* first = nullptr;
+    std::size_t whose = 0;
+    for (const auto& [rank, fresh] : round.brought) {
+      const RecordedStep* step = pending(rank);
+      if (step == nullptr || step->base > number || (fresh && step->base < number)) continue;
+      if (first != nullptr && deposited(*first) <= deposited(*step)) continue;
+      first = step;
+      whose = rank;
+    }
+    return first != nullptr && book(whose, number);
   }
 
   std::vector<std::vector<RecordedStep>>& ranks_;
   std::vector<std::size_t> next_;  // of each rank, the first step that no round has taken
-  std::map<std::uint64_t, RecordedRound> rounds_;
+  std::map<std::uint64_t, Round> rounds_;
 };
 
-std::vector<RecordedRound> match_rounds(const RunFolder& folder, std::vector<std::vector<RecordedStep>>& ranks) {
-  Traced traced(ranks);
+void read_rounds(const RunFolder& folder, std::size_t ranks, Traced& traced) {
   const auto take = [&traced](const HandedRound& round) { traced.take(round); };
-  if (read_traced_rounds(folder.file("trace.json"), take).or_throw()) return traced.rounds();
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+  if (read_traced_rounds(folder.file("trace.json"), take).or_throw()) return;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
     (void)read_traced_rounds(folder.trace_file(static_cast<int>(rank)), take).or_throw();
   }
-  return traced.rounds();
 }
 
 std::optional<RunSummary> summary_of(const RunFolder& folder) {
@@ -159,8 +197,11 @@ RecordedRun read_recorded_run(const std::string& path) {
   if (std::ranges::all_of(run.ranks, [](const auto& steps) { return steps.empty(); })) {
     refuse(path, "has no whole step of a rank yet: there is nothing to report");
   }
-  run.rounds = match_rounds(folder, run.ranks);
   run.summary = summary_of(folder);
+  Traced traced(run.ranks);
+  read_rounds(folder, run.ranks.size(), traced);
+  traced.match();
+  run.rounds = traced.rounds();
   return run;
 }
 

@@ -43,7 +43,12 @@ class RecordedRunTest : public ::testing::Test {
                      .paced = 2ms,
                      .delayed = 4ms,
                      .waited = 1ms});
-        trace.round({.round = step, .fate = late ? Fate::null : Fate::fresh, .contributors = late ? 1 : 2},
+        trace.round({.round = step,
+                     .fate = late ? Fate::null : Fate::fresh,
+                     .contributors = late ? 1 : 2,
+                     .batches = step == 0   ? 2U
+                                : step == 1 ? 1U
+                                            : 3U},
                     TimePoint{} + step * 10ms + 8ms + rank * 1ms);
       }
     }

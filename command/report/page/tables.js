@@ -56,20 +56,22 @@ function addSummary(runs) {
     rows));
 }
 
+const roughly = (share) => percent(share, share < 0.01 ? 1 : 0);
+
 /** What the table says, in a sentence. */
 function verdictOf(runs) {
   const whole = runs.filter((run) => run.result.whole);
   if (whole.length < 2 || whole[0] !== runs[0]) {
     const run = runs[0], means = run.ranks.map((rank) => rank.mean);
     const slowest = means.indexOf(Math.max(...means));
-    return `The ranks of ${run.title} waited for ${percent(run.result.wait_share, 0)} of their time; ` +
+    return `The ranks of ${run.title} waited for ${roughly(run.result.wait_share)} of their time; ` +
       `rank ${slowest} had the longest steps, ${duration(means[slowest])} in the mean.`;
   }
   const rate = (run) => run.result.batches_per_s;
   const best = whole.slice(1).reduce((a, b) => (rate(b) > rate(a) ? b : a));
   return `${best.title} applied ${significant(rate(best) / rate(runs[0]))}× as many batches a second as ` +
-    `${runs[0].title}: its ranks waited for ${percent(best.result.wait_share, 0)} of their time instead of ` +
-    `${percent(runs[0].result.wait_share, 0)}.`;
+    `${runs[0].title}: its ranks waited for ${roughly(best.result.wait_share)} of their time instead of ` +
+    `${roughly(runs[0].result.wait_share)}.`;
 }
 
 /** The shortest and the longest step, the mean, and a standard deviation to both sides, on an axis that all share. */
