@@ -3,87 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <numeric>
 
 #include "stretto/base/random.h"
 #include "stretto/imbalance/trace_rows.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/step_records.h"
+#include "stretto/predict/measured/collected_times.h"
+#include "stretto/predict/measured/horovod_timeline.h"
+#include "stretto/predict/measured/kineto_trace.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::uint64_t kBlocksStream = 0x626c6f636b73;
+constexpr std::uint64_t kComputedStream = 0x636f6d7075746564;
 constexpr std::uint64_t kNoiseStream = 0x6e6f697365;
-constexpr int kMaxRanks = 100'000;
-
-/// Takes times one by one, in any order, and keeps as many steps as fit into its memory: of more every second one, and
-/// again of these.
-class Collected {
- public:
-  explicit Collected(std::string source) : source_(std::move(source)) {}
-
-  /// What is wrong; empty where nothing is.
-  std::string take(std::uint64_t step, int rank, double seconds) {
-    if (rank >= kMaxRanks) return text("rank ", rank, " is not one of 0 … ", kMaxRanks - 1);
-    ranks_ = std::max(ranks_, rank + 1);
-    if (step % stride_ != 0) return {};
-    std::vector<float>& row = rows_[step];
-    const auto index = static_cast<std::size_t>(rank);
-    if (row.size() <= index) {
-      kept_ += index + 1 - row.size();
-      row.resize(index + 1, kMissing);
-    }
-    if (row[index] != kMissing) return text("a second row for step ", step, " and rank ", rank);
-    row[index] = static_cast<float>(seconds);
-    while (kept_ > kMost) thin_out();
-    return {};
-  }
-
-  Result<StepTimes> result() {
-    if (rows_.empty()) return wrong("has no rows step,rank,seconds");
-    if (!is_whole(rows_.rbegin()->second)) rows_.erase(std::prev(rows_.end()));
-    std::vector<float> all;
-    for (const auto& [step, row] : rows_) {
-      if (!is_whole(row)) {
-        const auto missing = std::ranges::find(row, kMissing) - row.begin();
-        return wrong(text("has no time of rank ", missing, " in step ", step, ", of ", ranks_, " ranks"));
-      }
-      all.insert(all.end(), row.begin(), row.end());
-    }
-    if (all.empty()) return wrong("has not one step of all its ranks");
-    return StepTimes(ranks_, std::move(all));
-  }
-
- private:
-  static constexpr float kMissing = -1;
-  static constexpr std::size_t kMost = 1 << 20;
-
-  Error wrong(const std::string& what) const { return {Errc::bad_input, text("'", source_, "' ", what)}; }
-
-  bool is_whole(const std::vector<float>& row) const {
-    return row.size() == static_cast<std::size_t>(ranks_) && std::ranges::count(row, kMissing) == 0;
-  }
-
-  void thin_out() {
-    stride_ *= 2;
-    std::erase_if(rows_, [this](const auto& row) {
-      const bool goes = row.first % stride_ != 0;
-      if (goes) kept_ -= row.second.size();
-      return goes;
-    });
-  }
-
-  const std::string source_;
-  int ranks_ = 0;
-  std::uint64_t stride_ = 1;
-  std::size_t kept_ = 0;
-  std::map<std::uint64_t, std::vector<float>> rows_;  // by step
-};
 
 /// The records of one rank in a run's folder; false where there is no such file.
-Result<bool> collect(const RunFolder& folder, int rank, Collected& collected) {
+Result<bool> collect(const RunFolder& folder, int rank, CollectedTimes& collected) {
   return read_step_records(folder.records_file(rank), [&](const StepRecord& record) {
     return collected.take(record.step, rank, seconds(record.computed + record.paced + record.delayed));
   });
@@ -95,12 +33,26 @@ Result<StepTimes> read_run(const std::string& path) {
   if (const auto config = folder->read("config.json"); !config) {
     return Error{Errc::bad_input, text("'", path, "' is no folder of a run: it has no config.json")};
   }
-  Collected collected(path);
+  CollectedTimes collected(path);
   for (int rank = 0;; ++rank) {
     const auto found = collect(*folder, rank, collected);
     if (!found) return found.error();
     if (!*found) return collected.result();
   }
+}
+
+/// The traces of PyTorch's profiler that a folder holds, by name; none where it is the folder of a run.
+std::vector<std::string> traces_in(const std::string& path) {
+  std::vector<std::string> traces;
+  std::error_code unknown;
+  if (std::filesystem::exists(path + "/config.json", unknown)) return traces;
+  for (const auto& entry : std::filesystem::directory_iterator(path, unknown)) {
+    if (entry.path().extension() != ".json") continue;
+    const auto kind = kind_of_trace(entry.path().string());
+    if (kind && *kind == TraceKind::kineto) traces.push_back(entry.path().string());
+  }
+  std::ranges::sort(traces);
+  return traces;
 }
 
 }  // namespace
@@ -177,21 +129,40 @@ std::string StepTimes::to_csv() const {
 
 StepTimes drawn_step_times(const Imbalance& imbalance, double compute, int ranks, std::size_t steps,
                            std::uint64_t seed) {
+  return drawn_step_times(imbalance, std::span(&compute, 1), ranks, steps, seed);
+}
+
+StepTimes drawn_step_times(const Imbalance& imbalance, std::span<const double> computed, int ranks, std::size_t steps,
+                           std::uint64_t seed) {
+  Random random(seed, kComputedStream);
   std::vector<float> times;
   times.reserve(steps * static_cast<std::size_t>(ranks));
   for (std::size_t step = 0; step < steps; ++step) {
     for (int rank = 0; rank < ranks; ++rank) {
       const ImbalanceDraw draw = imbalance.draw(seed, rank, step);
+      const double compute = computed.size() == 1 ? computed.front() : computed[random.below(computed.size())];
       times.push_back(static_cast<float>(compute * draw.factor + seconds(draw.delay)));
     }
   }
   return {ranks, std::move(times)};
 }
 
-Result<StepTimes> read_step_times(const std::string& path) {
+Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& progress) {
   std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) return read_run(path);
-  Collected collected(path);
+  if (std::filesystem::is_directory(path, unknown)) {
+    const auto traces = traces_in(path);
+    return traces.empty() ? read_run(path) : read_kineto_traces(path, traces, progress);
+  }
+  const auto kind = kind_of_trace(path);
+  if (!kind) return kind.error();
+  switch (*kind) {
+    case TraceKind::kineto: return read_kineto_traces(path, {path}, progress);
+    case TraceKind::list: return read_horovod_timeline(path, progress);
+    case TraceKind::job:
+      return Error{Errc::bad_input, text("'", path, "' is a profile of one worker; expected times of ranks")};
+    case TraceKind::rows: break;
+  }
+  CollectedTimes collected(path);
   const auto read =
       read_trace_rows(path, [&](const TraceRow& row) { return collected.take(row.step, row.rank, row.seconds); });
   if (!read) return read.error();

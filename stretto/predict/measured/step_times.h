@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,13 +48,22 @@ class StepTimes {
 /// Ranks that compute for `compute` seconds in each step, and are slow as `imbalance` draws it.
 StepTimes drawn_step_times(const Imbalance& imbalance, double compute, int ranks, std::size_t steps,
                            std::uint64_t seed);
+/// Ranks that compute in each step as many seconds as one of `computed`, drawn for each of them if there are several,
+/// and are slow likewise. Requires: `computed` is not empty.
+StepTimes drawn_step_times(const Imbalance& imbalance, std::span<const double> computed, int ranks, std::size_t steps,
+                           std::uint64_t seed);
 
-/// Those in a CSV file of rows step,rank,seconds in any order, or those that the ranks of a run have recorded in its
-/// folder. The ranks are 0 … the largest there is. Of a long file as many steps are kept as fit into some MiB, evenly
-/// over its length. A last step that some ranks have not come to does not count.
+/// Hears how many bytes of a file have been read, of how many. Empty: nobody does.
+using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/// Those in a CSV file of rows step,rank,seconds in any order; those that the ranks of a run have recorded in its
+/// folder; or those that a trace tells: a folder with the traces of PyTorch's profiler, one file *.json a rank
+/// (kineto_trace.h), or a Horovod timeline (horovod_timeline.h). The ranks are 0 … the largest there is. Of a long file
+/// as many steps are kept as fit into some MiB, evenly over its length. A last step that some ranks have not come to
+/// does not count.
 ///
-/// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step; Errc::io if
-/// it cannot be read.
-Result<StepTimes> read_step_times(const std::string& path);
+/// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step, a trace
+/// without collectives; Errc::io if it cannot be read.
+Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& progress = {});
 
 }  // namespace stretto

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
+#include "stretto/predict/measured/step_times.h"
+
+namespace stretto {
+
+/// An event of a trace in Chrome's format. What an event does not have is empty, or 0.
+struct ChromeEvent {
+  std::string phase;  ///< "X": one that has a length; "B", "E": a begin, an end; "M": says something of the trace
+  std::string name;
+  std::string category;  ///< "kernel", "user_annotation"
+  double at = 0;         ///< microseconds
+  double length = 0;     ///< microseconds
+  std::int64_t process = 0;
+};
+
+/// What PyTorch's profiler says of the job; none where it does not.
+struct ChromeJob {
+  std::optional<int> rank;
+  std::optional<int> ranks;
+};
+
+/// Hands over the events of a trace, in the file's order: those of the list that it is, or of the list "traceEvents" of
+/// the object that it is. The file is read as a stream, with one event in memory at a time. A list may end between two
+/// of its events, as that of a program that was killed. Errc::bad_input names the file and says where it is no JSON, or
+/// that it is cut off, or what `take` has returned, if that is not empty; Errc::io if it cannot be read.
+Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::string(const ChromeEvent&)> take,
+                                     const ReadProgress& progress = {});
+
+/// What a file with step times or the like is, by its first bytes and its keys.
+enum class TraceKind {
+  rows,    ///< no JSON: a CSV file
+  kineto,  ///< an object with "traceEvents": PyTorch's profiler
+  list,    ///< a list of events: a Horovod timeline
+  job,     ///< an object with "workers": what stretto profile writes
+};
+
+/// Reads as little as it can. Errors as of read_chrome_events(), and for an object that is none of these.
+Result<TraceKind> kind_of_trace(const std::string& path);
+
+}  // namespace stretto

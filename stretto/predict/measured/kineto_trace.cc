@@ -1,0 +1,193 @@
+#include "stretto/predict/measured/kineto_trace.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "stretto/predict/measured/collected_times.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::string_view kStep = "ProfilerStep#";
+constexpr std::string_view kCall = "c10d::";
+constexpr std::string_view kForward = "DistributedDataParallel.forward";
+constexpr std::string_view kOnDevice = "gpu_user_annotation";  // a mark of the host, where the device has come to it
+constexpr std::array<std::string_view, 3> kOnHost = {"gloo:", "mpi:", "ucc:"};
+constexpr double kMicro = 1e-6;
+
+/// Microseconds on the clock of one rank.
+struct Span {
+  double begin = 0, end = 0;
+};
+
+bool is_collective(const ChromeEvent& event) {
+  if (event.category == "kernel") return event.name.starts_with("nccl");
+  return std::ranges::any_of(kOnHost, [&](std::string_view prefix) { return event.name.starts_with(prefix); });
+}
+
+/// A mark at which a step begins.
+struct Mark {
+  std::uint64_t step = 0;
+  double at = 0;
+};
+
+/// A step of one rank.
+struct RankStep {
+  std::uint64_t number = 0;
+  std::size_t collectives = 0;
+  double seconds = 0;  ///< that it computed
+};
+
+/// From when a rank was not computing to the end of the last of these collectives, by begin. Of those that overlap it
+/// waits for the one that has begun last.
+double waited(std::span<const Span> collectives) {
+  double waited = 0;
+  for (std::size_t i = 0; i < collectives.size();) {
+    double end = collectives[i].end;
+    std::size_t last = i;
+    while (last + 1 < collectives.size() && collectives[last + 1].begin < end) {
+      end = std::max(end, collectives[++last].end);
+    }
+    waited += end - collectives[last].begin;
+    i = last + 1;
+  }
+  return waited;
+}
+
+/// What counts of the trace of one rank.
+class RankTrace {
+ public:
+  /// What is wrong; empty where nothing is.
+  std::string take(const ChromeEvent& event) {
+    if (event.phase != "X") return {};
+    if (!(event.length >= 0)) return text("has the event ", event.name, " of ", event.length, " us");
+    if (is_collective(event)) {
+      collectives_.push_back({event.at, event.at + event.length});
+    } else if (event.name.starts_with(kCall)) {
+      calls_.push_back(event.at);
+    } else if (event.name == kForward && event.category != kOnDevice) {
+      forwards_.push_back({forwards_.size(), event.at});
+    } else if (event.name.starts_with(kStep)) {
+      const auto number = std::string_view(event.name).substr(kStep.size());
+      Mark mark{0, event.at};
+      std::from_chars(number.data(), number.data() + number.size(), mark.step);
+      (event.category == kOnDevice ? device_steps_ : steps_).push_back(mark);
+    }
+    return {};
+  }
+
+  bool has_collectives() const { return !collectives_.empty(); }
+
+  /// From the end of a step's last collective, which all ranks reach together, to that of the next step. So the first
+  /// step has no time. Empty where no step is marked.
+  std::vector<RankStep> steps() {
+    begin_with_calls();
+    std::vector<RankStep> steps;
+    double before = 0;
+    const std::vector<Mark> marks = this->marks();
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      const auto from = std::ranges::lower_bound(collectives_, marks[i].at, {}, &Span::begin);
+      const auto to = i + 1 == marks.size() ? collectives_.end()
+                                            : std::ranges::lower_bound(collectives_, marks[i + 1].at, {}, &Span::begin);
+      const std::span<const Span> all(from, to);
+      if (all.empty()) continue;
+      const double end = std::ranges::max_element(all, {}, &Span::end)->end;
+      if (before > 0) steps.push_back({marks[i].step, all.size(), std::max(0.0, end - before - waited(all)) * kMicro});
+      before = end;
+    }
+    return steps;
+  }
+
+ private:
+  /// In order of time; of the device, where it has some: its kernels come later than the host's calls.
+  std::vector<Mark> marks() const {
+    std::vector<Mark> marks = !device_steps_.empty() ? device_steps_ : !steps_.empty() ? steps_ : forwards_;
+    std::ranges::sort(marks, {}, &Mark::at);
+    return marks;
+  }
+
+  /// A collective of the host waits for a thread of its own: the rank has brought what is to be sent when it has called
+  /// it. Where there is a call for each, the collective begins with it.
+  void begin_with_calls() {
+    std::ranges::sort(collectives_, {}, &Span::begin);
+    if (calls_.size() != collectives_.size()) return;
+    std::ranges::sort(calls_);
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      collectives_[i].begin = std::min(collectives_[i].begin, calls_[i]);
+    }
+  }
+
+  std::vector<Span> collectives_;
+  std::vector<double> calls_;
+  std::vector<Mark> steps_, device_steps_, forwards_;
+};
+
+class Traces {
+ public:
+  explicit Traces(std::string source) : source_(std::move(source)), times_(source_) {}
+
+  Result<void> read(const std::string& file, const ReadProgress& progress) {
+    RankTrace trace;
+    const auto job = read_chrome_events(
+        file, [&](const ChromeEvent& event) { return trace.take(event); }, progress);
+    if (!job) return job.error();
+    const auto wrong = [&](const std::string& what) { return Error{Errc::bad_input, text("'", file, "' ", what)}; };
+    if (!job->rank) return wrong("does not say its rank; expected a trace of a job of torch.distributed");
+    const int rank = *job->rank;
+    if (const auto [at, is_new] = files_.emplace(rank, file); !is_new) {
+      return wrong(text("is a second trace of rank ", rank, ", beside '", at->second, "'"));
+    }
+    ranks_ = std::max(ranks_, job->ranks.value_or(0));
+    if (!trace.has_collectives()) return wrong("has no collectives; expected a trace of training with several ranks");
+    const std::vector<RankStep> steps = trace.steps();
+    if (steps.empty())
+      return wrong("has no two steps; expected profiler.step() after each, or DistributedDataParallel");
+    for (const RankStep& step : steps) {
+      const auto [found, first] = counts_.emplace(step.number, std::pair(rank, step.collectives));
+      const auto [other, count] = found->second;
+      if (!first && count != step.collectives) {
+        return Error{Errc::bad_input, text("'", source_, "' step ", step.number, ": rank ", other, " has ", count,
+                                           " collectives and rank ", rank, " has ", step.collectives)};
+      }
+      const std::string fault = times_.take(step.number, rank, step.seconds);
+      if (!fault.empty()) return wrong(fault);
+    }
+    return {};
+  }
+
+  Result<StepTimes> result() {
+    const int ranks = std::max(ranks_, files_.empty() ? 0 : files_.rbegin()->first + 1);
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (files_.contains(rank)) continue;
+      return Error{Errc::bad_input, text("'", source_, "' has no trace of rank ", rank, " of ", ranks,
+                                         "; expected the folder that holds one of each")};
+    }
+    return times_.result();
+  }
+
+ private:
+  const std::string source_;
+  CollectedTimes times_;
+  std::map<int, std::string> files_;                             // by rank
+  int ranks_ = 0;                                                // as the traces say
+  std::map<std::uint64_t, std::pair<int, std::size_t>> counts_;  // of each step: the first rank, and its collectives
+};
+
+}  // namespace
+
+Result<StepTimes> read_kineto_traces(const std::string& source, const std::vector<std::string>& files,
+                                     const ReadProgress& progress) {
+  Traces traces(source);
+  for (const std::string& file : files) {
+    if (const auto read = traces.read(file, progress); !read) return read.error();
+  }
+  return traces.result();
+}
+
+}  // namespace stretto

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stretto/predict/measured/chrome_events.h"
+#include "stretto/predict/measured/step_times.h"
+
+namespace stretto {
+
+/// Traces of PyTorch's profiler (Kineto), a file a rank, of a job that trains by ordinary collectives: those of
+/// torch.distributed over gloo or MPI, and the kernels of NCCL. A step begins at a mark of profiler.step(), or else at
+/// a forward pass of DistributedDataParallel.
+///
+/// All ranks reach the end of a step's last collective together; from there to that of the next step a rank computes or
+/// waits. It waits in its collectives: of the ranks' durations of one the shortest is about its cost, and what others
+/// take longer is the lateness of the last; neither is part of what a rank computed. Of collectives that overlap it
+/// waits for the one that was called last: until then it was computing what that one brings. Of NCCL only the kernels
+/// are seen: what a rank computes while the first of them waits counts as waiting.
+///
+/// The first step has no time. Errc::bad_input where a trace has no two steps or no collectives, a rank is missing or
+/// there twice, or ranks have different numbers of collectives in a step; errors of read_chrome_events() besides.
+Result<StepTimes> read_kineto_traces(const std::string& source, const std::vector<std::string>& files,
+                                     const ReadProgress& progress = {});
+
+}  // namespace stretto
