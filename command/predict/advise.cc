@@ -32,6 +32,10 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
   command.output.add_option(line);
   line.example("stretto advise times.csv", "With the step times of anybody's run: rows step,rank,seconds.");
   line.example("stretto advise runs/first", "With those of a run of stretto train.");
+  line.example("stretto advise traces",
+               "With those of a job of PyTorch: a folder with a trace of its profiler for each rank.");
+  line.example("stretto advise profile.json --ranks 16 --imbalance cloud",
+               "With those of one worker, as stretto profile writes them.");
   line.example("stretto advise --ranks 32 --compute 40ms --imbalance cloud", "Before there is a run.");
   line.note(
       "Each setting is run on a virtual clock (stretto predict run), all with the same step times. The fastest wins; "
@@ -60,10 +64,11 @@ nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
 int run(const AdviseCommand& command) {
   std::vector<Choice> choices;
   if (!command.algorithms.empty()) choices = parse_choices("--algorithms", command.algorithms);
-  const StepTimes all = command.times.read();
+  const StepTimesSource source = command.times.read();
+  const StepTimes& all = source.all();
   if (command.algorithms.empty()) choices = choices_for(all.ranks());
-  const Recommendation advice = recommend(std::move(choices), command.times.all_replicas(all), all.skew(),
-                                          command.times.hosts(), command.times.seed);
+  const Recommendation advice =
+      recommend(std::move(choices), source.replicas(), all.skew(), source.hosts(), command.times.seed);
 
   Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};

@@ -44,13 +44,14 @@ void describe_options(CommandLine& line, RunCommand& command) {
 
 int run(const RunCommand& command) {
   const std::vector<Choice> choices = parse_choices("--algorithms", command.algorithms);
-  const StepTimes all = command.times.read();
-  const std::vector<StepTimes> replicas = command.times.all_replicas(all);
+  const StepTimesSource source = command.times.read();
+  const StepTimes& all = source.all();
+  const std::vector<StepTimes> replicas = source.replicas();
   Table table(
       {"algorithm", "batches/s", "of ideal", "step p50, s", "p95", "p99", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   json["algorithms"] = nlohmann::ordered_json::array();
-  for (const Trial& trial : try_out(choices, replicas, command.times.hosts(), command.times.seed)) {
+  for (const Trial& trial : try_out(choices, replicas, source.hosts(), command.times.seed)) {
     const auto quantile_of = [&](double p) { return quantile(trial.steps, p); };
     table.add({trial.choice.name(), rate_of(trial), percent(trial.of_ideal), significant(quantile_of(0.5)),
                significant(quantile_of(0.95)), significant(quantile_of(0.99)), percent(trial.fresh_share),

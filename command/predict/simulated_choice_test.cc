@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 #include <set>
 
@@ -85,12 +87,47 @@ TEST(StepTimesArgument, NeedsAFileOrATime) {
   argument.compute = std::chrono::milliseconds(10);
   argument.imbalance = "random:ranks=1,delay=40ms";
   argument.noise = 0;
-  const StepTimes drawn = argument.read();
-  EXPECT_EQ(drawn.ranks(), 8);
-  EXPECT_THAT(drawn.mean(), DoubleNear(0.015, 1e-6));
-  EXPECT_NE(argument.replica(drawn, 1).to_csv(), drawn.to_csv());
+  const StepTimesSource drawn = argument.read();
+  EXPECT_EQ(drawn.all().ranks(), 8);
+  EXPECT_THAT(drawn.all().mean(), DoubleNear(0.015, 1e-6));
+  EXPECT_EQ(drawn.hosts().model_bytes, 100'000'000u);
+  EXPECT_NE(drawn.replica(1).to_csv(), drawn.all().to_csv());
   argument.file = "times.csv";
   EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+}
+
+TEST(StepTimesArgument, DrawsRanksFromAProfile) {
+  const std::string file = ::testing::TempDir() + "/profile_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(file) << R"({"bandwidth": 1e9, "workers": [{"batch": 4, "profile": [
+    [{"name": "a", "bytes": 8, "forward": 0.25, "backward": 0.5, "update": 0.25}],
+    [{"name": "a", "bytes": 8, "forward": 1, "backward": 0.5, "update": 0.5}]]}]})";
+  StepTimesArgument argument;
+  argument.file = file;
+  argument.ranks = 3;
+  argument.noise = 0;
+  const StepTimesSource source = argument.read();
+  EXPECT_EQ(source.all().ranks(), 3);
+  EXPECT_EQ(source.all().steps(), 100u);
+  EXPECT_EQ(source.hosts().model_bytes, 8u);
+  std::set<float> times;
+  for (std::size_t step = 0; step < 100; ++step)
+    times.insert(source.all().step(step).begin(), source.all().step(step).end());
+  EXPECT_EQ(times, (std::set<float>{1, 2}));
+  argument.imbalance = "persistent:rank=1,delay=1s";
+  EXPECT_THAT(argument.read().all().step(0)[1], ::testing::Ge(2));
+}
+
+TEST(StepTimesArgument, AFileThatSaysWhoIsSlowNeedsNoImbalance) {
+  const std::string file = ::testing::TempDir() + "/times_" + std::to_string(::getpid()) + ".csv";
+  std::ofstream(file) << "0,0,1\n0,1,2\n";
+  StepTimesArgument argument;
+  argument.file = file;
+  EXPECT_EQ(argument.read().all().ranks(), 2);
+  argument.ranks = 4;
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--ranks 4: expected none")));
+  argument.ranks = 0;
+  argument.imbalance = "cloud";
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--imbalance cloud")));
 }
 
 }  // namespace

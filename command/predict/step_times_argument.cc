@@ -1,5 +1,16 @@
 #include "command/predict/step_times_argument.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "command/cli/progress.h"
+#include "command/predict/job_file.h"
+#include "command/statistics/statistics.h"
+#include "stretto/predict/measured/chrome_events.h"
 #include "stretto/simulate/network_spec.h"
 #include "stretto/transport/job_memory.h"
 
@@ -8,26 +19,32 @@ namespace stretto::command {
 namespace {
 
 constexpr std::size_t kBlock = 10;  // steps that are drawn together
+constexpr int kRanks = 8;
+constexpr std::uint64_t kModelBytes = 100'000'000;
 
 }  // namespace
 
 void StepTimesArgument::add_options(CommandLine& line) {
   line.positional("FILE", CommandLine::Presence::optional,
-                  "How long each rank computed in each step: a CSV file of rows step,rank,seconds, of any program; or "
-                  "the folder of a run (stretto train --out).",
+                  "How long each rank computed in each step: a CSV file of rows step,rank,seconds, of any program; the "
+                  "folder of a run (stretto train --out); a folder with the traces of PyTorch's profiler, one *.json a "
+                  "rank; or a Horovod timeline. Or a profile of one worker (stretto profile).",
                   into(file));
   line.heading("The job");
-  line.option("--ranks", "N", "Without FILE: how many ranks. Default 8.", into(ranks, 1, JobMemory::kMaxRanks, "8"));
+  line.option("--ranks", "N", "Without FILE, or of a profile: how many ranks. Default 8, or the profile's.",
+              into(ranks, 1, JobMemory::kMaxRanks, "8"));
   line.option("--compute", "TIME", "Without FILE: what a step of a rank computes.", into(compute, "50ms"));
-  line.option("--imbalance", "SPEC",
-              "Without FILE: who is slow on top of it, as stretto train --imbalance has it. Default none.",
-              into(imbalance));
   line.option(
-      "--noise", "SHARE",
-      "Without FILE: what each step takes longer, drawn for it, in the mean as a share of --compute. No two ranks "
-      "are alike, and who comes first decides whose gradients are fresh. Default 0.01.",
-      into(noise, 0, 10, "0.01"));
-  line.option("--model-bytes", "SIZE", "Bytes of the model, whose messages take their time. Default 100 MB.",
+      "--imbalance", "SPEC",
+      "Without FILE, or of a profile: who is slow on top of it, as stretto train --imbalance has it. Default none.",
+      into(imbalance));
+  line.option("--noise", "SHARE",
+              "Without FILE, or of a profile: what each step takes longer, drawn for it, in the mean as a share of it. "
+              "No two ranks "
+              "are alike, and who comes first decides whose gradients are fresh. Default 0.01.",
+              into(noise, 0, 10, "0.01"));
+  line.option("--model-bytes", "SIZE",
+              "Bytes of the model, whose messages take their time. Default 100 MB, or the profile's.",
               [this](std::string_view option, const std::string& text) {
                 model_bytes = parse_bytes(option, text, "100MiB");
                 if (model_bytes == 0) reject(option, text, "expected more than 0", "100MiB");
@@ -47,26 +64,70 @@ void StepTimesArgument::add_options(CommandLine& line) {
   line.option("--seed", "N", "Of all that is drawn. Default 1.", into(seed, 1, "1"));
 }
 
-StepTimes StepTimesArgument::read() const {
+StepTimesSource StepTimesArgument::read() const {
   if (file.empty() == (compute == Duration{0})) {
     throw UsageError("expected a FILE of step times, or --compute, as in --compute 50ms --imbalance ucf101");
   }
-  if (!file.empty()) return read_step_times(file).or_throw();
-  return replica(StepTimes(1, {0}), 0);
+  if (file.empty()) return drawn({seconds(compute)}, ranks == 0 ? kRanks : ranks, kModelBytes);
+  std::error_code unknown;
+  const bool is_profile =
+      !std::filesystem::is_directory(file, unknown) && kind_of_trace(file).or_throw() == TraceKind::job;
+  if (!is_profile) return measured();
+
+  const TrainingJob job = read_job_file(file);
+  if (job.classes.size() > 1) {
+    throw UsageError(
+        fmt::format("{}: expected a profile of one worker, found {} classes of workers", file, job.classes.size()));
+  }
+  const WorkerClass& worker = job.classes.front();
+  std::vector<double> computed;
+  for (const ProfiledStep& step : worker.steps) {
+    double sum = 0;
+    for (const Layer& layer : step) sum += layer.forward + layer.backward + layer.update;
+    computed.push_back(sum);
+  }
+  if (computed.empty()) computed.push_back(worker.forward + worker.backward + worker.update);
+  const int count = ranks > 0 ? ranks : worker.count > 1 ? worker.count : kRanks;
+  if (count > JobMemory::kMaxRanks) {
+    throw UsageError(fmt::format("{}: {} workers; expected at most {}, or --ranks", file, count, JobMemory::kMaxRanks));
+  }
+  return drawn(std::move(computed), count, static_cast<std::uint64_t>(std::llround(job.model_bytes)));
 }
 
-StepTimes StepTimesArgument::replica(const StepTimes& all, int number) const {
-  const std::uint64_t its_seed = seed + static_cast<std::uint64_t>(number);
+StepTimesSource StepTimesArgument::measured() const {
+  if (ranks != 0)
+    reject("--ranks", std::to_string(ranks), "expected none beside a FILE that has the times of each rank");
+  if (imbalance != "none") {
+    reject("--imbalance", imbalance, "expected none beside a FILE that says who was slow");
+  }
+  std::optional<Progress> shown;
+  const auto progress = [&](std::uint64_t done, std::uint64_t total) {
+    constexpr std::uint64_t kMega = 1'000'000;
+    if (!shown) shown.emplace("reading", "MB", std::max<std::uint64_t>(1, total / kMega));
+    shown->update(done / kMega);
+  };
+  StepTimes all = read_step_times(file, progress).or_throw();
   const auto length = static_cast<std::size_t>(steps);
-  if (!file.empty()) return all.resampled(its_seed, length, kBlock);
-  const double step = seconds(compute);
-  return drawn_step_times(Imbalance::parse(imbalance, ranks), step, ranks, length, its_seed)
-      .with_noise(its_seed, noise * step);
+  const auto draw = [all, length, seed = seed](int number) {
+    return all.resampled(seed + static_cast<std::uint64_t>(number), length, kBlock);
+  };
+  return {std::move(all), draw, {network, model_bytes == 0 ? kModelBytes : model_bytes}, replicas};
 }
 
-std::vector<StepTimes> StepTimesArgument::all_replicas(const StepTimes& all) const {
+StepTimesSource StepTimesArgument::drawn(std::vector<double> computed, int ranks, std::uint64_t bytes) const {
+  const Imbalance who = Imbalance::parse(imbalance, ranks);
+  const auto length = static_cast<std::size_t>(steps);
+  const auto draw = [=, computed = std::move(computed), seed = seed, noise = noise](int number) {
+    const std::uint64_t its_seed = seed + static_cast<std::uint64_t>(number);
+    return drawn_step_times(who, computed, ranks, length, its_seed).with_noise(its_seed, noise * mean(computed));
+  };
+  StepTimes first = draw(0);
+  return {std::move(first), draw, {network, model_bytes == 0 ? bytes : model_bytes}, replicas};
+}
+
+std::vector<StepTimes> StepTimesSource::replicas() const {
   std::vector<StepTimes> made;
-  for (int number = 0; number < replicas; ++number) made.push_back(replica(all, number));
+  for (int number = 0; number < count_; ++number) made.push_back(replica(number));
   return made;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/cli/command_line.h"
@@ -11,28 +13,52 @@
 
 namespace stretto::command {
 
-/// How long the steps of a job take that a command is about: measured in a file or a run, or drawn.
+/// The step times that a job is simulated with, and the hosts of its ranks.
+class StepTimesSource {
+ public:
+  /// What was measured; or, where times are drawn, the first of what is.
+  const StepTimes& all() const { return all_; }
+  const SimulatedHosts& hosts() const { return hosts_; }
+  /// What a replica is simulated with: of what was measured so many steps, in blocks that follow one another. Drawn
+  /// times are drawn anew.
+  StepTimes replica(int number) const { return draw_(number); }
+  std::vector<StepTimes> replicas() const;
+
+ private:
+  friend struct StepTimesArgument;
+  StepTimesSource(StepTimes all, std::function<StepTimes(int)> draw, SimulatedHosts hosts, int count)
+      : all_(std::move(all)), draw_(std::move(draw)), hosts_(std::move(hosts)), count_(count) {}
+
+  StepTimes all_;
+  std::function<StepTimes(int)> draw_;
+  SimulatedHosts hosts_;
+  int count_;  // of replicas
+};
+
+/// How long the steps of a job take that a command is about: measured in a file or a run, or drawn, around one time or
+/// around those of a profile.
 struct StepTimesArgument {
   std::string file;  // empty: drawn
-  int ranks = 8;
+  int ranks = 0;     // 0: not said
   Duration compute{0};
   std::string imbalance = "none";
-  double noise = 0.01;  // of compute, in the mean
+  double noise = 0.01;  // of what a step computes, in the mean
   std::uint64_t seed = 1;
-  int steps = 100;      // of each rank
-  int replicas = 5;     // as often is a job simulated, each time with other steps
-  std::string network;  // of the ranks' hosts
-  std::uint64_t model_bytes = 100'000'000;
+  int steps = 100;                // of each rank
+  int replicas = 5;               // as often is a job simulated, each time with other steps
+  std::string network;            // of the ranks' hosts
+  std::uint64_t model_bytes = 0;  // 0: not said
 
   /// Adds all of these to `line`; this object must outlive the parsing.
   void add_options(CommandLine& line);
-  /// Throws Failure for a file that does not fit, and UsageError where neither a file nor --compute is given, or both.
-  StepTimes read() const;
-  /// What a replica is simulated with: of what was read so many steps, in blocks that follow one another. Drawn times
-  /// are drawn anew.
-  StepTimes replica(const StepTimes& all, int number) const;
-  std::vector<StepTimes> all_replicas(const StepTimes& all) const;
-  SimulatedHosts hosts() const { return {network, model_bytes}; }
+  /// Throws Failure for a file that does not fit; UsageError where neither a file nor --compute is given, or both, and
+  /// for --ranks or --imbalance beside a file that says who was slow. Shows how far it is on a terminal.
+  StepTimesSource read() const;
+
+ private:
+  StepTimesSource measured() const;
+  /// Ranks that compute as long as one of these, drawn for each step.
+  StepTimesSource drawn(std::vector<double> computed, int ranks, std::uint64_t bytes) const;
 };
 
 }  // namespace stretto::command

@@ -100,18 +100,21 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
   // A simulated run of a real model does not say how large it is; so small a one takes no time worth mentioning.
   constexpr std::uint64_t kSmallModel = 4096;
   times.model_bytes = std::max(run.options.model_bytes, kSmallModel);
-  const auto read = read_step_times(folder);
-  if (!read) {
+  std::optional<StepTimesSource> source;
+  try {
+    source = times.read();
+  } catch (const Failure&) {
     why = "There is no step yet that all ranks have recorded.";
     return std::nullopt;
   }
-  if (read->ranks() == 1) {
+  const StepTimes& all = source->all();
+  if (all.ranks() == 1) {
     why = "One rank alone waits for nobody.";
     return std::nullopt;
   }
-  const std::vector<Choice> choices = asked.empty() ? choices_for(read->ranks()) : asked;
+  const std::vector<Choice> choices = asked.empty() ? choices_for(all.ranks()) : asked;
   return ReportAdvice{run.name, messages_of(run.options),
-                      recommend(choices, times.all_replicas(*read), read->skew(), times.hosts(), times.seed)};
+                      recommend(choices, source->replicas(), all.skew(), source->hosts(), times.seed)};
 }
 
 int run(const ReportCommand& command) {
