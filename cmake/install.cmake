@@ -40,6 +40,8 @@ if(TARGET stretto_torch)
   list(APPEND STRETTO_API
     stretto/stretto.h
     stretto/train/distributed_optimizer.h
+    stretto/train/profile.h
+    stretto/train/profile/job_file.h
     stretto/train/run_ranks.h)
 endif()
 if(TARGET stretto_training)

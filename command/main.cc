@@ -3,6 +3,7 @@
 #include "command/commands.h"
 #include "command/pages/completion.h"
 #include "command/pages/man_page.h"
+#include "command/profile/profile_command.h"
 #include "command/report/report.h"
 #include "command/reproduce/reproductions.h"
 #include "command/train/compare_program.h"
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
       .table = {train_command(train), compare_command(train),
                 reproduce_command({fig9_command(), group_latency_command(), idle_command()}, train), bench_command(),
-                predict_command(), advise_command(), report_command(), check_command(), schedule_command()}};
+                profile_command(train), predict_command(), advise_command(), report_command(), check_command(),
+                schedule_command()}};
   add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));

@@ -2,13 +2,15 @@
 
 #include <csignal>
 
+#include "command/profile/profile.h"
 #include "command/reproduce/reproduce_training.h"
 #include "command/train/training.h"
 
 namespace stretto::command {
 
 Subcommand training_program(Subcommand texts) {
-  texts.table = {train_command(run_train), compare_command(run_compare), reproduce_command({}, run_reproduction)};
+  texts.table = {train_command(run_train), compare_command(run_compare), reproduce_command({}, run_reproduction),
+                 profile_command(run_profile)};
   return texts;
 }
 

@@ -9,7 +9,7 @@ namespace stretto {
 
 /// One layer of a model, as one worker runs it in one step.
 struct Layer {
-  std::string name;
+  std::string name;     ///< another one for each layer of a step
   double bytes = 0;     ///< of its parameters, and of their gradients
   double forward = 0;   ///< seconds on the worker
   double backward = 0;  ///< seconds on the worker
@@ -23,7 +23,7 @@ using ProfiledStep = std::vector<Layer>;
 
 /// Workers that are alike.
 struct WorkerClass {
-  int count = 1;
+  int count = 1;        ///< how many there are
   double batch = 0;     ///< L, examples in a step
   double forward = 0;   ///< F, seconds of a whole forward pass, the mean over the steps profiled
   double backward = 0;  ///< B, seconds of a whole backward pass, likewise
@@ -67,8 +67,8 @@ struct TrainingJob {
   std::vector<WorkerClass> classes;  ///< at least one
 
   /// What only the simulation operation by operation looks at.
-  std::optional<LinkSharing> link;  ///< none: what suits the mode (predict_fine())
-  Coordination mode = Coordination::asynchronous;
+  std::optional<LinkSharing> link;                 ///< none: what suits the mode (predict_fine())
+  Coordination mode = Coordination::asynchronous;  ///< when steps begin, and by what way gradients travel
   bool overlap = true;             ///< layers travel while others are computed; false: one phase after the other
   int steps = 1000;                ///< of each worker
   std::optional<double> flow_cap;  ///< bytes per second that one transfer gets at most

@@ -1,0 +1,78 @@
+#include "command/profile/profile_command.h"
+
+#include "command/cli/command_line.h"
+#include "command/cli/output.h"
+#include "stretto/base/words/suggest.h"
+#include "stretto/simulate/network_spec.h"
+#include "workloads/catalogue.h"
+
+namespace stretto::command {
+
+namespace {
+
+std::vector<std::string> workload_names() {
+  std::vector<std::string> names;
+  for (const WorkloadInfo& info : workload_catalogue()) names.emplace_back(info.name);
+  return names;
+}
+
+double parse_rate(std::string_view option, const std::string& text) {
+  try {
+    return parse_network("bandwidth=" + text).bytes_per_second;
+  } catch (const UsageError&) {
+    reject(option, text, "expected a rate of at least 10kB/s, in kB/s, MB/s, GB/s, Mbit/s or Gbit/s", "10Gbit/s");
+  }
+}
+
+void describe_options(CommandLine& line, ProfileCommand& command) {
+  line.positional("WORKLOAD", CommandLine::Presence::required,
+                  "What to train: " + join(workload_names()) + ". A module of your own: stretto/train/profile.h.",
+                  one_of(command.workload, workload_names()));
+  line.heading("What is measured");
+  line.option("--batch", "N", "Samples a batch. Default: the workload's.", into(command.batch, 1, 1'000'000, "32"));
+  line.option("--steps", "N",
+              "Steps that are written, each with times of its own: more show more of what varies. Default 50.",
+              into(command.options.steps, 1, 100'000, "50"));
+  line.option("--warm-up", "N", "Steps before anything is timed. Default 5.",
+              into(command.options.warm_up, 1, 100'000, "5"));
+  line.option("--traced", "N",
+              "Steps in which each operation is timed, to see how a pass is divided among layers; their own times "
+              "are not written. Default 5.",
+              into(command.options.traced, 1, 100'000, "5"));
+  line.option("--seed", "N", "Of model and batches. Default 1.", into(command.seed, 0, "1"));
+  line.flag("--overhead", "",
+            "Measures what profiling costs, too: blocks of steps with and without it, in turns. Takes some 60 times "
+            "--steps more.",
+            [&command](std::string_view, const std::string&) { command.overhead = true; });
+  line.heading("The job that is written");
+  line.option(
+      "--bandwidth", "RATE",
+      "Of each link of a server, as predict needs it; stretto bench link measures one. Default 10Gbit/s.",
+      [&command](std::string_view option, const std::string& text) { command.bandwidth = parse_rate(option, text); });
+  line.option("--out", "FILE",
+              "Writes the job there, and a table to standard output. Default: the job goes to standard output.",
+              writable_file_into(command.out));
+  line.example("stretto profile digits | stretto predict fine - --workers 8", "How fast eight such workers would be.");
+  line.example("stretto profile vowels --out vowels.json", "A table of its layers, and the job in a file.");
+  line.example("stretto advise vowels.json --ranks 16 --imbalance cloud",
+               "Which algorithm sixteen of them should take.");
+  line.note(
+      "What is written is a job of one worker, which stretto predict and stretto advise read: docs/prediction.md has "
+      "its keys. A layer is a module that holds parameters, with the operations behind it that hold none; where "
+      "branches meet there is a layer of 0 bytes. Forward, backward and update of each step are timed as wholes, and "
+      "so is when each parameter's gradient is ready; a few traced steps before them say how the time in between is "
+      "divided. One worker computes with one thread, unless OMP_NUM_THREADS says otherwise.");
+}
+
+}  // namespace
+
+Subcommand profile_command(std::function<int(const ProfileCommand&)> run) {
+  return make_command({.name = "profile",
+                       .summary = "Measures what one worker takes for each layer, for predictions.",
+                       .introduction = "Trains a workload with one worker and measures what it takes for each layer: "
+                                       "forward, backward, update, and bytes. Writes it as a job that predict and "
+                                       "advise read."},
+                      ProfileCommand(), describe_options, std::move(run));
+}
+
+}  // namespace stretto::command

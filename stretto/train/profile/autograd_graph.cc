@@ -1,0 +1,148 @@
+#include "stretto/train/profile/autograd_graph.h"
+
+#include <ATen/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <cctype>
+#include <queue>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+
+/// "AddmmBackward0": "addmm".
+std::string operation_name(const Node& node) {
+  std::string name = node.name();
+  name = name.substr(0, name.find("Backward"));
+  for (char& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return name;
+}
+
+/// The nodes that `root` depends on and itself, each behind those it reads from, otherwise in the order in which the
+/// forward pass has made them.
+std::vector<Node*> in_forward_order(Node* root) {
+  std::unordered_map<Node*, int> missing;  // inputs that are not placed yet
+  std::unordered_map<Node*, std::vector<Node*>> readers;
+  std::vector<Node*> todo = {root};
+  missing[root] = 0;
+  const auto later = [](const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); };
+  std::priority_queue<Node*, std::vector<Node*>, decltype(later)> ready(later);
+  while (!todo.empty()) {
+    Node* node = todo.back();
+    todo.pop_back();
+    for (const auto& edge : node->next_edges()) {
+      Node* input = edge.function.get();
+      if (input == nullptr) continue;
+      ++missing[node];
+      readers[input].push_back(node);
+      if (missing.emplace(input, 0).second) todo.push_back(input);
+    }
+    if (missing[node] == 0) ready.push(node);
+  }
+  std::vector<Node*> order;
+  // A parameter's node has the largest of all numbers, and is placed last of those that are ready: before its reader.
+  while (!ready.empty()) {
+    Node* node = ready.top();
+    ready.pop();
+    order.push_back(node);
+    for (Node* reader : readers[node]) {
+      if (--missing[reader] == 0) ready.push(reader);
+    }
+  }
+  return order;
+}
+
+/// How many numbers the operation has put out, in its first output.
+std::int64_t size_of(const Node& node) {
+  if (node.num_inputs() == 0 || node.input_metadata(0).is_nested_tensor()) return 0;
+  std::int64_t size = 1;
+  for (const c10::SymInt& length : node.input_metadata(0).shape_as_dim_vector()) {
+    size *= length.maybe_as_int().value_or(0);
+  }
+  return size;
+}
+
+}  // namespace
+
+TrainedParameters trained_parameters(const torch::nn::Module& model) {
+  TrainedParameters trained;
+  std::unordered_map<std::string, int> module_at;
+  std::unordered_map<const void*, bool> seen;
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor& tensor = item.value();
+    if (!tensor.defined() || !tensor.requires_grad() || tensor.numel() == 0) continue;
+    if (!seen.emplace(tensor.unsafeGetTensorImpl(), true).second) continue;
+    const std::string& name = item.key();
+    const auto dot = name.rfind('.');
+    const std::string module = dot == std::string::npos ? name : name.substr(0, dot);
+    const auto found = module_at.emplace(module, static_cast<int>(trained.modules.size()));
+    if (found.second) trained.modules.push_back({.name = module});
+    trained.modules[static_cast<std::size_t>(found.first->second)].bytes += static_cast<double>(tensor.nbytes());
+    trained.parameters.emplace_back(name, tensor);
+    trained.module_of.push_back(found.first->second);
+  }
+  if (trained.parameters.empty()) throw UsageError("the model has no parameter that requires a gradient");
+  return trained;
+}
+
+AutogradLayers::AutogradLayers(const at::Tensor& loss, const TrainedParameters& trained) {
+  if (loss.grad_fn() == nullptr) throw UsageError("the loss is a parameter itself; expected one that was computed");
+  std::unordered_map<const void*, int> module_of;
+  for (std::size_t i = 0; i < trained.parameters.size(); ++i) {
+    module_of.emplace(trained.parameters[i].second.unsafeGetTensorImpl(), trained.module_of[i]);
+  }
+  const std::vector<Node*> order = in_forward_order(loss.grad_fn().get());
+  std::unordered_map<const Node*, int> place;
+  std::vector<Operation> operations;
+  std::vector<std::int64_t> sizes;
+  for (const Node* node : order) {
+    Operation operation;
+    std::int64_t size = 0;
+    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
+      const auto found = module_of.find(leaf->variable.unsafeGetTensorImpl());
+      if (found == module_of.end()) continue;  // somebody else's; nothing of the model
+      operation.module = found->second;
+      size = leaf->variable.numel();
+    } else {
+      operation.name = operation_name(*node);
+      for (const auto& edge : node->next_edges()) {
+        const auto input = place.find(edge.function.get());
+        if (input != place.end()) operation.inputs.push_back(input->second);
+      }
+      size = size_of(*node);
+      operation.reshapes = node->num_outputs() == 1 && operation.inputs.size() == 1 &&
+                           size == sizes[static_cast<std::size_t>(operation.inputs.front())];
+    }
+    place.emplace(node, static_cast<int>(operations.size()));
+    operations.push_back(std::move(operation));
+    sizes.push_back(size);
+  }
+  map_ = map_layers(operations, trained.modules);
+  if (map_.layers.empty()) throw UsageError("the loss does not depend on any parameter of the model");
+  for (const Node* node : order) {
+    const auto found = place.find(node);
+    if (found == place.end() || dynamic_cast<const AccumulateGrad*>(node) != nullptr) continue;
+    const int layer = map_.layer_of[static_cast<std::size_t>(found->second)];
+    if (layer >= 0) nodes_.emplace_back(node->sequence_nr(), layer);
+  }
+  std::ranges::sort(nodes_);
+}
+
+int AutogradLayers::layer_of_node(std::uint64_t sequence) const {
+  return first_layer_in(sequence, sequence + 1);
+}
+
+int AutogradLayers::first_layer_in(std::uint64_t from, std::uint64_t to) const {
+  const auto found = std::ranges::lower_bound(nodes_, std::pair(from, -1));
+  return found == nodes_.end() || found->first >= to ? -1 : found->second;
+}
+
+}  // namespace stretto

@@ -1,0 +1,132 @@
+"""Profiling a worker, and what `stretto predict` and `stretto advise` make of it and of the traces of others."""
+
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from program import STRETTO, ProgramTest, main, stretto
+
+CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
+TRACES = pathlib.Path(__file__).resolve().parent / "traces"
+FEW = ("--steps", "4", "--warm-up", "1", "--traced", "2")
+SMALL = ("--steps", "24", "--replicas", "2", "--model-bytes", "4KiB", "--network", "bandwidth=100GB/s")
+
+
+class ProfileTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def succeeded(self, *arguments, **options):
+        result = stretto(*arguments, **options)
+        self.assert_succeeds(result)
+        return result
+
+    def write(self, text, name):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Profile(ProfileTest):
+    def test_is_a_job_that_predict_and_advise_read(self):
+        profile = self.succeeded("profile", "hyperplane", *FEW, "--bandwidth", "1Gbit/s")
+        job = json.loads(profile.stdout)
+        self.assertEqual(job["units"], {"time": "seconds", "size": "bytes"})
+        self.assertEqual(job["bandwidth"], 1.25e8)
+        self.assertEqual(job["workload"]["name"], "hyperplane")
+        (worker,) = job["workers"]
+        self.assertEqual(len(worker["profile"]), 4)
+        for step in worker["profile"]:
+            (layer,) = step
+            self.assertEqual((layer["name"], layer["bytes"], layer["after"]), ("linear", 4 * (8192 + 1), []))
+            self.assertGreater(layer["forward"], 0)
+            self.assertGreater(layer["backward"], 0)
+            self.assertGreater(layer["update"], 0)
+        self.assertIn("linear", profile.stderr)
+
+        fine = self.succeeded("predict", "fine", "-", "--workers", "3", "--json", input=profile.stdout)
+        self.assertEqual(json.loads(fine.stdout)["workers"], 3)
+        self.succeeded("predict", "coarse", "-", input=profile.stdout)
+        file = self.write(profile.stdout, "profile.json")
+        advice = self.succeeded("advise", file, "--ranks", "4", "--imbalance", "random:ranks=1,delay=200ms", *SMALL,
+                                "--algorithms", "eager-quorum:3", "--json")
+        self.assertEqual(json.loads(advice.stdout)["ranks"], 4)
+        self.assertEqual(json.loads(advice.stdout)["recommended"], "eager-quorum:3")
+
+    def test_into_a_file_leaves_a_table(self):
+        file = self.folder / "digits.json"
+        result = self.succeeded("profile", "digits", *FEW, "--batch", "8", "--overhead", "--out", file)
+        self.assertIn("hidden", result.stdout)
+        self.assertIn("profiling costs", result.stdout)
+        job = json.loads(file.read_text(encoding="utf-8"))
+        self.assertEqual([layer["after"] for layer in job["workers"][0]["profile"][0]], [[], ["hidden"]])
+        self.assertEqual(job["workers"][0]["batch"], 8)
+        cost = job["workload"]["profiling_cost"]
+        self.assertLessEqual(cost["low"], cost["median"])
+        self.assertLessEqual(cost["median"], cost["high"])
+
+    def test_what_does_not_fit_is_refused(self):
+        self.assert_rejected(stretto("profile", "vowel"), "vowel", "vowels")
+        self.assert_rejected(stretto("profile"), "WORKLOAD")
+        self.assert_rejected(stretto("profile", "digits", "--bandwidth", "fast"), "--bandwidth fast", "10Gbit/s")
+        self.assert_rejected(stretto("profile", "digits", "--steps", "0"), "--steps 0")
+        self.assert_rejected(stretto("profile", "digits", "--out", self.folder / "no" / "file"), "cannot be written")
+
+
+class Traces(ProfileTest):
+    """Two ranks of DistributedDataParallel, one of them late: tests/command/traces/README.md says how they were made."""
+
+    def object_of(self, *arguments):
+        return json.loads(self.succeeded(*arguments, "--json").stdout)
+
+    def test_of_pytorch_tell_who_was_late(self):
+        predicted = self.object_of("predict", "run", TRACES / "ddp", *SMALL, "--algorithms", "sync")
+        self.assertEqual(predicted["ranks"], 2)
+        # Milliseconds, by hand: from the end of a step's last allreduce to the call of the next step's last; in one step
+        # the first of rank 1 is over before, and its 1.513 ms are no computation.
+        computed = [(2.645, 104.105), (6.505, 4.109 - 1.513), (3.194, 103.605), (5.460, 3.494), (3.724, 104.214)]
+        self.assertAlmostEqual(predicted["mean_s"], sum(map(sum, computed)) / 10e3, delta=1e-6)
+        self.assertAlmostEqual(predicted["skew_s"], sum(abs(a - b) for a, b in computed) / 5e3, delta=1e-6)
+
+    def test_of_one_rank_are_not_enough(self):
+        shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)
+        self.assert_rejected(stretto("advise", self.folder), "has no trace of rank 0 of 2")
+        self.assert_rejected(stretto("advise", TRACES / "ddp" / "rank0.json"), "has no trace of rank 1 of 2")
+
+    def test_that_are_cut_off_are_refused(self):
+        for rank in (0, 1):
+            text = (TRACES / "ddp" / f"rank{rank}.json").read_text(encoding="utf-8")
+            self.write(text[:len(text) // 2], f"rank{rank}.json")
+        self.assert_rejected(stretto("advise", self.folder), "is cut off")
+
+    def test_that_say_who_was_slow_take_no_imbalance(self):
+        self.assert_rejected(stretto("advise", TRACES / "ddp", "--imbalance", "cloud"), "--imbalance cloud")
+        self.assert_rejected(stretto("advise", TRACES / "ddp", "--ranks", "4"), "--ranks 4")
+
+
+class Profiles(ProfileTest):
+    """Of others' making: what does not fit the schema is one line."""
+
+    LAYER = {"name": "a", "bytes": 8, "forward": 1, "backward": 1, "update": 1}
+
+    def refused(self, workers, *parts, **other):
+        job = {"bandwidth": 1e9, "workers": workers, **other}
+        self.assert_rejected(stretto("advise", self.write(json.dumps(job), "job.json")), *parts)
+
+    def test_are_refused_where_they_do_not_fit(self):
+        self.refused([{"batch": 1, "profile": [[]]}], "workers[0].profile[0]", "a step without layers")
+        self.refused([{"batch": 1, "profile": [[{**self.LAYER, "forward": -1}]]}], "forward", "found -1")
+        self.refused([{"batch": 1, "profile": [[{"name": "a", "bytes": 8, "backward": 1, "update": 1}]]}], "forward: missing")
+        circle = [{**self.LAYER, "after": "b"}, {**self.LAYER, "name": "b", "after": "a"}]
+        self.refused([{"batch": 1, "profile": [circle]}], "in a circle")
+        self.refused([{"batch": 1, "layers": [self.LAYER]}], "units", units={"time": "ms", "size": "bytes"})
+        self.refused([{"batch": 1, "layers": [self.LAYER]}] * 2, "expected a profile of one worker")
+
+
+if __name__ == "__main__":
+    main()
