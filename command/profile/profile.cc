@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "command/cli/exit_code.h"
@@ -18,7 +19,9 @@ namespace stretto::command {
 
 namespace {
 
-constexpr int kPairs = 31;  // of blocks with and without profiling: enough for a 95 % interval of the median
+// Of blocks of steps with profiling and without. Many short ones: what disturbs the machine for longer is in both.
+constexpr int kPairs = 201;
+constexpr int kBlocksOfSteps = 10;  // so many blocks are as long as the steps that are written
 
 /// Medians over the steps, in a row a layer.
 std::string layer_table(const TrainingProfile& profile) {
@@ -39,7 +42,8 @@ std::string layer_table(const TrainingProfile& profile) {
 }
 
 ProfiledJob::Cost measured_cost(const WorkloadWorker& worker, const ProfileCommand& command) {
-  const std::vector<double> ratios = profiling_cost(worker, kPairs, command.options.steps);
+  const std::vector<double> ratios =
+      profiling_cost(worker, kPairs, std::max(1, command.options.steps / kBlocksOfSteps));
   const Interval cost = median_interval(ratios);
   return {cost.estimate - 1, cost.low - 1, cost.high - 1};
 }

@@ -41,7 +41,7 @@ void describe_options(CommandLine& line, ProfileCommand& command) {
               into(command.options.traced, 1, 100'000, "5"));
   line.option("--seed", "N", "Of model and batches. Default 1.", into(command.seed, 0, "1"));
   line.flag("--overhead", "",
-            "Measures what profiling costs, too: blocks of steps with and without it, in turns. Takes some 60 times "
+            "Measures what profiling costs, too: blocks of steps with and without it, in turns. Takes some 40 times "
             "--steps more.",
             [&command](std::string_view, const std::string&) { command.overhead = true; });
   line.heading("The job that is written");
