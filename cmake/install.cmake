@@ -41,7 +41,6 @@ if(TARGET stretto_torch)
     stretto/stretto.h
     stretto/train/distributed_optimizer.h
     stretto/train/profile.h
-    stretto/train/profile/job_file.h
     stretto/train/run_ranks.h)
 endif()
 if(TARGET stretto_training)

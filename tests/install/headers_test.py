@@ -1,4 +1,4 @@
-"""What is installed: a dozen headers, one of the program, what these include below detail, nothing else. Each compiles alone."""
+"""What is installed: thirteen headers, one of the program, what these include below detail, nothing else. Each compiles alone."""
 
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 BUILD = sys.argv.pop()
-API, DETAIL = 12, 40
+API, DETAIL = 13, 42
 
 
 class Headers(unittest.TestCase):
@@ -22,7 +22,7 @@ class Headers(unittest.TestCase):
         cls.api = [name for name in cls.headers if not name.startswith("stretto/detail/")]
         cls.library = [name for name in cls.api if name != "stretto/command.h"]
 
-    def test_there_are_a_dozen_and_few_behind_them(self):
+    def test_there_are_few_and_few_behind_them(self):
         self.assertLessEqual(len(self.library), API, self.library)
         self.assertLessEqual(len(self.headers) - len(self.api), DETAIL, self.headers)
         self.assertIn("stretto/membership/job.h", self.api)
