@@ -102,7 +102,8 @@ def plain_rates(name, calls):
 
 def fail_at_warnings():
     warnings.simplefilter("error")
-    warnings.filterwarnings("ignore", "The epoch parameter in `scheduler.step")  # of SequentialLR itself, in old versions
+    # Of SequentialLR itself, in old versions of PyTorch.
+    warnings.filterwarnings("ignore", "The epoch parameter in `scheduler.step")
 
 
 def one_rank():
