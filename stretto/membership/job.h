@@ -95,7 +95,8 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 /// A child ignores SIGINT, SIGHUP and SIGQUIT (a terminal sends them to all; the parent decides) and leaves without
 /// destructors of statics. Other threads of this process have to sleep, and are not there in the ranks; then each rank
 /// runs `main` in a thread of its own, so that OpenMP, and with it LibTorch, starts afresh there. A process that a rank
-/// forks must leave `main` by _exit() or exec(). Requires: no other child of this process is waited for meanwhile.
+/// forks must leave `main` by _exit() or exec(). Requires: no other child of this process is waited for meanwhile, and
+/// no other thread runs a job: signals are the process's.
 /// Errc::unavailable names the shared memory needed when there is too little, and refuses where
 /// launched_from_outside(); Errc::io if no process can be made. Throws UsageError for a number of ranks below 1 or
 /// above 1,024, for a STRETTO_SHM_LIMIT that is no number, and where another thread of this process goes on computing
