@@ -16,7 +16,7 @@ namespace stretto::command {
 /// The step times that a job is simulated with, and the hosts of its ranks.
 class StepTimesSource {
  public:
-  /// What was measured; or, where times are drawn, the first of what is.
+  /// The step times that were measured; or, where they are drawn, those of the first replica.
   const StepTimes& all() const { return all_; }
   const SimulatedHosts& hosts() const { return hosts_; }
   /// What a replica is simulated with: of what was measured so many steps, in blocks that follow one another. Drawn

@@ -15,29 +15,9 @@
 
 namespace stretto::command {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outcome, rate, ideal, fresh_share, staleness_mean, staleness_max, wait_share, steps)
+
 namespace {
-
-nlohmann::json to_json(const Outcome& outcome) {
-  return {{"rate", outcome.rate},
-          {"ideal", outcome.ideal},
-          {"fresh_share", outcome.fresh_share},
-          {"staleness_mean", outcome.staleness_mean},
-          {"staleness_max", outcome.staleness_max},
-          {"wait_share", outcome.wait_share},
-          {"steps", outcome.steps}};
-}
-
-Outcome outcome_of(const nlohmann::json& json) {
-  Outcome outcome;
-  json.at("rate").get_to(outcome.rate);
-  json.at("ideal").get_to(outcome.ideal);
-  json.at("fresh_share").get_to(outcome.fresh_share);
-  json.at("staleness_mean").get_to(outcome.staleness_mean);
-  json.at("staleness_max").get_to(outcome.staleness_max);
-  json.at("wait_share").get_to(outcome.wait_share);
-  json.at("steps").get_to(outcome.steps);
-  return outcome;
-}
 
 /// A simulation's ranks are threads of which one runs at a time: on one core they hand over to each other in half the
 /// time that it takes between two.
@@ -60,7 +40,7 @@ int take_simulations(RankContext& context, std::size_t count, const std::functio
   for (std::size_t i = next(); i < count; i = next()) {
     if (progress) progress->update(i);
     try {
-      done.push_back({{"simulation", i}, {"outcome", to_json(simulation(i))}});
+      done.push_back({{"simulation", i}, {"outcome", simulation(i)}});
     } catch (const UsageError& error) {
       done.push_back({{"simulation", i}, {"misuse", error.what()}});
       context.counter(0).fetch_add(count);
@@ -76,7 +56,7 @@ std::vector<Outcome> outcomes_of(const std::vector<std::string>& reports, std::s
   for (const std::string& report : reports) {
     for (const auto& entry : nlohmann::json::from_cbor(report)) {
       if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
-      outcomes.at(entry.at("simulation").get<std::size_t>()) = outcome_of(entry.at("outcome"));
+      outcomes.at(entry.at("simulation").get<std::size_t>()) = entry.at("outcome").get<Outcome>();
     }
   }
   return outcomes;

@@ -31,7 +31,7 @@ class OperationTrace {
 
   /// From now on operations that read the memory of this tensor say so, as `name`.
   void watch(const at::Tensor& tensor, int name);
-  /// What has ended since the last call, in order.
+  /// The operations that have ended since the last call, in order.
   std::vector<TracedOperation> take();
 
  private:
