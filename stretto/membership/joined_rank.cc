@@ -33,7 +33,7 @@ constexpr int kFailed = 1 << 8;  // a wait status: ended with exit status 1
 
 class JoinedRank::Impl {
  public:
-  Impl(Meeting meeting, const JoinOptions& options)
+  Impl(Rendezvous meeting, const JoinOptions& options)
       : rank_(options.rank),
         look_(options.look),
         meeting_(std::move(meeting)),
@@ -70,7 +70,7 @@ class JoinedRank::Impl {
   const int rank_;
   const pid_t process_ = getpid();
   Look look_;
-  Meeting meeting_;
+  Rendezvous meeting_;
   std::optional<ShmRankContext> context_;
   std::string report_;
   std::optional<RankMessage> complaint_;

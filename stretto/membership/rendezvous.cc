@@ -63,7 +63,7 @@ struct Address {
   socklen_t bytes = 0;
   bool has_file = false;
 
-  explicit Address(const MeetingOptions& options) {
+  explicit Address(const RendezvousOptions& options) {
     address.sun_family = AF_UNIX;
     char name[64];
     const std::uint64_t hash = hash_of(text(getuid(), '\n', options.job));
@@ -169,14 +169,14 @@ std::string names(const std::vector<int>& ranks) {
 /// Rank 0's part.
 class Host {
  public:
-  explicit Host(const MeetingOptions& options) : options_(options), address_(options), look_(options.look) {}
+  explicit Host(const RendezvousOptions& options) : options_(options), address_(options), look_(options.look) {}
   ~Host() {
     if (listens_ && address_.has_file) unlink(address_.address.sun_path);
   }
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  Result<Meeting> run();
+  Result<Rendezvous> run();
 
  private:
   struct Guest {
@@ -211,7 +211,7 @@ class Host {
   /// Tells all who have come, and for a while those who come later.
   Error refused(Error why);
 
-  const MeetingOptions& options_;
+  const RendezvousOptions& options_;
   const Address address_;
   const SteadyClock clock_;
   const TimePoint deadline_ = clock_.now() + options_.timeout;
@@ -221,7 +221,7 @@ class Host {
   std::vector<Guest> guests_;
 };
 
-Result<Meeting> Host::run() {
+Result<Rendezvous> Host::run() {
   if (auto listening = listen(); !listening) return listening.error();
   if (auto come = wait_for(&Host::greeted, "come"); !come) return refused(come.error());
   auto memory = JobMemory::create(options_.ranks, options_.extra_bytes);
@@ -229,7 +229,7 @@ Result<Meeting> Host::run() {
   memory->enter(0, getpid());
   if (auto handed = hand_out(*memory); !handed) return refused(handed.error());
   if (auto in = wait_for(&Host::entered, "entered"); !in) return refused(in.error());
-  Meeting meeting{std::move(*memory), Descriptor(), {}};
+  Rendezvous meeting{std::move(*memory), Descriptor(), {}};
   std::ranges::sort(guests_, {}, &Guest::rank);
   for (Guest& guest : guests_) {
     send_word(guest.socket, {.kind = Word::Kind::go});
@@ -370,8 +370,8 @@ Error Host::refused(Error why) {
 /// The part of every other rank.
 class Visitor {
  public:
-  explicit Visitor(const MeetingOptions& options) : options_(options), address_(options), look_(options.look) {}
-  Result<Meeting> run();
+  explicit Visitor(const RendezvousOptions& options) : options_(options), address_(options), look_(options.look) {}
+  Result<Rendezvous> run();
 
  private:
   Result<void> connect();
@@ -381,7 +381,7 @@ class Visitor {
     return text("rank 0 has not come within ", seconds(options_.timeout), " s (it opens ", address_.to_string(), ")");
   }
 
-  const MeetingOptions& options_;
+  const RendezvousOptions& options_;
   const Address address_;
   const SteadyClock clock_;
   const TimePoint deadline_ = clock_.now() + options_.timeout;
@@ -429,7 +429,7 @@ Result<Heard> Visitor::hear() {
   }
 }
 
-Result<Meeting> Visitor::run() {
+Result<Rendezvous> Visitor::run() {
   if (auto connected = connect(); !connected) return connected.error();
   auto come = hear();
   if (!come) return come.error();
@@ -439,12 +439,12 @@ Result<Meeting> Visitor::run() {
   memory->enter(options_.rank, getpid());
   send_word(socket_, {.kind = Word::Kind::entered});
   if (auto go = hear(); !go) return go.error();
-  return Meeting{std::move(*memory), std::move(come->descriptors[1]), {}};
+  return Rendezvous{std::move(*memory), std::move(come->descriptors[1]), {}};
 }
 
 }  // namespace
 
-Result<Meeting> meet(const MeetingOptions& options) {
+Result<Rendezvous> meet(const RendezvousOptions& options) {
   if (options.ranks < 1 || options.ranks > JobMemory::kMaxRanks) {
     throw UsageError(text(options.ranks, " ranks: a job on one host has 1 to ", JobMemory::kMaxRanks));
   }

@@ -14,7 +14,7 @@
 namespace stretto {
 
 /// As whom a process comes to the other ranks of its job.
-struct MeetingOptions {
+struct RendezvousOptions {
   int rank = 0;
   int ranks = 1;                  ///< of the job, all on this host
   std::string job;                ///< the same on all its ranks, and not that of another job of this user on this host
@@ -28,19 +28,19 @@ struct MeetingOptions {
 
 /// What a rank has once all have met: the memory of the job, into which all have entered, and for each rank a pipe on
 /// which rank 0 hears of its end.
-struct Meeting {
+struct Rendezvous {
   JobMemory memory;
   Descriptor to_first;                ///< this rank's end of its pipe; none on rank 0
   std::vector<RankPipe> from_others;  ///< on rank 0: those of the ranks 1, 2, …
 };
 
 /// Meets the other ranks of a job that something else has started, each as a process of its own: at a Unix socket that
-/// rank 0 opens, where it hands out the memory that all share. No rank returns with a Meeting before all have it.
+/// rank 0 opens, where it hands out the memory that all share. No rank returns with a Rendezvous before all have it.
 ///
 /// Only processes of the same user are let in. Whatever keeps the ranks apart is told on all that have come: a rank
 /// that does not come within the timeout (Errc::timeout), one that ends meanwhile (Errc::lost_peer), two that are the
 /// same rank, or ranks of other versions or jobs (Errc::bad_input). Throws UsageError for a rank outside of its job,
 /// and for a folder whose name is too long for a socket.
-Result<Meeting> meet(const MeetingOptions& options);
+Result<Rendezvous> meet(const RendezvousOptions& options);
 
 }  // namespace stretto

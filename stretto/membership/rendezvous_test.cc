@@ -65,9 +65,9 @@ class Process {
 };
 
 /// What becomes of ranks that meet with these options, each in a process of its own: "met", or the error.
-std::vector<std::string> meet_all(const std::vector<MeetingOptions>& ranks) {
+std::vector<std::string> meet_all(const std::vector<RendezvousOptions>& ranks) {
   std::vector<Process> processes;
-  for (const MeetingOptions& options : ranks) {
+  for (const RendezvousOptions& options : ranks) {
     processes.emplace_back([&options] {
       const auto meeting = meet(options);
       return meeting ? "met" : text(name_of(meeting.error().code), ": ", meeting.error().message);
@@ -78,9 +78,9 @@ std::vector<std::string> meet_all(const std::vector<MeetingOptions>& ranks) {
   return out;
 }
 
-std::vector<MeetingOptions> options_of(int ranks) {
+std::vector<RendezvousOptions> options_of(int ranks) {
   const std::string job = fresh_job();
-  std::vector<MeetingOptions> out;
+  std::vector<RendezvousOptions> out;
   for (int rank = 0; rank < ranks; ++rank) {
     out.push_back({.rank = rank, .ranks = ranks, .job = job, .version = "stretto 1", .timeout = 30s});
   }
@@ -104,7 +104,7 @@ TEST(Rendezvous, AllMeetAtASocketWithAFileWhichIsGoneAfterwards) {
 TEST(Rendezvous, TheMemoryIsTheSameAndAllHaveEntered) {
   const auto options = options_of(3);
   std::vector<Process> processes;
-  for (const MeetingOptions& of_rank : options) {
+  for (const RendezvousOptions& of_rank : options) {
     processes.emplace_back([&of_rank] {
       auto meeting = meet(of_rank).or_throw();
       std::string out;
@@ -234,12 +234,12 @@ TEST(Rendezvous, CanBeInterruptedAndLeavesNoSocketBehind) {
     for (auto& rank : options) rank.folder = place;
     for (const std::size_t interrupted : {0, 1}) {  // and rank 2 never comes
       Process waits([&] { return name_of(meet(options[1 - interrupted]).error().code); });
-      MeetingOptions mine = options[interrupted];
+      RendezvousOptions mine = options[interrupted];
       mine.look = ten_looks();
       EXPECT_THROW((void)meet(mine), Interrupt);
       EXPECT_EQ(waits.end(), "lost_peer");
     }
-    MeetingOptions alone = options[1];
+    RendezvousOptions alone = options[1];
     alone.look = ten_looks();
     EXPECT_THROW((void)meet(alone), Interrupt) << "rank 0 has not come";
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

@@ -17,7 +17,7 @@
 #include "stretto/train/profile/autograd_graph.h"
 #include "stretto/train/profile/operation_trace.h"
 #include "stretto/train/profile/pass_shares.h"
-#include "stretto/train/profile/ready_times.h"
+#include "stretto/train/profile/gradient_times.h"
 
 namespace stretto {
 namespace {
@@ -77,7 +77,7 @@ struct Training {
     return phases;
   }
 
-  TimedStep timed_step(int number, ReadyTimes& ready) const {
+  TimedStep timed_step(int number, GradientTimes& ready) const {
     TimedStep step;
     ready.clear();
     step.phases = this->step(
@@ -185,7 +185,7 @@ class Shares {
 };
 
 /// A step in which each operation is timed; the first makes `shares`. Its own times count for nothing else.
-void trace_step(const Training& training, int number, const TrainedParameters& trained, ReadyTimes& ready,
+void trace_step(const Training& training, int number, const TrainedParameters& trained, GradientTimes& ready,
                 std::optional<Shares>& shares) {
   OperationTrace trace;
   std::optional<AutogradLayers> graph;
@@ -230,7 +230,7 @@ TrainingProfile profile_training(torch::nn::Module& model, torch::optim::Optimiz
   require_positive("steps", options.steps);
   const TrainedParameters trained = trained_parameters(model);
   const Training training{optimizer, loss};
-  ReadyTimes ready(trained);
+  GradientTimes ready(trained);
   int number = 0;
   for (int i = 0; i < options.warm_up; ++i) (void)training.timed_step(number++, ready);
   std::optional<Shares> shares;
@@ -252,7 +252,7 @@ std::vector<double> profiling_cost(torch::nn::Module& model, torch::optim::Optim
   const TrainedParameters trained = trained_parameters(model);
   const Training training{optimizer, loss};
   const auto profiled = [&] {
-    ReadyTimes ready(trained);
+    GradientTimes ready(trained);
     const Duration begin = processor_time();
     std::vector<TimedStep> timed;
     for (int i = 0; i < steps; ++i) timed.push_back(training.timed_step(i, ready));

@@ -1,4 +1,4 @@
-#include "stretto/train/profile/ready_times.h"
+#include "stretto/train/profile/gradient_times.h"
 
 #include <ATen/Tensor.h>
 #include <torch/csrc/autograd/function.h>
@@ -28,7 +28,7 @@ class NoteTime final : public torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-ReadyTimes::ReadyTimes(const TrainedParameters& trained)
+GradientTimes::GradientTimes(const TrainedParameters& trained)
     : times_(std::make_shared<std::vector<TimePoint>>(trained.parameters.size(), TimePoint::never())) {
   for (std::size_t i = 0; i < trained.parameters.size(); ++i) {
     auto accumulator = torch::autograd::impl::grad_accumulator(trained.parameters[i].second);
@@ -37,11 +37,11 @@ ReadyTimes::ReadyTimes(const TrainedParameters& trained)
   }
 }
 
-ReadyTimes::~ReadyTimes() {
+GradientTimes::~GradientTimes() {
   for (auto& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
 }
 
-void ReadyTimes::clear() {
+void GradientTimes::clear() {
   std::ranges::fill(*times_, TimePoint::never());
 }
 

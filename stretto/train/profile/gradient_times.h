@@ -15,12 +15,12 @@ namespace stretto {
 /// When the gradient of each parameter was ready in the last backward pass. It hooks on behind the accumulation of each
 /// gradient, where DistributedDataParallel does, too: hooks of modules are called at other moments for the first layer,
 /// and cost a small network a tenth of its step. The hooks go with it.
-class ReadyTimes {
+class GradientTimes {
  public:
-  explicit ReadyTimes(const TrainedParameters& trained);
-  ~ReadyTimes();
-  ReadyTimes(const ReadyTimes&) = delete;
-  ReadyTimes& operator=(const ReadyTimes&) = delete;
+  explicit GradientTimes(const TrainedParameters& trained);
+  ~GradientTimes();
+  GradientTimes(const GradientTimes&) = delete;
+  GradientTimes& operator=(const GradientTimes&) = delete;
 
   /// Before each backward pass: nothing is ready.
   void clear();
