@@ -8,6 +8,7 @@
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/job/run.h"
+#include "stretto/train/job/run_plan.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
@@ -31,6 +32,26 @@ class Steps final : public TrainingTask {
  private:
   TaskFacts facts_;
 };
+
+TrainOptions options_of(const Choice& choice, int ranks, std::uint64_t steps) {
+  TrainOptions options{.workload = "steps",
+                       .algorithm = choice.algorithm,
+                       .ranks = ranks,
+                       .steps = steps,
+                       .batch = 1,
+                       .pace = Duration{1},  // all of a step's time is in the trace
+                       .sync_every = choice.sync_every,
+                       .simulated = true,
+                       .no_gradients = true,
+                       .compute_threads = 1};
+  if (!choice.data.empty()) options.data = choice.data;
+  for (const auto& [name, value] : choice.options) options.algorithm_options.set(name, value);
+  return options;
+}
+
+Steps task_of(const TrainOptions& options) {
+  return Steps(std::max<std::uint64_t>(options.steps * static_cast<std::uint64_t>(options.ranks), 1024));
+}
 
 /// Seconds between the begins of a rank's steps, as it has recorded them.
 void add_steps(const std::string& records, std::vector<double>& steps) {
@@ -63,25 +84,14 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
   const std::string trace = folder.path() + "/steps.csv";
   write_whole_file(trace, times.to_csv()).or_throw();
 
-  TrainOptions options{.workload = "steps",
-                       .algorithm = choice.algorithm,
-                       .ranks = times.ranks(),
-                       .steps = steps != 0 ? steps : times.steps(),
-                       .batch = 1,
-                       .imbalance = "trace:" + trace,
-                       .pace = Duration{1},  // all of a step's time is in the trace
-                       .seed = seed,
-                       .sync_every = choice.sync_every,
-                       .out = folder.path() + "/run",
-                       .simulated = true,
-                       .network = hosts.network,
-                       .no_gradients = true,
-                       .model_bytes = hosts.model_bytes,
-                       .compute_threads = 1};
-  for (const auto& [name, value] : choice.options) options.algorithm_options.set(name, value);
+  TrainOptions options = options_of(choice, times.ranks(), steps != 0 ? steps : times.steps());
+  options.imbalance = "trace:" + trace;
+  options.seed = seed;
+  options.out = folder.path() + "/run";
+  options.network = hosts.network;
+  options.model_bytes = hosts.model_bytes;
   const std::uint64_t batches = options.steps * static_cast<std::uint64_t>(options.ranks);
-  const auto summary =
-      run_training(options, Steps(std::max<std::uint64_t>(batches, 1024)), {.progress = [](const RunProgress&) {}});
+  const auto summary = run_training(options, task_of(options), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
   if (summary->lost_records > 0) throw Failure({Errc::io, text("no room for the records in ", folder.path())});
 
@@ -94,6 +104,16 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
   const RunFolder run = RunFolder::open(options.out).or_throw();
   for (int rank = 0; rank < options.ranks; ++rank) add_steps(run.records_file(rank), outcome.steps);
   return outcome;
+}
+
+std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {
+  const TrainOptions options = options_of(choice, ranks, 1);
+  const RunPlan plan = plan_run(options, task_of(options).facts());
+  const RecipeInfo& recipe = *plan.algorithm.recipe;
+  if (recipe.shape == nullptr) return std::nullopt;
+  const auto shape = recipe.shape(plan.recipe, ranks);
+  if (!shape) return std::nullopt;
+  return ShapedChoice{.shape = *shape, .shared_data = plan.sharing == Sharing::shared};
 }
 
 std::vector<Choice> choices_for(int ranks) {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "stretto/predict/measured/step_times.h"
+#include "stretto/predict/shape/algorithm_shape.h"
 
 namespace stretto::command {
 
@@ -15,6 +17,7 @@ struct Choice {
   std::string algorithm;                                       ///< as --algorithm takes it: "eager-quorum:4"
   std::uint64_t sync_every = 0;                                ///< --sync-every; 0: the algorithm's default
   std::vector<std::pair<std::string, std::string>> options{};  ///< of the algorithm alone: {"tau", "20"}
+  std::string data{};                                          ///< --data; empty: the algorithm's default
 
   /// "local, H = 16", "wagma:4, tau = 20".
   std::string name() const;
@@ -42,6 +45,15 @@ struct SimulatedHosts {
 /// of its own are in the folder `within` meanwhile. Throws UsageError for a choice that does not fit so many ranks.
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
                  std::uint64_t steps = 0, const std::filesystem::path& within = std::filesystem::temp_directory_path());
+
+/// A choice as simulate_shape() takes it.
+struct ShapedChoice {
+  AlgorithmShape shape;
+  bool shared_data = false;
+};
+/// None: its algorithm says no shape with these options, and simulate() alone can say what comes of it. Throws
+/// UsageError for a choice that does not fit so many ranks.
+std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks);
 
 /// The algorithms that stretto has, each with the settings that are worth a try on so many ranks.
 std::vector<Choice> choices_for(int ranks);

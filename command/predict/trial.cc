@@ -1,16 +1,13 @@
 #include "command/predict/trial.h"
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 
-#include "command/cli/own_ranks.h"
-#include "command/cli/progress.h"
 #include "command/cli/table.h"
-#include "command/machine/cores.h"
-#include "stretto/base/error.h"
+#include "command/predict/exchange_costs.h"
+#include "command/predict/in_processes.h"
+#include "stretto/imbalance/ideal.h"
 #include "stretto/observe/temporary_folder.h"
 
 namespace stretto::command {
@@ -18,49 +15,6 @@ namespace stretto::command {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outcome, rate, ideal, fresh_share, staleness_mean, staleness_max, wait_share, steps)
 
 namespace {
-
-/// A simulation's ranks are threads of which one runs at a time: on one core they hand over to each other in half the
-/// time that it takes between two.
-void stay_on_a_core(int process) {
-  const std::vector<int> cores = usable_cores();
-  try {
-    pin_to(cores[static_cast<std::size_t>(process) % cores.size()]);
-  } catch (const Failure&) {  // it only takes longer
-  }
-}
-
-/// What one process does: it takes simulations off the list until none is left, and reports what came of them. CBOR
-/// keeps each bit of a number, and NaN.
-int take_simulations(RankContext& context, std::size_t count, const std::function<Outcome(std::size_t)>& simulation) {
-  stay_on_a_core(context.rank());
-  std::optional<Progress> progress;
-  if (context.rank() == 0) progress.emplace("virtual time", "simulations", count);
-  nlohmann::json done = nlohmann::json::array();
-  const auto next = [&] { return context.counter(0).fetch_add(1); };
-  for (std::size_t i = next(); i < count; i = next()) {
-    if (progress) progress->update(i);
-    try {
-      done.push_back({{"simulation", i}, {"outcome", simulation(i)}});
-    } catch (const UsageError& error) {
-      done.push_back({{"simulation", i}, {"misuse", error.what()}});
-      context.counter(0).fetch_add(count);
-    }
-  }
-  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(done);
-  context.report({bytes.begin(), bytes.end()});
-  return 0;
-}
-
-std::vector<Outcome> outcomes_of(const std::vector<std::string>& reports, std::size_t count) {
-  std::vector<Outcome> outcomes(count);
-  for (const std::string& report : reports) {
-    for (const auto& entry : nlohmann::json::from_cbor(report)) {
-      if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
-      outcomes.at(entry.at("simulation").get<std::size_t>()) = entry.at("outcome").get<Outcome>();
-    }
-  }
-  return outcomes;
-}
 
 Trial summarize(const Choice& choice, std::span<const Outcome> outcomes) {
   Trial trial{.choice = choice};
@@ -81,23 +35,67 @@ Trial summarize(const Choice& choice, std::span<const Outcome> outcomes) {
   return trial;
 }
 
+/// Batches a second if nobody ever waited and messages took no time.
+double ideal_rate(const StepTimes& times) {
+  const auto ranks = static_cast<std::uint64_t>(times.ranks());
+  const std::uint64_t batches = times.steps() * ranks;
+  const auto lasts = [&](int rank, std::uint64_t step, std::uint64_t) {
+    return from_seconds(static_cast<double>(times.step(step % times.steps())[static_cast<std::size_t>(rank)]));
+  };
+  return static_cast<double>(batches) / seconds(ideal_makespan(times.ranks(), batches, lasts));
+}
+
+Outcome outcome_of(const ShapeOutcome& shape) {
+  return {.rate = shape.rate,
+          .fresh_share = shape.fresh_share,
+          .staleness_mean = shape.staleness_mean,
+          .staleness_max = shape.staleness_max,
+          .wait_share = shape.wait_share,
+          .steps = {}};
+}
+
 }  // namespace
 
 std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                            const SimulatedHosts& hosts, std::uint64_t seed, int processes) {
   const std::size_t each = replicas.size(), count = choices.size() * each;
   const TemporaryFolder folder;  // of this process, which removes it also where the others are stopped by a signal
-  const auto simulation = [&](std::size_t i) {
+  const auto simulation = [&](std::size_t i) -> nlohmann::json {
     return simulate(choices[i / each], replicas[i % each], hosts, seed + i % each, 0, folder.path());
   };
-  const JobOptions job{.ranks = std::min(processes, static_cast<int>(count))};
-  const auto reports = reports_of_ranks(job, [&](RankContext& context) {
-                         return take_simulations(context, count, simulation);
-                       }).or_throw();
-  const std::vector<Outcome> outcomes = outcomes_of(reports, count);
+  std::vector<Outcome> outcomes;
+  for (const auto& outcome : in_processes(processes, count, simulation, "virtual time", "simulations")) {
+    outcomes.push_back(outcome.get<Outcome>());
+  }
   std::vector<Trial> trials;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     trials.push_back(summarize(choices[i], std::span(outcomes).subspan(i * each, each)));
+  }
+  return trials;
+}
+
+std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
+                                             const SimulatedHosts& hosts, std::uint64_t seed, int processes) {
+  std::vector<double> ideals;
+  for (const StepTimes& times : replicas) ideals.push_back(ideal_rate(times));
+  const auto work = [&](std::size_t i) -> nlohmann::json {
+    const int ranks = replicas.front().ranks();
+    const auto shaped = shape_of(choices[i], ranks);
+    if (!shaped) return nullptr;
+    ShapeJob job{.shared_data = shaped->shared_data, .costs = exchange_costs(choices[i], *shaped, ranks, hosts)};
+    nlohmann::json outcomes = nlohmann::json::array();
+    for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+      job.seed = seed + replica;
+      Outcome outcome = outcome_of(simulate_shape(shaped->shape, replicas[replica], job));
+      outcome.ideal = ideals[replica];
+      outcomes.push_back(std::move(outcome));
+    }
+    return outcomes;
+  };
+  const auto results = in_processes(processes, choices.size(), work, "by shape", "settings");
+  std::vector<std::optional<Trial>> trials(choices.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].is_null()) trials[i] = summarize(choices[i], results[i].get<std::vector<Outcome>>());
   }
   return trials;
 }

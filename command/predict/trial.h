@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <vector>
 
 #include "command/predict/simulated_choice.h"
@@ -24,6 +25,12 @@ struct Trial {
 /// on standard error how far it is. Throws what simulate() throws, and Interrupted.
 std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                            const SimulatedHosts& hosts, std::uint64_t seed, int processes = num_cores());
+
+/// The same by the choices' shapes alone (simulate_shape()), with exchanges that take what exchange_costs() says: some
+/// thousand times as fast, and within some per cent. Trial::steps is empty. None for a choice without a shape.
+std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
+                                             const SimulatedHosts& hosts, std::uint64_t seed,
+                                             int processes = num_cores());
 
 /// "12.3 ± 0.4": batches/s, with the 95 % interval of the mean.
 std::string rate_of(const Trial& trial);

@@ -300,4 +300,11 @@ std::unique_ptr<Recipe> make_local_by_policy(const RecipeContext& context) {
   return std::make_unique<Diloco>(context, local_variant(context.options));
 }
 
+std::optional<AlgorithmShape> diloco_shape(const RecipeOptions& options, int ranks) {
+  return AlgorithmShape{
+      .every = options.local_steps,
+      .exchange =
+          RoundShape{.policy = options.policy, .max_lag = options.max_lag, .full_every = full_every(options, ranks)}};
+}
+
 }  // namespace stretto

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -36,5 +38,7 @@ void check_diloco(const RecipeOptions& options, int ranks);
 /// of the ranks that have come, each carried over to the newest average: average + the rank's own steps. A late rank
 /// goes on from the newest average; its own steps since the one it had come from are in the average of a later round.
 std::unique_ptr<Recipe> make_local_by_policy(const RecipeContext& context);
+/// RecipeInfo::shape.
+std::optional<AlgorithmShape> diloco_shape(const RecipeOptions& options, int ranks);
 
 }  // namespace stretto

@@ -57,4 +57,9 @@ std::unique_ptr<Recipe> make_eager(const RecipeContext& context) {
   return std::make_unique<Eager>(context);
 }
 
+std::optional<AlgorithmShape> eager_shape(const RecipeOptions& options, int) {
+  return AlgorithmShape{
+      .exchange = RoundShape{.policy = options.policy, .max_lag = options.max_lag, .full_every = options.full_every}};
+}
+
 }  // namespace stretto

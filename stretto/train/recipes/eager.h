@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -18,5 +21,7 @@ Policy deadline_policy(const std::string& argument, int ranks, int quorum);
 /// rounds a late rank has missed are lost to it, so the replicas part, and full rounds (RecipeOptions::full_every)
 /// and the end average the models over all ranks; the optimizer's state stays local.
 std::unique_ptr<Recipe> make_eager(const RecipeContext& context);
+/// RecipeInfo::shape.
+std::optional<AlgorithmShape> eager_shape(const RecipeOptions& options, int ranks);
 
 }  // namespace stretto

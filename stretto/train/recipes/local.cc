@@ -74,4 +74,13 @@ std::unique_ptr<Recipe> make_local(const RecipeContext& context) {
   return std::make_unique<Local>(context);
 }
 
+std::optional<AlgorithmShape> local_shape(const RecipeOptions& options, int) {
+  if (options.algorithm.given("post-local")) return std::nullopt;
+  const bool full = options.policy.kind == Policy::Kind::full;
+  return AlgorithmShape{
+      .every = options.local_steps,
+      .exchange = RoundShape{
+          .policy = options.policy, .max_lag = options.max_lag, .full_every = full ? 0 : options.full_every}};
+}
+
 }  // namespace stretto

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -16,5 +19,7 @@ namespace stretto {
 std::unique_ptr<Recipe> make_local(const RecipeContext& context);
 /// RecipeInfo::check: throws UsageError for no local step, and as check_state_average().
 void check_local(const RecipeOptions& options, int ranks);
+/// RecipeInfo::shape; none with `post-local`.
+std::optional<AlgorithmShape> local_shape(const RecipeOptions& options, int ranks);
 
 }  // namespace stretto

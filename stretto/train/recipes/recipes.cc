@@ -6,6 +6,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/dispenser/dispenser.h"
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/easgd.h"
@@ -39,50 +40,51 @@ constexpr std::string_view kServerOptions[] = {"servers", "layerwise", "average-
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
-     sync_policy, make_sync},
+     sync_policy, make_sync, sync_shape},
     {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
-     make_eager},
+     make_eager, eager_shape},
     {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",
-     "shared", majority_policy, make_eager},
+     "shared", majority_policy, make_eager, eager_shape},
     {"eager-quorum", "[:Q]", "gradients of whoever has come when Q ranks have; Q = half of them by default", "shared",
-     quorum_policy, make_eager},
+     quorum_policy, make_eager, eager_shape},
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
-     deadline_policy, make_eager},
+     deadline_policy, make_eager, eager_shape},
     {"wagma", "[:S]",
      "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
-     wagma_policy, make_wagma, true, 0, kWagmaOptions, check_wagma, true},
+     wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, true},
     {"wagma-quorum", "[:S]", "the same once half of the ranks have come; a late rank keeps all of its steps", "shared",
-     wagma_policy, make_wagma_quorum, true, 0, kWagmaOptions, check_wagma_quorum, true},
+     wagma_policy, make_wagma_quorum, wagma_quorum_shape, true, 0, kWagmaOptions, check_wagma_quorum, true},
     {"local", "[:POLICY]",
      "models, averaged every --sync-every steps of their own (local SGD); POLICY: over the ranks that have come, as in "
      "local:quorum:4",
-     "partitioned", phase_policy, make_local, true, 8, kLocalOptions, check_local},
+     "partitioned", phase_policy, make_local, local_shape, true, 8, kLocalOptions, check_local},
     {"diloco", "[:POLICY]",
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
-     "partitioned", phase_policy, make_diloco, false, 8, kDilocoOptions, check_diloco},
+     "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco},
     {"d-psgd", "", "models, averaged with those of the neighbours in a graph in every step (D-PSGD)", "partitioned",
-     sync_policy, make_d_psgd, true, kMeetsAtTheEnd, kDPsgdOptions, check_d_psgd, true},
+     sync_policy, make_d_psgd, nullptr, true, kMeetsAtTheEnd, kDPsgdOptions, check_d_psgd, true},
     {"sgp", "", "models, parts of which are pushed on to other ranks in every step (stochastic gradient push)",
-     "partitioned", sync_policy, make_sgp, true, kMeetsAtTheEnd, kSgpOptions, check_push_sum, true},
+     "partitioned", sync_policy, make_sgp, nullptr, true, kMeetsAtTheEnd, kSgpOptions, check_push_sum, true},
     {"osgp", "", "the same, where a rank waits for messages of --overlap-rounds steps ago alone", "partitioned",
-     sync_policy, make_osgp, true, kMeetsAtTheEnd, kOsgpOptions, check_push_sum, true},
+     sync_policy, make_osgp, nullptr, true, kMeetsAtTheEnd, kOsgpOptions, check_push_sum, true},
     {"gossip-grad", "", "models, averaged with that of one other rank in every step, another one each time",
-     "partitioned", sync_policy, make_gossip_grad, true, kMeetsAtTheEnd, kStateOptions, check_gossip_grad, true, true},
+     "partitioned", sync_policy, make_gossip_grad, nullptr, true, kMeetsAtTheEnd, kStateOptions, check_gossip_grad,
+     true, true},
     {"ad-psgd", "", "models, averaged in pairs drawn anew for each step: nobody waits for a slower rank (AD-PSGD)",
-     "shared", sync_policy, make_ad_psgd, true, kMeetsAtTheEnd, kStateOptions, check_ad_psgd, true, true},
+     "shared", sync_policy, make_ad_psgd, nullptr, true, kMeetsAtTheEnd, kStateOptions, check_ad_psgd, true, true},
     {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",
-     "partitioned", sync_policy, make_easgd, true, 10, kEasgdOptions, check_elastic_options},
+     "partitioned", sync_policy, make_easgd, nullptr, true, 10, kEasgdOptions, check_elastic_options},
     {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
-     sync_policy, make_easgd_async, true, 10, kEasgdAsyncOptions, check_easgd_async, true},
+     sync_policy, make_easgd_async, nullptr, true, 10, kEasgdAsyncOptions, check_easgd_async, true},
     {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
-     make_ps_sync, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
+     make_ps_sync, ps_sync_shape, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
     {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,
-     make_ps_async, true, kMeetsAtTheEnd, kServerOptions, check_ps_async, true},
+     make_ps_async, ps_async_shape, true, kMeetsAtTheEnd, kServerOptions, check_ps_async, true},
     {"ssp", ":S", "as ps-async, but no rank goes on while another is more than S steps behind", "shared", ssp_policy,
-     make_ssp, true, kMeetsAtTheEnd, kServerOptions, check_ssp, true},
+     make_ssp, ssp_shape, true, kMeetsAtTheEnd, kServerOptions, check_ssp, true},
     {"k-sync", ":K", "weights on servers, moved by the first K gradients of a step; later ones are dropped",
-     "partitioned", k_sync_policy, make_k_sync, true, kMeetsAtTheEnd, kServerOptions, check_k_sync, true},
+     "partitioned", k_sync_policy, make_k_sync, k_sync_shape, true, kMeetsAtTheEnd, kServerOptions, check_k_sync, true},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";

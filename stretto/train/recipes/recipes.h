@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,8 @@
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
+
+struct AlgorithmShape;  // predict/shape/algorithm_shape.h
 
 /// An algorithm as --help shows it, and how a rank's part of it is made. The same on every rank.
 struct RecipeInfo {
@@ -21,6 +24,9 @@ struct RecipeInfo {
   Policy (*policy)(const std::string& argument, int ranks, int quorum);
   /// A rank's part of it, with the policy in RecipeContext::options.
   std::unique_ptr<Recipe> (*make)(const RecipeContext& context);
+  /// When its ranks wait for one another, with options that fit: by this `stretto advise` compares settings in a
+  /// moment. Null, or none for these options: it is tried on the virtual clock. Algorithms of one's own leave it out.
+  std::optional<AlgorithmShape> (*shape)(const RecipeOptions& options, int ranks) = nullptr;
 
   bool averages_models = false;                    ///< and not gradients
   std::uint64_t local_steps = 0;                   ///< the default of H (--sync-every); 0: the algorithm has no H

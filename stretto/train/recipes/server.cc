@@ -433,6 +433,11 @@ std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {
   return std::make_unique<Server>(context, server_options(mode, context.options));
 }
 
+std::optional<AlgorithmShape> shape_of(ServerMode mode, const RecipeOptions& options) {
+  if (options.local_steps < kMeetsAtTheEnd || options.full_every != 0) return std::nullopt;
+  return AlgorithmShape{.exchange = server_options(mode, options)};
+}
+
 }  // namespace
 
 std::unique_ptr<Recipe> make_ps_sync(const RecipeContext& context) {
@@ -479,6 +484,22 @@ void check_ssp(const RecipeOptions& options, int ranks) {
 
 void check_k_sync(const RecipeOptions& options, int ranks) {
   check(ServerMode::k_sync, options, ranks);
+}
+
+std::optional<AlgorithmShape> ps_sync_shape(const RecipeOptions& options, int) {
+  return shape_of(ServerMode::sync, options);
+}
+
+std::optional<AlgorithmShape> ps_async_shape(const RecipeOptions& options, int) {
+  return shape_of(ServerMode::async, options);
+}
+
+std::optional<AlgorithmShape> ssp_shape(const RecipeOptions& options, int) {
+  return shape_of(ServerMode::ssp, options);
+}
+
+std::optional<AlgorithmShape> k_sync_shape(const RecipeOptions& options, int) {
+  return shape_of(ServerMode::k_sync, options);
 }
 
 }  // namespace stretto

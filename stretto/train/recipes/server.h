@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -46,5 +48,10 @@ void check_ps_sync(const RecipeOptions& options, int ranks);
 void check_ps_async(const RecipeOptions& options, int ranks);  ///< as check_ps_sync(), as are the next
 void check_ssp(const RecipeOptions& options, int ranks);
 void check_k_sync(const RecipeOptions& options, int ranks);
+/// RecipeInfo::shape; none where ranks meet before the end.
+std::optional<AlgorithmShape> ps_sync_shape(const RecipeOptions& options, int ranks);
+std::optional<AlgorithmShape> ps_async_shape(const RecipeOptions& options, int ranks);  ///< as ps_sync_shape()
+std::optional<AlgorithmShape> ssp_shape(const RecipeOptions& options, int ranks);       ///< likewise
+std::optional<AlgorithmShape> k_sync_shape(const RecipeOptions& options, int ranks);    ///< likewise
 
 }  // namespace stretto

@@ -108,4 +108,8 @@ std::unique_ptr<Recipe> make_sync(const RecipeContext& context) {
   return std::make_unique<Sync>(context);
 }
 
+std::optional<AlgorithmShape> sync_shape(const RecipeOptions& options, int) {
+  return AlgorithmShape{.exchange = RoundShape{.policy = Policy::full(), .max_lag = options.max_lag}};
+}
+
 }  // namespace stretto

@@ -69,6 +69,12 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   return choices;
 }
 
+AlgorithmShape shape_of(const GroupOptions& groups) {
+  return {.exchange = GroupRoundShape{.full_every = groups.full_every,
+                                      .quorum = groups.quorum,
+                                      .late_ranks_jump = groups.late == LateRank::jumps}};
+}
+
 class Wagma final : public Recipe {
  public:
   Wagma(const RecipeContext& context, const Choices& choices)
@@ -211,6 +217,14 @@ std::unique_ptr<Recipe> make_wagma(const RecipeContext& context) {
 
 std::unique_ptr<Recipe> make_wagma_quorum(const RecipeContext& context) {
   return std::make_unique<Wagma>(context, choices_of(context.options, Defaults::recommended, context.engine.size()));
+}
+
+std::optional<AlgorithmShape> wagma_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(choices_of(options, Defaults::paper, ranks).groups);
+}
+
+std::optional<AlgorithmShape> wagma_quorum_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(choices_of(options, Defaults::recommended, ranks).groups);
 }
 
 }  // namespace stretto

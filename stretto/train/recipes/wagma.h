@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -23,5 +26,8 @@ Policy wagma_policy(const std::string& argument, int ranks, int quorum);
 /// Throw UsageError for a group size from below 2 or beyond the ranks, and for a quorum beyond them.
 void check_wagma(const RecipeOptions& options, int ranks);
 void check_wagma_quorum(const RecipeOptions& options, int ranks);  ///< as check_wagma()
+/// RecipeInfo::shape.
+std::optional<AlgorithmShape> wagma_shape(const RecipeOptions& options, int ranks);
+std::optional<AlgorithmShape> wagma_quorum_shape(const RecipeOptions& options, int ranks);  ///< as wagma_shape()
 
 }  // namespace stretto

@@ -1,0 +1,64 @@
+#include "command/predict/in_processes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "command/cli/own_ranks.h"
+#include "command/cli/progress.h"
+#include "command/machine/cores.h"
+#include "stretto/base/cores.h"
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+namespace {
+
+/// A simulation's ranks are threads of which one runs at a time: on one core they hand over to each other in half the
+/// time that it takes between two.
+void stay_on_a_core(int process) {
+  const std::vector<int> cores = usable_cores();
+  try {
+    pin_to(cores[static_cast<std::size_t>(process) % cores.size()]);
+  } catch (const Failure&) {  // it only takes longer
+  }
+}
+
+}  // namespace
+
+std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
+                                         const std::function<nlohmann::json(std::size_t)>& work, const char* what,
+                                         const char* units) {
+  const JobOptions job{.ranks = std::min(processes, static_cast<int>(count))};
+  const auto process = [&](RankContext& context) {
+    stay_on_a_core(context.rank());
+    std::optional<Progress> progress;
+    if (context.rank() == 0) progress.emplace(what, units, count);
+    nlohmann::json done = nlohmann::json::array();
+    const auto next = [&] { return context.counter(0).fetch_add(1); };
+    for (std::size_t i = next(); i < count; i = next()) {
+      if (progress) progress->update(i);
+      try {
+        done.push_back({{"number", i}, {"result", work(i)}});
+      } catch (const UsageError& error) {
+        done.push_back({{"number", i}, {"misuse", error.what()}});
+        context.counter(0).fetch_add(count);
+      }
+    }
+    const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(done);  // keeps each bit of a number, and NaN
+    context.report({bytes.begin(), bytes.end()});
+    return 0;
+  };
+  std::vector<nlohmann::json> results(count);
+  const std::vector<std::string> reports = reports_of_ranks(job, process).or_throw();
+  for (const std::string& report : reports) {
+    for (auto& entry : nlohmann::json::from_cbor(report)) {
+      if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
+      results.at(entry.at("number").get<std::size_t>()) = std::move(entry.at("result"));
+    }
+  }
+  return results;
+}
+
+}  // namespace stretto::command

@@ -1,0 +1,69 @@
+#include "stretto/predict/shape/shape_simulation.h"
+
+#include <limits>
+
+#include "stretto/predict/shape/rank_steps.h"
+
+namespace stretto {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// Lets the ranks go through the exchanges of each kind.
+struct Simulate {
+  const AlgorithmShape& shape;
+  RankSteps& steps;
+  int ranks;
+  const ShapeJob& job;
+
+  Applied operator()(const RoundShape& rounds) const { return simulate_rounds(rounds, shape.every, steps, ranks, job); }
+  Applied operator()(const GroupRoundShape& groups) const {
+    return simulate_groups(groups, shape.every, steps, ranks, job);
+  }
+  Applied operator()(const ServerOptions& servers) const {
+    return simulate_servers(servers, steps, servers.num_workers(ranks), job);
+  }
+};
+
+int num_trained(const AlgorithmShape& shape, int ranks) {
+  const auto* servers = std::get_if<ServerOptions>(&shape.exchange);
+  return servers != nullptr ? servers->num_workers(ranks) : ranks;
+}
+
+void check(const AlgorithmShape& shape, int ranks) {
+  if (shape.every == 0) throw UsageError("a shape with an exchange every 0 steps: expected at least 1");
+  if (const auto* servers = std::get_if<ServerOptions>(&shape.exchange)) {
+    check_server_options(*servers, ranks);
+    if (shape.every != 1) throw UsageError("a shape of servers with steps in between: expected an exchange every step");
+  }
+  if (const auto* groups = std::get_if<GroupRoundShape>(&shape.exchange)) {
+    if (groups->full_every == 0) throw UsageError("a shape of groups without full rounds: expected one sometimes");
+    if (groups->quorum > ranks) {
+      throw UsageError(text("a quorum of ", groups->quorum, ": expected at most ", ranks, ", the number of ranks"));
+    }
+  }
+}
+
+}  // namespace
+
+ShapeOutcome simulate_shape(const AlgorithmShape& shape, const StepTimes& times, const ShapeJob& job) {
+  const int ranks = times.ranks();
+  check(shape, ranks);
+  RankSteps steps(times, job, num_trained(shape, ranks));
+  const Applied applied = std::visit(Simulate{shape, steps, ranks, job}, shape.exchange);
+  const double batches = static_cast<double>(applied.batches), seconds = applied.last * 1e-9;
+  const bool rounds = std::holds_alternative<RoundShape>(shape.exchange);
+  const bool groups = std::holds_alternative<GroupRoundShape>(shape.exchange);
+  return {.seconds = seconds,
+          .rate = batches / seconds,
+          .wait_share = steps.waited() / (ranks * applied.last),
+          .fresh_share = rounds
+                             ? static_cast<double>(applied.fresh) / static_cast<double>(applied.fresh + applied.stale)
+                             : kUnknown,
+          .staleness_mean = groups ? kUnknown : static_cast<double>(applied.staleness) / batches,
+          .staleness_max = applied.staleness_max,
+          .rounds = applied.rounds,
+          .dropped = applied.dropped};
+}
+
+}  // namespace stretto
