@@ -8,6 +8,7 @@
 
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
+#include "command/cli/output.h"
 #include "command/cli/print.h"
 #include "command/commands.h"
 #include "command/schedule/mixing.h"
@@ -17,7 +18,9 @@
 #include "stretto/collective/schedules/group_schedule.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/schedules/plain_schedules.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/schedule/print.h"
+#include "stretto/schedule/replay.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto::command {
@@ -38,6 +41,7 @@ struct ScheduleCommand {
   bool mixing = false;
   std::string format = "text";
   int initiator = 0;
+  std::string out;
   int rank = -1;                   // −1: all
   std::vector<std::string> given;  // options that not every collective and format has
 };
@@ -89,6 +93,11 @@ bool was_given(const ScheduleCommand& command, std::string_view option) {
   return std::ranges::find(command.given, option) != command.given.end();
 }
 
+/// Whether what is printed is for another simulator: all ranks, in a round that one of them starts.
+bool is_replay(const ScheduleCommand& command) {
+  return command.format == "goal" || command.format == "chakra";
+}
+
 void require_effect(const ScheduleCommand& command) {
   for (const Scope& scope : kScopes) {
     if (!was_given(command, scope.option) || std::ranges::find(scope.of, command.collective) != scope.of.end())
@@ -108,8 +117,16 @@ void require_effect(const ScheduleCommand& command) {
   if (command.collective != "group" && was_given(command, "--algorithm") && was_given(command, "--order")) {
     throw UsageError("--order has no effect with --algorithm, which it would choose: leave one of them out");
   }
-  if (was_given(command, "--initiator") && command.format != "goal") {
-    throw UsageError("--initiator has no effect without --format goal: leave it out");
+  if (was_given(command, "--initiator") && !is_replay(command)) {
+    throw UsageError("--initiator has no effect without --format goal or chakra: leave it out");
+  }
+  if (was_given(command, "--out") && command.format != "chakra") {
+    throw UsageError(
+        "--out has no effect without --format chakra, for the others print to standard output: leave it out");
+  }
+  if (command.format == "chakra" && command.out.empty()) {
+    throw UsageError(fmt::format("--format chakra writes a file for each rank: add --out {0}, for {0}.0.et and so on",
+                                 command.collective));
   }
 }
 
@@ -152,11 +169,15 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
             "for 2 to 64 ranks and every group size. With --ranks: for so many, and how far the ranks are from their "
             "mean after each round.",
             noted(command, [&command](std::string_view, const std::string&) { command.mixing = true; }));
-  line.option("--format", "FORMAT",
-              "text (default): one line an operation. dot: for Graphviz. goal: for LogGOPSim, which knows only "
-              "\"all predecessors\", so the schedule is printed with its activation resolved.",
-              noted(command, one_of(command.format, {"text", "dot", "goal"})));
-  line.option("--initiator", "R", "goal only: the rank that starts the round. Default 0.",
+  line.option(
+      "--format", "FORMAT",
+      "text (default): one line an operation. dot: for Graphviz. goal: for LogGOPSim. chakra: execution traces "
+      "of MLCommons, for ASTRA-sim. The last two know only \"all predecessors\", so they have the schedule with "
+      "its activation resolved.",
+      noted(command, one_of(command.format, {"text", "dot", "goal", "chakra"})));
+  line.option("--out", "NAME", "chakra only: writes NAME.0.et, NAME.1.et, …, a file for each rank.",
+              noted(command, into(command.out)));
+  line.option("--initiator", "R", "goal and chakra only: the rank that starts the round. Default 0.",
               noted(command, into(command.initiator, 0, kMost - 1, "0")));
   line.option("--rank", "R", "Only this rank's schedule (text and dot). Default: all ranks.",
               noted(command, into(command.rank, 0, kMost - 1, "0")));
@@ -165,6 +186,8 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
   line.example("stretto schedule allreduce --ranks 8 --format dot | dot -Tsvg > allreduce.svg", "A picture of it.");
   line.example("stretto schedule partial --ranks 32 --format goal --initiator 3 > solo.goal",
                "A solo round that rank 3 starts, to be simulated by LogGOPSim.");
+  line.example("stretto schedule allreduce --ranks 8 --count 1000000 --format chakra --out allreduce",
+               "The files allreduce.0.et to allreduce.7.et, to be simulated by ASTRA-sim.");
   line.example("stretto schedule group --ranks 8 --group 4 --round 1",
                "Which ranks average with each other in round 1, and what each does for it.");
   line.example("stretto schedule group --mixing --ranks 60", "How fast groups of 60 ranks agree, by their size.");
@@ -237,6 +260,20 @@ Schedule schedule_of(const ScheduleCommand& command, int rank) {
   return allreduce_schedule(rank, command.ranks, type, command.count, op, algorithm);
 }
 
+/// Returns a line for standard output.
+std::string write_chakra(const std::string& name, const std::vector<std::vector<ReplayNode>>& ranks) {
+  const auto file_of = [&](std::size_t rank) { return fmt::format("{}.{}.et", name, rank); };
+  require_writable_file("--out", file_of(0));
+  std::size_t operations = 0, messages = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    write_whole_file(file_of(rank), chakra_of_rank(static_cast<int>(rank), ranks[rank])).or_throw();
+    operations += ranks[rank].size();
+    messages += static_cast<std::size_t>(std::ranges::count(ranks[rank], ReplayNode::Kind::send, &ReplayNode::kind));
+  }
+  const std::string last = ranks.size() == 1 ? "" : " to " + file_of(ranks.size() - 1);
+  return fmt::format("{}{}: {} operations, {} messages\n", file_of(0), last, operations, messages);
+}
+
 int run(const ScheduleCommand& command) {
   require_effect(command);
   require_order(command);
@@ -247,8 +284,9 @@ int run(const ScheduleCommand& command) {
   require_below_ranks("--root", command.root, command.ranks);
   require_below_ranks("--initiator", command.initiator, command.ranks);
   require_below_ranks("--rank", command.rank, command.ranks);
-  if (command.rank >= 0 && command.format == "goal") {
-    throw UsageError("--rank: --format goal prints all ranks, for a message needs both ends; leave --rank out");
+  if (command.rank >= 0 && is_replay(command)) {
+    throw UsageError(fmt::format("--rank: --format {} has all ranks, for a message needs both ends; leave --rank out",
+                                 command.format));
   }
 
   std::vector<Schedule> schedules;
@@ -258,7 +296,9 @@ int run(const ScheduleCommand& command) {
                           ? std::span<const Schedule>(schedules)
                           : std::span<const Schedule>(&schedules[static_cast<std::size_t>(command.rank)], 1);
   std::string out;
-  if (command.format == "goal") {
+  if (command.format == "chakra") {
+    out = write_chakra(command.out, replay_of(schedules, command.initiator));
+  } else if (command.format == "goal") {
     out = to_goal(schedules, command.initiator);
   } else if (command.format == "dot") {
     out = to_dot(chosen);
@@ -273,11 +313,12 @@ int run(const ScheduleCommand& command) {
 }  // namespace
 
 Subcommand schedule_command() {
-  return make_command({.name = "schedule",
-                       .summary = "Prints the operations of a collective, for a person, Graphviz or LogGOPSim.",
-                       .introduction = "Prints the schedules of a collective: the operations each rank carries out, "
-                                       "and what each of them waits for."},
-                      ScheduleCommand(), describe_options, run);
+  return make_command(
+      {.name = "schedule",
+       .summary = "Prints the operations of a collective, for a person, Graphviz, LogGOPSim or ASTRA-sim.",
+       .introduction = "Prints the schedules of a collective: the operations each rank carries out, "
+                       "and what each of them waits for."},
+      ScheduleCommand(), describe_options, run);
 }
 
 }  // namespace stretto::command

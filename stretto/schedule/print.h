@@ -22,7 +22,8 @@ std::string to_dot(std::span<const Schedule> schedules);
 /// time 0; every operation takes a microsecond (a delay its own time) and a message none. Operations that do not finish
 /// in this run are left out, except that the recv of a message that was sent is always there. An operation that waits
 /// for some of its predecessors requires those that finished first in this run.
-/// Requires: schedules that pass validate(). Throws UsageError for an initiator outside the job.
+/// Throws UsageError for schedules that do not pass validate(), an initiator outside the job, and ranks that do not
+/// complete when it starts the round.
 std::string to_goal(std::span<const Schedule> schedules, int initiator);
 
 }  // namespace stretto

@@ -123,13 +123,15 @@ TEST(ToGoal, KeepsTheRecvOfAMessageThatNobodyWaitsFor) {
   const OpId never = one.nop({});
   one.external(never);
   const OpId got = one.recv(0, 0, {}, {never});
-  const OpId unsent = one.send(2, 0, {}, {got});
-  const OpId idle = two.recv(1, 0, {}, {});
-  const std::vector<Schedule> schedules{zero.build(sent), one.build(unsent), two.build(idle)};
+  one.send(2, 0, {}, {got});
+  const OpId done = one.nop({});
+  two.recv(1, 0, {}, {});
+  const OpId idle = two.nop({});
+  const std::vector<Schedule> schedules{zero.build(sent), one.build(done), two.build(idle)};
   EXPECT_EQ(to_goal(schedules, 0),
             "num_ranks 3\n\nrank 0 {\nl0: send 1b to 1 tag 0\n}\n"
-            "\nrank 1 {\nl1: recv 1b from 0 tag 0\n}\n"
-            "\nrank 2 {\n}\n")
+            "\nrank 1 {\nl1: recv 1b from 0 tag 0\nl3: calc 0\n}\n"
+            "\nrank 2 {\nl1: calc 0\n}\n")
       << "a recv without its message would hang a replay; a message without its recv would be lost";
 }
 

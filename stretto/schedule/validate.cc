@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "stretto/base/error.h"
+#include "stretto/schedule/execution.h"
 
 namespace stretto {
 namespace {
@@ -98,6 +99,7 @@ void validate(std::span<const Schedule> schedules) {
                             recv.with_header ? " expects" : " does not expect", " one; both or neither must"));
     }
   }
+  Execution(schedules, kEveryRank).require_completion();
 }
 
 }  // namespace stretto

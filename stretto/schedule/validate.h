@@ -8,7 +8,8 @@
 namespace stretto {
 
 /// Checks the schedules of all ranks of one collective against each other: every send has its recv on the peer with
-/// the same channel, size in bytes and with_header, and the other way round. (That no channel is used twice from one
+/// the same channel, size in bytes and with_header, and the other way round; and every rank completes once all triggers
+/// from outside are given, however operations wait for each other across ranks. (That no channel is used twice from one
 /// rank to another has been checked by ScheduleBuilder::build.) `schedules[r]` is rank r's.
 /// Throws UsageError naming the operations.
 void validate(std::span<const Schedule> schedules);
