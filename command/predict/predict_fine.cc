@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -10,7 +11,11 @@
 #include "command/commands.h"
 #include "command/predict/job_file.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/error.h"
+#include "stretto/observe/line_file.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/predict/fine/fine_prediction.h"
+#include "stretto/predict/fine/step_replay.h"
 #include "stretto/predict/fine/step_trace.h"
 
 namespace stretto::command {
@@ -25,6 +30,8 @@ struct FineCommand {
   bool buckets = false;
   bool server_shared = false;
   std::string trace;
+  std::string goal;
+  std::string chakra;
   int trace_steps = 20;
   Output output;
 };
@@ -48,12 +55,25 @@ void describe_options(CommandLine& line, FineCommand& command) {
   line.heading("Output");
   line.option("--trace", "FILE", "Writes when each operation ran, as a Chrome trace that Perfetto opens.",
               writable_file_into(command.trace));
-  line.option("--trace-steps", "N", "So many steps of each worker are in it. Default 20.",
+  line.option("--goal", "FILE",
+              "Writes the same steps for LogGOPSim: who computes for how long, who sends what to whom. An allreduce is "
+              "the messages of a ring.",
+              writable_file_into(command.goal));
+  line.option("--chakra", "NAME",
+              "Writes them as execution traces of MLCommons Chakra, for ASTRA-sim: NAME.0.et, NAME.1.et, …, a file for "
+              "each worker and, behind them, each server. An allreduce is one operation.",
+              [&command](std::string_view option, const std::string& name) {
+                require_writable_file(option, chakra_file(name, 0));
+                command.chakra = name;
+              });
+  line.option("--trace-steps", "N", "So many steps of each worker are in what these three write. Default 20.",
               into(command.trace_steps, 1, 1'000'000'000, "20"));
   command.output.add_option(line);
   line.example("stretto predict fine job.json", "Throughput, and how long steps take.");
   line.example("stretto predict fine job.json --steps 100 --trace steps.json",
                "The same of 100 steps, with their time line.");
+  line.example("stretto predict fine job.json --goal steps.goal --trace-steps 5",
+               "Its first five steps, to be simulated by LogGOPSim.");
   describe_job_file(line);
   line.note("This simulation needs layers.");
   line.note(
@@ -118,6 +138,28 @@ nlohmann::ordered_json to_json(const TrainingJob& job, const FinePrediction& pre
   return json;
 }
 
+/// For --goal, with the messages of each allreduce, or for --chakra.
+StepReplay replay_of(const FineCommand& command, const TrainingJob& job, bool ring) {
+  return {job,
+          {.steps = std::min(command.trace_steps, job.steps),
+           .seed = command.seed,
+           .buckets = command.buckets,
+           .ring = ring}};
+}
+
+void write_goal(const std::string& name, const StepReplay& steps) {
+  LineFile file(name);
+  file.append(fmt::format("num_ranks {}", steps.ranks()));
+  for (int rank = 0; rank < steps.ranks(); ++rank) file.append(goal_of_rank(rank, steps.rank(rank)));
+  file.flush();
+  file.complete().or_throw();
+}
+
+void write_chakra(const std::string& name, const StepReplay& steps) {
+  for (int rank = 0; rank < steps.ranks(); ++rank)
+    write_whole_file(chakra_file(name, rank), chakra_of_rank(rank, steps.rank(rank))).or_throw();
+}
+
 int run(const FineCommand& command) {
   TrainingJob job = command.job.read();
   if (command.steps > 0) job.steps = command.steps;
@@ -125,6 +167,9 @@ int run(const FineCommand& command) {
                                 .message_latency = seconds(command.latency),
                                 .buckets = command.buckets,
                                 .server_shared = command.server_shared};
+  std::optional<StepReplay> goal, chakra;
+  if (!command.goal.empty()) goal.emplace(replay_of(command, job, true));
+  if (!command.chakra.empty()) chakra.emplace(replay_of(command, job, false));
   std::optional<StepTrace> trace;
   if (!command.trace.empty()) {
     trace.emplace(job, command.trace, command.trace_steps);
@@ -132,6 +177,8 @@ int run(const FineCommand& command) {
   }
   const FinePrediction prediction = predict_fine(job, options);
   if (trace) trace->complete().or_throw();
+  if (goal) write_goal(command.goal, *goal);
+  if (chakra) write_chakra(command.chakra, *chakra);
   command.output.say(fmt::format("{} workers, {} steps of each, {}\n\n{}", job.workers(), job.steps,
                                  job.overlap ? "layers travel while others are computed" : "one phase after the other",
                                  to_table(job, prediction)));

@@ -262,16 +262,17 @@ Schedule schedule_of(const ScheduleCommand& command, int rank) {
 
 /// Returns a line for standard output.
 std::string write_chakra(const std::string& name, const std::vector<std::vector<ReplayNode>>& ranks) {
-  const auto file_of = [&](std::size_t rank) { return fmt::format("{}.{}.et", name, rank); };
-  require_writable_file("--out", file_of(0));
+  require_writable_file("--out", chakra_file(name, 0));
   std::size_t operations = 0, messages = 0;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    write_whole_file(file_of(rank), chakra_of_rank(static_cast<int>(rank), ranks[rank])).or_throw();
-    operations += ranks[rank].size();
-    messages += static_cast<std::size_t>(std::ranges::count(ranks[rank], ReplayNode::Kind::send, &ReplayNode::kind));
+  int rank = 0;
+  for (const std::vector<ReplayNode>& nodes : ranks) {
+    write_whole_file(chakra_file(name, rank), chakra_of_rank(rank, nodes)).or_throw();
+    ++rank;
+    operations += nodes.size();
+    messages += static_cast<std::size_t>(std::ranges::count(nodes, ReplayNode::Kind::send, &ReplayNode::kind));
   }
-  const std::string last = ranks.size() == 1 ? "" : " to " + file_of(ranks.size() - 1);
-  return fmt::format("{}{}: {} operations, {} messages\n", file_of(0), last, operations, messages);
+  const std::string last = rank == 1 ? "" : " to " + chakra_file(name, rank - 1);
+  return fmt::format("{}{}: {} operations, {} messages\n", chakra_file(name, 0), last, operations, messages);
 }
 
 int run(const ScheduleCommand& command) {

@@ -1,6 +1,7 @@
 #include <protozero/pbf_builder.hpp>
 #include <protozero/varint.hpp>
 
+#include "stretto/base/text.h"
 #include "stretto/schedule/replay.h"
 
 namespace stretto {
@@ -69,6 +70,10 @@ void append(std::string& file, const std::string& message) {
 }
 
 }  // namespace
+
+std::string chakra_file(const std::string& name, int rank) {
+  return text(name, '.', rank, ".et");
+}
 
 std::string chakra_of_rank(int rank, std::span<const ReplayNode> nodes) {
   std::string metadata;

@@ -12,9 +12,7 @@ std::string goal_of_rank(int rank, std::span<const ReplayNode> nodes) {
   for (const ReplayNode& node : nodes) {
     out << 'l' << node.id << ": ";
     if (node.kind == ReplayNode::Kind::compute) {
-      out << "calc " << node.nanoseconds;
-      if (node.processor != 0) out << " cpu " << node.processor;
-      out << '\n';
+      out << "calc " << node.nanoseconds << '\n';
     } else {
       const bool sends = node.kind == ReplayNode::Kind::send;
       out << (sends ? "send " : "recv ") << node.bytes << (sends ? "b to " : "b from ") << node.peer << " tag "

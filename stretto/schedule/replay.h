@@ -25,7 +25,6 @@ struct ReplayNode {
   std::uint64_t bytes = 0;  ///< send, recv, allreduce; more than 0, for no simulator knows a message without bytes
   std::uint32_t tag = 0;    ///< send, recv: no other message of the job has it
   std::uint64_t nanoseconds = 0;  ///< compute
-  int processor = 0;              ///< compute: of the rank, which may have several that compute at the same time
   std::vector<std::uint32_t> after;
 };
 
@@ -44,7 +43,10 @@ std::vector<std::vector<ReplayNode>> replay_of(std::span<const Schedule> schedul
 /// The part of one rank in a file for LogGOPSim, in GOAL; behind "num_ranks N\n". Requires: no allreduce.
 std::string goal_of_rank(int rank, std::span<const ReplayNode> nodes);
 
-/// A whole file of one rank, NAME.RANK.et, as MLCommons Chakra defines execution traces (docs/prediction.md, *For other
+/// NAME.RANK.et, as readers of Chakra want the files of a job to be called.
+std::string chakra_file(const std::string& name, int rank);
+
+/// A whole such file, as MLCommons Chakra defines execution traces (docs/prediction.md, *For other
 /// simulators*, has the fields).
 std::string chakra_of_rank(int rank, std::span<const ReplayNode> nodes);
 

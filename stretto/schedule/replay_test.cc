@@ -61,12 +61,6 @@ TEST(Replay, RefusesRanksThatDoNotComplete) {
   }
 }
 
-TEST(GoalOfRank, NamesAProcessorBeyondTheFirst) {
-  const std::vector<ReplayNode> nodes{{.id = 0, .nanoseconds = 5},
-                                      {.id = 1, .nanoseconds = 6, .processor = 3, .after = {0}}};
-  EXPECT_EQ(goal_of_rank(7, nodes), "\nrank 7 {\nl0: calc 5\nl1: calc 6 cpu 3\nl1 requires l0\n}\n");
-}
-
 /// The bytes of a small file, by hand: lengths, then field << 3 | wire type before each value.
 TEST(ChakraOfRank, WritesTheFieldsOfTheSchema) {
   const std::vector<ReplayNode> nodes{{.id = 300, .name = "a", .nanoseconds = 1500}};

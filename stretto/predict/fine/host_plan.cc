@@ -41,7 +41,7 @@ int hosts_of(const TrainingJob& job, const WorkerClass& workers) {
 
 HostPlan::HostPlan(const TrainingJob& job, int worker_class, const StepRules& rules)
     : class_(worker_class),
-      gpus_(rules.gpus),
+      rules_(rules),
       graph_(layers_of(job.classes[static_cast<std::size_t>(worker_class)]), rules),
       row_(3 * job.classes[static_cast<std::size_t>(worker_class)].steps.front().size()) {
   const WorkerClass& workers = job.classes[static_cast<std::size_t>(worker_class)];

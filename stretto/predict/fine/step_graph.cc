@@ -1,6 +1,7 @@
 #include "stretto/predict/fine/step_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -15,7 +16,13 @@ using Indices = std::vector<Index>;
 constexpr double kFirstBucketBytes = 1024.0 * 1024;
 constexpr double kBucketBytes = 25 * kFirstBucketBytes;
 
+constexpr std::array kNames{"download", "forward", "backward", "upload", "update"};
+
 }  // namespace
+
+const char* name_of(OperationKind kind) {
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 /// Adds operations phase by phase; edges come from the caller's knowledge of what each phase needs.
 class StepGraph::Builder {

@@ -17,6 +17,9 @@ enum class OperationKind : std::uint8_t {
   update,  ///< the gradients are applied
 };
 
+/// "download", "forward", …
+const char* name_of(OperationKind kind);
+
 /// One operation of a step, and what must wait for it.
 struct StepOperation {
   OperationKind kind;

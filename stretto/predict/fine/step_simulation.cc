@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/base/random.h"
 #include "stretto/predict/fine/host_plan.h"
 #include "stretto/predict/fine/shared_link.h"
 #include "stretto/predict/fine/steady_rate.h"
@@ -58,17 +57,11 @@ struct Progress {
 
 struct Host {
   Host(const HostPlan& of, int number, std::uint64_t seed)
-      : plan(&of),
-        index(number),
-        random(seed, static_cast<std::uint64_t>(number)),
-        queues(static_cast<std::size_t>(resources())),
-        wires(2) {}
+      : plan(&of), index(number), drawn(of, number, seed), queues(static_cast<std::size_t>(resources())), wires(2) {}
 
   int resources() const { return kFirstGpu + plan->gpus(); }
   const StepOperation& operation(Index operation) const { return plan->graph().operations()[operation]; }
-  double seconds(const StepOperation& operation) const {
-    return plan->seconds(operation, drawn[static_cast<std::size_t>(operation.gpu)]);
-  }
+  double seconds(const StepOperation& operation) const { return plan->seconds(operation, drawn.of(operation.gpu)); }
   /// Of an operation that goes on beside those of others: seconds by itself.
   double shared_work(const StepOperation& operation) const {
     return operation.kind == OperationKind::update ? seconds(operation) : operation.link_seconds;
@@ -79,13 +72,12 @@ struct Host {
   const HostPlan* plan;
   int index;
   std::size_t first_slot = 0;
-  Random random;
+  DrawnSteps drawn;
   std::vector<Progress> progress;  // by operation
   std::vector<Queue> queues;       // by resource
   std::vector<std::deque<OnWire>> wires;
-  std::vector<std::size_t> drawn;  // by GPU: the profiled step it runs
-  std::size_t left = 0;            // operations of this step that are not over
-  std::vector<double> ends{0};     // of its steps, behind its start
+  std::size_t left = 0;         // operations of this step that are not over
+  std::vector<double> ends{0};  // of its steps, behind its start
 };
 
 /// A resource that hosts share, and where its next moment stands.
@@ -217,8 +209,7 @@ void Simulation::start_step(Host& host) {
   const StepGraph& graph = host.plan->graph();
   host.progress = begins_[static_cast<std::size_t>(plans_.of_host[static_cast<std::size_t>(host.index)])];
   host.left = graph.operations().size();
-  host.drawn.clear();
-  for (int gpu = 0; gpu < host.plan->gpus(); ++gpu) host.drawn.push_back(host.random.below(host.plan->profiled()));
+  host.drawn.next();
   for (const Index operation : graph.first()) ready(host, operation);
 }
 

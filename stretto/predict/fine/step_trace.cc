@@ -1,6 +1,5 @@
 #include "stretto/predict/fine/step_trace.h"
 
-#include <array>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,7 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array kVerbs{"download", "forward", "backward", "upload", "update"};
 constexpr int kDownlinkTrack = 0;
 constexpr int kUplinkTrack = 1;
 constexpr int kServerTrack = 2;
@@ -64,7 +62,7 @@ void StepTrace::add(const SimulatedOperation& operation) {
   name_tracks(operation);
   const WorkerClass& workers = job_.classes[static_cast<std::size_t>(operation.worker_class)];
   const std::string& layer = workers.steps.front()[static_cast<std::size_t>(operation.layer)].name;
-  const char* verb = kVerbs[static_cast<std::size_t>(operation.kind)];
+  const char* verb = name_of(operation.kind);
   write(written({{"ph", "X"},
                  {"name", text(layer, ' ', verb)},
                  {"cat", verb},
