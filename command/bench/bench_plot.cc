@@ -16,14 +16,13 @@
 #include "command/cli/output.h"
 #include "command/cli/print.h"
 #include "command/commands.h"
-#include "command/machine/process.h"
+#include "command/machine/drawing.h"
 #include "stretto/observe/run_folder.h"
 
 namespace stretto::command {
 
 namespace {
 
-using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 struct PlotCommand {
@@ -88,25 +87,14 @@ class Row {
   std::map<std::string, std::string> cells_;
 };
 
-std::string find_plotting_python() {
-  std::string python = find_python();
-  if (!python.empty() && run_program({python, "-c", "import matplotlib"}, {}, 300s)) return python;
-  throw UsageError(
-      fmt::format("plot: matplotlib is missing {}; expected it in .venv or in the python3 on PATH "
-                  "(pip install matplotlib)",
-                  python.empty() ? "(and there is no python3)" : fmt::format("in {}", python)));
-}
-
 int run(const PlotCommand& command) {
   MeasuredAllreduces measured;
   for (const std::string& file : command.files) measured.add(file, read_whole(file));
   require_writable_folder("--out", command.folder);
-  const std::string python = find_plotting_python();
-  const std::string script = find_companion("plot_allreduce.py");
-  if (script.empty()) throw UsageError("plot_allreduce.py is missing beside this program; expected it as installed");
+  require_matplotlib("plot");
   const std::string medians = (fs::path(command.folder) / "allreduce.csv").string();
   write_whole_file(medians, measured.medians_csv()).or_throw();
-  run_program({python, "-B", script, medians}, {}, 300s).or_throw();
+  if (const std::string why = draw("plot_allreduce.py", {medians}); !why.empty()) throw Failure({Errc::io, why});
   print_to(stdout, fmt::format("{0}/allreduce.png\n{0}/allreduce.svg\n{0}/allreduce.csv\n", command.folder));
   return kSuccess;
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -8,8 +9,11 @@
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
+#include "command/machine/drawing.h"
 #include "command/predict/recommendation.h"
 #include "command/predict/step_times_argument.h"
+#include "stretto/observe/temporary_folder.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto::command {
 
@@ -18,8 +22,20 @@ namespace {
 struct AdviseCommand {
   StepTimesArgument times;
   std::string algorithms;
+  std::string plot;
   Output output;
 };
+
+/// The name of a picture that can be written.
+Setter picture_into(std::string& out) {
+  return [&out](std::string_view option, const std::string& file) {
+    if (!file.ends_with(".svg") && !file.ends_with(".png")) {
+      reject(option, file, "expected a name that ends with .svg or .png", "advice.svg");
+    }
+    require_writable_file(option, file);
+    out = file;
+  };
+}
 
 void describe_options(CommandLine& line, AdviseCommand& command) {
   command.times.add_options(line);
@@ -29,9 +45,14 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
               "average gradients or models of all ranks.",
               into(command.algorithms));
   line.heading("Output");
+  line.option("--plot", "FILE",
+              "Draws them: the rate of each setting with its interval, its share of fresh contributions, and what the "
+              "recommended one gains over the skew. An SVG or a PNG, by the end of the name. Needs matplotlib.",
+              picture_into(command.plot));
   command.output.add_option(line);
   line.example("stretto advise times.csv", "With the step times of anybody's run: rows step,rank,seconds.");
   line.example("stretto advise runs/first", "With those of a run of stretto train.");
+  line.example("stretto advise times.csv --plot advice.svg", "The same as a picture.");
   line.example("stretto advise traces",
                "With those of a job of PyTorch: a folder with a trace of its profiler for each rank.");
   line.example("stretto advise profile.json --ranks 16 --imbalance cloud",
@@ -61,7 +82,24 @@ nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
   return json;
 }
 
+/// What nobody who computes so long can exceed: of all settings the most, for they share out the batches differently.
+double ideal_rate(const std::vector<Trial>& trials) {
+  double ideal = 0;
+  for (const Trial& trial : trials) ideal = std::max(ideal, mean(trial.rates) / trial.of_ideal);
+  return ideal;
+}
+
+/// Has the script draw what --json prints.
+void draw_advice(const nlohmann::ordered_json& advice, const std::string& picture) {
+  const TemporaryFolder folder;
+  const std::string data = folder.path() + "/advice.json";
+  write_whole_file(data, advice.dump()).or_throw();
+  const std::string why = draw("plot_advice.py", {data, picture});
+  if (!why.empty()) throw Failure({Errc::io, fmt::format("--plot={}: {}", picture, why)});
+}
+
 int run(const AdviseCommand& command) {
+  if (!command.plot.empty()) require_matplotlib("--plot");
   std::vector<Choice> choices;
   if (!command.algorithms.empty()) choices = parse_choices("--algorithms", command.algorithms);
   const StepTimesSource source = command.times.read();
@@ -78,6 +116,7 @@ int run(const AdviseCommand& command) {
                percent(trial.wait_share)});
     json["settings"].push_back(to_json(trial, advice.sync));
   }
+  json["ideal_batches_per_s"] = ideal_rate(advice.trials);
   command.output.say(fmt::format(
       "{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
       "step\n\n{}\n{}",
@@ -85,6 +124,9 @@ int run(const AdviseCommand& command) {
   json["recommended"] = advice.winner.choice.name();
   json["verdict"] = advice.verdict;
   for (const GainAt& gain : advice.gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});
+  const auto from = crossover(advice.gains);
+  json["crossover_s"] = from ? nlohmann::ordered_json(*from) : nlohmann::ordered_json();
+  if (!command.plot.empty()) draw_advice(json, command.plot);
   command.output.emit(json);
   return kSuccess;
 }

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "command/machine/process.h"
+#include "command/machine/drawing.h"
 #include "command/train/report.h"
 #include "stretto/observe/run_folder.h"
 
@@ -17,23 +16,6 @@ namespace stretto::command {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr Duration kDrawing = std::chrono::minutes(5);  // on a machine that is busy
-
-/// Why a script that belongs to this program could not draw; empty where it could.
-std::string draw(const std::string& script, const std::vector<std::string>& arguments) {
-  const std::string path = find_script(script);
-  const std::string python = find_python();
-  if (path.empty()) return fmt::format("{} is neither beside this program nor beside a stretto on PATH", script);
-  if (python.empty()) return "no python3";
-  std::vector<std::string> command{python, path};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  const auto drawn = run_program(command, {"MPLBACKEND=svg"}, kDrawing);
-  if (drawn) return {};
-  const bool there = run_program({python, "-c", "import matplotlib"}, {}, kDrawing).ok();
-  return there ? fmt::format("{}: {}", script, drawn.error().message)
-               : fmt::format("matplotlib is not in .venv, nor in {}", python);
-}
 
 /// The arguments of plot_waiting.py: the first algorithm, and the best of the others. `inside`: where in the folder of
 /// a run its records are.

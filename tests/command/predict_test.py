@@ -3,7 +3,9 @@
 import copy
 import json
 import pathlib
+import re
 import tempfile
+import xml.etree.ElementTree
 
 from program import ProgramTest, main, stretto
 
@@ -252,6 +254,45 @@ class WholeRuns(PredictTest):
         self.assert_succeeds(result)
         for part in ("sync", "eager-solo", "eager-quorum:2", "wagma:2", "local, H = 8", "ps-async", "times sync"):
             self.assertIn(part, result.stdout)
+
+    def test_plot_names_all_settings(self):
+        for name, few in (("advice.png", ("--algorithms", "eager-solo")), ("advice.svg", ())):
+            result = stretto("advise", self.times, *SMALL, *few, "--plot", self.folder / name, "--json")
+            if "matplotlib is missing" in result.stderr:
+                self.skipTest(result.stderr)
+            self.assert_succeeds(result)
+        advice = json.loads(result.stdout)
+        self.assertGreaterEqual(advice["ideal_batches_per_s"], advice["settings"][0]["batches_per_s"])
+        self.assertTrue(0 < advice["crossover_s"] < advice["skew_s"])
+        self.assertEqual((self.folder / "advice.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        drawn = (self.folder / "advice.svg").read_text(encoding="utf-8")
+        self.assertEqual(xml.etree.ElementTree.fromstring(drawn).tag, "{http://www.w3.org/2000/svg}svg")
+        words = re.findall("<!-- (.*?) -->", drawn)  # each text is paths, behind a comment that says it
+        self.assertEqual(words.count("recommended"), 1)
+        for setting in advice["settings"]:
+            self.assertIn(setting["algorithm"], words)
+        for part in ("ideal: nobody waits", "batches/s, with 95 % interval", "fresh contributions", "5 % more than sync"):
+            self.assertIn(part, words)
+        self.assertTrue(any(re.fullmatch(r"worthwhile from [0-9.]+ ms on", text) for text in words), words)
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"times.csv", "advice.svg", "advice.png"})
+
+    def test_plot_where_nothing_is_gained(self):
+        result = stretto("advise", "--ranks", 2, "--compute", "10ms", "--replicas", 1, "--steps", 20, "--algorithms",
+                         "sync", "--plot", self.folder / "stay.svg")
+        if "matplotlib is missing" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assert_succeeds(result)
+        self.assertIn("<!-- recommended -->", (self.folder / "stay.svg").read_text(encoding="utf-8"))
+
+    def test_plot_that_cannot_be_is_refused_at_once(self):
+        self.assert_rejected(stretto("advise", self.times, "--plot", "advice.pdf"), "advice.pdf", ".svg or .png")
+        self.assert_rejected(stretto("advise", self.times, "--plot", "/nonexistent/a.svg"), "/nonexistent/a.svg")
+        python = self.folder / "bin" / "python3"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+        python.chmod(0o755)
+        result = stretto("advise", self.times, "--plot", self.folder / "a.svg", env={"VIRTUAL_ENV": str(self.folder)})
+        self.assert_rejected(result, "--plot", "matplotlib is missing", str(python))
 
     def test_times_that_are_none_are_refused(self):
         for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
