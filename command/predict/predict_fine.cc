@@ -63,7 +63,7 @@ void describe_options(CommandLine& line, FineCommand& command) {
               "Writes them as execution traces of MLCommons Chakra, for ASTRA-sim: NAME.0.et, NAME.1.et, …, a file for "
               "each worker and, behind them, each server. An allreduce is one operation.",
               [&command](std::string_view option, const std::string& name) {
-                require_writable_file(option, chakra_file(name, 0));
+                require_writable_file(option, name.empty() ? name : chakra_file(name, 0));
                 command.chakra = name;
               });
   line.option("--trace-steps", "N", "So many steps of each worker are in what these three write. Default 20.",

@@ -215,6 +215,7 @@ class PredictedSteps(ExportTest):
         job = json.dumps(self.job("sync", 2))
         self.assert_rejected(stretto("predict", "fine", "-", "--chakra", "/nonexistent/x", input=job), "/nonexistent/x.0.et")
         self.assert_rejected(stretto("predict", "fine", "-", "--goal", "/nonexistent/x", input=job), "/nonexistent/x")
+        self.assert_rejected(stretto("predict", "fine", "-", "--chakra", "", input=job), "--chakra")
         self.assertEqual(list(self.folder.iterdir()), [])
 
 
