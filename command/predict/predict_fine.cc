@@ -15,7 +15,7 @@
 #include "stretto/observe/line_file.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/fine/fine_prediction.h"
-#include "stretto/predict/fine/step_replay.h"
+#include "stretto/predict/fine/step_export.h"
 #include "stretto/predict/fine/step_trace.h"
 
 namespace stretto::command {
@@ -139,7 +139,7 @@ nlohmann::ordered_json to_json(const TrainingJob& job, const FinePrediction& pre
 }
 
 /// For --goal, with the messages of each allreduce, or for --chakra.
-StepReplay replay_of(const FineCommand& command, const TrainingJob& job, bool ring) {
+StepExport export_of(const FineCommand& command, const TrainingJob& job, bool ring) {
   return {job,
           {.steps = std::min(command.trace_steps, job.steps),
            .seed = command.seed,
@@ -147,7 +147,7 @@ StepReplay replay_of(const FineCommand& command, const TrainingJob& job, bool ri
            .ring = ring}};
 }
 
-void write_goal(const std::string& name, const StepReplay& steps) {
+void write_goal(const std::string& name, const StepExport& steps) {
   LineFile file(name);
   file.append(fmt::format("num_ranks {}", steps.ranks()));
   for (int rank = 0; rank < steps.ranks(); ++rank) file.append(goal_of_rank(rank, steps.rank(rank)));
@@ -155,7 +155,7 @@ void write_goal(const std::string& name, const StepReplay& steps) {
   file.complete().or_throw();
 }
 
-void write_chakra(const std::string& name, const StepReplay& steps) {
+void write_chakra(const std::string& name, const StepExport& steps) {
   for (int rank = 0; rank < steps.ranks(); ++rank)
     write_whole_file(chakra_file(name, rank), chakra_of_rank(rank, steps.rank(rank))).or_throw();
 }
@@ -167,9 +167,9 @@ int run(const FineCommand& command) {
                                 .message_latency = seconds(command.latency),
                                 .buckets = command.buckets,
                                 .server_shared = command.server_shared};
-  std::optional<StepReplay> goal, chakra;
-  if (!command.goal.empty()) goal.emplace(replay_of(command, job, true));
-  if (!command.chakra.empty()) chakra.emplace(replay_of(command, job, false));
+  std::optional<StepExport> goal, chakra;
+  if (!command.goal.empty()) goal.emplace(export_of(command, job, true));
+  if (!command.chakra.empty()) chakra.emplace(export_of(command, job, false));
   std::optional<StepTrace> trace;
   if (!command.trace.empty()) {
     trace.emplace(job, command.trace, command.trace_steps);

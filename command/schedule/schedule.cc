@@ -19,8 +19,8 @@
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/schedules/plain_schedules.h"
 #include "stretto/observe/whole_file.h"
+#include "stretto/schedule/export.h"
 #include "stretto/schedule/print.h"
-#include "stretto/schedule/replay.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto::command {
@@ -94,7 +94,7 @@ bool was_given(const ScheduleCommand& command, std::string_view option) {
 }
 
 /// Whether what is printed is for another simulator: all ranks, in a round that one of them starts.
-bool is_replay(const ScheduleCommand& command) {
+bool is_export(const ScheduleCommand& command) {
   return command.format == "goal" || command.format == "chakra";
 }
 
@@ -117,7 +117,7 @@ void require_effect(const ScheduleCommand& command) {
   if (command.collective != "group" && was_given(command, "--algorithm") && was_given(command, "--order")) {
     throw UsageError("--order has no effect with --algorithm, which it would choose: leave one of them out");
   }
-  if (was_given(command, "--initiator") && !is_replay(command)) {
+  if (was_given(command, "--initiator") && !is_export(command)) {
     throw UsageError("--initiator has no effect without --format goal or chakra: leave it out");
   }
   if (was_given(command, "--out") && command.format != "chakra") {
@@ -261,15 +261,15 @@ Schedule schedule_of(const ScheduleCommand& command, int rank) {
 }
 
 /// Returns a line for standard output.
-std::string write_chakra(const std::string& name, const std::vector<std::vector<ReplayNode>>& ranks) {
+std::string write_chakra(const std::string& name, const std::vector<std::vector<ExportNode>>& ranks) {
   require_writable_file("--out", chakra_file(name, 0));
   std::size_t operations = 0, messages = 0;
   int rank = 0;
-  for (const std::vector<ReplayNode>& nodes : ranks) {
+  for (const std::vector<ExportNode>& nodes : ranks) {
     write_whole_file(chakra_file(name, rank), chakra_of_rank(rank, nodes)).or_throw();
     ++rank;
     operations += nodes.size();
-    messages += static_cast<std::size_t>(std::ranges::count(nodes, ReplayNode::Kind::send, &ReplayNode::kind));
+    messages += static_cast<std::size_t>(std::ranges::count(nodes, ExportNode::Kind::send, &ExportNode::kind));
   }
   const std::string last = rank == 1 ? "" : " to " + chakra_file(name, rank - 1);
   return fmt::format("{}{}: {} operations, {} messages\n", chakra_file(name, 0), last, operations, messages);
@@ -285,7 +285,7 @@ int run(const ScheduleCommand& command) {
   require_below_ranks("--root", command.root, command.ranks);
   require_below_ranks("--initiator", command.initiator, command.ranks);
   require_below_ranks("--rank", command.rank, command.ranks);
-  if (command.rank >= 0 && is_replay(command)) {
+  if (command.rank >= 0 && is_export(command)) {
     throw UsageError(fmt::format("--rank: --format {} has all ranks, for a message needs both ends; leave --rank out",
                                  command.format));
   }
@@ -298,7 +298,7 @@ int run(const ScheduleCommand& command) {
                           : std::span<const Schedule>(&schedules[static_cast<std::size_t>(command.rank)], 1);
   std::string out;
   if (command.format == "chakra") {
-    out = write_chakra(command.out, replay_of(schedules, command.initiator));
+    out = write_chakra(command.out, export_of(schedules, command.initiator));
   } else if (command.format == "goal") {
     out = to_goal(schedules, command.initiator);
   } else if (command.format == "dot") {

@@ -2,7 +2,7 @@
 #include <protozero/varint.hpp>
 
 #include "stretto/base/text.h"
-#include "stretto/schedule/replay.h"
+#include "stretto/schedule/export.h"
 
 namespace stretto {
 
@@ -27,17 +27,17 @@ protozero::pbf_builder<Attribute> attribute(Builder& node, const char* name) {
   return out;
 }
 
-NodeType type_of(ReplayNode::Kind kind) {
+NodeType type_of(ExportNode::Kind kind) {
   switch (kind) {
-    case ReplayNode::Kind::send: return kSend;
-    case ReplayNode::Kind::recv: return kRecv;
-    case ReplayNode::Kind::allreduce: return kCollective;
-    case ReplayNode::Kind::compute: break;
+    case ExportNode::Kind::send: return kSend;
+    case ExportNode::Kind::recv: return kRecv;
+    case ExportNode::Kind::allreduce: return kCollective;
+    case ExportNode::Kind::compute: break;
   }
   return kCompute;
 }
 
-std::string encoded(int rank, const ReplayNode& node) {
+std::string encoded(int rank, const ExportNode& node) {
   constexpr std::uint64_t kMicrosecond = 1000;
   std::string out;
   Builder builder(out);
@@ -47,17 +47,17 @@ std::string encoded(int rank, const ReplayNode& node) {
   builder.add_packed_uint64(Node::data_deps, node.after.begin(), node.after.end());
   // Without it a reader takes a node for one of the host's processor, which does not communicate.
   attribute(builder, "is_cpu_op").add_bool(Attribute::boolean, false);
-  if (node.kind == ReplayNode::Kind::compute) {
+  if (node.kind == ExportNode::Kind::compute) {
     builder.add_uint64(Node::duration_micros, (node.nanoseconds + kMicrosecond / 2) / kMicrosecond);
     attribute(builder, "duration_nanos").add_uint64(Attribute::uint64, node.nanoseconds);
     return out;
   }
   attribute(builder, "comm_size").add_int64(Attribute::int64, static_cast<std::int64_t>(node.bytes));
-  if (node.kind == ReplayNode::Kind::allreduce) {
+  if (node.kind == ExportNode::Kind::allreduce) {
     attribute(builder, "comm_type").add_int64(Attribute::int64, kAllReduce);
     return out;
   }
-  const bool sends = node.kind == ReplayNode::Kind::send;
+  const bool sends = node.kind == ExportNode::Kind::send;
   attribute(builder, "comm_src").add_int32(Attribute::int32, sends ? rank : node.peer);
   attribute(builder, "comm_dst").add_int32(Attribute::int32, sends ? node.peer : rank);
   attribute(builder, "comm_tag").add_int32(Attribute::int32, static_cast<std::int32_t>(node.tag));
@@ -75,12 +75,12 @@ std::string chakra_file(const std::string& name, int rank) {
   return text(name, '.', rank, ".et");
 }
 
-std::string chakra_of_rank(int rank, std::span<const ReplayNode> nodes) {
+std::string chakra_of_rank(int rank, std::span<const ExportNode> nodes) {
   std::string metadata;
   protozero::pbf_builder<Metadata>(metadata).add_string(Metadata::version, kVersion);
   std::string file;
   append(file, metadata);
-  for (const ReplayNode& node : nodes) append(file, encoded(rank, node));
+  for (const ExportNode& node : nodes) append(file, encoded(rank, node));
   return file;
 }
 

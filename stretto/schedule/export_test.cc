@@ -1,4 +1,4 @@
-#include "stretto/schedule/replay.h"
+#include "stretto/schedule/export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace stretto {
 namespace {
 
 using ::testing::HasSubstr;
-using Kind = ReplayNode::Kind;
+using Kind = ExportNode::Kind;
 
 /// Rank 0 computes and sends 64 bytes and a word without a body; rank 1 receives both and adds.
 std::vector<Schedule> two_messages() {
@@ -27,8 +27,8 @@ std::vector<Schedule> two_messages() {
   return {zero.build(sent), one.build(sum)};
 }
 
-TEST(Replay, HasSizesTimesAndATagForEachMessage) {
-  const auto ranks = replay_of(two_messages(), 0);
+TEST(Export, HasSizesTimesAndATagForEachMessage) {
+  const auto ranks = export_of(two_messages(), 0);
   ASSERT_EQ(ranks.size(), 2U);
   const auto& [computed, word, sent] = std::tie(ranks[0][0], ranks[0][1], ranks[0][2]);
   EXPECT_EQ(computed.kind, Kind::compute);
@@ -46,15 +46,15 @@ TEST(Replay, HasSizesTimesAndATagForEachMessage) {
   EXPECT_EQ(sum.nanoseconds, 8U);
 }
 
-TEST(Replay, RefusesRanksThatDoNotComplete) {
+TEST(Export, RefusesRanksThatDoNotComplete) {
   ScheduleBuilder other("alone", 0, 2), waits("alone", 1, 2);
   const OpId free = other.nop({});
   const OpId own = waits.nop({});
   waits.external(own);
   const std::vector<Schedule> schedules{other.build(free), waits.build(own)};
-  EXPECT_EQ(replay_of(schedules, 1).size(), 2U);
+  EXPECT_EQ(export_of(schedules, 1).size(), 2U);
   try {
-    replay_of(schedules, 0);
+    export_of(schedules, 0);
     FAIL() << "rank 1 is never triggered";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot finish on rank 1"));
@@ -63,7 +63,7 @@ TEST(Replay, RefusesRanksThatDoNotComplete) {
 
 /// The bytes of a small file, by hand: lengths, then field << 3 | wire type before each value.
 TEST(ChakraOfRank, WritesTheFieldsOfTheSchema) {
-  const std::vector<ReplayNode> nodes{{.id = 300, .name = "a", .nanoseconds = 1500}};
+  const std::vector<ExportNode> nodes{{.id = 300, .name = "a", .nanoseconds = 1500}};
   const std::string node =
       "\x08\xac\x02"  // id: 300
       "\x12\x01"

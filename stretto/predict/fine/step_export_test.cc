@@ -1,4 +1,4 @@
-#include "stretto/predict/fine/step_replay.h"
+#include "stretto/predict/fine/step_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace stretto {
 namespace {
 
 using ::testing::HasSubstr;
-using Kind = ReplayNode::Kind;
+using Kind = ExportNode::Kind;
 
 /// Two layers, and three profiled steps of them, so that draws show.
 TrainingJob job_of(Coordination mode, int workers) {
@@ -32,18 +32,18 @@ TrainingJob job_of(Coordination mode, int workers) {
   return job;
 }
 
-std::map<std::string, ReplayNode> by_name(const std::vector<ReplayNode>& nodes) {
-  std::map<std::string, ReplayNode> out;
-  for (const ReplayNode& node : nodes) out[node.name] = node;
+std::map<std::string, ExportNode> by_name(const std::vector<ExportNode>& nodes) {
+  std::map<std::string, ExportNode> out;
+  for (const ExportNode& node : nodes) out[node.name] = node;
   return out;
 }
 
-TEST(StepReplay, ComputesForAsLongAsTheSimulation) {
+TEST(StepExport, ComputesForAsLongAsTheSimulation) {
   for (const Coordination mode : {Coordination::asynchronous, Coordination::synchronous, Coordination::allreduce}) {
     const TrainingJob job = job_of(mode, 3);
-    const StepReplay replay(job, {.steps = 6, .seed = 7});
-    std::map<std::string, ReplayNode> nodes;
-    for (int rank = 0; rank < replay.ranks(); ++rank) nodes.merge(by_name(replay.rank(rank)));
+    const StepExport steps(job, {.steps = 6, .seed = 7});
+    std::map<std::string, ExportNode> nodes;
+    for (int rank = 0; rank < steps.ranks(); ++rank) nodes.merge(by_name(steps.rank(rank)));
     int compared = 0;
     simulate_steps(job,
                    {.seed = 7, .on_operation = [&](const SimulatedOperation& ran) {
@@ -58,13 +58,13 @@ TEST(StepReplay, ComputesForAsLongAsTheSimulation) {
   }
 }
 
-TEST(StepReplay, WhatAWorkerWaitsFor) {
+TEST(StepExport, WhatAWorkerWaitsFor) {
   const TrainingJob job = job_of(Coordination::synchronous, 2);
-  const StepReplay replay(job, {.steps = 2});
-  EXPECT_EQ(replay.ranks(), 3);
-  const auto worker = by_name(replay.rank(1)), server = by_name(replay.rank(2));
+  const StepExport steps(job, {.steps = 2});
+  EXPECT_EQ(steps.ranks(), 3);
+  const auto worker = by_name(steps.rank(1)), server = by_name(steps.rank(2));
   const auto at = [](const auto& nodes, const std::string& name) { return nodes.at("step 1, worker 1: " + name); };
-  const ReplayNode got = at(worker, "in download"), sent = at(worker, "out upload");
+  const ExportNode got = at(worker, "in download"), sent = at(worker, "out upload");
   EXPECT_EQ(got.kind, Kind::recv);
   EXPECT_EQ(got.peer, 2);
   EXPECT_EQ(got.bytes, 3000U);
@@ -75,7 +75,7 @@ TEST(StepReplay, WhatAWorkerWaitsFor) {
   EXPECT_EQ(sent.kind, Kind::send);
   EXPECT_EQ(sent.after, std::vector<std::uint32_t>{at(worker, "out backward").id});
 
-  const ReplayNode given = at(server, "in download"), taken = at(server, "out upload");
+  const ExportNode given = at(server, "in download"), taken = at(server, "out upload");
   EXPECT_EQ(given.kind, Kind::send);
   EXPECT_EQ(given.tag, got.tag);
   EXPECT_EQ(given.after, std::vector<std::uint32_t>{server.at("step 0 is applied").id}) << "both workers' gradients";
@@ -83,36 +83,36 @@ TEST(StepReplay, WhatAWorkerWaitsFor) {
   EXPECT_EQ(at(server, "out update").after, std::vector<std::uint32_t>{taken.id});
 }
 
-TEST(StepReplay, AnAsynchronousStepWaitsForItsOwnWorkerAlone) {
+TEST(StepExport, AnAsynchronousStepWaitsForItsOwnWorkerAlone) {
   const TrainingJob job = job_of(Coordination::asynchronous, 2);
-  const auto server = by_name(StepReplay(job, {.steps = 2}).rank(2));
+  const auto server = by_name(StepExport(job, {.steps = 2}).rank(2));
   EXPECT_EQ(server.at("step 1, worker 1: in download").after,
             std::vector<std::uint32_t>{server.at("step 0 of worker 1 is applied").id});
 }
 
-TEST(StepReplay, ServersHaveShards) {
+TEST(StepExport, ServersHaveShards) {
   TrainingJob job = job_of(Coordination::asynchronous, 2);
   job.servers = 3;
-  const StepReplay replay(job, {.steps = 1});
-  EXPECT_EQ(replay.ranks(), 5);
+  const StepExport steps(job, {.steps = 1});
+  EXPECT_EQ(steps.ranks(), 5);
   for (int server = 2; server < 5; ++server) {
-    const auto nodes = by_name(replay.rank(server));
+    const auto nodes = by_name(steps.rank(server));
     EXPECT_EQ(nodes.at("step 0, worker 0: in download").bytes, 1000U);
     EXPECT_EQ(nodes.at("step 0, worker 0: out upload").bytes, 200U);
   }
 }
 
-TEST(StepReplay, ARingHandsPartsOn) {
+TEST(StepExport, ARingHandsPartsOn) {
   const TrainingJob job = job_of(Coordination::allreduce, 3);
-  const auto one = by_name(StepReplay(job, {.steps = 1}).rank(1));
+  const auto one = by_name(StepExport(job, {.steps = 1}).rank(1));
   EXPECT_EQ(one.at("step 0, worker 1: in upload").kind, Kind::allreduce);
   EXPECT_EQ(one.at("step 0, worker 1: in upload").bytes, 3000U);
 
-  const StepReplay replay(job, {.steps = 1, .ring = true});
-  EXPECT_EQ(replay.ranks(), 3);
+  const StepExport steps(job, {.steps = 1, .ring = true});
+  EXPECT_EQ(steps.ranks(), 3);
   int sends = 0;
   std::uint64_t bytes = 0;
-  for (const ReplayNode& node : replay.rank(1)) {
+  for (const ExportNode& node : steps.rank(1)) {
     if (node.kind != Kind::send) continue;
     ++sends;
     bytes += node.bytes;
@@ -122,16 +122,16 @@ TEST(StepReplay, ARingHandsPartsOn) {
   EXPECT_EQ(bytes, 2U * 2 * (3000 + 600) / 3);
 }
 
-TEST(StepReplay, RefusesHostsWithSeveralGpus) {
+TEST(StepExport, RefusesHostsWithSeveralGpus) {
   TrainingJob job = job_of(Coordination::synchronous, 4);
   job.gpus_per_host = 2;
-  EXPECT_THROW(StepReplay(job, {}), UsageError);
+  EXPECT_THROW(StepExport(job, {}), UsageError);
 }
 
-TEST(StepReplay, RefusesMoreMessagesThanTags) {
+TEST(StepExport, RefusesMoreMessagesThanTags) {
   const TrainingJob job = job_of(Coordination::allreduce, 1000);
   try {
-    const StepReplay replay(job, {.steps = 1'000'000, .ring = true});
+    const StepExport steps(job, {.steps = 1'000'000, .ring = true});
     FAIL() << "they have 4 · 10¹² messages";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("fewer steps"));

@@ -1,4 +1,4 @@
-#include "stretto/schedule/replay.h"
+#include "stretto/schedule/export.h"
 
 #include <algorithm>
 
@@ -17,11 +17,11 @@ std::uint64_t nanoseconds_of(const Schedule& schedule, const Op& op) {
   return (bytes_of(schedule, op) + kBytesPerNanosecond - 1) / kBytesPerNanosecond;
 }
 
-ReplayNode node_of(const Schedule& schedule, OpId id) {
+ExportNode node_of(const Schedule& schedule, OpId id) {
   const Op& op = schedule.op(id);
-  ReplayNode node{.id = id, .name = schedule.label(id).empty() ? name_of(op.kind) : schedule.label(id)};
+  ExportNode node{.id = id, .name = schedule.label(id).empty() ? name_of(op.kind) : schedule.label(id)};
   if (op.kind == OpKind::send || op.kind == OpKind::recv) {
-    node.kind = op.kind == OpKind::send ? ReplayNode::Kind::send : ReplayNode::Kind::recv;
+    node.kind = op.kind == OpKind::send ? ExportNode::Kind::send : ExportNode::Kind::recv;
     node.peer = op.peer;
     node.bytes = std::max<std::uint64_t>(1, bytes_of(schedule, op));
   } else {
@@ -32,7 +32,7 @@ ReplayNode node_of(const Schedule& schedule, OpId id) {
 
 }  // namespace
 
-std::vector<std::vector<ReplayNode>> replay_of(std::span<const Schedule> schedules, int initiator) {
+std::vector<std::vector<ExportNode>> export_of(std::span<const Schedule> schedules, int initiator) {
   validate(schedules);
   const int ranks = static_cast<int>(schedules.size());
   if (initiator < 0 || initiator >= ranks) {
@@ -59,12 +59,12 @@ std::vector<std::vector<ReplayNode>> replay_of(std::span<const Schedule> schedul
     kept[static_cast<std::size_t>(m.dst)][m.recv] = true;
   }
 
-  std::vector<std::vector<ReplayNode>> out(schedules.size());
+  std::vector<std::vector<ExportNode>> out(schedules.size());
   for (int rank = 0; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     for (OpId id = 0; id < schedules[at].ops().size(); ++id) {
       if (!kept[at][id]) continue;
-      ReplayNode node = node_of(schedules[at], id);
+      ExportNode node = node_of(schedules[at], id);
       node.tag = tags[at][id];
       // A recv that is there for its message alone waits for nothing.
       if (execution.fate(rank, id).finished) node.after = execution.fate(rank, id).required;

@@ -1,4 +1,4 @@
-#include "stretto/predict/fine/step_replay.h"
+#include "stretto/predict/fine/step_export.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace stretto {
 
 namespace {
 
-using Kind = ReplayNode::Kind;
+using Kind = ExportNode::Kind;
 
 std::uint64_t whole(double value) {
   return static_cast<std::uint64_t>(std::llround(value));
@@ -37,9 +37,9 @@ bool is_transfer(const StepOperation& operation) {
 }  // namespace
 
 /// The nodes of one rank, numbered as they come.
-class StepReplay::Nodes {
+class StepExport::Nodes {
  public:
-  std::uint32_t add(ReplayNode node, Ids after) {
+  std::uint32_t add(ExportNode node, Ids after) {
     node.id = static_cast<std::uint32_t>(nodes_.size());
     std::ranges::sort(after);
     after.erase(std::unique(after.begin(), after.end()), after.end());
@@ -47,13 +47,13 @@ class StepReplay::Nodes {
     nodes_.push_back(std::move(node));
     return nodes_.back().id;
   }
-  std::vector<ReplayNode> take() && { return std::move(nodes_); }
+  std::vector<ExportNode> take() && { return std::move(nodes_); }
 
  private:
-  std::vector<ReplayNode> nodes_;
+  std::vector<ExportNode> nodes_;
 };
 
-StepReplay::StepReplay(const TrainingJob& job, const StepReplayOptions& options)
+StepExport::StepExport(const TrainingJob& job, const StepExportOptions& options)
     : job_(job),
       options_(options),
       plans_(plan_hosts(job, options.buckets)),
@@ -84,51 +84,51 @@ StepReplay::StepReplay(const TrainingJob& job, const StepReplayOptions& options)
   }
 }
 
-std::uint64_t StepReplay::messages_of_transfer() const {
+std::uint64_t StepExport::messages_of_transfer() const {
   if (servers_ > 0) return 1;
   return options_.ring ? 2 * static_cast<std::uint64_t>(hosts() - 1) : 0;
 }
 
-const HostPlan& StepReplay::plan(int host) const {
+const HostPlan& StepExport::plan(int host) const {
   return plans_.plans[static_cast<std::size_t>(plans_.of_host[static_cast<std::size_t>(host)])];
 }
 
-const StepReplay::Shape& StepReplay::shape(int host) const {
+const StepExport::Shape& StepExport::shape(int host) const {
   return shapes_[static_cast<std::size_t>(plans_.of_host[static_cast<std::size_t>(host)])];
 }
 
-std::string StepReplay::name_of(int step, int host, const StepOperation& operation) const {
+std::string StepExport::name_of(int step, int host, const StepOperation& operation) const {
   const WorkerClass& workers = job_.classes[static_cast<std::size_t>(plan(host).worker_class())];
   return text("step ", step, ", worker ", host, ": ",
               workers.steps.front()[static_cast<std::size_t>(operation.layer)].name, ' ',
               stretto::name_of(operation.kind));
 }
 
-std::uint32_t StepReplay::tag_of(int step, int host, std::size_t operation) const {
+std::uint32_t StepExport::tag_of(int step, int host, std::size_t operation) const {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(step) * tags_ +
                                     first_tag_[static_cast<std::size_t>(host)] +
                                     shape(host).transfer[operation] * messages_of_transfer());
 }
 
-ReplayNode StepReplay::computation_of(int step, int host, const StepOperation& operation,
+ExportNode StepExport::computation_of(int step, int host, const StepOperation& operation,
                                       const DrawnSteps& drawn) const {
   return {.name = name_of(step, host, operation),
           .nanoseconds = nanoseconds(plan(host).seconds(operation, drawn.of(0)))};
 }
 
 /// Between a host and a server, as far as both ends are alike.
-ReplayNode StepReplay::transfer_of(int step, int host, std::size_t index) const {
+ExportNode StepExport::transfer_of(int step, int host, std::size_t index) const {
   const StepOperation& operation = plan(host).graph().operations()[index];
   return {.name = name_of(step, host, operation),
           .bytes = bytes_of_message(plan(host).bytes(operation)),
           .tag = tag_of(step, host, index)};
 }
 
-std::vector<ReplayNode> StepReplay::rank(int rank) const {
+std::vector<ExportNode> StepExport::rank(int rank) const {
   return rank < hosts() ? host(rank) : server(rank - hosts());
 }
 
-StepReplay::Ids StepReplay::summed(Nodes& nodes, int step, int host, std::size_t index, const Ids& after) const {
+StepExport::Ids StepExport::summed(Nodes& nodes, int step, int host, std::size_t index, const Ids& after) const {
   const StepOperation& operation = plan(host).graph().operations()[index];
   const double bytes = plan(host).bytes(operation);
   if (!options_.ring) {
@@ -139,7 +139,7 @@ StepReplay::Ids StepReplay::summed(Nodes& nodes, int step, int host, std::size_t
   const int right = (host + 1) % hosts(), left = (host + hosts() - 1) % hosts();
   Ids ready = after;
   for (int round = 0; round < 2 * (hosts() - 1); ++round) {
-    ReplayNode message{.name = text(name_of(step, host, operation), ", round ", round),
+    ExportNode message{.name = text(name_of(step, host, operation), ", round ", round),
                        .bytes = bytes_of_message(bytes / hosts())};
     message.kind = Kind::send;
     message.peer = right;
@@ -153,7 +153,7 @@ StepReplay::Ids StepReplay::summed(Nodes& nodes, int step, int host, std::size_t
   return ready;
 }
 
-std::vector<ReplayNode> StepReplay::host(int host) const {
+std::vector<ExportNode> StepExport::host(int host) const {
   Nodes nodes;
   const StepGraph& graph = plan(host).graph();
   const auto operations = graph.operations();
@@ -178,7 +178,7 @@ std::vector<ReplayNode> StepReplay::host(int host) const {
       } else if (servers_ == 0) {
         over[index] = summed(nodes, step, host, index, after);
       } else {
-        ReplayNode transfer = transfer_of(step, host, index);
+        ExportNode transfer = transfer_of(step, host, index);
         transfer.peer = hosts() + operation.shard;
         transfer.kind = operation.kind == OperationKind::download ? Kind::recv : Kind::send;
         Ids& last = received[static_cast<std::size_t>(operation.shard)];
@@ -193,7 +193,7 @@ std::vector<ReplayNode> StepReplay::host(int host) const {
   return std::move(nodes).take();
 }
 
-std::vector<ReplayNode> StepReplay::server(int server) const {
+std::vector<ExportNode> StepExport::server(int server) const {
   Nodes nodes;
   std::vector<DrawnSteps> drawn;
   for (int host = 0; host < hosts(); ++host) drawn.emplace_back(plan(host), host, options_.seed);
@@ -215,7 +215,7 @@ std::vector<ReplayNode> StepReplay::server(int server) const {
   return std::move(nodes).take();
 }
 
-StepReplay::Ids StepReplay::serve(Nodes& nodes, int step, int host, int server, const Ids& begin,
+StepExport::Ids StepExport::serve(Nodes& nodes, int step, int host, int server, const Ids& begin,
                                   const DrawnSteps& drawn) const {
   const auto operations = plan(host).graph().operations();
   std::vector<Ids> over(operations.size());
@@ -226,7 +226,7 @@ StepReplay::Ids StepReplay::serve(Nodes& nodes, int step, int host, int server, 
     const bool computes = operation.kind == OperationKind::forward || operation.kind == OperationKind::backward;
     if (computes || operation.shard != server) continue;
     if (is_transfer(operation)) {
-      ReplayNode transfer = transfer_of(step, host, index);
+      ExportNode transfer = transfer_of(step, host, index);
       transfer.peer = host;
       transfer.kind = operation.kind == OperationKind::download ? Kind::send : Kind::recv;
       Ids& last = transfer.kind == Kind::send ? sent : received;

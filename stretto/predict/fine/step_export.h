@@ -7,12 +7,12 @@
 
 #include "stretto/predict/fine/host_plan.h"
 #include "stretto/predict/model/training_job.h"
-#include "stretto/schedule/replay.h"
+#include "stretto/schedule/export.h"
 
 namespace stretto {
 
 /// What is told to another simulator of a job's steps.
-struct StepReplayOptions {
+struct StepExportOptions {
   int steps = 20;          ///< of each host, from the first on
   std::uint64_t seed = 1;  ///< StepSimulationOptions::seed: the same steps are drawn
   bool buckets = false;    ///< StepRules::buckets
@@ -22,19 +22,20 @@ struct StepReplayOptions {
 /// The steps of a job as simulate_steps() runs them, for simulators of other people: who computes for how long, and who
 /// sends how many bytes to whom. How fast links are, and how transfers share them, is for the other simulator to say.
 ///
-/// Ranks are the hosts, in the order of the job's classes, and behind them the servers. What all of them know alone is
-/// what messages tell them, so a server sends the layers of a step when it has applied what it has received in the
-/// step before, whether other servers have or not; and where there is no server, a host goes on when it has applied the
-/// sums itself. A rank computes one thing at a time, for so these simulators have it: a server applies the gradients of
-/// one host after those of another.
-class StepReplay {
+/// Ranks are the hosts, in the order of the job's classes, and behind them the servers. A rank knows only what messages
+/// tell it. So a server sends the layers of a step when it has applied its own shards of the step before, whether other
+/// servers have or not; and where there is no server, a host goes on when it has applied the sums itself. A rank
+/// computes one thing at a time, for so these simulators have it: a server applies the gradients of one host after
+/// those of another.
+class StepExport {
  public:
-  /// Throws UsageError as plan_hosts() does, for hosts with several GPUs, and for more messages than there are tags.
-  StepReplay(const TrainingJob& job, const StepReplayOptions& options);
+  /// `job` must outlive it. Throws UsageError as plan_hosts() does, for hosts with several GPUs, and for more messages
+  /// than there are tags.
+  StepExport(const TrainingJob& job, const StepExportOptions& options);
 
   int ranks() const { return hosts() + servers_; }
   /// What one rank does. Each call costs the memory of that rank alone.
-  std::vector<ReplayNode> rank(int rank) const;
+  std::vector<ExportNode> rank(int rank) const;
 
  private:
   using Ids = std::vector<std::uint32_t>;
@@ -53,18 +54,18 @@ class StepReplay {
   std::string name_of(int step, int host, const StepOperation& operation) const;
   std::uint64_t messages_of_transfer() const;
   std::uint32_t tag_of(int step, int host, std::size_t operation) const;
-  ReplayNode computation_of(int step, int host, const StepOperation& operation, const DrawnSteps& drawn) const;
-  ReplayNode transfer_of(int step, int host, std::size_t operation) const;
+  ExportNode computation_of(int step, int host, const StepOperation& operation, const DrawnSteps& drawn) const;
+  ExportNode transfer_of(int step, int host, std::size_t operation) const;
 
-  std::vector<ReplayNode> host(int host) const;
+  std::vector<ExportNode> host(int host) const;
   /// Adds an allreduce. Returns the nodes with which its sum is there.
   Ids summed(Nodes& nodes, int step, int host, std::size_t operation, const Ids& after) const;
-  std::vector<ReplayNode> server(int server) const;
+  std::vector<ExportNode> server(int server) const;
   /// Adds one step of one host. Returns the nodes with which its gradients are applied.
   Ids serve(Nodes& nodes, int step, int host, int server, const Ids& begin, const DrawnSteps& drawn) const;
 
   const TrainingJob& job_;
-  const StepReplayOptions options_;
+  const StepExportOptions options_;
   const HostPlans plans_;
   const int servers_;
   std::vector<Shape> shapes_;             // by plan

@@ -11,7 +11,7 @@ namespace stretto {
 
 /// One thing that a rank does, in the words that simulators of other people have in common: each begins when all of
 /// `after` are over.
-struct ReplayNode {
+struct ExportNode {
   enum class Kind : std::uint8_t {
     send,
     recv,
@@ -38,16 +38,16 @@ inline constexpr std::uint64_t kMostTags = std::uint64_t{1} << 31;
 /// their operations.
 /// Throws UsageError for schedules that do not pass validate(), an initiator outside the job, and ranks that do not
 /// complete when `initiator` starts the round.
-std::vector<std::vector<ReplayNode>> replay_of(std::span<const Schedule> schedules, int initiator);
+std::vector<std::vector<ExportNode>> export_of(std::span<const Schedule> schedules, int initiator);
 
 /// The part of one rank in a file for LogGOPSim, in GOAL; behind "num_ranks N\n". Requires: no allreduce.
-std::string goal_of_rank(int rank, std::span<const ReplayNode> nodes);
+std::string goal_of_rank(int rank, std::span<const ExportNode> nodes);
 
 /// NAME.RANK.et, as readers of Chakra want the files of a job to be called.
 std::string chakra_file(const std::string& name, int rank);
 
-/// A whole such file, as MLCommons Chakra defines execution traces (docs/prediction.md, *For other
-/// simulators*, has the fields).
-std::string chakra_of_rank(int rank, std::span<const ReplayNode> nodes);
+/// A whole such file, as MLCommons Chakra defines execution traces. docs/prediction.md, *For other simulators*, has the
+/// fields.
+std::string chakra_of_rank(int rank, std::span<const ExportNode> nodes);
 
 }  // namespace stretto
