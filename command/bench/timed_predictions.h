@@ -20,10 +20,13 @@ struct PredictionLoad {
   int workers = 1024;  ///< of the simulation of steps
   int layers = 160;
   int steps = 100;
+  int ranks = 64;  ///< of the jobs whose settings are compared
+  int replicas = 200;
 };
 
 /// Measures the parts of prediction one after the other on one core, each as the median of `repeats` runs: the queue of
-/// events, times of ranks without events, the simulation of steps, formulas.
+/// events, times of ranks without events, the simulation of steps, formulas, the
+/// comparison of settings.
 std::vector<PredictionSpeed> time_predictions(int repeats, const PredictionLoad& load = {});
 
 }  // namespace stretto::command

@@ -10,6 +10,7 @@
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/drawing.h"
+#include "command/predict/finalists.h"
 #include "command/predict/recommendation.h"
 #include "command/predict/step_times_argument.h"
 #include "stretto/observe/temporary_folder.h"
@@ -18,6 +19,8 @@
 namespace stretto::command {
 
 namespace {
+
+constexpr std::size_t kRun = 10;  // of the settings that were compared by their shapes
 
 struct AdviseCommand {
   StepTimesArgument times;
@@ -40,10 +43,11 @@ Setter picture_into(std::string& out) {
 void describe_options(CommandLine& line, AdviseCommand& command) {
   command.times.add_options(line);
   line.heading("The settings");
-  line.option("--algorithms", "LIST",
-              "As stretto train takes them, beside sync. Default: quorums, groups, periods and servers of all that "
-              "average gradients or models of all ranks.",
-              into(command.algorithms));
+  line.option(
+      "--algorithms", "LIST",
+      "As stretto train takes them, beside sync. Default: of some dozens of quorums, groups, periods and servers "
+      "the ten best, found by when ranks wait for one another under each.",
+      into(command.algorithms));
   line.heading("Output");
   line.option("--plot", "FILE",
               "Draws them: the rate of each setting with its interval, its share of fresh contributions, and what the "
@@ -104,9 +108,13 @@ int run(const AdviseCommand& command) {
   if (!command.algorithms.empty()) choices = parse_choices("--algorithms", command.algorithms);
   const StepTimesSource source = command.times.read();
   const StepTimes& all = source.all();
-  if (command.algorithms.empty()) choices = choices_for(all.ranks());
-  const Recommendation advice =
-      recommend(std::move(choices), source.replicas(), all.skew(), source.hosts(), command.times.seed);
+  const std::vector<StepTimes> replicas = source.replicas();
+  Finalists finalists;
+  if (command.algorithms.empty()) {
+    finalists = pick_finalists(settings_for(all.ranks()), kRun, replicas, source.hosts(), command.times.seed);
+    choices = finalists.choices;
+  }
+  const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);
 
   Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
@@ -117,10 +125,17 @@ int run(const AdviseCommand& command) {
     json["settings"].push_back(to_json(trial, advice.sync));
   }
   json["ideal_batches_per_s"] = ideal_rate(advice.trials);
-  command.output.say(fmt::format(
-      "{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
-      "step\n\n{}\n{}",
-      all.ranks(), in_milliseconds(all.mean()), in_milliseconds(all.skew()), table.to_text(), advice.verdict));
+  std::string compared;
+  if (!finalists.by_shape.empty()) {
+    compared = fmt::format("; {} settings were compared by when their ranks wait, and the best of them run",
+                           finalists.by_shape.size());
+    for (const Trial& trial : finalists.by_shape) json["by_shape"].push_back(to_json(trial));
+  }
+  command.output.say(
+      fmt::format("{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "
+                  "step{}\n\n{}\n{}",
+                  all.ranks(), in_milliseconds(all.mean()), in_milliseconds(all.skew()), compared, table.to_text(),
+                  advice.verdict));
   json["recommended"] = advice.winner.choice.name();
   json["verdict"] = advice.verdict;
   for (const GainAt& gain : advice.gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});

@@ -1,60 +1,21 @@
 #include "stretto/train/recipes/server.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "stretto/base/error.h"
 #include "stretto/collective/server/parameter_server.h"
 #include "stretto/train/recipes/full_rounds.h"
+#include "stretto/train/recipes/options/server_choice.h"
 #include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
 namespace {
 
-std::optional<std::uint64_t> whole_number(const std::string& words) {
-  std::uint64_t value = 0;
-  const char* end = words.data() + words.size();
-  const auto [at, error] = std::from_chars(words.data(), end, value);
-  if (words.empty() || at != end || error != std::errc()) return std::nullopt;
-  return value;
-}
-
-/// A whole number that follows the name of an algorithm.
-std::uint64_t argument_of(const char* name, const char* what, const std::string& argument, const char* example) {
-  if (const auto value = whole_number(argument)) return *value;
-  throw UsageError(
-      text("algorithm '", name, argument.empty() ? "" : ":", argument, "': expected ", what, ", as in ", example));
-}
-
-std::uint64_t staleness_of(const std::string& argument) {
-  return argument_of("ssp", "a whole number of steps, from 0", argument, "ssp:3");
-}
-
-int enough_of(const std::string& argument) {
-  const std::uint64_t k = argument_of("k-sync", "a whole number of gradients, from 1", argument, "k-sync:6");
-  return static_cast<int>(std::min<std::uint64_t>(k, std::numeric_limits<int>::max()));
-}
-
 ServerOptions server_options(ServerMode mode, const RecipeOptions& options) {
-  ServerOptions server{.mode = mode};
-  if (mode == ServerMode::ssp) server.staleness = staleness_of(options.argument);
-  if (mode == ServerMode::k_sync) server.enough = enough_of(options.argument);
-  if (!options.algorithm.given("servers")) return server;
-  std::string servers = options.algorithm.word("servers", "");
-  constexpr std::string_view kDedicated = "dedicated:";
-  server.dedicated = servers.starts_with(kDedicated);
-  if (server.dedicated) servers.erase(0, kDedicated.size());
-  const auto count = whole_number(servers);
-  if (!count || *count == 0) {
-    throw UsageError(text("servers ", options.algorithm.word("servers", ""),
-                          ": expected a number of ranks, from 1, as in servers 2 or servers dedicated:1"));
-  }
-  server.servers = static_cast<int>(std::min<std::uint64_t>(*count, std::numeric_limits<int>::max()));
-  return server;
+  return server_options(mode, options.argument, options.algorithm);
 }
 
 void check(ServerMode mode, const RecipeOptions& options, int ranks) {
@@ -461,12 +422,12 @@ bool is_layerwise(const RecipeOptions& options) {
 }
 
 Policy ssp_policy(const std::string& argument, int, int) {
-  (void)staleness_of(argument);
+  (void)server_options(ServerMode::ssp, argument, {});
   return Policy::full();
 }
 
 Policy k_sync_policy(const std::string& argument, int ranks, int) {
-  check_server_options({.mode = ServerMode::k_sync, .enough = enough_of(argument)}, ranks);
+  check_server_options(server_options(ServerMode::k_sync, argument, {}), ranks);
   return Policy::full();
 }
 

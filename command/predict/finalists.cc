@@ -1,0 +1,68 @@
+#include "command/predict/finalists.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "command/predict/advice.h"
+
+namespace stretto::command {
+
+Finalists pick_finalists(const std::vector<Choice>& choices, std::size_t most, const std::vector<StepTimes>& replicas,
+                         const SimulatedHosts& hosts, std::uint64_t seed) {
+  Finalists finalists;
+  const auto trials = try_shapes(choices, replicas, hosts, seed);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (trials[i]) {
+      finalists.by_shape.push_back(*trials[i]);
+    } else {
+      finalists.choices.push_back(choices[i]);
+    }
+  }
+  std::vector<Trial> left = finalists.by_shape;
+  for (std::size_t picked = 0; picked < most && !left.empty(); ++picked) {
+    const Trial& best = recommended(left);
+    finalists.choices.push_back(best.choice);
+    left.erase(left.begin() + (&best - left.data()));
+  }
+  std::ranges::sort(finalists.by_shape, std::ranges::greater(), [](const Trial& trial) { return mean(trial.rates); });
+  return finalists;
+}
+
+std::vector<Choice> settings_for(int ranks) {
+  std::vector<Choice> settings = {{"sync"}};
+  if (ranks == 1) return settings;
+  settings.push_back({"eager-solo"});
+  settings.push_back({"eager-majority"});
+  std::set<int> quorums;
+  for (int quorum = 2; quorum < ranks; quorum *= 2) quorums.insert(quorum);
+  for (int eighths = 3; eighths < 8; ++eighths) quorums.insert(ranks * eighths / 8);
+  quorums.insert(ranks - 1);
+  for (const int quorum : quorums) {
+    if (quorum > 1) settings.push_back({fmt::format("eager-quorum:{}", quorum)});
+  }
+  for (const int quarters : {1, 2, 3}) {
+    settings.push_back({fmt::format("eager-deadline:{},adaptive", std::max(1, ranks * quarters / 4))});
+  }
+  for (int group = 2; group < ranks; group *= 2) {
+    if (ranks % group != 0) continue;
+    for (const char* tau : {"5", "10", "20", "40"}) {
+      settings.push_back({fmt::format("wagma:{}", group), 0, {{"tau", tau}}});
+    }
+    for (const char* tau : {"10", "40"}) {
+      settings.push_back({fmt::format("wagma-quorum:{}", group), 0, {{"tau", tau}}});
+    }
+  }
+  for (const std::uint64_t steps : {2, 4, 8, 16, 32}) settings.push_back({"local", steps});
+  for (const std::uint64_t steps : {4, 16}) settings.push_back({"local:quorum", steps});
+  std::set<int> servers = {1, std::max(1, ranks / 4), ranks};
+  for (const int count : servers) settings.push_back({"ps-async", 0, {{"servers", fmt::format("{}", count)}}});
+  for (const char* bound : {"1", "3", "10"}) settings.push_back({fmt::format("ssp:{}", bound)});
+  for (const int quarters : {2, 3}) {
+    settings.push_back({fmt::format("k-sync:{}", std::max(1, ranks * quarters / 4))});
+  }
+  return settings;
+}
+
+}  // namespace stretto::command
