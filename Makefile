@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan tsan-python fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python python-versions wheel clean
+.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan tsan-python fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python python-versions wheel wheels clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -122,6 +122,10 @@ python: setup  ## Makes build/python/package, from where Python imports the pack
 
 wheel: setup  ## Makes the Python package's wheel for this machine's Python (build/wheel).
 	@tools/build_wheel
+
+# Not part of .ci/run: six wheels, compiled by zig. Pythons 3.10 and 3.12 are looked for as by the test python.versions.
+wheels: python  ## Makes a release's wheels (build/wheels): each Python, x86-64 and aarch64, glibc from 2.28 on.
+	@.venv/bin/python -B tests/python/release.py
 
 # Not part of .ci/run: a PyTorch takes gigabytes, and is kept in .cache.
 python-versions: python-torch-2.4.1 python-torch-2.15.0  ## Runs the tests of the wheel with the oldest PyTorch and with a newer one.

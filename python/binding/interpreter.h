@@ -1,7 +1,9 @@
 #pragma once
 
 #include <Python.h>
-#include <cxxabi.h>
+
+#include <exception>
+#include <type_traits>
 
 namespace stretto::python {
 
@@ -55,15 +57,40 @@ class Locked {
   PyGILState_STATE before_;
 };
 
+/// A thread that is ended while this lives stays here. Its end is no exception of C++, and unwinds all the same.
+class StaysWhenEnded {
+ public:
+  StaysWhenEnded() = default;
+  ~StaysWhenEnded() {
+    if (!over_ && std::uncaught_exceptions() == exceptions_) stay();
+  }
+  StaysWhenEnded(const StaysWhenEnded&) = delete;
+  StaysWhenEnded& operator=(const StaysWhenEnded&) = delete;
+
+  /// What it was there for has returned.
+  void over() { over_ = true; }
+
+ private:
+  const int exceptions_ = std::uncaught_exceptions();
+  bool over_ = false;
+};
+
 /// What `call` returns, made with the lock held. A thread that is ended in it, since it took longer than that second,
 /// stays.
 template <class Call>
 auto call_locked(Call call) {
-  try {
+  StaysWhenEnded here;
+  const auto locked = [&] {
     const Locked lock;
     return call();
-  } catch (abi::__forced_unwind&) {
-    stay();
+  };
+  if constexpr (std::is_void_v<decltype(call())>) {
+    locked();
+    here.over();
+  } else {
+    auto result = locked();
+    here.over();
+    return result;
   }
 }
 
