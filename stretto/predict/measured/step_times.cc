@@ -118,6 +118,12 @@ StepTimes StepTimes::with_noise(std::uint64_t seed, double mean) const {
   return {ranks_, std::move(longer)};
 }
 
+StepTimes StepTimes::longer_by(double seconds) const {
+  std::vector<float> longer = seconds_;
+  for (float& time : longer) time = static_cast<float>(static_cast<double>(time) + seconds);
+  return {ranks_, std::move(longer)};
+}
+
 std::string StepTimes::to_csv() const {
   std::string csv = "step,rank,seconds\n";
   for (std::size_t i = 0; i < steps(); ++i) {

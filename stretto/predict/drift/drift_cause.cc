@@ -1,0 +1,98 @@
+#include "stretto/predict/drift/drift_cause.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr double kHalf = 0.5;
+
+/// The mean step of each rank.
+std::vector<double> means(const StepTimes& times) {
+  std::vector<double> sums(static_cast<std::size_t>(times.ranks()));
+  for (std::size_t i = 0; i < times.steps(); ++i) {
+    std::size_t rank = 0;
+    for (const float time : times.step(i)) sums[rank++] += static_cast<double>(time);
+  }
+  for (double& sum : sums) sum /= static_cast<double>(times.steps());
+  return sums;
+}
+
+/// now / before, where a time that was below the clock's grain counts as a nanosecond.
+double ratio_of(double now, double before) {
+  constexpr double kGrain = 1e-9;
+  return std::max(now, kGrain) / std::max(before, kGrain);
+}
+
+/// Those of `now`, but one rank's as they were `before`, again and again if these are fewer.
+StepTimes with_rank_as_before(const StepTimes& now, const StepTimes& before, int rank) {
+  std::vector<float> times;
+  for (std::size_t i = 0; i < now.steps(); ++i) {
+    times.insert(times.end(), now.step(i).begin(), now.step(i).end());
+    times[i * static_cast<std::size_t>(now.ranks()) + static_cast<std::size_t>(rank)] =
+        before.step(i % before.steps())[static_cast<std::size_t>(rank)];
+  }
+  return {now.ranks(), std::move(times)};
+}
+
+/// The rank whose steps have changed most, in the direction that is named, if the others' have not done likewise.
+std::optional<int> outlier(const std::vector<double>& logs, bool longer) {
+  if (logs.size() < 2) return std::nullopt;
+  const auto most = longer ? std::ranges::max_element(logs) : std::ranges::min_element(logs);
+  std::vector<double> others(logs.begin(), most);
+  others.insert(others.end(), most + 1, logs.end());
+  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+  std::nth_element(others.begin(), middle, others.end());
+  if (std::abs(*middle) >= kHalf * std::abs(*most)) return std::nullopt;
+  return static_cast<int>(most - logs.begin());
+}
+
+}  // namespace
+
+const char* DriftCause::name() const {
+  switch (kind) {
+    case Kind::compute: return "compute";
+    case Kind::rank: return "rank";
+    case Kind::rounds: return "rounds";
+  }
+  return "";
+}
+
+DriftCause cause_of_drift(const RunInputs& before, const RunInputs& now, double predicted, double measured,
+                          PredictRate predict) {
+  STRETTO_CHECK(before.computed.ranks() == now.computed.ranks(), "the ranks of one run");
+  DriftCause cause{.predicted_round = before.round_cost, .measured_round = now.round_cost};
+  const double whole = std::log(measured / predicted);
+  const auto way = [&](const StepTimes& computed) {
+    return std::log(predict(computed.longer_by(before.round_cost)) / predicted);
+  };
+  const double by_computing = way(now.computed);
+  if (by_computing / whole < kHalf) {
+    cause.ratio = ratio_of(now.round_cost, before.round_cost);
+    return cause;
+  }
+  cause.kind = DriftCause::Kind::compute;
+  cause.ratio = ratio_of(now.computed.mean(), before.computed.mean());
+  cause.skew_ratio = ratio_of(now.computed.skew(), before.computed.skew());
+
+  const std::vector<double> then = means(before.computed);
+  std::vector<double> ratios = means(now.computed), logs;
+  for (std::size_t rank = 0; rank < ratios.size(); ++rank) {
+    ratios[rank] = ratio_of(ratios[rank], then[rank]);
+    logs.push_back(std::log(ratios[rank]));
+  }
+  const auto one = outlier(logs, measured < predicted);
+  if (!one) return cause;
+  if (way(with_rank_as_before(now.computed, before.computed, *one)) / by_computing > kHalf) return cause;
+  cause.kind = DriftCause::Kind::rank;
+  cause.rank = *one;
+  cause.ratio = ratios[static_cast<std::size_t>(*one)];
+  return cause;
+}
+
+}  // namespace stretto

@@ -1,0 +1,108 @@
+#include "stretto/predict/drift/drift_cause.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace stretto {
+namespace {
+
+using Kind = DriftCause::Kind;
+
+/// Every rank waits for the slowest of a step.
+constexpr auto kSynchronous = [](const StepTimes& occupied) {
+  double time = 0;
+  for (std::size_t i = 0; i < occupied.steps(); ++i) time += static_cast<double>(std::ranges::max(occupied.step(i)));
+  return static_cast<double>(occupied.ranks()) * static_cast<double>(occupied.steps()) / time;
+};
+
+/// Nobody waits.
+constexpr auto kAsynchronous = [](const StepTimes& occupied) {
+  double rate = 0;
+  for (int rank = 0; rank < occupied.ranks(); ++rank) {
+    double time = 0;
+    for (std::size_t i = 0; i < occupied.steps(); ++i) {
+      time += static_cast<double>(occupied.step(i)[static_cast<std::size_t>(rank)]);
+    }
+    rate += static_cast<double>(occupied.steps()) / time;
+  }
+  return rate;
+};
+
+/// Four ranks of which each takes a second a step but where `times` says otherwise; a round costs `round_cost`.
+RunInputs inputs(std::vector<float> times, double round_cost = 0.25) {
+  return {{4, std::move(times)}, round_cost};
+}
+
+const RunInputs kBefore = inputs({1, 1, 1, 1});
+
+/// The cause by which a run whose inputs have changed is as fast as these inputs say.
+DriftCause cause(const RunInputs& before, const RunInputs& now, PredictRate rate) {
+  return cause_of_drift(before, now, rate(before.occupied()), rate(now.occupied()), rate);
+}
+
+TEST(DriftCause, OneRankIsNamed) {
+  for (const PredictRate rate : {PredictRate(kSynchronous), PredictRate(kAsynchronous)}) {
+    const DriftCause slower = cause(kBefore, inputs({1, 1, 1, 3}), rate);
+    EXPECT_EQ(slower.kind, Kind::rank);
+    EXPECT_EQ(slower.rank, 3);
+    EXPECT_EQ(slower.ratio, 3);
+    EXPECT_STREQ(slower.name(), "rank");
+    const DriftCause faster = cause(inputs({1, 2, 1, 1}), kBefore, rate);
+    EXPECT_EQ(faster.kind, Kind::rank);
+    EXPECT_EQ(faster.rank, 1);
+    EXPECT_EQ(faster.ratio, 0.5);
+  }
+}
+
+TEST(DriftCause, AllRanksAreTheirComputing) {
+  for (const PredictRate rate : {PredictRate(kSynchronous), PredictRate(kAsynchronous)}) {
+    const DriftCause slower = cause(kBefore, inputs({2, 2, 2, 2}), rate);
+    EXPECT_EQ(slower.kind, Kind::compute);
+    EXPECT_EQ(slower.rank, -1);
+    EXPECT_EQ(slower.ratio, 2);
+    EXPECT_EQ(cause(kBefore, inputs({2, 2.5, 2, 2}), rate).kind, Kind::compute) << "one of them a little more";
+    EXPECT_EQ(cause(kBefore, inputs({0.5, 0.5, 0.5, 0.5}), rate).kind, Kind::compute);
+  }
+}
+
+// under synchronous training one slow rank would explain all. It does not: the other one is as slow.
+TEST(DriftCause, TwoRanksAreNotOne) {
+  EXPECT_EQ(cause(kBefore, inputs({1, 3, 1, 3}), kSynchronous).kind, Kind::compute);
+  EXPECT_EQ(cause({{2, {1, 1}}, 0}, {{2, {2, 2}}, 0}, kAsynchronous).kind, Kind::compute);
+}
+
+// The means are the same. In each step some rank is late, another one each time.
+TEST(DriftCause, RanksThatDriftApartAreTheirComputing) {
+  const RunInputs now = inputs({0.5, 0.5, 0.5, 2.5, 2.5, 0.5, 0.5, 0.5, 0.5, 2.5, 0.5, 0.5, 0.5, 0.5, 2.5, 0.5});
+  const DriftCause found = cause(inputs({1.5, 1, 1, 0.5}), now, kSynchronous);
+  EXPECT_EQ(found.kind, Kind::compute);
+  EXPECT_EQ(found.ratio, 1);
+  EXPECT_EQ(found.skew_ratio, 2);
+}
+
+TEST(DriftCause, WhatComputingDoesNotExplainAreTheRounds) {
+  const DriftCause found = cause(kBefore, inputs({1, 1, 1, 1}, 0.5), kSynchronous);
+  EXPECT_EQ(found.kind, Kind::rounds);
+  EXPECT_EQ(found.ratio, 2);
+  EXPECT_EQ(found.predicted_round, 0.25);
+  EXPECT_EQ(found.measured_round, 0.5);
+  // Ranks are slower, too, by less than half of it.
+  EXPECT_EQ(cause(kBefore, inputs({1.0625, 1.0625, 1.0625, 1.0625}, 0.5), kSynchronous).kind, Kind::rounds);
+  EXPECT_EQ(cause(kBefore, inputs({1.5, 1.5, 1.5, 1.5}, 0.5), kSynchronous).kind, Kind::compute);
+}
+
+// The slow rank of a synchronous job does as before; a faster one that becomes slower, but not as slow, costs nothing.
+TEST(DriftCause, ARankThatNobodyWaitsForIsNoCause) {
+  const RunInputs before = inputs({1, 1, 1, 4}), now = inputs({3, 1, 1, 4}, 2);
+  EXPECT_EQ(cause(before, now, kSynchronous).kind, Kind::rounds);
+}
+
+TEST(DriftCause, OneRankByItself) {
+  const RunInputs before{{1, {1}}, 0}, now{{1, {2}}, 0};
+  EXPECT_EQ(cause(before, now, kSynchronous).kind, Kind::compute);
+}
+
+}  // namespace
+}  // namespace stretto
