@@ -3,26 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
 #include "stretto/base/error.h"
 
 namespace stretto {
-namespace {
-
-std::uint64_t packed(StepCost step) {
-  return std::uint64_t{std::bit_cast<std::uint32_t>(step.computed)} << 32 | std::bit_cast<std::uint32_t>(step.other);
-}
-
-StepCost unpacked(std::uint64_t word) {
-  return {std::bit_cast<float>(static_cast<std::uint32_t>(word >> 32)),
-          std::bit_cast<float>(static_cast<std::uint32_t>(word))};
-}
-
-}  // namespace
-
 RecentSteps::RecentSteps(int ranks) : ranks_(ranks) {
   const std::size_t bytes = static_cast<std::size_t>(ranks) * sizeof(Lane);
   // A new mapping is all zeros: lanes without a step. No constructor runs over them, which would touch every page.
@@ -37,21 +23,22 @@ RecentSteps::~RecentSteps() {
   ::munmap(lanes_, static_cast<std::size_t>(ranks_) * sizeof(Lane));
 }
 
-void RecentSteps::add(int rank, StepCost step) {
+void RecentSteps::add(int rank, double seconds) {
   Lane& lane = lanes_[rank];
   const std::uint64_t number = lane.count.load(std::memory_order_relaxed);
-  lane.steps[number % kKept].store(packed(step), std::memory_order_release);
+  lane.steps[number % kKept].store(static_cast<float>(seconds), std::memory_order_release);
   lane.count.store(number + 1, std::memory_order_release);
 }
 
-std::uint64_t RecentSteps::read(int rank, std::uint64_t from, std::vector<StepCost>& steps) const {
+std::uint64_t RecentSteps::read(int rank, std::uint64_t from, std::vector<float>& steps) const {
   const Lane& lane = lanes_[rank];
   const std::uint64_t end = lane.count.load(std::memory_order_acquire);
+  if (end <= from) return from;
   const std::uint64_t first = std::max(from, end - std::min<std::uint64_t>(end, kKept));
-  std::vector<StepCost> read;
-  // Acquire: a word of a later lap, if one is read here, shows below in the count of steps.
+  std::vector<float> read;
+  // Acquire: a step of a later lap, if one is read here, shows below in the count of steps.
   for (std::uint64_t i = first; i < end; ++i) {
-    read.push_back(unpacked(lane.steps[i % kKept].load(std::memory_order_acquire)));
+    read.push_back(lane.steps[i % kKept].load(std::memory_order_acquire));
   }
   // The rank may have gone on meanwhile. It writes step n before it counts n, over step n − kKept.
   const std::uint64_t now = lane.count.load(std::memory_order_acquire);

@@ -7,14 +7,9 @@
 
 namespace stretto {
 
-/// Where the time of one step of a rank went, in seconds.
-struct StepCost {
-  float computed = 0;  ///< computing, pace and delays with it
-  float other = 0;     ///< all else from the end of the step before: waiting for ranks, taking and applying results
-};
-
-/// The latest steps of each rank, for a process that watches them, in memory that this process shares with those it
-/// forks from now on. Adding a step costs its rank two stores and no wait, whether it is read or not.
+/// How many seconds each rank computed in its latest steps, for a process that watches them, in memory that this
+/// process shares with those it forks from now on. Adding a step costs its rank two stores and no wait, whether it is
+/// read or not.
 class RecentSteps {
  public:
   static constexpr std::size_t kKept = 4096;  ///< steps of a rank; older ones are overwritten
@@ -27,16 +22,15 @@ class RecentSteps {
 
   int ranks() const { return ranks_; }
   /// The rank's next step. One thread for each rank.
-  void add(int rank, StepCost step);
+  void add(int rank, double seconds);
   /// Appends to `steps` those of the rank from its step `from` on that are still kept, and returns the step to read
   /// from next. Thread-safe beside add().
-  std::uint64_t read(int rank, std::uint64_t from, std::vector<StepCost>& steps) const;
+  std::uint64_t read(int rank, std::uint64_t from, std::vector<float>& steps) const;
 
  private:
   struct alignas(64) Lane {
     std::atomic<std::uint64_t> count{0};  // steps added; its store in add() pairs with the loads in read()
-    // Both floats of a step in one word, so that a reader never sees one of them without the other.
-    std::atomic<std::uint64_t> steps[kKept];
+    std::atomic<float> steps[kKept];
   };
 
   const int ranks_;

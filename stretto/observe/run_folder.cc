@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
                         "; expected a folder that can be made and written, such as runs/first"));
 }
 
-constexpr std::string_view kNames[] = {"config.json",     "summary.json", "trace.json",
-                                       "checkpoint.json", "curves.csv",   "curves-batches.svg",
-                                       "curves-time.svg", "waiting.svg",  "report.html"};
+constexpr std::string_view kNames[] = {"config.json",     "summary.json", "trace.json",         "checkpoint.json",
+                                       "prediction.json", "curves.csv",   "curves-batches.svg", "curves-time.svg",
+                                       "waiting.svg",     "report.html"};
 
 /// `name` is `before`, a number, `after`.
 bool is_numbered(std::string_view name, std::string_view before, std::string_view after) {

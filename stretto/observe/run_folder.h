@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-/// The folder of a run: config.json, records-<rank>.jsonl, summary.json, trace.json, curves.csv with
+/// The folder of a run: config.json, records-<rank>.jsonl, summary.json, prediction.json, trace.json, curves.csv with
 /// two drawings of it, waiting.svg, report.html, checkpoint.json and the states that it names:
 /// stretto-state-<batches>.pt, of the replica, and stretto-recipe-<batches>.bin, of an algorithm that has one.
 class RunFolder {

@@ -39,7 +39,21 @@ const RunInputs kBefore = inputs({1, 1, 1, 1});
 
 /// The cause by which a run whose inputs have changed is as fast as these inputs say.
 DriftCause cause(const RunInputs& before, const RunInputs& now, PredictRate rate) {
-  return cause_of_drift(before, now, rate(before.occupied()), rate(now.occupied()), rate);
+  return cause_of_drift(before, now.computed, rate(before.occupied()), rate(now.occupied()), rate);
+}
+
+TEST(RunInputs, WhatIsMissingFromAStepIsWhatItsRoundCosts) {
+  const StepTimes times{2, {1, 3, 2, 1}};
+  // Five seconds of waiting for the slowest in two steps.
+  EXPECT_EQ(inputs_of(times, 4 / 5.5, kSynchronous).round_cost, 0.25);
+  EXPECT_EQ(inputs_of(times, 4 / 5.0, kSynchronous).round_cost, 0);
+  EXPECT_EQ(inputs_of(times, 4 / 4.5, kSynchronous).round_cost, 0) << "no time is missing";
+  const StepTimes equal{2, {1, 1}};
+  EXPECT_EQ(inputs_of(equal, 2 / 1.25, kAsynchronous).round_cost, 0.25);
+  // Not exact: ranks that do not wait have steps of different length.
+  const RunInputs unequal{{2, {1, 3}}, 0.5};
+  const double rate = kAsynchronous(unequal.occupied());
+  EXPECT_NEAR(kAsynchronous(inputs_of(unequal.computed, rate, kAsynchronous).occupied()), rate, 0.005 * rate);
 }
 
 TEST(DriftCause, OneRankIsNamed) {

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-void StepWindow::add(int rank, std::span<const StepCost> steps) {
+void StepWindow::add(int rank, std::span<const float> steps) {
   auto& lane = steps_[static_cast<std::size_t>(rank)];
   lane.insert(lane.end(), steps.begin(), steps.end());
 }
@@ -28,24 +28,17 @@ std::size_t StepWindow::fewest() const {
   return least;
 }
 
-RunInputs StepWindow::inputs(std::size_t most) const {
+StepTimes StepWindow::times(std::size_t most) const {
   STRETTO_CHECK(fewest() > 0, "a rank has made no step");
   std::size_t rows = 0;
   for (const auto& lane : steps_) rows = std::max(rows, lane.size());
   rows = std::min(rows, most);
-  std::vector<float> computed;
-  computed.reserve(rows * steps_.size());
-  double shortest_sum = 0;
+  std::vector<float> times;
+  times.reserve(rows * steps_.size());
   for (std::size_t row = 0; row < rows; ++row) {
-    float shortest = std::numeric_limits<float>::max();
-    for (const auto& lane : steps_) {
-      const StepCost& step = lane[row % lane.size()];
-      computed.push_back(step.computed);
-      shortest = std::min(shortest, step.other);
-    }
-    shortest_sum += static_cast<double>(shortest);
+    for (const auto& lane : steps_) times.push_back(lane[row % lane.size()]);
   }
-  return {{static_cast<int>(steps_.size()), std::move(computed)}, shortest_sum / static_cast<double>(rows)};
+  return {static_cast<int>(steps_.size()), std::move(times)};
 }
 
 }  // namespace stretto

@@ -11,35 +11,32 @@ std::vector<float> all(const StepTimes& times) {
   return out;
 }
 
-StepWindow window_of(const std::vector<std::vector<StepCost>>& ranks) {
+StepWindow window_of(const std::vector<std::vector<float>>& ranks) {
   StepWindow window(static_cast<int>(ranks.size()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) window.add(static_cast<int>(rank), ranks[rank]);
   return window;
 }
 
-// Rank 1 is last in step 0, rank 0 in step 1: what the last one spends outside of computing is the round's.
-TEST(StepWindow, TheShortestWaitOfAStepIsWhatItsRoundCosts) {
-  const StepWindow window = window_of({{{1, 5}, {4, 2}}, {{5, 1}, {2, 4}}});
-  EXPECT_EQ(window.total(), 4u);
-  const RunInputs inputs = window.inputs(10);
-  EXPECT_EQ(all(inputs.computed), (std::vector<float>{1, 5, 4, 2}));
-  EXPECT_EQ(inputs.round_cost, 1.5);
-  EXPECT_EQ(all(inputs.occupied()), (std::vector<float>{2.5, 6.5, 5.5, 3.5}));
+TEST(StepWindow, KeepsTheStepsOfEachRankInTheirOrder) {
+  StepWindow window = window_of({{1, 2}, {5, 6}});
+  window.add(0, std::vector<float>{3});
+  window.add(1, std::vector<float>{7});
+  EXPECT_EQ(window.total(), 6u);
+  EXPECT_EQ(all(window.times(10)), (std::vector<float>{1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(all(window.times(2)), (std::vector<float>{1, 5, 2, 6}));
 }
 
 TEST(StepWindow, ARankWithFewerStepsMakesThemAgain) {
-  const StepWindow window = window_of({{{1, 1}, {2, 1}, {3, 1}}, {{9, 0}, {8, 0}}});
+  const StepWindow window = window_of({{1, 2, 3}, {9, 8}});
   EXPECT_EQ(window.total(), 5u);
   EXPECT_EQ(window.fewest(), 2u);
-  EXPECT_EQ(all(window.inputs(10).computed), (std::vector<float>{1, 9, 2, 8, 3, 9}));
-  EXPECT_EQ(all(window.inputs(2).computed), (std::vector<float>{1, 9, 2, 8}));
+  EXPECT_EQ(all(window.times(10)), (std::vector<float>{1, 9, 2, 8, 3, 9}));
 }
 
-TEST(StepWindow, GoesOnWhereItWasAndBeginsAgain) {
-  StepWindow window = window_of({{{1, 0}}});
-  window.add(0, std::vector<StepCost>{{2, 0}});
-  EXPECT_EQ(all(window.inputs(10).computed), (std::vector<float>{1, 2}));
+TEST(StepWindow, BeginsAgain) {
+  StepWindow window = window_of({{1}, {1}});
   window.clear();
+  EXPECT_EQ(window.total(), 0u);
   EXPECT_EQ(window.fewest(), 0u);
 }
 
