@@ -52,6 +52,7 @@ class Run {
   RunPlan plan_;
   std::optional<RunFolder> folder_;
   SharedProgressPage page_;
+  std::optional<RecentSteps> steps_;           // where somebody watches them
   double body_scale_ = 1;                      // of TrainerContext
   std::optional<TimePoint> simulating_since_;  // on this machine's clock
 };
@@ -80,6 +81,10 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   }
   if (!options.resume.empty()) resume_ = read_checkpoint(options.resume);
   if (resume_) require_same_job(*resume_, plan_);
+  if (hooks.recent_steps) {
+    if (launched_ || plan_.options.simulated) throw UsageError("steps can be watched of ranks that this process forks");
+    steps_.emplace(plan_.options.ranks);
+  }
 }
 
 void Run::prepare_folder() {
@@ -121,6 +126,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .clock = clock,
                      .counter = context.counter(0),
                      .page = *page_,
+                     .steps = steps_ ? &*steps_ : nullptr,
                      .folder = plan_.options.out,
                      .silence = place != nullptr ? kVirtualSilence : kSilence,
                      .resume = resume_ ? &*resume_ : nullptr,
@@ -179,7 +185,8 @@ void Run::show_progress() {
   hooks_.progress({.batches = page_->batches(),
                    .total = plan_.total_batches,
                    .rounds = page_->rounds(),
-                   .seconds = start ? seconds(clock.now() - *start) : 0});
+                   .seconds = start ? seconds(clock.now() - *start) : 0,
+                   .steps = steps_ ? &*steps_ : nullptr});
 }
 
 // The process of a simulation has reported for all of its ranks, a line each.

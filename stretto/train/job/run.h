@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "stretto/observe/recent_steps.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/options.h"
@@ -20,11 +21,15 @@ struct RunProgress {
   double seconds = 0;  ///< since the first step; 0 before it
   /// Set once for each thing to be told, e.g. "round 412 (full) waits for rank 3 (silent, last seen 11 s ago)".
   std::string notice;
+  /// Those of the ranks so far, during the call; null unless RunHooks::recent_steps.
+  const RecentSteps* steps = nullptr;
 };
 
 struct RunHooks {
   /// Called on this thread about ten times a second while the ranks run. Null: notices go to standard error.
   std::function<void(const RunProgress&)> progress;
+  /// Have RunProgress::steps. Only ranks that run_training() forks, on the machine's clock, can be watched so.
+  bool recent_steps = false;
 };
 
 /// SIGINT or SIGTERM came while the ranks ran; they have ended.

@@ -258,6 +258,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   session_.exchange();
   waited_ = context_.clock.now() - arrived_;
   report_.waited += seconds(waited_in_pass_ + waited_);
+  if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
   trace(paced, batch.step);
   if (evaluations_) evaluate();

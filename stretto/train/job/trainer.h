@@ -4,6 +4,7 @@
 #include <string>
 
 #include "stretto/base/shared_counter.h"
+#include "stretto/observe/recent_steps.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/evaluations.h"
@@ -26,6 +27,7 @@ struct TrainerContext {
   const Clock& clock;      ///< the same for all ranks of a host
   SharedCounter& counter;  ///< of the dispenser; 0 at the start
   ProgressPage& page;
+  RecentSteps* steps = nullptr;        ///< hears of each step of this rank; null: nobody watches
   std::string folder;                  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
   Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
