@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+/// A function that runs in a child process, for a caller with other things to watch meanwhile. The child leaves cores
+/// to whatever else wants them, and dies with this process. One thread.
+class BackgroundTask {
+ public:
+  /// Forks. Throws Failure, Errc::io, where no process can be made. Requires: this process has no other threads.
+  explicit BackgroundTask(const std::function<std::string()>& work);
+  ~BackgroundTask();  ///< ends the child, if it still works
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
+
+  /// What `work` has returned; nothing while it works. Errc::aborted has the text of what it has thrown, or says that
+  /// the child was killed. The same from then on.
+  std::optional<Result<std::string>> poll();
+  /// The same, when it is there.
+  Result<std::string> wait();
+
+ private:
+  /// Takes what there is to read; at its end, the result.
+  void listen(bool block);
+  void reap();
+
+  int from_child_ = -1;
+  pid_t child_ = 0;  // 0 once it has been waited for
+  std::string heard_;
+  std::optional<Result<std::string>> result_;
+};
+
+}  // namespace stretto::command
