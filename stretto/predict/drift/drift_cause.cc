@@ -93,8 +93,10 @@ DriftCause cause_of_drift(const RunInputs& before, const StepTimes& now, double 
     return cause;
   }
   cause.kind = DriftCause::Kind::compute;
-  cause.ratio = ratio_of(now.mean(), before.computed.mean());
-  cause.skew_ratio = ratio_of(now.skew(), before.computed.skew());
+  const double mean = before.computed.mean(), skew = before.computed.skew();
+  cause.ratio = ratio_of(now.mean(), mean);
+  cause.skew_ratio = ratio_of(now.skew(), skew);
+  cause.apart = std::abs(now.skew() - skew) > std::abs(now.mean() - mean);
 
   const std::vector<double> then = means(before.computed);
   std::vector<double> ratios = means(now), logs;

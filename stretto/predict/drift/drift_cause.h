@@ -35,6 +35,7 @@ struct DriftCause {
   /// How many times as long the mean step of the ranks, or of that rank, or what a round costs is as predicted.
   double ratio = 1;
   double skew_ratio = 1;       ///< the same of the skew between ranks; of Kind::compute
+  bool apart = false;          ///< of Kind::compute: the skew has changed by more seconds than the mean step
   double predicted_round = 0;  ///< of Kind::rounds: RunInputs::round_cost of the prediction
   double measured_round = 0;   ///< and now
 

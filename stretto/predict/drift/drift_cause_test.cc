@@ -74,6 +74,7 @@ TEST(DriftCause, AllRanksAreTheirComputing) {
   for (const PredictRate rate : {PredictRate(kSynchronous), PredictRate(kAsynchronous)}) {
     const DriftCause slower = cause(kBefore, inputs({2, 2, 2, 2}), rate);
     EXPECT_EQ(slower.kind, Kind::compute);
+    EXPECT_FALSE(slower.apart);
     EXPECT_EQ(slower.rank, -1);
     EXPECT_EQ(slower.ratio, 2);
     EXPECT_EQ(cause(kBefore, inputs({2, 2.5, 2, 2}), rate).kind, Kind::compute) << "one of them a little more";
@@ -94,6 +95,7 @@ TEST(DriftCause, RanksThatDriftApartAreTheirComputing) {
   EXPECT_EQ(found.kind, Kind::compute);
   EXPECT_EQ(found.ratio, 1);
   EXPECT_EQ(found.skew_ratio, 2);
+  EXPECT_TRUE(found.apart);
 }
 
 TEST(DriftCause, WhatComputingDoesNotExplainAreTheRounds) {
