@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "command/cli/values.h"
+#include "stretto/base/error.h"
+#include "stretto/dispenser/dispenser.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/step_records.h"
 #include "stretto/observe/temporary_folder.h"
@@ -33,17 +35,8 @@ class Steps final : public TrainingTask {
   TaskFacts facts_;
 };
 
-TrainOptions options_of(const Choice& choice, int ranks, std::uint64_t steps) {
-  TrainOptions options{.workload = "steps",
-                       .algorithm = choice.algorithm,
-                       .ranks = ranks,
-                       .steps = steps,
-                       .batch = 1,
-                       .pace = Duration{1},  // all of a step's time is in the trace
-                       .sync_every = choice.sync_every,
-                       .simulated = true,
-                       .no_gradients = true,
-                       .compute_threads = 1};
+TrainOptions options_of(const Choice& choice, int ranks) {
+  TrainOptions options{.algorithm = choice.algorithm, .ranks = ranks, .sync_every = choice.sync_every};
   if (!choice.data.empty()) options.data = choice.data;
   for (const auto& [name, value] : choice.options) options.algorithm_options.set(name, value);
   return options;
@@ -65,6 +58,27 @@ void add_steps(const std::string& records, std::vector<double>& steps) {
   (void)read_step_records(records, take).or_throw();
 }
 
+/// A run whose steps take what its imbalance says, of a nanosecond each without one, and that leaves nothing behind.
+TrainOptions in_virtual_time(TrainOptions run) {
+  run.workload = "steps";
+  run.steps = 1;
+  run.epochs = 0;
+  run.batch = 1;
+  run.imbalance = "none";
+  run.pace = Duration{1};
+  run.time_scale = 1;
+  run.simulated = true;
+  run.no_gradients = true;
+  run.compute_threads = 1;
+  run.seats = 0;
+  if (labels_a_rank(run.data) > 0) run.data.clear();  // steps have none
+  run.checkpoint_every = run.evaluate_every = 0;
+  run.evaluate = run.final_model = "average";
+  run.resume.clear();
+  run.out.clear();
+  return run;
+}
+
 std::string base_of(const std::string& algorithm) {
   return algorithm.substr(0, algorithm.find(':'));
 }
@@ -80,13 +94,25 @@ std::string Choice::name() const {
 
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
                  std::uint64_t steps, const std::filesystem::path& within) {
+  TrainOptions run = options_of(choice, times.ranks());
+  run.seed = seed;
+  return simulate_run(run, times, hosts, steps, within);
+}
+
+void require_simulation(const TrainOptions& run) {
+  (void)resolved(in_virtual_time(run), Steps(1024).facts());
+}
+
+Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t steps,
+                     const std::filesystem::path& within) {
+  STRETTO_CHECK(run.ranks == times.ranks(), run.ranks, " ranks, and times of ", times.ranks());
   const TemporaryFolder folder(within);
   const std::string trace = folder.path() + "/steps.csv";
   write_whole_file(trace, times.to_csv()).or_throw();
 
-  TrainOptions options = options_of(choice, times.ranks(), steps != 0 ? steps : times.steps());
+  TrainOptions options = in_virtual_time(run);
+  options.steps = steps != 0 ? steps : times.steps();
   options.imbalance = "trace:" + trace;
-  options.seed = seed;
   options.out = folder.path() + "/run";
   options.network = hosts.network;
   options.model_bytes = hosts.model_bytes;
@@ -101,13 +127,13 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
                   .staleness_mean = summary->staleness_mean,
                   .staleness_max = summary->staleness_max,
                   .wait_share = summary->wait_share};
-  const RunFolder run = RunFolder::open(options.out).or_throw();
-  for (int rank = 0; rank < options.ranks; ++rank) add_steps(run.records_file(rank), outcome.steps);
+  const RunFolder left = RunFolder::open(options.out).or_throw();
+  for (int rank = 0; rank < options.ranks; ++rank) add_steps(left.records_file(rank), outcome.steps);
   return outcome;
 }
 
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {
-  const TrainOptions options = options_of(choice, ranks, 1);
+  const TrainOptions options = in_virtual_time(options_of(choice, ranks));
   const RunPlan plan = plan_run(options, task_of(options).facts());
   const RecipeInfo& recipe = *plan.algorithm.recipe;
   if (recipe.shape == nullptr) return std::nullopt;

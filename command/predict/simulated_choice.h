@@ -9,6 +9,7 @@
 
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/shape/algorithm_shape.h"
+#include "stretto/train/options.h"
 
 namespace stretto::command {
 
@@ -45,6 +46,11 @@ struct SimulatedHosts {
 /// of its own are in the folder `within` meanwhile. Throws UsageError for a choice that does not fit so many ranks.
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
                  std::uint64_t steps = 0, const std::filesystem::path& within = std::filesystem::temp_directory_path());
+/// The same of a run as its options describe it: all that says how it averages and who gets which batch is kept.
+Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t steps,
+                     const std::filesystem::path& within);
+/// Throws UsageError where it could not be simulated.
+void require_simulation(const TrainOptions& run);
 
 /// A choice as simulate_shape() takes it.
 struct ShapedChoice {
