@@ -38,7 +38,8 @@ void Progress::update(std::uint64_t done) {
   const TimePoint now = clock_.now();
   if (now - shown_ < (terminal_ ? kRedraw : kPlainLine)) return;
   shown_ = now;
-  const std::string line = progress_line(label_, unit_, done, total_, seconds(now - start_), terminal_ ? 24 : 0);
+  const std::string line =
+      progress_line(label_, unit_, done, total_, seconds(now - start_), terminal_ ? 24 : 0, expected_);
   if (terminal_) {
     print_to(stderr, fmt::format("\r{}\x1b[K", line));
     drawn_ = true;
@@ -55,7 +56,7 @@ void Progress::line(const std::string& text) {
 }
 
 std::string progress_line(const std::string& label, const std::string& unit, std::uint64_t done, std::uint64_t total,
-                          double seconds, int width) {
+                          double seconds, int width, double expected) {
   std::string bar;
   if (width > 0 && total > 0) {
     const auto filled = static_cast<std::size_t>(static_cast<std::uint64_t>(width) * std::min(done, total) / total);
@@ -68,7 +69,8 @@ std::string progress_line(const std::string& label, const std::string& unit, std
     left = fmt::format("  {}:{:02} left", remaining / 60, remaining % 60);
   }
   const std::string of = total > 0 ? fmt::format("/{}", total) : std::string();
-  return fmt::format("{}{}  {}{} {}  {}/s{}", label, bar, done, of, unit, significant(rate), left);
+  const std::string beside = expected > 0 ? fmt::format(", predicted {}/s", significant(expected)) : std::string();
+  return fmt::format("{}{}  {}{} {}  {}/s{}{}", label, bar, done, of, unit, significant(rate), beside, left);
 }
 
 }  // namespace stretto::command

@@ -19,6 +19,8 @@ class Progress {
 
   /// Costs next to nothing when it is too early to show anything new.
   void update(std::uint64_t done);
+  /// From now on the rate is shown beside this one.
+  void expect(double rate) { expected_ = rate; }
   /// Prints a line of its own, above the bar.
   void line(const std::string& text);
 
@@ -30,11 +32,13 @@ class Progress {
   const bool terminal_;
   const TimePoint start_;
   TimePoint shown_;
+  double expected_ = 0;
   bool drawn_ = false;
 };
 
 /// "vowels sync  [=====>    ]  1200/2700 batches  450/s  0:03 left"; `width` of the bar 0: without one.
+/// With an `expected` rate "450/s, predicted 462/s".
 std::string progress_line(const std::string& label, const std::string& unit, std::uint64_t done, std::uint64_t total,
-                          double seconds, int width);
+                          double seconds, int width, double expected = 0);
 
 }  // namespace stretto::command

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "command/predict/simulated_choice.h"
+#include "command/train/rate_watch.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/dispenser/dispenser.h"
@@ -245,6 +247,15 @@ void describe_train(CommandLine& line, TrainCommand& command) {
   describe_algorithm(line, command.options, command.given);
   describe_imbalance(line, command.options);
   describe_simulation(line, command.options);
+  line.heading("How fast it should be");
+  line.flag("--predict", "STEPS",
+            "Predicts the rate from the first steps of the run (50 of each rank, or so many), shows it beside the "
+            "measured one, and says when the two drift apart by more than 10 % and what has changed: computing, one "
+            "rank, or the rounds.",
+            [&command](std::string_view option, const std::string& text) {
+              command.predict_from = RateWatch::kSteps;
+              if (!text.empty()) into(command.predict_from, RateWatch::kFewest, "20")(option, text);
+            });
   line.heading("What it leaves behind");
   line.option("--out", "DIR",
               "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
@@ -263,6 +274,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
   line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
   line.example("stretto train digits --simulated --ranks 64 --pace 1ms --algorithm eager-solo",
                "64 ranks on this machine, in virtual time.");
+  line.example("stretto train vowels --pace 500us --predict", "Does it go as fast as it began, and if not, why?");
   add_epilogue(line);
 }
 
@@ -371,9 +383,34 @@ void check_training(const TrainOptions& options) {
   if (!options.out.empty()) require_writable_folder("--out", options.out);
 }
 
+void check_prediction(const TrainOptions& options) {
+  if (const auto launched = launched_rank()) {
+    throw UsageError(
+        fmt::format("--predict: no process watches the ranks that {} starts; leave it out, or start the "
+                    "ranks by --ranks {}",
+                    launched->starter, launched->ranks));
+  }
+  if (options.simulated) {
+    throw UsageError("--predict: a simulated run is as fast as its model says; leave out --predict or --simulated");
+  }
+  const RecipeInfo* recipe = find_recipe(options.algorithm.substr(0, options.algorithm.find(':')));
+  if (recipe != nullptr && recipe->name == "k-sync") {
+    throw UsageError("--predict: how many batches k-sync drops is known when it has ended; expected another algorithm");
+  }
+  const std::string servers = options.algorithm_options.word("servers", "");
+  if (servers.starts_with("dedicated")) {
+    throw UsageError(
+        fmt::format("--predict: with --servers {} some ranks make no steps; expected a number of servers "
+                    "among the ranks that do, as in --servers 1",
+                    servers));
+  }
+  require_simulation(options);
+}
+
 Subcommand train_command(std::function<int(const TrainCommand&)> run) {
   const auto checked = [run = std::move(run)](const TrainCommand& command) {
     check_training(command.options);
+    if (command.predict_from != 0) check_prediction(command.options);
     require_effect(command.given, command.options, std::span(&command.options.algorithm, 1));
     return run(command);
   };

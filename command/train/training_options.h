@@ -22,6 +22,7 @@ struct GivenOptions {
 struct TrainCommand {
   TrainOptions options;
   GivenOptions given;
+  std::uint64_t predict_from = 0;  ///< --predict: from so many first steps of each rank; 0: no prediction
   Output output;
 };
 
@@ -45,5 +46,7 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
 
 /// Throws UsageError where `options` do not fit each other, the machine's folders, or a workload that has data enough.
 void check_training(const TrainOptions& options);
+/// Throws UsageError where the rate of such a run cannot be predicted while it goes on.
+void check_prediction(const TrainOptions& options);
 
 }  // namespace stretto::command

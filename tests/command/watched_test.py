@@ -1,0 +1,91 @@
+"""`stretto train --predict`: a run that watches its own rate. Skipped without LibTorch."""
+
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+
+from program import STRETTO, ProgramTest, main, stretto
+
+CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
+RANKS = 3
+# Steps of 50 ms that are slept, so that what else the machine does is a small part of them.
+WATCHED = ("train", "digits", "--ranks", str(RANKS), "--batch", "1", "--pace", "50ms", "--predict=10", "--json")
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Watched(ProgramTest):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def slower(self, ranks, steps):
+        """The imbalance by which these ranks take three times as long in these steps."""
+        trace = self.folder / "trace.csv"
+        rows = [f"{step},{rank},0.1\n" for step in steps for rank in ranks]
+        trace.write_text("step,rank,seconds\n99999,0,0\n" + "".join(rows), encoding="ascii")
+        return f"trace:{trace}"
+
+    def run_watched(self, steps, *arguments):
+        result = stretto(*WATCHED, "--steps", steps, *arguments)
+        self.assert_succeeds(result)
+        return json.loads(result.stdout), result.stderr
+
+    def test_a_run_that_goes_as_it_began(self):
+        output, told = self.run_watched(100, "--out", self.folder / "run")
+        prediction = output["prediction"]
+        self.assertEqual(prediction["drifts"], [])
+        self.assertIn(f"predicted from the first {prediction['first_steps']} steps: ", told)
+        self.assertGreaterEqual(prediction["first_steps"], 10)
+        self.assertLess(abs(prediction["ratio"] - 1), 0.1)
+        self.assertEqual(prediction["ratio"], prediction["measured"] / prediction["predicted"])
+        self.assertLessEqual(prediction["predicted"], RANKS / 0.05, "no step is shorter than its pace")
+        kept = (self.folder / "run" / "prediction.json").read_text(encoding="ascii")
+        self.assertEqual(json.loads(kept), prediction)
+        self.assertNotIn("prediction", json.loads(stretto("train", "digits", "--ranks", "2", "--steps", "4", "--json").stdout))
+
+    def test_a_rank_that_becomes_slower_is_named(self):
+        for algorithm in ("sync", "eager-solo"):
+            with self.subTest(algorithm):
+                imbalance = self.slower([1], range(50, 80))
+                output, told = self.run_watched(200, "--algorithm", algorithm, "--imbalance", imbalance)
+                drift = output["prediction"]["drifts"][0]
+                self.assertEqual((drift["cause"], drift["rank"]), ("rank", 1))
+                self.assertGreater(drift["times"], 2)
+                self.assertLess(drift["ratio"], 0.9)
+                self.assertGreater(drift["until"], drift["second"])
+                self.assertIn(": rank 1 computes ", told)
+                self.assertIn(": as predicted again, ", told)
+
+    def test_ranks_that_all_become_slower_are_their_computing(self):
+        imbalance = self.slower(range(RANKS), range(50, 90))
+        output, told = self.run_watched(90, "--imbalance", imbalance)
+        drift = output["prediction"]["drifts"][0]
+        self.assertEqual((drift["cause"], drift["rank"], drift["until"]), ("compute", None, None))
+        self.assertGreater(drift["times"], 2)
+        self.assertIn(": the ranks compute ", told)
+
+    def test_for_people(self):
+        result = stretto(*WATCHED[:-1], "--steps", "50")
+        self.assert_succeeds(result)
+        self.assertIn("batches/s; measured after them: ", result.stdout)
+        self.assertIn("never off by more than 10 % for long", result.stdout)
+
+    def test_what_cannot_be_predicted_is_refused(self):
+        train = ("train", "digits", "--predict", "--json")
+        self.assert_rejected(stretto(*train, "--steps", "20"), "this run has 20 steps a rank", "at least 105")
+        self.assert_rejected(stretto(*train, "--simulated", "--pace", "1ms"), "a simulated run is as fast as its model")
+        self.assert_rejected(stretto(*train, "--algorithm", "k-sync:2"), "how many batches k-sync drops")
+        self.assert_rejected(stretto(*train, "--algorithm", "ps-async", "--servers", "dedicated:1"),
+                             "with --servers dedicated:1 some ranks make no steps")
+        self.assert_rejected(stretto("train", "digits", "--predict=4"), "at least 5", "--predict 20")
+        self.assert_rejected(stretto("train", "digits", "--predict=soon"), "--predict soon")
+        self.assert_rejected(stretto("train", "digits", "--predict", "--predict"), "--predict is given 2 times")
+        launched = os.environ | {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+                                 "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        self.assert_rejected(stretto(*train, env=launched), "no process watches the ranks that mpirun starts",
+                             "--ranks 2")
+
+
+if __name__ == "__main__":
+    main()
