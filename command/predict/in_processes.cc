@@ -13,10 +13,6 @@
 
 namespace stretto::command {
 
-namespace {
-
-/// A simulation's ranks are threads of which one runs at a time: on one core they hand over to each other in half the
-/// time that it takes between two.
 void stay_on_a_core(int process) {
   const std::vector<int> cores = usable_cores();
   try {
@@ -24,8 +20,6 @@ void stay_on_a_core(int process) {
   } catch (const Failure&) {  // it only takes longer
   }
 }
-
-}  // namespace
 
 std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
                                          const std::function<nlohmann::json(std::size_t)>& work, const char* what,

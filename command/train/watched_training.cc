@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command/cli/watch.h"
+#include "command/predict/in_processes.h"
 #include "command/predict/simulated_choice.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/temporary_folder.h"
@@ -33,7 +34,9 @@ class RunSimulations {
  public:
   explicit RunSimulations(const TrainOptions& options) : options_(options) {}
 
+  /// In a process of its own, which stays on a core from then on.
   double rate(const StepTimes& occupied) const {
+    stay_on_a_core(0);
     // A message takes next to nothing: what it takes is in the times, with all else that a round costs.
     const SimulatedHosts hosts{.network = "latency=1us,bandwidth=10GB/s", .model_bytes = 1024};
     return simulate_run(options_, occupied, hosts, RateWatch::kSimulated, folder_.path()).rate;
