@@ -11,6 +11,11 @@ TEST(Progress, LineShowsBarRateAndRemainingTime) {
   EXPECT_EQ(progress_line("sync", "batches", 100, 100, 4, 4), "sync  [====]  100/100 batches  25.0/s");
 }
 
+TEST(Progress, LineShowsAnExpectedRateBesideTheMeasuredOne) {
+  EXPECT_EQ(progress_line("sync", "batches", 25, 100, 0.5, 0, 62.5),
+            "sync  25/100 batches  50.0/s, predicted 62.5/s  0:02 left");
+}
+
 TEST(Progress, NothingIsKnownAtTheStart) {
   EXPECT_EQ(progress_line("sync", "batches", 0, 100, 0, 4), "sync  [    ]  0/100 batches  0/s");
   EXPECT_EQ(progress_line("check", "rounds", 30, 0, 2, 4), "check  30 rounds  15.0/s");

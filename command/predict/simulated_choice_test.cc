@@ -55,6 +55,28 @@ TEST(SimulatedChoice, AQuorumOfAllIsSynchronousAndASmallerOneIsNeverSlower) {
   EXPECT_GT(before, 1.5 * sync);
 }
 
+TEST(SimulatedChoice, ARunIsSimulatedByItsOwnOptions) {
+  const StepTimes times = times_of(4, 20, "lognormal:mean=10ms,cv=1");
+  TrainOptions run{.workload = "digits",
+                   .algorithm = "eager-quorum",
+                   .ranks = 4,
+                   .epochs = 7,
+                   .imbalance = "persistent:rank=3,factor=3",
+                   .pace = std::chrono::seconds(1),
+                   .data = "shared",
+                   .quorum = 3,
+                   .evaluate_every = 10,
+                   .final_model = "best"};
+  const auto within = std::filesystem::temp_directory_path();
+  EXPECT_EQ(simulate_run(run, times, kHosts, 20, within).rate, simulate({"eager-quorum:3"}, times, kHosts, 1, 20).rate);
+  run.quorum = 1;
+  EXPECT_EQ(simulate_run(run, times, kHosts, 20, within).rate, simulate({"eager-quorum:1"}, times, kHosts, 1, 20).rate);
+  run.data = "labels:3";
+  EXPECT_NO_THROW(require_simulation(run));
+  run.max_lag = 0;
+  EXPECT_THROW(require_simulation(run), UsageError);
+}
+
 TEST(SimulatedChoice, RepeatsToTheBit) {
   const StepTimes times = times_of(3, 20, "lognormal:mean=10ms,cv=1");
   for (const Choice& choice : {Choice{"eager-majority"}, Choice{"local", 4}}) {
