@@ -140,9 +140,11 @@ void RateWatch::ask_for_prediction(double rate) {
 }
 
 void RateWatch::judge(double rate, const Mark& now) {
+  const bool drifted = detector_->drifting();
   switch (detector_->take(rate)) {
     case DriftDetector::Turn::none: return;
     case DriftDetector::Turn::left: {
+      if (drifted) prediction_.drifts.back().until = now.seconds;  // and has left anew
       prediction_.drifts.push_back({.batch = now.batches, .second = now.seconds, .rate = rate});
       task_.emplace([this, rate] {
         const StepTimes computed = window_.times(kSimulated);

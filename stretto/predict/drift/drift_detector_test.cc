@@ -29,13 +29,21 @@ TEST(DriftDetector, TenPercentAreNoDrift) {
 
 TEST(DriftDetector, IsBackAfterTwoMeasurementsNearThePrediction) {
   EXPECT_EQ(turns({60, 60, 95, 105, 100}), ".l.b.");
-  EXPECT_EQ(turns({60, 60, 94, 94, 94, 94}), ".l....") << "between both limits what was said last holds";
-  EXPECT_EQ(turns({60, 60, 100, 94, 100, 100}), ".l...b");
+  EXPECT_EQ(turns({88, 88, 93, 93, 93, 93}), ".l....") << "between both limits what was said last holds";
+  EXPECT_EQ(turns({88, 88, 95, 94, 95, 95}), ".l...b");
 }
 
 TEST(DriftDetector, TellsOfEachDriftOnce) {
-  EXPECT_EQ(turns({60, 60, 60, 89, 91, 60, 140}), ".l.....");
+  EXPECT_EQ(turns({60, 60, 60, 89, 60, 66, 54}), ".l.....");
   EXPECT_EQ(turns({60, 60, 100, 100, 100, 140, 140}), ".l.b..l");
+}
+
+TEST(DriftDetector, LeavesAnewWhereTheRateMovesAgain) {
+  EXPECT_EQ(turns({60, 60, 30, 30, 30}), ".l.l.");
+  EXPECT_EQ(turns({60, 60, 140, 140}), ".l.l") << "to the other side";
+  EXPECT_EQ(turns({60, 60, 30, 60, 30, 60}), ".l....") << "none of them twice";
+  EXPECT_EQ(turns({60, 60, 92, 92, 92}), ".l.b.") << "where it is, it would not have left";
+  EXPECT_EQ(turns({60, 60, 89, 91, 91}), ".l.b.");
 }
 
 TEST(DriftDetector, KnowsInWhichStateItIs) {
