@@ -71,5 +71,17 @@ TEST(Prediction, FailsOfFreshnessAloneAndNotWhereThereIsNone) {
   EXPECT_TRUE(judge_predictions(none).holds);
 }
 
+TEST(Prediction, FailsWhereAnotherSettingThanTheOneAdvisedWasFaster) {
+  Experiment experiment = measured(2 / 0.160, 1);
+  experiment.groups.push_back(experiment.groups.front());
+  experiment.groups.back().label = experiment.groups.back().options.algorithm = "ps-async";
+  for (const double rate : {2 / 0.120, 2 / 0.170}) {  // its ideal, by which it is advised; and less than sync has
+    experiment.groups.back().runs.front().throughput = rate;
+    const std::vector<Experiment> all = {alone(), experiment};
+    const auto statements = judge_predictions(all).statements;
+    EXPECT_EQ(statements.back().holds, rate > 2 / 0.160) << statements.back().here;
+  }
+}
+
 }  // namespace
 }  // namespace stretto::command
