@@ -10,6 +10,7 @@
 #include "command/machine/cores.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/membership/job.h"
 
 namespace stretto::command {
 
@@ -24,6 +25,7 @@ void stay_on_a_core(int process) {
 std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
                                          const std::function<nlohmann::json(std::size_t)>& work, const char* what,
                                          const char* units) {
+  if (launched_rank()) throw UsageError("simulations run in processes that stretto starts: start it by itself");
   const JobOptions job{.ranks = std::min(processes, static_cast<int>(count))};
   const auto process = [&](RankContext& context) {
     stay_on_a_core(context.rank());

@@ -127,9 +127,15 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
                   .staleness_mean = summary->staleness_mean,
                   .staleness_max = summary->staleness_max,
                   .wait_share = summary->wait_share};
-  const RunFolder left = RunFolder::open(options.out).or_throw();
-  for (int rank = 0; rank < options.ranks; ++rank) add_steps(left.records_file(rank), outcome.steps);
+  outcome.steps = recorded_steps(options.out, options.ranks);
   return outcome;
+}
+
+std::vector<double> recorded_steps(const std::string& folder, int ranks) {
+  const RunFolder run = RunFolder::open(folder).or_throw();
+  std::vector<double> steps;
+  for (int rank = 0; rank < ranks; ++rank) add_steps(run.records_file(rank), steps);
+  return steps;
 }
 
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {

@@ -52,6 +52,9 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
 /// Throws UsageError where it could not be simulated.
 void require_simulation(const TrainOptions& run);
 
+/// Outcome::steps of any run, from its records. Throws Failure for a folder of none, or of other records.
+std::vector<double> recorded_steps(const std::string& folder, int ranks);
+
 /// A choice as simulate_shape() takes it.
 struct ShapedChoice {
   AlgorithmShape shape;

@@ -11,6 +11,7 @@
 #include "command/predict/advice.h"
 #include "command/predict/simulated_choice.h"
 #include "command/statistics/statistics.h"
+#include "command/train/run_set.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 
@@ -51,6 +52,7 @@ struct Case {
   std::string algorithm;
   double rate_error = 0;   // predicted / measured − 1
   double fresh_error = 0;  // predicted − measured; NaN where there is none
+  double ks = 0;           // between the step times; NaN where none are recorded
   double rate = 0;         // measured
   Trial predicted;         // with which it competes
 };
@@ -67,6 +69,10 @@ Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
   return {.algorithm = group.label,
           .rate_error = outcome.rate / run.throughput - 1,
           .fresh_error = outcome.fresh_share - run.fresh_share,
+          .ks = options.out.empty()
+                    ? std::nan("")
+                    : ks_distance(outcome.steps,
+                                  recorded_steps(options.out + "/" + run_folder_name(group, run.seed), options.ranks)),
           .rate = run.throughput,
           .predicted = {.choice = {options.algorithm},
                         .rates = {outcome.rate},
@@ -85,6 +91,7 @@ double short_of_best(const std::vector<Case>& cases) {
 struct Errors {
   std::vector<double> rate;     // of each case, without sign
   double fresh = std::nan("");  // the largest; NaN where there is none
+  std::vector<double> ks;       // of those with records
 };
 
 Errors errors_of(const std::vector<Case>& cases) {
@@ -92,13 +99,16 @@ Errors errors_of(const std::vector<Case>& cases) {
   for (const Case& one : cases) {
     errors.rate.push_back(std::abs(one.rate_error));
     errors.fresh = std::fmax(errors.fresh, std::abs(one.fresh_error));
+    if (!std::isnan(one.ks)) errors.ks.push_back(one.ks);
   }
   return errors;
 }
 
 void add_row(Table& table, const std::string& name, const Errors& errors) {
   table.add({name, std::to_string(errors.rate.size()), percent(median(errors.rate)),
-             percent(quantile(errors.rate, 0.95)), percent(std::ranges::max(errors.rate)), percent(errors.fresh)});
+             percent(quantile(errors.rate, 0.95)), percent(std::ranges::max(errors.rate)), percent(errors.fresh),
+             errors.ks.empty() ? "–" : significant(median(errors.ks)),
+             errors.ks.empty() ? "–" : significant(std::ranges::max(errors.ks))});
 }
 
 Statement at_most(const std::string& text, double limit, double here) {
@@ -156,7 +166,8 @@ Judgement judge_predictions(std::span<const Experiment> finished) {
     }
     for (const auto& [seed, cases] : of_seed) shorts.push_back(short_of_best(cases));
   }
-  Table table({"batches/s, predicted / measured − 1", "runs", "median", "95 %", "largest", "fresh, largest"});
+  Table table({"batches/s, predicted / measured − 1", "runs", "median", "95 %", "largest", "fresh, largest",
+               "KS, median", "largest"});
   for (const char* algorithm : kAlgorithms) {
     if (of_algorithm.contains(algorithm)) add_row(table, algorithm, errors_of(of_algorithm[algorithm]));
   }
@@ -172,6 +183,11 @@ Judgement judge_predictions(std::span<const Experiment> finished) {
       at_most(fmt::format("what would have been advised, slower than the best measured: median of {}", shorts.size()),
               0.02, median(shorts)),
       at_most("largest", 0.05, std::ranges::max(shorts))};
+  if (!errors.ks.empty()) {
+    const double ks = median(errors.ks);
+    judgement.statements.push_back(
+        {"KS distance of the step times, median", "at most 0.1", significant(ks), ks <= 0.1});
+  }
   judgement.holds = std::ranges::all_of(judgement.statements, &Statement::holds);
   judgement.text = fmt::format(
       "by itself a worker takes {} ms a step longer than it is paced, in the mean; predicted with so much noise"

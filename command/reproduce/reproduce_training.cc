@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "command/cli/exit_code.h"
 #include "command/cli/table.h"
@@ -11,6 +12,7 @@
 #include "command/train/pictures.h"
 #include "command/train/report.h"
 #include "command/train/training.h"
+#include "stretto/observe/temporary_folder.h"
 #include "stretto/train/job/run.h"
 
 namespace stretto::command {
@@ -97,7 +99,10 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
     holds.push_back(judgement.holds);
     return to_json(judgement.statements);
   };
-  std::vector<Experiment> experiments = reproduction.experiments(command);
+  std::optional<TemporaryFolder> scratch;
+  ReproduceCommand recorded = command;
+  if (reproduction.records && command.out.empty()) recorded.out = scratch.emplace().path();
+  std::vector<Experiment> experiments = reproduction.experiments(recorded);
   for (Experiment& experiment : experiments) {
     if (const std::string& own = experiment.groups.front().options.workload; own != workload) {
       workload = own;
@@ -118,7 +123,7 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
     } else {
       part["statements"] = judged(experiment.judge(experiment));
     }
-    say_curves(command.output, experiment);
+    if (!command.out.empty()) say_curves(command.output, experiment);
     code = std::max(code, verdict(experiment.groups));
     json["experiments"].push_back(std::move(part));
   }

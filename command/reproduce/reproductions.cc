@@ -138,11 +138,14 @@ const std::vector<Reproduction>& table() {
       {"prediction",
        "Whether throughput is predicted: every family of algorithms under four kinds of imbalance.",
        "Small jobs of 2, 4 and more ranks, live, paced and with injected delays, and what stretto predict run says of "
-       "them: the error of the batches a second and of the share of fresh contributions, by algorithm. Ten minutes.",
+       "them: the error of the batches a second and of the share of fresh contributions, by algorithm; how far apart "
+       "the "
+       "step times are; and whether the setting that they recommend was the fastest. Ten minutes.",
        "digits",
        {.steps = 40, .pace = 4ms},
        prediction_experiments,
-       judge_predictions},
+       judge_predictions,
+       true},
       {"wagma-throughput",
        "Averaging in groups beside what it is compared with, two ranks late: WAGMA-SGD, Fig. 4.",
        "ResNet-50's parameters on 64 ranks, of which each step two are late by half a step (WAGMA-SGD, arXiv "

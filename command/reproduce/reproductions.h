@@ -70,6 +70,7 @@ struct Reproduction {
   std::vector<Experiment> (*experiments)(const ReproduceCommand& command);
   /// What its experiments say together, called when all have been run. Null: nothing beyond what each says.
   Judgement (*judge)(std::span<const Experiment> finished) = nullptr;
+  bool records = false;  ///< it is judged by the records of its runs, which lie somewhere also without `--out`
 };
 
 std::span<const Reproduction> training_reproductions();

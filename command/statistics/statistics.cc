@@ -80,6 +80,21 @@ Interval median_interval(std::span<const double> values, double confidence) {
   return {median(values), ordered[low], ordered[n - 1 - low]};
 }
 
+double ks_distance(std::vector<double> a, std::vector<double> b) {
+  std::ranges::sort(a);
+  std::ranges::sort(b);
+  double largest = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const double value = std::min(a[i], b[j]);
+    while (i < a.size() && a[i] == value) ++i;
+    while (j < b.size() && b[j] == value) ++j;
+    const double below_a = static_cast<double>(i) / static_cast<double>(a.size());
+    const double below_b = static_cast<double>(j) / static_cast<double>(b.size());
+    largest = std::max(largest, std::abs(below_a - below_b));
+  }
+  return largest;
+}
+
 double student_t_quantile(double p, double degrees) {
   return boost::math::quantile(boost::math::students_t(degrees), p);
 }

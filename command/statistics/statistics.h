@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 namespace stretto::command {
 
@@ -26,6 +27,10 @@ Interval paired_interval(std::span<const double> a, std::span<const double> b, d
 /// Of the median, from the order statistics (binomial): holds for any distribution. With fewer than six values the
 /// smallest and the largest, whatever their confidence.
 Interval median_interval(std::span<const double> values, double confidence = 0.95);
+
+/// The largest difference between the shares of `a` and of `b` that are not above some value (Kolmogorov and Smirnov).
+/// Requires: neither is empty.
+double ks_distance(std::vector<double> a, std::vector<double> b);
 
 /// The t with P(T ≤ t) = p, of Student's t distribution. Requires: 0 < p < 1, degrees ≥ 1.
 double student_t_quantile(double p, double degrees);

@@ -64,5 +64,12 @@ TEST(Statistics, MedianIntervalIsThatOfTheSignTest) {
   EXPECT_DOUBLE_EQ(median_interval(values).high, 3);
 }
 
+TEST(Statistics, KolmogorovAndSmirnov) {
+  EXPECT_EQ(ks_distance({1, 2, 3}, {3, 2, 1}), 0);
+  EXPECT_EQ(ks_distance({1, 2}, {3, 4, 5}), 1);
+  EXPECT_DOUBLE_EQ(ks_distance({1, 2, 3, 4}, {2, 3, 4, 5}), 0.25);
+  EXPECT_DOUBLE_EQ(ks_distance({1, 1, 1, 1}, {1, 1, 2}), 1.0 / 3);
+}
+
 }  // namespace
 }  // namespace stretto::command

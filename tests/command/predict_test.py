@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pathlib
 import re
 import tempfile
@@ -301,6 +302,12 @@ class WholeRuns(PredictTest):
         python.chmod(0o755)
         result = stretto("advise", self.times, "--plot", self.folder / "a.svg", env={"VIRTUAL_ENV": str(self.folder)})
         self.assert_rejected(result, "--plot", "matplotlib is missing", str(python))
+
+    def test_a_rank_of_a_launcher_does_not_start_simulations(self):
+        place = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "test"}
+        for command in (("advise",), ("predict", "run")):
+            self.assert_rejected(stretto(*command, self.times, *SMALL, env=place), "start it by itself")
 
     def test_times_that_are_none_are_refused(self):
         for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
