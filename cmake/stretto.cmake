@@ -53,7 +53,8 @@ endif()
 # Properties of every test: a hang is a failure; a sanitizer's finding, too.
 set(STRETTO_TEST_PROPERTIES TIMEOUT 120)
 if(STRETTO_SANITIZE STREQUAL thread)
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
+  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT
+      TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=0)
 elseif(STRETTO_SANITIZE)
   # LibTorch's pool of threads is not forked along; what it held is lost in the child.
   file(WRITE ${PROJECT_BINARY_DIR}/lsan_suppressions "leak:caffe2::pthreadpool\n")

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/imbalance/trace_rows.h"
 #include "stretto/observe/run_folder.h"
@@ -114,6 +115,18 @@ StepTimes StepTimes::with_noise(std::uint64_t seed, double mean) const {
   longer.reserve(seconds_.size());
   for (const float time : seconds_) {
     longer.push_back(static_cast<float>(static_cast<double>(time) - mean * std::log1p(-random.uniform())));
+  }
+  return {ranks_, std::move(longer)};
+}
+
+StepTimes StepTimes::with_noise(std::uint64_t seed, std::span<const double> seconds) const {
+  STRETTO_CHECK(!seconds.empty(), "no noise to draw from");
+  Random random(seed, kNoiseStream);
+  std::vector<float> longer;
+  longer.reserve(seconds_.size());
+  for (const float time : seconds_) {
+    const double drawn = seconds[random.below(seconds.size())];
+    longer.push_back(static_cast<float>(std::max(0.0, static_cast<double>(time) + drawn)));
   }
   return {ranks_, std::move(longer)};
 }

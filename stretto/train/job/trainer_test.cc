@@ -88,8 +88,8 @@ TEST_F(TrainerTest, SaysWhomARoundWaitsFor) {
   const auto quick = linear_task();
   std::string line;
   const auto waits = linear_task({.before_batch = [&](std::uint64_t step) {
-    // Until a rank has said that this one is missing, however long that takes.
-    while (step == 3 && line.find("waits for rank 1 (computing)") == std::string::npos) {
+    // Until a rank has said that this one is missing, however long that takes. Of round 2 that may have been said, too.
+    while (step == 3 && line.find("round 3 (full) waits for rank 1 (computing)") == std::string::npos) {
       line = page_->take_line().value_or("");
       std::this_thread::yield();
     }
