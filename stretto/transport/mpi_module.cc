@@ -300,14 +300,23 @@ class WorldJob final : public MpiJob {
   WorldJob() {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     transport_.emplace(comm_, serial_);
+  }
+
+  /// Makes the counters, on all ranks at once. False where this MPI offers no window over the network that they share.
+  bool make_counters() {
     const MPI_Aint bytes = transport_->rank() == 0 ? kNumCounters * sizeof(std::uint64_t) : 0;
     void* numbers = nullptr;
-    MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, comm_, &numbers, &window_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    if (MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, comm_, &numbers, &window_) != MPI_SUCCESS) {
+      return false;
+    }
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_ARE_FATAL);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
     if (bytes > 0) std::memset(numbers, 0, static_cast<std::size_t>(bytes));
     MPI_Win_sync(window_);
     MPI_Barrier(comm_);
     for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(window_, i, serial_);
+    return true;
   }
 
   ~WorldJob() override {
@@ -377,5 +386,13 @@ extern "C" __attribute__((visibility("default"))) stretto::MpiJob* stretto_start
     MPI_Finalize();
     return nullptr;
   }
-  return new stretto::WorldJob;
+  auto job = std::make_unique<stretto::WorldJob>();
+  if (!job->make_counters()) {
+    *error = {stretto::Errc::unavailable,
+              "this MPI has no one-sided communication (MPI_Win_allocate) over the network between its ranks; Open MPI "
+              "has it over TCP with `mpirun --mca osc ^ucx`"};
+    job.release();  // the others may have one, and would be waited for
+    return nullptr;
+  }
+  return job.release();
 }

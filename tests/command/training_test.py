@@ -187,6 +187,12 @@ class Train(ProgramTest):
                                 timeout=100, env=environment, check=False)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("--ranks 5: this job was started with 2 ranks"), 1, result.stderr)
+        # As between hosts over TCP, where UCX offers no window: here no component does.
+        result = subprocess.run([*launch, "--mca", "osc", "^rdma,sm,pt2pt,ucx,monitoring,portals4", STRETTO, "train", *quick],
+                                capture_output=True, text=True, timeout=100, env=environment, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("no one-sided communication", result.stderr)
+        self.assertIn("--mca osc ^ucx", result.stderr)
 
     @unittest.skipUnless(TORCHRUN.exists(), f"no {TORCHRUN}: PyTorch is not installed")
     def test_under_torchrun(self):

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""How far the predictions of docs/prediction.md are off where links are slow: real links between network namespaces.
+
+    sudo microbench/limited_links.py [--rates 100mbit,1gbit] [--workers 1,2,4] [--steps N] [--json FILE]
+
+Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train` there by
+mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the profile of one
+worker, which computes as it does in the job, and of the link. Computing is paced, so that the cores are not what limits; the
+machine has to be quiet for it. Servers are a rank of their own, without computing. Needs root, iproute2 and Open MPI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOSTS = ROOT / "tests/hosts/hosts.sh"
+# Of 1,538 bytes that a full frame takes on Ethernet 1,448 are the sender's, by TCP with time stamps. tbf does not count the
+# preamble, the checksum and the gap (24 bytes): what it lets through is the sender's to 1,448 of 1,514.
+PAYLOAD = 1448 / 1514
+BURST = "8kb"  # far less than a model: of a longer one small models would take no time
+ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync")
+BATCH = 256
+
+Job = dict[str, Any]
+
+
+def output_of(*command: str | os.PathLike[str], **more: Any) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **more)
+    if done.returncode != 0:
+        sys.exit(f"limited_links: {' '.join(map(str, command))}\n{done.stderr}{done.stdout}")
+    return done.stdout
+
+
+class Hosts:
+    """Namespaces h1, h2, …, each behind a link of so many bits a second."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.folder = tempfile.TemporaryDirectory(prefix="limited-links-")
+        self.environment = os.environ | {
+            "HOSTS_STATE": f"{self.folder.name}/hosts", "HOSTS_OWNER": str(os.getpid()),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def __enter__(self) -> Hosts:
+        output_of(HOSTS, "up", str(self.count), env=self.environment)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        output_of(HOSTS, "down", env=self.environment)
+        self.folder.cleanup()
+
+    def limit(self, rate: str) -> None:
+        tbf = ("root", "tbf", "rate", rate, "burst", BURST, "latency", "1s")
+        for host in range(1, self.count + 1):
+            output_of(HOSTS, "exec", str(host), "tc", "qdisc", "replace", "dev", "eth0", *tbf, env=self.environment)
+            output_of(HOSTS, "exec", "0", "tc", "qdisc", "replace", "dev", f"port{host}", *tbf, env=self.environment)
+
+    def run(self, ranks: int, *command: str) -> str:
+        hosts = ",".join(f"h{host}" for host in range(1, ranks + 1))
+        settings = {"pml": "ob1", "btl": "tcp,self", "osc": "^ucx", "btl_tcp_if_include": "eth0",
+                    "oob_tcp_if_include": "10.77.0.0/24", "plm_rsh_agent": f"{HOSTS} rsh"}
+        words = [word for name, value in settings.items() for word in ("--mca", name, value)]
+        return output_of(HOSTS, "exec", "0", "mpirun", "-n", str(ranks), "--host", hosts, *words, *command,
+                         env=self.environment, timeout=300)
+
+
+def options(algorithm: str, steps: int, pace: str) -> list[str]:
+    words = ["hyperplane", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps), "--json"]
+    if algorithm != "sync":
+        words += ["--servers", "dedicated:1", "--data", "shared"]
+    return words
+
+
+def bytes_a_second(rate: str) -> float:
+    number, unit = re.fullmatch(r"(\d+)(mbit|gbit)", rate).groups()  # type: ignore[union-attr]
+    return int(number) * {"mbit": 1e6, "gbit": 1e9}[unit] / 8 * PAYLOAD
+
+
+def profile(program: str, pace: str, steps: int) -> Job:
+    """A worker's layers, made longer alike until a step takes what it takes one worker by itself at this pace."""
+    job = json.loads(output_of(program, "profile", "hyperplane", "--batch", str(BATCH)))
+    alone = json.loads(output_of(program, "train", "--ranks", "1", *options("sync", steps, pace)))
+    layers = [{**layer, **{part: statistics.fmean(step[number][part] for step in job["workers"][0]["profile"])
+                           for part in ("forward", "backward", "update")}}
+              for number, layer in enumerate(job["workers"][0]["profile"][0])]
+    update = sum(layer["update"] for layer in layers)
+    computed = sum(layer["forward"] + layer["backward"] for layer in layers)
+    factor = (1 / alone["throughput"] - update) / computed
+    for layer in layers:
+        layer["forward"] *= factor
+        layer["backward"] *= factor
+    return {"layers": layers, "update": update}
+
+
+def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: int) -> dict[str, float]:
+    """Batches a second of the job, by each of the models that apply."""
+    layers = worker["layers"]
+    one = {"count": workers, "batch": BATCH}
+    common = {"bandwidth": bytes_a_second(rate), "update": worker["update"],
+              "model_bytes": sum(layer["bytes"] for layer in layers)}
+    plain = {**common, "workers": [{**one, "forward": sum(layer["forward"] for layer in layers),
+                                    "backward": sum(layer["backward"] for layer in layers)}]}
+    mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm, "async")
+    layered = {**common, "mode": mode, "steps": 200, "workers": [{**one, "layers": layers}]}
+
+    def predict(kind: str, job: Job) -> Job:
+        return json.loads(output_of(program, "predict", kind, "-", "--json", input=json.dumps(job)))
+
+    coarse = predict("coarse", plain)
+    found = {}
+    if algorithm == "sync":
+        found["coarse"] = workers / coarse["sync"]["ring"]
+    elif algorithm == "ps-sync":
+        found |= {"coarse": workers / coarse["sync"]["mean"], "FCFS alone": workers / coarse["sync"]["fcfs"],
+                  "overlap": workers / coarse["sync"]["overlap"]}
+    else:
+        found |= {"coarse": coarse["async"]["steps_per_s"], "FCFS alone": coarse["async"]["fcfs"],
+                  "overlap": coarse["async"]["overlap"]["steps_per_s"]}
+    found["fine"] = predict("fine", layered)["steps_per_s"]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(ROOT / "build/release/bin/stretto"))
+    parser.add_argument("--rates", default="100mbit,300mbit,1gbit")
+    parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--steps", type=int, default=100, help="of each worker")
+    parser.add_argument("--pace", default="80us", help="of a row of the batch")
+    parser.add_argument("--json", help="a file for the figures")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("needs root, to make network namespaces")
+
+    counts = [int(count) for count in arguments.workers.split(",")]
+    worker = profile(arguments.program, arguments.pace, arguments.steps)
+    rows = []
+    with Hosts(max(counts) + 1) as hosts:
+        for rate in arguments.rates.split(","):
+            hosts.limit(rate)
+            for workers in counts:
+                for algorithm in ALGORITHMS:
+                    ranks = workers + (algorithm != "sync")
+                    if ranks == 1:
+                        continue
+                    run = json.loads(hosts.run(ranks, arguments.program, "train",
+                                               *options(algorithm, arguments.steps, arguments.pace)))
+                    found = predictions(arguments.program, algorithm, worker, rate, workers)
+                    rows.append({"rate": rate, "workers": workers, "algorithm": algorithm,
+                                 "measured": run["throughput"], "predicted": found})
+                    errors = ", ".join(f"{name} {value:.1f} ({value / run['throughput'] - 1:+.1%})"
+                                       for name, value in found.items())
+                    print(f"{rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}", flush=True)
+    for name in ("coarse", "FCFS alone", "overlap", "fine"):
+        errors = [abs(row["predicted"][name] / row["measured"] - 1) for row in rows if name in row["predicted"]]
+        if errors:
+            print(f"{name}: median error {statistics.median(errors):.1%}, largest {max(errors):.1%}, of {len(errors)}")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({"profile": worker, "rows": rows}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
