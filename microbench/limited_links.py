@@ -3,10 +3,11 @@
 
     sudo microbench/limited_links.py [--rates 100mbit,1gbit] [--workers 1,2,4] [--steps N] [--json FILE]
 
-Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train` there by
-mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the profile of one
-worker, which computes as it does in the job, and of the link. Computing is paced, so that the cores are not what limits; the
-machine has to be quiet for it. Servers are a rank of their own, without computing. Needs root, iproute2 and Open MPI.
+Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train`
+there by mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the
+profile of one worker, which computes as it does in the job, and of the link. Computing is paced, so that the cores are
+not what limits; the machine has to be quiet for it. A server is a rank of its own, which does nothing else. At the end
+`stretto predict fit` chooses the threshold that the asynchronous runs speak for. Needs root, iproute2 and Open MPI.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
-# Of 1,538 bytes that a full frame takes on Ethernet 1,448 are the sender's, by TCP with time stamps. tbf does not count the
-# preamble, the checksum and the gap (24 bytes): what it lets through is the sender's to 1,448 of 1,514.
+# Of a full frame's 1,514 bytes 1,448 are the sender's, by TCP with time stamps. tbf does not count what else Ethernet
+# sends with it: preamble, checksum and gap.
 PAYLOAD = 1448 / 1514
 BURST = "8kb"  # far less than a model: of a longer one small models would take no time
 ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync")
@@ -75,7 +76,8 @@ class Hosts:
 
 
 def options(algorithm: str, steps: int, pace: str) -> list[str]:
-    words = ["hyperplane", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps), "--json"]
+    words = ["hyperplane", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps),
+             "--json"]
     if algorithm != "sync":
         words += ["--servers", "dedicated:1", "--data", "shared"]
     return words
@@ -102,16 +104,21 @@ def profile(program: str, pace: str, steps: int) -> Job:
     return {"layers": layers, "update": update}
 
 
+def plain_job(worker: Job, rate: str, workers: int) -> Job:
+    """What the formulas need."""
+    layers = worker["layers"]
+    return {"bandwidth": bytes_a_second(rate), "update": worker["update"],
+            "model_bytes": sum(layer["bytes"] for layer in layers),
+            "workers": [{"count": workers, "batch": BATCH, "forward": sum(layer["forward"] for layer in layers),
+                         "backward": sum(layer["backward"] for layer in layers)}]}
+
+
 def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: int) -> dict[str, float]:
     """Batches a second of the job, by each of the models that apply."""
-    layers = worker["layers"]
-    one = {"count": workers, "batch": BATCH}
-    common = {"bandwidth": bytes_a_second(rate), "update": worker["update"],
-              "model_bytes": sum(layer["bytes"] for layer in layers)}
-    plain = {**common, "workers": [{**one, "forward": sum(layer["forward"] for layer in layers),
-                                    "backward": sum(layer["backward"] for layer in layers)}]}
     mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm, "async")
-    layered = {**common, "mode": mode, "steps": 200, "workers": [{**one, "layers": layers}]}
+    plain = plain_job(worker, rate, workers)
+    layered = {**plain, "mode": mode, "steps": 200,
+               "workers": [{"count": workers, "batch": BATCH, "layers": worker["layers"]}]}
 
     def predict(kind: str, job: Job) -> Job:
         return json.loads(output_of(program, "predict", kind, "-", "--json", input=json.dumps(job)))
@@ -128,6 +135,20 @@ def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: i
                   "overlap": coarse["async"]["overlap"]["steps_per_s"]}
     found["fine"] = predict("fine", layered)["steps_per_s"]
     return found
+
+
+def fitted(program: str, worker: Job, rows: list[Job]) -> str:
+    """The threshold that the asynchronous runs of each rate speak for, and the error of each candidate."""
+    jobs = []
+    for rate in {row["rate"]: None for row in rows}:
+        measured = [{"workers": row["workers"], "steps_per_s": row["measured"]}
+                    for row in rows if row["rate"] == rate and row["algorithm"] == "ps-async"]
+        jobs.append(plain_job(worker, rate, 1) | {"measured": measured, "overlap": False})
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder, f"{number}.json") for number in range(len(jobs))]
+        for file, job in zip(files, jobs, strict=True):
+            file.write_text(json.dumps(job))
+        return output_of(program, "predict", "fit", *files)
 
 
 def main() -> int:
@@ -160,11 +181,13 @@ def main() -> int:
                                  "measured": run["throughput"], "predicted": found})
                     errors = ", ".join(f"{name} {value:.1f} ({value / run['throughput'] - 1:+.1%})"
                                        for name, value in found.items())
-                    print(f"{rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}", flush=True)
+                    print(f"{rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}",
+                          flush=True)
     for name in ("coarse", "FCFS alone", "overlap", "fine"):
-        errors = [abs(row["predicted"][name] / row["measured"] - 1) for row in rows if name in row["predicted"]]
-        if errors:
-            print(f"{name}: median error {statistics.median(errors):.1%}, largest {max(errors):.1%}, of {len(errors)}")
+        off = [abs(row["predicted"][name] / row["measured"] - 1) for row in rows if name in row["predicted"]]
+        if off:
+            print(f"{name}: median error {statistics.median(off):.1%}, largest {max(off):.1%}, of {len(off)}")
+    print(fitted(arguments.program, worker, rows))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({"profile": worker, "rows": rows}, indent=1))
     return 0
