@@ -1,6 +1,9 @@
 #include "command/bench/timed_predictions.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +65,18 @@ double doubling_seconds() {
   return seconds_of([&] { return recursive_doubling(std::move(ready), 4e3, kCosts).front(); });
 }
 
+/// The most memory that a process has which does this and nothing else, in megabytes; 0 where none could be started.
+double doubling_megabytes() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    doubling_seconds();
+    ::_exit(0);
+  }
+  rusage used{};
+  if (child < 0 || ::wait4(child, nullptr, 0, &used) != child) return 0;
+  return static_cast<double>(used.ru_maxrss) * 1024 / kMillion;
+}
+
 /// An asynchronous job on links that all share, which is what costs the most.
 double asynchronous_seconds(const PredictionLoad& load) {
   TrainingJob job{.bandwidth = 1.25e9, .steps = load.steps};
@@ -107,6 +122,7 @@ std::vector<PredictionSpeed> time_predictions(int repeats, const PredictionLoad&
     for (int repeat = 0; repeat < repeats; ++repeat) values.push_back(measure());
     return median(values);
   };
+  const double megabytes = doubling_megabytes();  // first, as the process takes along what this one has
   const double ring = of(ring_seconds);
   const double doubling = of(doubling_seconds);
   return {
@@ -118,6 +134,7 @@ std::vector<PredictionSpeed> time_predictions(int repeats, const PredictionLoad&
       {"ring_messages_per_s", "its messages", 2 * 1023 * 1024 / ring / kMillion, "M/s"},
       {"doubling_1048576_ms", "recursive doubling, 1048576 ranks", doubling * 1e3, "ms"},
       {"doubling_messages_per_s", "its messages", 20 * 1048576 / doubling / kMillion, "M/s"},
+      {"doubling_1048576_mb", "its process", megabytes, "MB"},
       {"coarse_10000_ms", "by formulas, 10000 equal workers", of(coarse_seconds) * 1e3, "ms"},
       {"fine_1024_s", "by simulation, 1024 workers, 160 layers, 100 steps",
        of([&] { return asynchronous_seconds(load); }), "s"},
