@@ -30,13 +30,14 @@ HOSTS = ROOT / "tests/hosts/hosts.sh"
 PAYLOAD = 1448 / 1514
 BURST = "8kb"  # far less than a model: of a longer one small models would take no time
 ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync")
-BATCH = 256
+BATCH = 4
 
 Job = dict[str, Any]
 
 
 def output_of(*command: str | os.PathLike[str], **more: Any) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **more)
+    words = [str(word) for word in command]
+    done: subprocess.CompletedProcess[str] = subprocess.run(words, capture_output=True, text=True, check=False, **more)
     if done.returncode != 0:
         sys.exit(f"limited_links: {' '.join(map(str, command))}\n{done.stderr}{done.stdout}")
     return done.stdout
@@ -76,7 +77,7 @@ class Hosts:
 
 
 def options(algorithm: str, steps: int, pace: str) -> list[str]:
-    words = ["hyperplane", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps),
+    words = ["digits", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps),
              "--json"]
     if algorithm != "sync":
         words += ["--servers", "dedicated:1", "--data", "shared"]
@@ -89,28 +90,26 @@ def bytes_a_second(rate: str) -> float:
 
 
 def profile(program: str, pace: str, steps: int) -> Job:
-    """A worker's layers, made longer alike until a step takes what it takes one worker by itself at this pace."""
-    job = json.loads(output_of(program, "profile", "hyperplane", "--batch", str(BATCH)))
+    """A worker's steps, layer by layer, each longer by so much that the mean is that of a worker alone at this pace."""
+    job = json.loads(output_of(program, "profile", "digits", "--batch", str(BATCH)))
     alone = json.loads(output_of(program, "train", "--ranks", "1", *options("sync", steps, pace)))
-    layers = [{**layer, **{part: statistics.fmean(step[number][part] for step in job["workers"][0]["profile"])
-                           for part in ("forward", "backward", "update")}}
-              for number, layer in enumerate(job["workers"][0]["profile"][0])]
-    update = sum(layer["update"] for layer in layers)
-    computed = sum(layer["forward"] + layer["backward"] for layer in layers)
-    factor = (1 / alone["throughput"] - update) / computed
-    for layer in layers:
-        layer["forward"] *= factor
-        layer["backward"] *= factor
-    return {"layers": layers, "update": update}
+    profiled = job["workers"][0]["profile"]
+    update = statistics.fmean(sum(layer["update"] for layer in layers) for layers in profiled)
+    computed = [sum(layer["forward"] + layer["backward"] for layer in layers) for layers in profiled]
+    paced = 1 / alone["throughput"] - update - statistics.fmean(computed)
+    for layers, own in zip(profiled, computed, strict=True):
+        for layer in layers:
+            layer["forward"] *= 1 + paced / own
+            layer["backward"] *= 1 + paced / own
+    return {"profile": profiled, "update": update, "bytes": sum(layer["bytes"] for layer in profiled[0]),
+            "forward": statistics.fmean(sum(layer["forward"] for layer in layers) for layers in profiled),
+            "backward": statistics.fmean(sum(layer["backward"] for layer in layers) for layers in profiled)}
 
 
 def plain_job(worker: Job, rate: str, workers: int) -> Job:
     """What the formulas need."""
-    layers = worker["layers"]
-    return {"bandwidth": bytes_a_second(rate), "update": worker["update"],
-            "model_bytes": sum(layer["bytes"] for layer in layers),
-            "workers": [{"count": workers, "batch": BATCH, "forward": sum(layer["forward"] for layer in layers),
-                         "backward": sum(layer["backward"] for layer in layers)}]}
+    return {"bandwidth": bytes_a_second(rate), "update": worker["update"], "model_bytes": worker["bytes"],
+            "workers": [{"count": workers, "batch": BATCH} | {part: worker[part] for part in ("forward", "backward")}]}
 
 
 def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: int) -> dict[str, float]:
@@ -118,15 +117,22 @@ def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: i
     mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm, "async")
     plain = plain_job(worker, rate, workers)
     layered = {**plain, "mode": mode, "steps": 200,
-               "workers": [{"count": workers, "batch": BATCH, "layers": worker["layers"]}]}
+               "workers": [{"count": workers, "batch": BATCH, "profile": worker["profile"]}]}
 
     def predict(kind: str, job: Job) -> Job:
-        return json.loads(output_of(program, "predict", kind, "-", "--json", input=json.dumps(job)))
+        found: Job = json.loads(output_of(program, "predict", kind, "-", "--json", input=json.dumps(job)))
+        return found
 
     coarse = predict("coarse", plain)
     found = {}
     if algorithm == "sync":
         found["coarse"] = workers / coarse["sync"]["ring"]
+        computed = worker["forward"] + worker["backward"] + worker["update"]
+        run = json.loads(output_of(
+            program, "predict", "run", "--ranks", str(workers), "--compute", f"{computed * 1e6:.0f}us", "--imbalance",
+            "none", "--steps", "100", "--replicas", "1", "--algorithms", "sync", "--model-bytes", str(worker["bytes"]),
+            "--network", f"latency=50us,bandwidth={bytes_a_second(rate):.0f}B/s", "--json"))
+        found["run"] = run["algorithms"][0]["batches_per_s"]
     elif algorithm == "ps-sync":
         found |= {"coarse": workers / coarse["sync"]["mean"], "FCFS alone": workers / coarse["sync"]["fcfs"],
                   "overlap": workers / coarse["sync"]["overlap"]}
@@ -157,7 +163,7 @@ def main() -> int:
     parser.add_argument("--rates", default="100mbit,300mbit,1gbit")
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
-    parser.add_argument("--pace", default="80us", help="of a row of the batch")
+    parser.add_argument("--pace", default="4ms", help="of an image of the batch")
     parser.add_argument("--json", help="a file for the figures")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -183,7 +189,7 @@ def main() -> int:
                                        for name, value in found.items())
                     print(f"{rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}",
                           flush=True)
-    for name in ("coarse", "FCFS alone", "overlap", "fine"):
+    for name in ("coarse", "FCFS alone", "overlap", "fine", "run"):
         off = [abs(row["predicted"][name] / row["measured"] - 1) for row in rows if name in row["predicted"]]
         if off:
             print(f"{name}: median error {statistics.median(off):.1%}, largest {max(off):.1%}, of {len(off)}")
