@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import pathlib
 import pickle
 import random
 import select
@@ -11,11 +10,11 @@ import statistics
 import sys
 import time
 import traceback
-import uuid
 
 import pytest
 import stretto
 from ranks import run, said, values
+from traces import Traces
 
 
 def five_lines(rank, steps=40, algorithm="eager-quorum"):
@@ -37,18 +36,6 @@ def five_lines(rank, steps=40, algorithm="eager-quorum"):
     optimizer.finish()
     weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
     return hashlib.sha256(weights).hexdigest(), optimizer.batches_applied
-
-
-def left_of(job):
-    """Processes of a job, and with them its memory and its socket, neither of which has a name in the file system."""
-    left = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if f"STRETTO_JOB={job}".encode() in (process / "environ").read_bytes():
-                left.append((process.name, (process / "cmdline").read_bytes()))
-        except OSError:
-            continue
-    return left, [name for name in os.listdir("/dev/shm") if job in name]
 
 
 # ---- moments: one process loads Torch, and forks the ranks of every job before they join ----
@@ -98,14 +85,15 @@ class Fork:
         return pickle.loads(content) if content else None
 
 
-def train_for_ever(rank, begun, algorithm="eager-quorum", raising=None):
+def train_for_ever(rank, begun, algorithm, ending=None, how=""):
+    """Until the rank is ended, or ends itself after `ending` seconds."""
     import stretto
     import torch
 
     model = torch.nn.Linear(10, 2)
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.001), model, algorithm)
     begun()
-    end = None if raising is None else time.monotonic() + raising
+    end = None if ending is None else time.monotonic() + ending
     for step in itertools.count():
         optimizer.zero_grad()
         model(torch.ones(4, 10)).sum().backward()
@@ -114,11 +102,13 @@ def train_for_ever(rank, begun, algorithm="eager-quorum", raising=None):
             with optimizer.together():
                 pass
         if end is not None and time.monotonic() > end:
+            if how == "exits":
+                os._exit(3)
             raise ValueError(f"rank {rank} has had enough")
 
 
-def at_ten_moments(how, seed):
-    """Seconds from the end of a rank to the exceptions of the others, and what these were."""
+def at_ten_moments(how, seed, traces):
+    """Seconds from the end of a rank to the exceptions of the others, and what these were; what the jobs had."""
     import stretto  # noqa: F401
     import torch
 
@@ -132,13 +122,17 @@ def at_ten_moments(how, seed):
         algorithm = random_moments.choice(["eager-quorum", "eager-solo", "sync", "local"])
 
         def work(rank, begun, algorithm=algorithm, victim=victim, moment=moment):
-            raising = moment if how == "raises" and rank == victim else None
-            return train_for_ever(rank, begun, algorithm, raising)
+            ending = moment if how in ENDS_ITSELF and rank == victim else None
+            return train_for_ever(rank, begun, algorithm, ending, how)
 
         ranks = [Fork(rank, 4, f"{os.environ['STRETTO_JOB']} {number}", work) for rank in range(4)]
         for rank in ranks:
             rank.wait_until_told()
-        if how != "raises":
+        traces.look()
+        if how == "exits":
+            os.waitid(os.P_PID, ranks[victim].pid, os.WEXITED | os.WNOWAIT)
+            ended = time.monotonic()
+        elif how != "raises":
             time.sleep(moment)
             os.kill(ranks[victim].pid, signal.SIGKILL if how == "killed" else signal.SIGINT)
             ended = time.monotonic()
@@ -146,26 +140,31 @@ def at_ten_moments(how, seed):
         if how == "raises":
             ended = all_outcomes[victim][3]
         outcomes.append((victim, algorithm, ended, all_outcomes))
-    return outcomes
+    return outcomes, traces
 
 
 # What the rank that ends raises, what the others raise, and what these say.
 ENDS = {
     "killed": (None, "RankLost", ""),
+    "exits": (None, "RankLost", ""),
     "raises": ("ValueError", "Aborted", "ValueError: rank {rank} has had enough"),
     "interrupted": ("KeyboardInterrupt", "Aborted", "KeyboardInterrupt"),
 }
+ENDS_ITSELF = ("exits", "raises")
 
 
 @pytest.mark.parametrize("how", ENDS)
 def test_the_others_hear_of_the_end_of_a_rank_at_ten_moments(how):
     seed = int(time.time())
     print(f"seed {seed}")
-    job = uuid.uuid4().hex
     raises, others_raise, others_say = ENDS[how]
     waited = []
-    results = values(at_ten_moments, ranks=1, timeout=300, env={"STRETTO_JOB": job}, args=(how, seed))
-    for victim, algorithm, ended, outcomes in results[0]:
+    traces = Traces()
+    results = values(
+        at_ten_moments, ranks=1, timeout=300, env=traces.environment, args=(how, seed, traces), fresh=True
+    )
+    ((all_outcomes, traces),) = results
+    for victim, algorithm, ended, outcomes in all_outcomes:
         for rank, outcome in enumerate(outcomes):
             if rank == victim:
                 assert (outcome and outcome[0]) == raises, (algorithm, outcome)
@@ -177,7 +176,8 @@ def test_the_others_hear_of_the_end_of_a_rank_at_ten_moments(how):
     assert len(waited) == 30
     print(f"{how}: others raise after a median of {statistics.median(waited):.3f} s, at most {max(waited):.3f} s")
     assert max(waited) < 5  # ten times the promise
-    assert left_of(job) == ([], [])
+    assert traces.num_memories == 10
+    assert traces.left() == []
 
 
 # ---- ends of whole processes ----
