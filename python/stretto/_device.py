@@ -108,7 +108,8 @@ class Staging:
     def __init__(self, where: torch.device, device: Device) -> None:
         self.where = where
         self._device = device
-        self._not_pinned = ""  # why
+        self._pinned: set[int] = set()  # addresses
+        self._not_pinned = ""  # why some memory is not
         self._mirrors: dict[object, torch.Tensor] = {}
         self._lent: dict[object, torch.Tensor] = {}  # whose mirrors the library may have written to
         self._sets: dict[int, list[torch.Tensor]] = {}
@@ -143,10 +144,15 @@ class Staging:
         return f"The model is on {self.where}; gradients go through the host's memory, which is {copies}."
 
     def _pin(self, memory: torch.Tensor) -> None:
-        self._not_pinned = self._device.pin(memory) or self._not_pinned
+        why_not = self._device.pin(memory)
+        if why_not:
+            self._not_pinned = why_not
+        else:
+            self._pinned.add(memory.data_ptr())
 
     def _unpin(self, memory: torch.Tensor) -> None:
-        if not self._not_pinned:
+        if memory.data_ptr() in self._pinned:
+            self._pinned.remove(memory.data_ptr())
             self._device.unpin(memory)
 
     # ---- gradients ----

@@ -41,7 +41,7 @@ class Late:
     """
 
     forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
-    why_not_pinned = ""
+    room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
     pinned: set[int] = set()
 
@@ -50,10 +50,11 @@ class Late:
         self._number = 0
 
     def pin(self, memory: torch.Tensor) -> str:
-        if not self.why_not_pinned:
-            assert memory.data_ptr() not in self.pinned
-            self.pinned.add(memory.data_ptr())
-        return self.why_not_pinned
+        if len(self.pinned) == self.room:
+            return "no memory left"
+        assert memory.data_ptr() not in self.pinned
+        self.pinned.add(memory.data_ptr())
+        return ""
 
     def unpin(self, memory: torch.Tensor) -> None:
         assert not self._under_way, "memory goes while it is copied"
@@ -265,21 +266,23 @@ def test_buckets_are_copied_while_backward_goes_on() -> None:
         assert hooks == 0
 
 
-def _report(why_not: str) -> str:
-    Late.why_not_pinned = why_not
+def _report(room: int) -> tuple[str, set[int]]:
+    Late.room = room
     model = _Net()
     optimizer = _wrap(model, True)
     _plainly(model, optimizer, 1)
     optimizer.finish()
     assert _device.KINDS["cpu"] is Late
-    return " ".join(str(optimizer.report()).split())
+    return " ".join(str(optimizer.report()).split()), Late.pinned
 
 
 def test_report_says_how_gradients_are_copied() -> None:
-    text = values(_report, 1, timeout=240, args=("",))[0]
+    text, _ = values(_report, 1, timeout=240, args=(1000,))[0]
     assert "The model is on cpu; gradients go through the host's memory, which is pinned." in text
-    text = values(_report, 1, timeout=240, args=("no memory left",))[0]
-    assert "which is not pinned (no memory left), so that copies wait." in text
+    for room in (0, 1):
+        text, pinned = values(_report, 1, timeout=240, args=(room,))[0]
+        assert "which is not pinned (no memory left), so that copies wait." in text
+        assert not pinned  # any more
 
 
 # ---- planted defects ----
