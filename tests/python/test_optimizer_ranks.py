@@ -254,26 +254,32 @@ def test_nan_is_named_everywhere() -> None:
     _ends(_nan, 3, "Aborted", "3.bias (element 1 is nan) is not finite on rank 1, step 5")
 
 
-def _wrap_what_differs(what: str) -> None:
-    model = _net()
-    odd = stretto.rank() == 1
-    inner, algorithm, max_lag, unused = _sgd(model), "sync", 4, "skip"
-    if what == "options":
-        max_lag = 3 if odd else 4
-    elif what == "algorithm":
-        algorithm = "eager-solo" if odd else "sync"
-    elif what == "optimizer":
-        inner = torch.optim.SGD(model.parameters(), 0.5 if odd else 0.25)
-    elif what == "unused":
-        unused = "zero" if odd else "skip"
-    stretto.Optimizer(inner, model, algorithm, max_lag=max_lag, unused=unused)  # type: ignore[arg-type]
+def _wrap_with(of_rank: list[dict[str, Any]]) -> None:
+    mine = {"width": 4, "lr": 0.25, **of_rank[stretto.rank()]}
+    model = torch.nn.Linear(3, mine.pop("width"))
+    stretto.Optimizer(torch.optim.SGD(model.parameters(), mine.pop("lr")), model, **mine)
 
 
-@pytest.mark.parametrize("what", ["options", "optimizer"])
-def test_what_differs_is_refused_everywhere(what: str) -> None:
-    for result in run(_wrap_what_differs, 2, timeout=240, args=(what,)):
+@pytest.mark.parametrize(
+    "name, of_first, of_second, what, text",
+    [
+        ("max_lag", 4, 3, "options", " max-lag={} "),
+        ("algorithm", "sync", "eager-solo", "options", "'{} "),
+        ("lr", 0.25, 0.5, "optimizer", "'lr': {},"),
+        ("unused", "skip", "zero", "optimizer", "unused='{}'"),
+        ("width", 4, 5, "model", "weight torch.float32 [{}, 3]'"),
+    ],
+)
+def test_what_differs_is_refused_everywhere_with_both_values(
+    name: str, of_first: object, of_second: object, what: str, text: str
+) -> None:
+    for result in run(_wrap_with, 2, timeout=240, args=([{name: of_first}, {name: of_second}],)):
         assert result.status == 1
-        assert f"rank 1 differs from rank 0 in its {what}" in result.stderr.strip().splitlines()[-1]
+        last = result.stderr.strip().splitlines()[-1]
+        before, both = last.split(": on rank 1 it is ")
+        assert before == f"stretto._errors.UsageError: rank 1 differs from rank 0 in its {what}"
+        on_second, on_first = both.split(", on rank 0 ")
+        assert text.format(of_second) in on_second and text.format(of_first) in on_first, last
 
 
 # ---- where all meet ----
