@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
-from stretto._core import version as _version
 from stretto._errors import Aborted, Diverged, Error, RankLost, Timeout, UsageError
+
+if sys.platform != "linux":  # there is no compiled module elsewhere, whose absence would say nothing
+    raise UsageError(f"stretto on {sys.platform}: needs Linux, where ranks meet in memory that they share")
+
+from stretto._core import version as _version
 from stretto._job import init, rank, shutdown, size
 
 if TYPE_CHECKING:

@@ -26,6 +26,11 @@ def test_import_leaves_torch_alone() -> None:
     assert done.stdout == "False\n", done.stderr
 
 
+def test_elsewhere_than_on_linux_it_says_what_it_needs() -> None:
+    done = run(sys.executable, "-c", "import sys; sys.platform = 'darwin'; import stretto")
+    assert done.stderr.splitlines()[-1].startswith("stretto._errors.UsageError: stretto on darwin: needs Linux, where")
+
+
 def test_needs_nothing_but_torch_where_it_is_asked_for() -> None:
     requirements = importlib.metadata.requires("stretto") or []
     assert [requirement.replace('"', "'") for requirement in requirements] == ["torch>=2.4; extra == 'torch'"]
