@@ -296,8 +296,7 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors.check_model()
         if self._tensors.model is not None:
             _checks.check_owned(self._tensors.model, [self, *_not_finished()])
-        if _collective_watch.active():
-            self._watch = _collective_watch.CollectiveWatch(self._job.rank, self._silence)
+        self._watch_collectives()
         self._stepped = True
 
     # ---- hooks ----
@@ -379,6 +378,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _end_together(self) -> None:
         self._rest_watch(False)
+        self._watch_collectives()  # where torch.distributed was begun since the first step
         self._schedulers.end_together()
 
     @contextlib.contextmanager
@@ -434,6 +434,10 @@ class Optimizer(torch.optim.Optimizer):
         this = self._this()
         assert this is not None
         _job.remove(this)
+
+    def _watch_collectives(self) -> None:
+        if self._watch is None and _collective_watch.active():
+            self._watch = _collective_watch.CollectiveWatch(self._job.rank, self._silence)
 
     def _rest_watch(self, rests: bool) -> None:
         if self._watch is not None:

@@ -25,7 +25,6 @@ SILENCE_OF_USERS = stretto.Optimizer._silence
 def _loop(silence: float = SILENCE) -> Iterator[tuple[stretto.Optimizer, list[str]]]:
     """An optimizer that says after `silence` seconds who is waited for, and what is said."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10 + silence))
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -39,6 +38,10 @@ def _loop(silence: float = SILENCE) -> Iterator[tuple[stretto.Optimizer, list[st
     dist.destroy_process_group()
 
 
+def _join(silence: float = SILENCE) -> None:
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10 + silence))
+
+
 def _step(optimizer: stretto.Optimizer) -> None:
     optimizer.zero_grad()
     for p in optimizer.param_groups[0]["params"]:
@@ -46,10 +49,14 @@ def _step(optimizer: stretto.Optimizer) -> None:
     optimizer.step()
 
 
-def _wait_in_the_loop(silence: float) -> tuple[list[str], int]:
-    """Rank 0 comes to a barrier after five steps, and rank 1 after fifteen, which needs rank 0."""
+def _wait_in_the_loop(silence: float, steps_alone: int) -> tuple[list[str], int]:
+    """Rank 0 comes to a barrier after five steps, and rank 1 after fifteen, which needs rank 0. `steps_alone`: those
+    that know of no process group."""
     with _loop(silence) as (optimizer, said):
         for step in range(20):
+            if step == steps_alone:
+                with optimizer.together():
+                    _join(silence)
             if step == 5 + 10 * stretto.rank():
                 with contextlib.suppress(RuntimeError):  # the barrier's timeout
                     dist.barrier()
@@ -61,9 +68,10 @@ def test_a_barrier_is_named_after_ten_seconds_where_nobody_asks_for_less() -> No
     assert SILENCE_OF_USERS == 10
 
 
-@pytest.mark.parametrize("silence", [SILENCE, SILENCE_OF_USERS])
-def test_a_barrier_in_the_loop_is_named_on_both_sides(silence: float) -> None:
-    (in_barrier, applied), (in_step, applied_there) = ranks.values(_wait_in_the_loop, 2, timeout=180, args=[silence])
+@pytest.mark.parametrize("silence, steps_alone", [(SILENCE, 3), (SILENCE_OF_USERS, 0)])
+def test_a_barrier_in_the_loop_is_named_on_both_sides(silence: float, steps_alone: int) -> None:
+    args = (silence, steps_alone)
+    (in_barrier, applied), (in_step, applied_there) = ranks.values(_wait_in_the_loop, 2, timeout=180, args=args)
     assert applied == applied_there == 40
     lines, first = inspect.getsourcelines(_wait_in_the_loop)
     at = first + next(i for i, text in enumerate(lines) if "dist.barrier()" in text)
@@ -77,6 +85,7 @@ def test_a_barrier_in_the_loop_is_named_on_both_sides(silence: float) -> None:
 
 def _wait_together() -> tuple[list[str], float, int]:
     with _loop() as (optimizer, said):
+        _join()
         total = torch.zeros(1)
         for step in range(10):
             if step == 5:
