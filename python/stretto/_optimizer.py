@@ -58,6 +58,9 @@ class Optimizer(torch.optim.Optimizer):
             one; "zero": as a gradient of zeros, by which momentum and weight decay move it.
         buffers: "average": running statistics are averaged over the ranks where all meet, in together() and finish();
             "local": each rank keeps its own.
+        grad_dtype: torch.float32: gradients of parameters of 16 bits are added up and applied in float32, where Torch
+            has `Tensor.grad_dtype` and the optimizer takes such gradients: SGD, RMSprop, …, but not Adam and its kin.
+            None: in the parameter's type, to which the sum of two gradients is rounded each time.
         options: what only some algorithms can be told: {"tau": 4}. Those of `stretto train --help`, without dashes in
             front.
 

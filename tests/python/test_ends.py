@@ -13,7 +13,7 @@ import traceback
 
 import pytest
 import stretto
-from ranks import run, said, values
+from ranks import Ranks, run, said
 from traces import Traces
 
 
@@ -160,10 +160,12 @@ def test_the_others_hear_of_the_end_of_a_rank_at_ten_moments(how):
     raises, others_raise, others_say = ENDS[how]
     waited = []
     traces = Traces()
-    results = values(
-        at_ten_moments, ranks=1, timeout=300, env=traces.environment, args=(how, seed, traces), fresh=True
-    )
-    ((all_outcomes, traces),) = results
+    with Ranks(at_ten_moments, 1, traces.environment, (how, seed, traces), fresh=True) as started:
+        (ended_well,) = started.wait(300)
+        assert ended_well.status == 0, said([ended_well])
+        all_outcomes, traces = ended_well.value
+        assert traces.num_memories == 10
+        assert traces.left() == []
     for victim, algorithm, ended, outcomes in all_outcomes:
         for rank, outcome in enumerate(outcomes):
             if rank == victim:
@@ -176,8 +178,6 @@ def test_the_others_hear_of_the_end_of_a_rank_at_ten_moments(how):
     assert len(waited) == 30
     print(f"{how}: others raise after a median of {statistics.median(waited):.3f} s, at most {max(waited):.3f} s")
     assert max(waited) < 5  # ten times the promise
-    assert traces.num_memories == 10
-    assert traces.left() == []
 
 
 # ---- ends of whole processes ----
