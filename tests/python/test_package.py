@@ -1,11 +1,13 @@
 """The package as it is installed: its version, its program, and what importing it brings along."""
 
+import ast
 import importlib.metadata
 import pathlib
 import subprocess
 import sys
 
 import stretto
+from stretto import _core
 
 PROGRAM = [sys.executable, "-m", "stretto"]
 
@@ -19,6 +21,14 @@ def test_one_version_of_package_and_program() -> None:
     assert run(*PROGRAM, "--version").stdout == f"stretto {stretto.__version__}\n"
     script = pathlib.Path(sys.executable).parent / "stretto"
     assert run(str(script), "--version").stdout == f"stretto {stretto.__version__}\n"
+
+
+def test_the_stub_of_the_binding_has_all_its_names() -> None:
+    """What the classes have is compared by stubtest, in tools/lint."""
+    stub = ast.parse(pathlib.Path(str(_core.__file__)).with_name("_core.pyi").read_text(encoding="utf-8"))
+    named = {part.name for part in stub.body if isinstance(part, (ast.ClassDef, ast.FunctionDef))}
+    assert named == {name for name in vars(_core) if not name.startswith("_")}
+    assert {"Job", "Loop", "algorithms"} <= named
 
 
 def test_import_leaves_torch_alone() -> None:
