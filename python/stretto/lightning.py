@@ -7,6 +7,7 @@ import contextlib
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 
+from stretto import _job
 from stretto._optimizer import Optimizer
 
 
@@ -40,8 +41,11 @@ class StrettoCallback(Callback):
             optimizer.finish()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """The job stops, and the other ranks hear why."""
+        """The job stops, and the other ranks hear why, also where the exception is caught around fit()."""
         self._meeting.__exit__(type(exception), exception, exception.__traceback__)
+        for optimizer in _optimizers(trainer):
+            if optimizer in _job.parts():  # has neither finished nor stopped
+                optimizer._abort(f"{type(exception).__name__}: {exception}")
 
 
 def _optimizers(trainer: Trainer) -> list[Optimizer]:

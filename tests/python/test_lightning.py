@@ -39,6 +39,12 @@ def fit_all():
             if not self.trainer.sanity_checking:
                 self.met.append((self.trainer.optimizers[0].batches_applied, weights_of(self)))
 
+    class Raising(Automatic):
+        def training_step(self, batch, batch_idx):
+            if stretto.rank() == 1 and batch_idx == 1:
+                raise LookupError("no such batch")
+            return super().training_step(batch, batch_idx)
+
     class Manual(Automatic):
         automatic_optimization = False
 
@@ -54,8 +60,7 @@ def fit_all():
         def on_train_epoch_end(self):
             self.lr_schedulers().step()
 
-    found = []
-    for kind in (Automatic, Manual):
+    def fit(kind):
         torch.manual_seed(stretto.rank())
         model = kind()
         trainer = Trainer(
@@ -71,6 +76,11 @@ def fit_all():
             enable_model_summary=False,
         )
         trainer.fit(model)
+        return model, trainer
+
+    found = []
+    for kind in (Automatic, Manual):
+        model, trainer = fit(kind)
         optimizer = trainer.optimizers[0]
         applied, rate = optimizer.batches_applied, optimizer.param_groups[0]["lr"]
         found.append((applied, rate, len(model.norms) > 0, model.met, weights_of(model)))
@@ -83,11 +93,17 @@ def fit_all():
         example = runpy.run_path(str(EXAMPLE))
     optimizer = example["trainer"].optimizers[0]
     found.append((optimizer.batches_applied, float(example["trainer"].callback_metrics["accuracy"])))
-    return found, weights_of(example["trainer"].lightning_module)
+    replica = weights_of(example["trainer"].lightning_module)
+    try:
+        fit(Raising)
+    except Exception as error:
+        return (found, replica), (type(error).__name__, str(error))
 
 
-def test_boring_model_and_example_leave_equal_replicas():
-    first, second = values(fit_all, ranks=2, timeout=300)
+def test_boring_model_and_example_leave_equal_replicas_and_an_exception_is_heard():
+    (first, heard), (second, raised) = values(fit_all, ranks=2, timeout=300)
+    assert raised == ("LookupError", "no such batch")
+    assert heard == ("Aborted", "rank 1 stopped the job: LookupError: no such batch")
     assert first == second
     found = first[0]
     for applied, rate, clipped, met, _ in found[:2]:
