@@ -4,7 +4,9 @@ import pytest
 
 from ranks import values
 
+DTYPES = ("bfloat16", "float16")
 STEPS = 12
+SCALE = 4.0
 
 
 def start(dtype, optimizer="SGD", wrap=True, grad_dtype=None, **options):
@@ -34,38 +36,60 @@ def loss_of(model, seed):
     return model[3](hidden.to(x.dtype)).float().square().mean()
 
 
-def bits(model):
+def take_step(optimizer, dtype, *losses):
+    """A step by the gradients of all losses. Those of float16 need a GradScaler. As Torch's refuses plain optimizers of
+    float16, gradients of these are divided by hand: by a power of two, which changes no bits."""
+    import torch
 
+    import stretto
+
+    optimizer.zero_grad()
+    if dtype == "float16" and isinstance(optimizer, stretto.Optimizer):
+        scaler = torch.amp.GradScaler("cpu", init_scale=SCALE)
+        for loss in losses:
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        return
+    scale = SCALE if dtype == "float16" else 1.0
+    for loss in losses:
+        (loss * scale).backward()
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            p.grad.div_(scale)
+    optimizer.step()
+
+
+def bits(model):
     parameters = list(model.parameters())
     return [p.detach().float().numpy().tobytes() for p in parameters], [str(p.dtype) for p in parameters]
 
 
-def one_rank():
+def one_rank(dtype):
     import torch
 
     found = {}
-    cases = [("SGD", {"momentum": 0.5}), ("SGD", {"weight_decay": 0.25}), ("AdamW", {}), ("RMSprop", {})]
+    eps = {"eps": 2**-7}  # the default is 0 in float16
+    cases = [("SGD", {"momentum": 0.5}), ("SGD", {"weight_decay": 0.25}), ("AdamW", eps), ("RMSprop", eps)]
     for optimizer, options in cases:
         for grad_dtype in (None, torch.float32):
             if optimizer == "AdamW" and grad_dtype is not None:
                 continue
             ends = []
             for wrap in (False, True):
-                model, stepping = start("bfloat16", optimizer, wrap, grad_dtype, **options)
-                for step in range(STEPS):
-                    stepping.zero_grad()
-                    loss_of(model, step).backward()
-                    loss_of(model, 100 + step).backward()  # added up in the type of the gradients
-                    stepping.step()
+                model, stepping = start(dtype, optimizer, wrap, grad_dtype, **options)
+                for step in range(STEPS):  # gradients are added up in their own type
+                    take_step(stepping, dtype, loss_of(model, step), loss_of(model, 100 + step))
                 if wrap:
                     stepping.finish()
+                assert all(p.isfinite().all() for p in model.parameters())
                 ends.append(bits(model))
             found[f"{optimizer} {options} {grad_dtype}"] = ends[0] == ends[1]
     return found
 
 
-def test_a_rank_alone_has_the_bits_of_torch():
-    (found,) = values(one_rank, ranks=1)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_rank_alone_has_the_bits_of_torch(dtype):
+    (found,) = values(one_rank, ranks=1, args=(dtype,))
     assert all(found.values()), found
     assert len(found) == 7
 
@@ -83,15 +107,13 @@ def sums(dtype, wide, gradients):
     optimizer = stretto.Optimizer(inner, algorithm="sync", grad_dtype=torch.float32 if wide else None)
     after = []
     for step in gradients:
-        optimizer.zero_grad()
-        ((w * torch.tensor(step[rank], dtype=w.dtype)).sum() + norm.sum() * (rank + 1)).backward()
-        optimizer.step()
+        take_step(optimizer, dtype, (w * torch.tensor(step[rank], dtype=w.dtype)).sum() + norm.sum() * (rank + 1))
         after.append((w.float().tolist(), norm.tolist(), str(w.grad.dtype), w.grad.float().tolist()))
     optimizer.finish()
     return after, str(w.dtype)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wide", [False, True])
 def test_ranks_add_up_small_integers_exactly(dtype, wide):
     gradients = [[[1, 2, 3], [4, 8, -12], [7, 6, 5], [0, 4, 16]], [[8, 8, 8], [16, 0, 0], [0, 0, 4], [0, 0, 0]]]
@@ -102,19 +124,21 @@ def test_ranks_add_up_small_integers_exactly(dtype, wide):
         assert after[1] == ([-9, -7, -6], [-5, -5], kind, [6, 2, 3])
 
 
-def test_gradients_of_float32_keep_what_bfloat16_rounds_away():
-    gradients = [[[256, 1, 0], [1, 256, 1], [1, 1, 256], [1, 1, 1]]]
+@pytest.mark.parametrize("dtype, large", [("bfloat16", 256), ("float16", 2048)])
+def test_gradients_of_float32_keep_what_16_bits_round_away(dtype, large):
+    """`large`: the smallest number after which not every whole number is one of this type."""
+    gradients = [[[large, 1, 0], [1, large, 1], [1, 1, large], [1, 1, 1]]]
     import torch
 
     def added_up(dtype):
         a, b, c, d = (torch.tensor(one, dtype=dtype) for one in gradients[0])
         return (((a + b) + (c + d)).float() / 4).tolist()  # the fixed order of four ranks
 
-    for wide, dtype in [(False, torch.bfloat16), (True, torch.float32)]:
-        found = values(sums, args=("bfloat16", wide, gradients))
-        assert all(after[0][3] == added_up(dtype) for after, _ in found), found
-    assert added_up(torch.bfloat16) == [64.5, 64.5, 64.0]
-    assert added_up(torch.float32) == [64.75, 64.75, 64.5]
+    for wide, of_sums in [(False, getattr(torch, dtype)), (True, torch.float32)]:
+        found = values(sums, args=(dtype, wide, gradients))
+        assert all(after[0][3] == added_up(of_sums) for after, _ in found), found
+    assert added_up(getattr(torch, dtype)) == [large / 4 + 0.5, large / 4 + 0.5, large / 4]
+    assert added_up(torch.float32) == [large / 4 + 0.75, large / 4 + 0.75, large / 4 + 0.5]
 
 
 def uneven(algorithm, wide):
