@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan tsan-python fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python python-versions wheel wheels clean
+.PHONY: help tidy-all setup build program run test sanitize sanitize-long asan asan-torch tsan tsan-python fuzz check defects defects-long lint api format bench bench-python torch-versions package package-test python python-long python-versions wheel wheels clean
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -120,6 +120,13 @@ package-test: package  ## Installs the .deb in a fresh Debian 12 without compile
 python: setup  ## Makes build/python/package, from where Python imports the package (PYTHONPATH); a change takes seconds.
 	@tools/build_wheel --develop
 
+# Not part of .ci/run: minutes. Those that compile by inductor, make more steps, or are ended at more moments.
+PYTHON_LONG_TESTS := launchers sync sync_models
+
+python-long: python  ## Runs the tests of the Python package that have a long variant, in that one.
+	@env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/release/pycache PYTHONPATH=$(CURDIR)/build/python/package \
+	  STRETTO_LONG_TESTS=1 .cache/python-test/bin/pytest -p no:cacheprovider $(PYTHON_LONG_TESTS:%=tests/python/test_%.py)
+
 wheel: setup  ## Makes the Python package's wheel for this machine's Python (build/wheel).
 	@tools/build_wheel
 
@@ -130,7 +137,8 @@ wheels: python  ## Makes a release's wheels (build/wheels): each Python, x86-64 
 # Not part of .ci/run: a PyTorch takes gigabytes, and is kept in .cache.
 python-versions: python-torch-2.4.1 python-torch-2.15.0  ## Runs the tests of the wheel with the oldest PyTorch and with a newer one.
 
-PYTHON_VERSIONS_TESTS := optimizer refusals optimizer_ranks ranks ddp sync schedulers scaler
+PYTHON_VERSIONS_TESTS := optimizer refusals optimizer_ranks ranks ddp sync schedulers scaler \
+  optim_db half overlap device two_at_once sync_models report spawn
 
 python-torch-%: setup
 	@[ -x .cache/$@/bin/pytest ] || .venv/bin/python -m venv --clear .cache/$@
