@@ -225,8 +225,7 @@ def _optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
 
 
 def _ranks_of(name: str) -> int:
-    """Two numbers have one sum. Of three, DDP's and the fixed order's may differ by a rounding, which bfloat16 magnifies.
-    """
+    """Two numbers have one sum. Of three, DDP's and the fixed order's may differ by a rounding, large in bfloat16."""
     return 3 if LONG and name != "autocast" else 2
 
 
