@@ -1,5 +1,7 @@
 """Parameters of bfloat16 and float16: bits of plain Torch on one rank, exact sums on several, gradients of float32."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -58,11 +60,11 @@ def bits(model):
     return [p.detach().float().numpy().tobytes() for p in parameters], [str(p.dtype) for p in parameters]
 
 
-def one_rank(dtype):
+def one_rank():
     found = {}
     eps = {"eps": 2**-7}  # the default is 0 in float16
     cases = [("SGD", {"momentum": 0.5}), ("SGD", {"weight_decay": 0.25}), ("AdamW", eps), ("RMSprop", eps)]
-    for optimizer, options in cases:
+    for dtype, (optimizer, options) in itertools.product(DTYPES, cases):
         for grad_dtype in (None, torch.float32) if CAN_WIDEN else (None,):
             if optimizer == "AdamW" and grad_dtype is not None:
                 continue
@@ -75,18 +77,22 @@ def one_rank(dtype):
                     stepping.finish()
                 assert all(p.isfinite().all() for p in model.parameters())
                 ends.append(bits(model))
-            found[f"{optimizer} {options} {grad_dtype}"] = ends[0] == ends[1]
+            found[f"{dtype} {optimizer} {options} {grad_dtype}"] = ends[0] == ends[1]
     return found
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_rank_alone_has_the_bits_of_torch(dtype):
-    (found,) = values(one_rank, ranks=1, args=(dtype,))
+def test_a_rank_alone_has_the_bits_of_torch():
+    (found,) = values(one_rank, ranks=1)
     assert all(found.values()), found
-    assert len(found) == (7 if CAN_WIDEN else 4)
+    assert len(found) == (14 if CAN_WIDEN else 8)
 
 
-def sums(dtype, wide, gradients):
+def sums(wide, gradients_of):
+    """By type what add_up() returns."""
+    return {dtype: add_up(dtype, wide, gradients) for dtype, gradients in gradients_of.items()}
+
+
+def add_up(dtype, wide, gradients):
     """Weights of zeros moved by −1 times the mean of the gradients that ranks bring, as they are after each step."""
     rank = stretto.rank()
     w = torch.nn.Parameter(torch.zeros(3, dtype=getattr(torch, dtype)))
@@ -101,11 +107,12 @@ def sums(dtype, wide, gradients):
     return after, str(w.dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wide", [False, pytest.param(True, marks=needs_grad_dtype)])
-def test_ranks_add_up_small_integers_exactly(dtype, wide):
+def test_ranks_add_up_small_integers_exactly(wide):
     gradients = [[[1, 2, 3], [4, 8, -12], [7, 6, 5], [0, 4, 16]], [[8, 8, 8], [16, 0, 0], [0, 0, 4], [0, 0, 0]]]
-    for after, of in values(sums, args=(dtype, wide, gradients)):
+    found = values(sums, args=(wide, dict.fromkeys(DTYPES, gradients)))
+    for rank, dtype in itertools.product(found, DTYPES):
+        after, of = rank[dtype]
         kind = "torch.float32" if wide else f"torch.{dtype}"
         assert of == f"torch.{dtype}"
         assert after[0] == ([-3, -5, -3], [-2.5, -2.5], kind, [3, 5, 3])
@@ -113,20 +120,21 @@ def test_ranks_add_up_small_integers_exactly(dtype, wide):
 
 
 @needs_grad_dtype
-@pytest.mark.parametrize("dtype, large", [("bfloat16", 256), ("float16", 2048)])
-def test_gradients_of_float32_keep_what_16_bits_round_away(dtype, large):
-    """`large`: the smallest number after which not every whole number is one of this type."""
-    gradients = [[[large, 1, 0], [1, large, 1], [1, 1, large], [1, 1, 1]]]
+def test_gradients_of_float32_keep_what_16_bits_round_away():
+    after_it = {"bfloat16": 256, "float16": 2048}  # not every whole number is one of these types
+    gradients_of = {d: [[[n, 1, 0], [1, n, 1], [1, 1, n], [1, 1, 1]]] for d, n in after_it.items()}
 
-    def added_up(dtype):
-        a, b, c, d = (torch.tensor(one, dtype=dtype) for one in gradients[0])
+    def added_up(of_sums, gradients):
+        a, b, c, d = (torch.tensor(one, dtype=of_sums) for one in gradients[0])
         return (((a + b) + (c + d)).float() / 4).tolist()  # the fixed order of four ranks
 
-    for wide, of_sums in [(False, getattr(torch, dtype)), (True, torch.float32)]:
-        found = values(sums, args=(dtype, wide, gradients))
-        assert all(after[0][3] == added_up(of_sums) for after, _ in found), found
-    assert added_up(getattr(torch, dtype)) == [large / 4 + 0.5, large / 4 + 0.5, large / 4]
-    assert added_up(torch.float32) == [large / 4 + 0.75, large / 4 + 0.75, large / 4 + 0.5]
+    for wide in (False, True):
+        found = values(sums, args=(wide, gradients_of))
+        for dtype, gradients in gradients_of.items():
+            expected = added_up(torch.float32 if wide else getattr(torch, dtype), gradients)
+            assert all(rank[dtype][0][0][3] == expected for rank in found), found
+            quarter = after_it[dtype] / 4
+            assert expected == [quarter + more for more in ((0.75, 0.75, 0.5) if wide else (0.5, 0.5, 0))]
 
 
 def uneven(algorithm, wide):
