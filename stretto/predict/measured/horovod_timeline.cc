@@ -28,6 +28,7 @@ class Timeline {
   explicit Timeline(const std::string& file) : times_(file) {}
 
   std::string take(const ChromeEvent& event) {
+    ++events_;
     Tensor& tensor = tensors_[event.process];
     if (event.phase == "B") return begin(tensor, event);
     if (event.phase == "E") return end(tensor, event);
@@ -37,6 +38,7 @@ class Timeline {
 
   /// The last step counts if its collectives have ended.
   std::string finish() {
+    if (events_ == 0) return "is a list without events; expected a timeline of Horovod";
     if (collectives_ == 0) return "has no collectives; expected a timeline of Horovod";
     return running_ == 0 ? end_step() : std::string();
   }
@@ -108,6 +110,7 @@ class Timeline {
   double end_ = 0;     // of the last collective that is over
   double before_ = 0;  // of the last collective of the step before
   int running_ = 0;
+  std::uint64_t events_ = 0;
   std::uint64_t collectives_ = 0;
   std::uint64_t step_ = 0;
 };

@@ -37,11 +37,11 @@ struct Mark {
   double at = 0;
 };
 
-/// A step of one rank.
+/// A step of one rank that has collectives.
 struct RankStep {
   std::uint64_t number = 0;
   std::size_t collectives = 0;
-  double seconds = 0;  ///< that it computed
+  std::optional<double> seconds;  ///< that it computed; none of the first
 };
 
 /// From when a rank was not computing to the end of the last of these collectives, by begin. Of those that overlap it
@@ -89,7 +89,7 @@ class RankTrace {
   std::vector<RankStep> steps() {
     begin_with_calls();
     std::vector<RankStep> steps;
-    double before = 0;
+    std::optional<double> before;
     const std::vector<Mark> marks = this->marks();
     for (std::size_t i = 0; i < marks.size(); ++i) {
       const auto from = std::ranges::lower_bound(collectives_, marks[i].at, {}, &Span::begin);
@@ -98,7 +98,8 @@ class RankTrace {
       const std::span<const Span> all(from, to);
       if (all.empty()) continue;
       const double end = std::ranges::max_element(all, {}, &Span::end)->end;
-      if (before > 0) steps.push_back({marks[i].step, all.size(), std::max(0.0, end - before - waited(all)) * kMicro});
+      steps.push_back({.number = marks[i].step, .collectives = all.size(), .seconds = {}});
+      if (before) steps.back().seconds = std::max(0.0, end - *before - waited(all)) * kMicro;
       before = end;
     }
     return steps;
@@ -146,19 +147,17 @@ class Traces {
     ranks_ = std::max(ranks_, job->ranks.value_or(0));
     if (!trace.has_collectives()) return wrong("has no collectives; expected a trace of training with several ranks");
     const std::vector<RankStep> steps = trace.steps();
-    if (steps.empty())
+    if (steps.size() < 2) {
       return wrong("has no two steps; expected profiler.step() after each, or DistributedDataParallel");
+    }
+    std::map<std::uint64_t, std::size_t> counts;
     for (const RankStep& step : steps) {
-      const auto [found, first] = counts_.emplace(step.number, std::pair(rank, step.collectives));
-      const auto [other, count] = found->second;
-      if (!first && count != step.collectives) {
-        return Error{Errc::bad_input, text("'", source_, "' step ", step.number, ": rank ", other, " has ", count,
-                                           " collectives and rank ", rank, " has ", step.collectives)};
-      }
-      const std::string fault = times_.take(step.number, rank, step.seconds);
+      counts[step.number] = step.collectives;
+      if (!step.seconds) continue;
+      const std::string fault = times_.take(step.number, rank, *step.seconds);
       if (!fault.empty()) return wrong(fault);
     }
-    return {};
+    return agree(rank, std::move(counts));
   }
 
   Result<StepTimes> result() {
@@ -172,11 +171,32 @@ class Traces {
   }
 
  private:
+  /// Every step of all ranks has as many collectives, from the first to the last: a rank that ends earlier than the
+  /// others tells of a job that has failed, or is not of theirs.
+  Result<void> agree(int rank, std::map<std::uint64_t, std::size_t> counts) {
+    if (counts_.empty()) {
+      first_rank_ = rank;
+      counts_ = std::move(counts);
+      return {};
+    }
+    const auto [ours, its] = std::ranges::mismatch(counts_, counts);
+    if (ours == counts_.end() && its == counts.end()) return {};
+    const bool lacks = its == counts.end() || (ours != counts_.end() && ours->first < its->first);
+    const std::uint64_t step = lacks ? ours->first : its->first;
+    const auto of = [step](const std::map<std::uint64_t, std::size_t>& all) {
+      const auto found = all.find(step);
+      return found == all.end() ? 0 : found->second;
+    };
+    return Error{Errc::bad_input, text("'", source_, "' step ", step, ": rank ", first_rank_, " has ", of(counts_),
+                                       " collectives and rank ", rank, " has ", of(counts))};
+  }
+
   const std::string source_;
   CollectedTimes times_;
-  std::map<int, std::string> files_;                             // by rank
-  int ranks_ = 0;                                                // as the traces say
-  std::map<std::uint64_t, std::pair<int, std::size_t>> counts_;  // of each step: the first rank, and its collectives
+  std::map<int, std::string> files_;             // by rank
+  int ranks_ = 0;                                // as the traces say
+  int first_rank_ = 0;                           // of those read
+  std::map<std::uint64_t, std::size_t> counts_;  // its collectives, by step
 };
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST_F(Traces, ThatCannotBeUsedAreRefused) {
   write("two.json", on_time());
   EXPECT_THAT(refused(folder()), HasSubstr("is a second trace of rank 0"));
   write("two.json", kineto(1, 2, {profiler_step(4, 0), gloo(1, 1), profiler_step(5, 3), gloo(4, 1)}));
-  EXPECT_THAT(refused(folder()), HasSubstr("step 5: rank 0 has 2 collectives and rank 1 has 1"));
+  EXPECT_THAT(refused(folder()), HasSubstr("step 4: rank 0 has 2 collectives and rank 1 has 1"));
   EXPECT_THAT(refused(write("two.json", kineto(0, 1, {profiler_step(4, 0)}))), HasSubstr("has no collectives"));
   EXPECT_THAT(refused(write("two.json", kineto(0, 1, {gloo(1, 1)}))), HasSubstr("has no two steps"));
   EXPECT_THAT(refused(write("two.json", on_time().substr(0, 400))), HasSubstr("is cut off"));
@@ -144,6 +144,48 @@ TEST_F(Traces, ThatCannotBeUsedAreRefused) {
   EXPECT_THAT(refused(write("two.json", "{\"traceEvents\": []}")), HasSubstr("does not say its rank"));
   EXPECT_THAT(refused(write("two.json", "{\"workers\": []}")), HasSubstr("is a profile of one worker"));
   EXPECT_THAT(refused(write("two.json", "\x1f\x8b")), HasSubstr("is compressed"));
+}
+
+TEST_F(Traces, WithUnequalCollectivesInAnyStepAreRefused) {
+  // Two collectives in each of the steps 4 to 7, but for one that is left out.
+  const auto trace = [](int rank, int without) {
+    std::vector<std::string> events;
+    for (int step = 4, number = 0; step < 8; ++step) {
+      events.push_back(profiler_step(step, 1000.0 * step));
+      for (const double at : {1000.0 * step + 100, 1000.0 * step + 200}) {
+        if (number++ != without) events.push_back(gloo(at, 50));
+      }
+    }
+    return kineto(rank, 2, events);
+  };
+  write("a.json", trace(0, -1));
+  write("b.json", trace(1, -1));
+  EXPECT_EQ(read_step_times(folder()).or_throw().steps(), 3u);
+  for (const int without : {0, 1, 3, 5, 6, 7}) {
+    const std::string step = text("step ", 4 + without / 2, ": rank 0 has ");
+    write("b.json", trace(1, without));
+    EXPECT_THAT(refused(folder()), HasSubstr(step + "2 collectives and rank 1 has 1"));
+  }
+  write("a.json", trace(0, 2));
+  EXPECT_THAT(refused(folder()), HasSubstr("step 5: rank 0 has 1 collectives and rank 1 has 2"));
+}
+
+TEST_F(Traces, OfWhichOneEndsEarlierAreRefused) {
+  const auto trace = [](int rank, int from, int to) {
+    std::vector<std::string> events;
+    for (int step = from; step < to; ++step) {
+      events.push_back(profiler_step(step, 1000.0 * step));
+      events.push_back(gloo(1000.0 * step + 100, 50));
+    }
+    return kineto(rank, 2, events);
+  };
+  write("a.json", trace(0, 4, 8));
+  write("b.json", trace(1, 4, 7));
+  EXPECT_THAT(refused(folder()), HasSubstr("step 7: rank 0 has 1 collectives and rank 1 has 0"));
+  write("b.json", trace(1, 4, 9));
+  EXPECT_THAT(refused(folder()), HasSubstr("step 8: rank 0 has 0 collectives and rank 1 has 1"));
+  write("b.json", trace(1, 5, 8));
+  EXPECT_THAT(refused(folder()), HasSubstr("step 4: rank 0 has 1 collectives and rank 1 has 0"));
 }
 
 TEST_F(Traces, AreReadEventByEvent) {
@@ -209,7 +251,9 @@ TEST_F(HorovodTimeline, WithRanksMissingIsRefused) {
   allreduce(1, {100, 200}, 300);
   allreduce(1, {1000}, 1300);
   EXPECT_THAT(refused(timeline()), HasSubstr("step 1: rank 0 came to 1 collectives and rank 1 to 0"));
-  EXPECT_THAT(refused(write("empty.json", "[]")), HasSubstr("has no collectives"));
+  EXPECT_THAT(refused(write("empty.json", "[]")), HasSubstr("is a list without events"));
+  EXPECT_THAT(refused(write("other.json", R"([{"ph": "X", "name": "a", "ts": 1, "pid": 1, "dur": 1}])")),
+              HasSubstr("has no collectives"));
   EXPECT_THAT(refused(write("cut.json", "[{\"ph\": \"B\", ")), HasSubstr("is cut off"));
 }
 
