@@ -48,7 +48,9 @@ Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
   if (!file) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno))};
 
   std::string line;
+  std::uint64_t read = 0;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+    read += line.size() + (file.eof() ? 0 : 1);
     const auto wrong = [&](const std::string& what) {
       return Error{Errc::bad_input, text("'", path, "' line ", number, " '", line.substr(0, 60), "': ", what)};
     };
@@ -66,7 +68,7 @@ Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
     if (!(*time >= 0 && *time <= seconds(kLongestDuration))) {
       return wrong(text("expected seconds from 0 to ", seconds(kLongestDuration)));
     }
-    const std::string fault = take({.step = *step, .rank = *rank, .seconds = *time});
+    const std::string fault = take({.step = *step, .rank = *rank, .seconds = *time, .end = read});
     if (!fault.empty()) return wrong(fault);
   }
   if (file.bad()) return Error{Errc::io, text("cannot read '", path, "': ", std::strerror(errno))};

@@ -11,8 +11,9 @@ namespace stretto {
 /// A row of a CSV file of times.
 struct TraceRow {
   std::uint64_t step = 0;
-  int rank = 0;        ///< 0 or more
-  double seconds = 0;  ///< 0 … kLongestDuration
+  int rank = 0;           ///< 0 or more
+  double seconds = 0;     ///< 0 … kLongestDuration
+  std::uint64_t end = 0;  ///< bytes of the file up to and with this row
 };
 
 /// Takes a row, and says what is wrong with it; an empty text where nothing is.

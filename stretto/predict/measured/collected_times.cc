@@ -10,13 +10,17 @@ namespace {
 constexpr int kMaxRanks = 100'000;
 constexpr float kMissing = -1;
 constexpr std::size_t kMost = 1 << 20;
+/// Steps that follow one another and stay or go together: what lasts for some steps is seen in them. So many of the
+/// most ranks fit.
+constexpr std::uint64_t kStretch = 10;
+static_assert(kStretch * kMaxRanks <= kMost);
 
 }  // namespace
 
 std::string CollectedTimes::take(std::uint64_t step, int rank, double seconds) {
   if (rank >= kMaxRanks) return text("rank ", rank, " is not one of 0 … ", kMaxRanks - 1);
   ranks_ = std::max(ranks_, rank + 1);
-  if (step % stride_ != 0) return {};
+  if (!stays(step)) return {};
   std::vector<float>& row = rows_[step];
   const auto index = static_cast<std::size_t>(rank);
   if (row.size() <= index) {
@@ -41,6 +45,9 @@ Result<StepTimes> CollectedTimes::result() {
     all.insert(all.end(), row.begin(), row.end());
   }
   if (all.empty()) return wrong("has not one step of all its ranks");
+  if (std::ranges::all_of(all, [](float time) { return time == 0; })) {
+    return wrong("says that no step took any time; expected seconds");
+  }
   return StepTimes(ranks_, std::move(all));
 }
 
@@ -52,10 +59,14 @@ bool CollectedTimes::is_whole(const std::vector<float>& row) const {
   return row.size() == static_cast<std::size_t>(ranks_) && std::ranges::count(row, kMissing) == 0;
 }
 
+bool CollectedTimes::stays(std::uint64_t step) const {
+  return step / kStretch % stride_ == 0;
+}
+
 void CollectedTimes::thin_out() {
   stride_ *= 2;
   std::erase_if(rows_, [this](const auto& row) {
-    const bool goes = row.first % stride_ != 0;
+    const bool goes = !stays(row.first);
     if (goes) kept_ -= row.second.size();
     return goes;
   });

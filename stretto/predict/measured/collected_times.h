@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-/// Takes times one by one, in any order, and keeps as many steps as fit into its memory: of more every second one, and
-/// again of these.
+/// Takes times one by one, in any order, and keeps as many steps as fit into its memory: of more every second stretch
+/// of ten steps that follow one another, and again of these.
 class CollectedTimes {
  public:
   /// `source` is what messages name: a file, a folder.
@@ -28,11 +28,12 @@ class CollectedTimes {
  private:
   Error wrong(const std::string& what) const;
   bool is_whole(const std::vector<float>& row) const;
+  bool stays(std::uint64_t step) const;
   void thin_out();
 
   const std::string source_;
   int ranks_ = 0;
-  std::uint64_t stride_ = 1;
+  std::uint64_t stride_ = 1;  // of stretches
   std::size_t kept_ = 0;
   std::map<std::uint64_t, std::vector<float>> rows_;  // by step
 };

@@ -28,17 +28,28 @@ Result<bool> collect(const RunFolder& folder, int rank, CollectedTimes& collecte
   });
 }
 
-Result<StepTimes> read_run(const std::string& path) {
+/// 0 where it is not there.
+std::uint64_t size_of(const std::string& file) {
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(file, unknown);
+  return unknown ? 0 : size;
+}
+
+Result<StepTimes> read_run(const std::string& path, const ReadProgress& progress) {
   const auto folder = RunFolder::open(path);
   if (!folder) return folder.error();
   if (const auto config = folder->read("config.json"); !config) {
     return Error{Errc::bad_input, text("'", path, "' is no folder of a run: it has no config.json")};
   }
+  std::uint64_t done = 0, total = 0;
+  for (int rank = 0; const std::uint64_t size = size_of(folder->records_file(rank)); ++rank) total += size;
   CollectedTimes collected(path);
   for (int rank = 0;; ++rank) {
     const auto found = collect(*folder, rank, collected);
     if (!found) return found.error();
     if (!*found) return collected.result();
+    done += size_of(folder->records_file(rank));
+    if (progress) progress(done, std::max(done, total));  // a run that goes on still writes
   }
 }
 
@@ -170,7 +181,7 @@ Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& p
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
     const auto traces = traces_in(path);
-    return traces.empty() ? read_run(path) : read_kineto_traces(path, traces, progress);
+    return traces.empty() ? read_run(path, progress) : read_kineto_traces(path, traces, progress);
   }
   const auto kind = kind_of_trace(path);
   if (!kind) return kind.error();
@@ -182,8 +193,11 @@ Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& p
     case TraceKind::rows: break;
   }
   CollectedTimes collected(path);
-  const auto read =
-      read_trace_rows(path, [&](const TraceRow& row) { return collected.take(row.step, row.rank, row.seconds); });
+  const std::uint64_t total = size_of(path);
+  const auto read = read_trace_rows(path, [&](const TraceRow& row) {
+    if (progress) progress(row.end, total);
+    return collected.take(row.step, row.rank, row.seconds);
+  });
   if (!read) return read.error();
   return collected.result();
 }

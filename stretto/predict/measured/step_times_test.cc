@@ -60,6 +60,7 @@ TEST(StepTimes, OfAFileThatIsNoneAreRefusedInOneLine) {
   EXPECT_THAT(refused("0,200000,1\n"), HasSubstr("rank 200000 is not one of"));
   EXPECT_THAT(refused("0;0;1\n"), HasSubstr("expected step,rank,seconds"));
   EXPECT_THAT(refused("0,1,1\n"), HasSubstr("has not one step of all its ranks"));
+  EXPECT_THAT(refused("0,0,0\n0,1,0\n"), HasSubstr("no step took any time"));
   const auto other = read_step_times(::testing::TempDir());
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("is no folder of a run"));
@@ -68,17 +69,29 @@ TEST(StepTimes, OfAFileThatIsNoneAreRefusedInOneLine) {
   EXPECT_THAT(missing.error().message, HasSubstr("cannot open '/nowhere/times.csv'"));
 }
 
-TEST(StepTimes, OfALongFileAreThoseOfStepsEvenlyOverIt) {
+TEST(StepTimes, SayHowFarTheyHaveBeenRead) {
+  const std::string content = "step,rank,seconds\r\n0,0,1\r\n\n1,0,1";
+  std::vector<std::uint64_t> done;
+  const auto read = read_step_times(file_with(content), [&](std::uint64_t bytes, std::uint64_t total) {
+    done.push_back(bytes);
+    EXPECT_EQ(total, content.size());
+  });
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(done, ElementsAre(26u, content.size()));
+}
+
+TEST(StepTimes, OfALongFileAreThoseOfStretchesEvenlyOverIt) {
   std::string content;
-  constexpr std::size_t kSteps = (1 << 20) + 2;
+  constexpr std::size_t kSteps = (1 << 20) + 4;  // whole stretches of ten
   for (std::size_t step = 0; step < kSteps; ++step) {
     content += std::to_string(step) + ",0," + std::to_string(step % 1000) + "\n";
   }
   const auto read = read_step_times(file_with(content));
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->steps(), kSteps / 2);
-  EXPECT_EQ(read->step(1)[0], 2);
-  EXPECT_EQ(read->step(kSteps / 2 - 1)[0], static_cast<float>((kSteps - 2) % 1000));
+  for (std::size_t i = 0; i < read->steps(); ++i) {
+    ASSERT_EQ(read->step(i)[0], static_cast<float>((i / 10 * 20 + i % 10) % 1000)) << i;
+  }
 }
 
 TEST(StepTimes, OfARunAreWhatItsRanksHaveComputedPacedAndDelayed) {
@@ -98,8 +111,15 @@ TEST(StepTimes, OfARunAreWhatItsRanksHaveComputedPacedAndDelayed) {
     ASSERT_TRUE(writer.complete());
   }
   std::ofstream(folder.records_file(1), std::ios::app) << R"({"step":3,"ra)";  // killed in the middle of a line
-  const auto read = read_step_times(path);
+  std::vector<std::uint64_t> done;
+  const auto read = read_step_times(path, [&](std::uint64_t bytes, std::uint64_t total) {
+    done.push_back(bytes);
+    EXPECT_EQ(total,
+              std::filesystem::file_size(folder.records_file(0)) + std::filesystem::file_size(folder.records_file(1)));
+  });
   ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(done, ElementsAre(std::filesystem::file_size(folder.records_file(0)),
+                                Gt(std::filesystem::file_size(folder.records_file(0)))));
   ASSERT_EQ(read->steps(), 3u);
   EXPECT_THAT(read->step(2), ElementsAre(2, 3));
   std::ofstream(folder.records_file(0)) << "{}\n{}\n";
