@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -393,9 +395,31 @@ class JobReader {
   std::optional<double> update_;
 };
 
+/// Refuses a key that stands twice in one object, of which a parser keeps either.
+class SingleKeys {
+ public:
+  bool operator()(int, json::parse_event_t event, const json& value) {
+    switch (event) {
+      case json::parse_event_t::object_start: objects_.emplace_back(); break;
+      case json::parse_event_t::object_end: objects_.pop_back(); break;
+      case json::parse_event_t::key:
+        if (!objects_.back().insert(value.get<std::string>()).second) {
+          refuse("", text("the key ", shown(value), " stands twice in one object"));
+        }
+        break;
+      default: break;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::set<std::string>> objects_;  // that are open: their keys so far
+};
+
 json parsed(std::string_view content) {
   try {
-    return json::parse(content);
+    SingleKeys single;
+    return json::parse(content, std::ref(single));
   } catch (const json::exception& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     const std::string_view what = error.what();

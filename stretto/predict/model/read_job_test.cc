@@ -141,6 +141,10 @@ TEST(ReadJob, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(refusal("[]"), HasSubstr("expected an object, found a list"));
   EXPECT_THAT(refusal("{"), HasSubstr("expected JSON: parse error at line 1"));
   EXPECT_THAT(refusal(""), HasSubstr("expected JSON: parse error"));
+  EXPECT_THAT(refusal(R"({"bandwidth": 1, "servers": 2, "bandwidth": 1})"),
+              HasSubstr("the key \"bandwidth\" stands twice in one object"));
+  EXPECT_THAT(refusal(R"({"bandwidth": 1, "workers": [{"count": 1}, {"batch": 1, "batch": 2}]})"),
+              HasSubstr("the key \"batch\" stands twice in one object"));
   EXPECT_THAT(refusal(R"({"bandwith": 1})"), HasSubstr("bandwith: there is no such key; did you mean bandwidth?"));
   EXPECT_THAT(refusal(R"({"model_bytes": 1})"), HasSubstr("bandwidth: missing; expected bytes per second"));
   EXPECT_THAT(refusal(R"({"bandwidth": 0})"), HasSubstr("bandwidth: expected bytes per second, more than 0"));
