@@ -23,15 +23,18 @@ struct Unit {
 };
 
 constexpr double kKiB = 1024;
-constexpr std::array<Unit, 9> kSizes = {{{"", 1},
-                                         {"B", 1},
-                                         {"KiB", kKiB},
-                                         {"K", kKiB},
-                                         {"k", kKiB},
-                                         {"MiB", kKiB* kKiB},
-                                         {"M", kKiB* kKiB},
-                                         {"GiB", kKiB* kKiB* kKiB},
-                                         {"G", kKiB* kKiB* kKiB}}};
+constexpr std::array<Unit, 12> kSizes = {{{"", 1},
+                                          {"B", 1},
+                                          {"kB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9},
+                                          {"KiB", kKiB},
+                                          {"K", kKiB},
+                                          {"k", kKiB},
+                                          {"MiB", kKiB* kKiB},
+                                          {"M", kKiB* kKiB},
+                                          {"GiB", kKiB* kKiB* kKiB},
+                                          {"G", kKiB* kKiB* kKiB}}};
 
 std::string range_text(std::string_view what, double low, double high) {
   const bool bounded = high < std::numeric_limits<double>::max();
@@ -86,7 +89,7 @@ std::uint64_t parse_bytes(std::string_view option, const std::string& text, std:
     const double bytes = number * unit->factor;
     if (bytes >= 0 && bytes < 1e15 && bytes == std::floor(bytes)) return static_cast<std::uint64_t>(bytes);
   }
-  reject(option, text, "expected a size in bytes, KiB, MiB or GiB", example);
+  reject(option, text, "expected a size in bytes, KiB, MiB, GiB, or kB, MB, GB of thousands", example);
 }
 
 std::vector<std::uint64_t> parse_float32_sizes(std::string_view option, const std::string& list) {

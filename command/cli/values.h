@@ -44,7 +44,7 @@ double parse_number(std::string_view option, const std::string& text, double low
                     std::string_view example);
 /// "200ms", "50us", "1.5s" (imbalance/duration.h).
 Duration parse_duration(std::string_view option, const std::string& text, std::string_view example);
-/// "64", "4KiB", "4 MiB", "1GiB"; the letters alone mean the same.
+/// "64", "4KiB", "4 MiB", "1GiB"; the letters alone mean the same. "4kB", "4MB", "1GB" are powers of a thousand.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example);
 
 /// A list of them, "64,4KiB": each at least one float32 and no part of one, in bytes.

@@ -25,7 +25,10 @@ TEST(Values, Sizes) {
   EXPECT_EQ(parse_bytes("--sizes", "4KiB", ""), 4096u);
   EXPECT_EQ(parse_bytes("--sizes", "4 MiB", ""), 4u << 20);
   EXPECT_EQ(parse_bytes("--sizes", "4M", ""), 4u << 20);
-  for (const char* bad : {"", "-4", "4X", "0.3", "1e99"}) {
+  EXPECT_EQ(parse_bytes("--sizes", "4kB", ""), 4000u);
+  EXPECT_EQ(parse_bytes("--sizes", "1.5 MB", ""), 1'500'000u);
+  EXPECT_EQ(parse_bytes("--sizes", "1GB", ""), 1'000'000'000u);
+  for (const char* bad : {"", "-4", "4X", "0.3", "1e99", "4mB"}) {
     EXPECT_THROW(parse_bytes("--sizes", bad, "64"), UsageError) << bad;
   }
   EXPECT_EQ(to_bytes(64), "64 B");
