@@ -7,6 +7,7 @@
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
+#include "command/cli/print.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/drawing.h"
@@ -19,8 +20,6 @@
 namespace stretto::command {
 
 namespace {
-
-constexpr std::size_t kRun = 10;  // of the settings that were compared by their shapes
 
 struct AdviseCommand {
   StepTimesArgument times;
@@ -43,11 +42,12 @@ Setter picture_into(std::string& out) {
 void describe_options(CommandLine& line, AdviseCommand& command) {
   command.times.add_options(line);
   line.heading("The settings");
-  line.option(
-      "--algorithms", "LIST",
-      "As stretto train takes them, beside sync. Default: of some dozens of quorums, groups, periods and servers "
-      "the ten best, found by when ranks wait for one another under each.",
-      into(command.algorithms));
+  line.option("--algorithms", "LIST",
+              "As stretto train takes them, beside sync; settings may follow, as the table names them: \"local, H = "
+              "16, wagma:4, "
+              "tau = 20, ps-async\". Default: of some dozens of quorums, groups, periods and servers "
+              "the ten best, found by when ranks wait for one another under each.",
+              into(command.algorithms));
   line.heading("Output");
   line.option("--plot", "FILE",
               "Draws them: the rate of each setting with its interval, its share of fresh contributions, and what the "
@@ -111,7 +111,7 @@ int run(const AdviseCommand& command) {
   const std::vector<StepTimes> replicas = source.replicas();
   Finalists finalists;
   if (command.algorithms.empty()) {
-    finalists = pick_finalists(settings_for(all.ranks()), kRun, replicas, source.hosts(), command.times.seed);
+    finalists = pick_finalists(settings_for(all.ranks()), replicas, source.hosts(), command.times.seed);
     choices = finalists.choices;
   }
   const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);
@@ -142,6 +142,7 @@ int run(const AdviseCommand& command) {
   const auto from = crossover(advice.gains);
   json["crossover_s"] = from ? nlohmann::ordered_json(*from) : nlohmann::ordered_json();
   if (!command.plot.empty()) draw_advice(json, command.plot);
+  for (const std::string& note : source.notes()) print_to(stderr, note + "\n");
   command.output.emit(json);
   return kSuccess;
 }

@@ -3,13 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "command/predict/advice.h"
 
 namespace stretto::command {
 
-Finalists pick_finalists(const std::vector<Choice>& choices, std::size_t most, const std::vector<StepTimes>& replicas,
+namespace {
+
+/// So many quarters of the ranks, at least one rank; each number once.
+std::set<int> quarters_of(int ranks, std::initializer_list<int> quarters) {
+  std::set<int> some;
+  for (const int number : quarters) some.insert(std::max(1, ranks * number / 4));
+  return some;
+}
+
+}  // namespace
+
+Finalists pick_finalists(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                          const SimulatedHosts& hosts, std::uint64_t seed) {
   Finalists finalists;
   const auto trials = try_shapes(choices, replicas, hosts, seed);
@@ -21,7 +33,7 @@ Finalists pick_finalists(const std::vector<Choice>& choices, std::size_t most, c
     }
   }
   std::vector<Trial> left = finalists.by_shape;
-  for (std::size_t picked = 0; picked < most && !left.empty(); ++picked) {
+  for (std::size_t picked = 0; picked < kFinalists && !left.empty(); ++picked) {
     const Trial& best = recommended(left);
     finalists.choices.push_back(best.choice);
     left.erase(left.begin() + (&best - left.data()));
@@ -42,8 +54,8 @@ std::vector<Choice> settings_for(int ranks) {
   for (const int quorum : quorums) {
     if (quorum > 1) settings.push_back({fmt::format("eager-quorum:{}", quorum)});
   }
-  for (const int quarters : {1, 2, 3}) {
-    settings.push_back({fmt::format("eager-deadline:{},adaptive", std::max(1, ranks * quarters / 4))});
+  for (const int some : quarters_of(ranks, {1, 2, 3})) {
+    settings.push_back({fmt::format("eager-deadline:{},adaptive", some)});
   }
   for (int group = 2; group < ranks; group *= 2) {
     if (ranks % group != 0) continue;
@@ -56,12 +68,9 @@ std::vector<Choice> settings_for(int ranks) {
   }
   for (const std::uint64_t steps : {2, 4, 8, 16, 32}) settings.push_back({"local", steps});
   for (const std::uint64_t steps : {4, 16}) settings.push_back({"local:quorum", steps});
-  std::set<int> servers = {1, std::max(1, ranks / 4), ranks};
-  for (const int count : servers) settings.push_back({"ps-async", 0, {{"servers", fmt::format("{}", count)}}});
+  settings.push_back({"ps-async"});  // one bucket lies on one server, however many there are
   for (const char* bound : {"1", "3", "10"}) settings.push_back({fmt::format("ssp:{}", bound)});
-  for (const int quarters : {2, 3}) {
-    settings.push_back({fmt::format("k-sync:{}", std::max(1, ranks * quarters / 4))});
-  }
+  for (const int some : quarters_of(ranks, {2, 3})) settings.push_back({fmt::format("k-sync:{}", some)});
   return settings;
 }
 

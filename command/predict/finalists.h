@@ -7,14 +7,17 @@
 
 namespace stretto::command {
 
+/// So many of the settings that were compared by their shapes are run.
+inline constexpr std::size_t kFinalists = 10;
+
 /// Of many settings those that are worth a run on the virtual clock.
 struct Finalists {
   std::vector<Choice> choices;  ///< the settings that recommended() prefers by their shapes, and those without a shape
   std::vector<Trial> by_shape;  ///< of all that have one, the fastest first
 };
 
-/// At most `most` of the choices that have a shape. Throws what try_shapes() throws.
-Finalists pick_finalists(const std::vector<Choice>& choices, std::size_t most, const std::vector<StepTimes>& replicas,
+/// At most kFinalists of the choices that have a shape. Throws what try_shapes() throws.
+Finalists pick_finalists(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                          const SimulatedHosts& hosts, std::uint64_t seed);
 
 /// Every setting of the library's algorithms that may be the best for so many ranks: about sixty of 64.

@@ -5,6 +5,7 @@
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
+#include "command/cli/print.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/predict/step_times_argument.h"
@@ -25,7 +26,8 @@ void describe_options(CommandLine& line, RunCommand& command) {
   command.times.add_options(line);
   line.heading("The algorithms");
   line.option("--algorithms", "LIST",
-              "As stretto train takes them. Default: sync, eager-solo, eager-majority, eager-quorum, wagma, local and "
+              "As stretto train takes them; settings may follow, as in \"sync, local, H = 16, wagma:4, tau = 20\". "
+              "Default: sync, eager-solo, eager-majority, eager-quorum, wagma, local and "
               "ps-async.",
               into(command.algorithms));
   line.heading("Output");
@@ -65,6 +67,7 @@ int run(const RunCommand& command) {
   command.output.say(
       fmt::format("{} ranks, steps of {} s in the mean, {} s between the first and the last of a step\n\n{}",
                   all.ranks(), significant(all.mean()), significant(all.skew()), table.to_text()));
+  for (const std::string& note : source.notes()) print_to(stderr, note + "\n");
   command.output.emit(json);
   return kSuccess;
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "command/predict/finalists.h"
 #include "command/predict/simulated_choice.h"
 #include "command/predict/trial.h"
 #include "stretto/predict/shape/shape_simulation.h"
@@ -33,11 +34,11 @@ class Shapes : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Shapes, AgreeWithTheAlgorithmsThemselves) {
   const auto& [imbalance, ranks, steps] = GetParam();
-  std::vector<Choice> choices = choices_for(ranks);
+  std::vector<Choice> choices = settings_for(ranks);
   choices.push_back({"ps-sync"});
   choices.push_back({"diloco:quorum", 4});
   choices.push_back({"eager-deadline:1,5ms"});
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     const StepTimes times = times_of(imbalance, ranks, steps, seed);
     for (Choice& choice : choices) {
       choice.data = "partitioned";  // of a pool's last batches ranks that are ready at the same moment get any
@@ -47,8 +48,10 @@ TEST_P(Shapes, AgreeWithTheAlgorithmsThemselves) {
       const Outcome run = simulate(choice, times, kNoTime, seed);
       const ShapeOutcome shape =
           simulate_shape(shaped->shape, times, {.shared_data = shaped->shared_data, .seed = seed});
-      EXPECT_NEAR(shape.rate / run.rate, 1, 1e-5);
-      EXPECT_NEAR(shape.wait_share, run.wait_share, 1e-5);
+      // A patience that is learned adds up arrivals, and multiplies by which nanosecond they differ.
+      const double apart = choice.algorithm.ends_with("adaptive") ? 1e-4 : 1e-5;
+      EXPECT_NEAR(shape.rate / run.rate, 1, apart);
+      EXPECT_NEAR(shape.wait_share, run.wait_share, apart);
       if (!std::isnan(shape.fresh_share)) {
         EXPECT_DOUBLE_EQ(shape.fresh_share, run.fresh_share);
       }
@@ -73,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Shapes,
 TEST(ShapesOverANetwork, AreAsFastAsTheAlgorithms) {
   const SimulatedHosts slow{.network = "latency=50us,bandwidth=1Gbit/s", .model_bytes = 1'000'000};
   const StepTimes times = drawn_step_times(Imbalance::parse("cloud", 8), 0.100, 8, 60, 1).with_noise(1, 0.001);
-  std::vector<Choice> choices = choices_for(8);
+  std::vector<Choice> choices = settings_for(8);
   const auto by_shape = try_shapes(choices, {times}, slow, 1);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     ASSERT_TRUE(by_shape[i]);

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "command/cli/values.h"
 #include "stretto/base/error.h"
+#include "stretto/base/words/suggest.h"
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/step_records.h"
@@ -83,6 +87,37 @@ std::string base_of(const std::string& algorithm) {
   return algorithm.substr(0, algorithm.find(':'));
 }
 
+constexpr std::string_view kExample = "sync,eager-quorum:4,local,H=16";
+
+std::string trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+/// "H = 16" or "tau = 20", of the algorithm before it in a list.
+void add_setting(Choice& choice, std::string_view option, const std::string& written) {
+  const std::size_t equals = written.find('=');
+  const std::string name = trimmed(written.substr(0, equals)), value = trimmed(written.substr(equals + 1));
+  const RecipeInfo& recipe = *find_recipe(base_of(choice.algorithm));
+  std::vector<std::string> known(recipe.options.begin(), recipe.options.end());
+  if (recipe.local_steps != 0) known.insert(known.begin(), "H");
+  if (std::ranges::find(known, name) == known.end()) {
+    const std::string hint = known.empty() ? "it has no settings" : suggestion(name, known);
+    reject(option, fmt::format("{}, {}", choice.algorithm, written), hint, kExample);
+  }
+  const bool again =
+      name == "H" ? choice.sync_every != 0 : std::ranges::count(choice.options, name, &Choice::Option::first) != 0;
+  if (again) reject(option, fmt::format("{}, {}", choice.name(), written), "expected each setting once", kExample);
+  if (name == "H") {
+    choice.sync_every =
+        static_cast<std::uint64_t>(parse_integer(option, value, 1, std::numeric_limits<std::int64_t>::max(), "H=16"));
+    return;
+  }
+  AlgorithmOptions{{name, value}};  // throws where the value does not fit
+  choice.options.emplace_back(name, value);
+}
+
 }  // namespace
 
 std::string Choice::name() const {
@@ -148,37 +183,19 @@ std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {
   return ShapedChoice{.shape = *shape, .shared_data = plan.sharing == Sharing::shared};
 }
 
-std::vector<Choice> choices_for(int ranks) {
-  std::vector<Choice> choices = {{"sync"}};
-  if (ranks == 1) return choices;
-  choices.push_back({"eager-solo"});
-  choices.push_back({"eager-majority"});
-  for (int quorum = 2; quorum < ranks; quorum *= 2) choices.push_back({fmt::format("eager-quorum:{}", quorum)});
-  if (ranks >= 6) choices.push_back({fmt::format("eager-quorum:{}", 3 * ranks / 4)});
-  choices.push_back({fmt::format("eager-deadline:{},adaptive", (ranks + 1) / 2)});
-  for (int group = 2; group < ranks; group *= 2) {
-    if (ranks % group != 0) continue;
-    for (const char* tau : {"10", "40"}) choices.push_back({fmt::format("wagma:{}", group), 0, {{"tau", tau}}});
-    choices.push_back({fmt::format("wagma-quorum:{}", group)});
-  }
-  for (const std::uint64_t steps : {4, 8, 16, 32}) choices.push_back({"local", steps});
-  choices.push_back({"local:quorum", 8});
-  choices.push_back({"ps-async"});
-  choices.push_back({"ssp:3"});
-  choices.push_back({fmt::format("k-sync:{}", (ranks + 1) / 2)});
-  return choices;
-}
-
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list) {
   std::vector<Choice> choices;
-  for (const std::string& algorithm : split_policies(list)) {
-    if (find_recipe(base_of(algorithm)) == nullptr) {
-      reject(option, algorithm, "expected one of the algorithms that stretto train --help lists",
-             "sync,eager-quorum:4,local");
+  for (const std::string& part : split_policies(list)) {
+    const std::string written = trimmed(part);
+    if (written.find('=') != std::string::npos && !choices.empty()) {
+      add_setting(choices.back(), option, written);
+    } else if (find_recipe(base_of(written)) == nullptr) {
+      reject(option, written, "expected one of the algorithms that stretto train --help lists", kExample);
+    } else {
+      choices.push_back({written});
     }
-    choices.push_back({algorithm});
   }
-  if (choices.empty()) reject(option, list, "expected at least one algorithm", "sync,eager-quorum:4,local");
+  if (choices.empty()) reject(option, list, "expected at least one algorithm", kExample);
   return choices;
 }
 

@@ -15,12 +15,13 @@ namespace stretto::command {
 
 /// A way to train that is tried in virtual time.
 struct Choice {
-  std::string algorithm;                                       ///< as --algorithm takes it: "eager-quorum:4"
-  std::uint64_t sync_every = 0;                                ///< --sync-every; 0: the algorithm's default
-  std::vector<std::pair<std::string, std::string>> options{};  ///< of the algorithm alone: {"tau", "20"}
-  std::string data{};                                          ///< --data; empty: the algorithm's default
+  std::string algorithm;         ///< as --algorithm takes it: "eager-quorum:4"
+  std::uint64_t sync_every = 0;  ///< --sync-every; 0: the algorithm's default
+  using Option = std::pair<std::string, std::string>;
+  std::vector<Option> options{};  ///< of the algorithm alone: {"tau", "20"}
+  std::string data{};             ///< --data; empty: the algorithm's default
 
-  /// "local, H = 16", "wagma:4, tau = 20".
+  /// "local, H = 16", "wagma:4, tau = 20": parse_choices() reads it.
   std::string name() const;
 };
 
@@ -64,9 +65,8 @@ struct ShapedChoice {
 /// UsageError for a choice that does not fit so many ranks.
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks);
 
-/// The algorithms that stretto has, each with the settings that are worth a try on so many ranks.
-std::vector<Choice> choices_for(int ranks);
-/// Those in a list as it is typed: "sync,eager-quorum:4,local". Throws UsageError for one that there is not.
+/// Those in a list as it is typed: "sync,eager-quorum:4,local, H = 16". What has an equals sign is a setting of the
+/// algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not.
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list);
 
 }  // namespace stretto::command

@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
-#include "command/predict/step_times_argument.h"
+#include "command/predict/finalists.h"
 
 namespace stretto::command {
 namespace {
@@ -89,7 +88,7 @@ TEST(SimulatedChoice, RepeatsToTheBit) {
 TEST(SimulatedChoice, EachForSomeRanksRunsAndIsThereOnce) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     std::set<std::string> names;
-    for (const Choice& choice : choices_for(ranks)) {
+    for (const Choice& choice : settings_for(ranks)) {
       EXPECT_TRUE(names.insert(choice.name()).second) << choice.name();
       EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kHosts, 1).rate, 0) << choice.name();
     }
@@ -103,53 +102,34 @@ TEST(SimulatedChoice, ThereIsNotIsRefused) {
   EXPECT_EQ(parse_choices("--algorithms", "eager-deadline:4,20ms,sync").size(), 2u);
 }
 
-TEST(StepTimesArgument, NeedsAFileOrATime) {
-  StepTimesArgument argument;
-  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
-  argument.compute = std::chrono::milliseconds(10);
-  argument.imbalance = "random:ranks=1,delay=40ms";
-  argument.noise = 0;
-  const StepTimesSource drawn = argument.read();
-  EXPECT_EQ(drawn.all().ranks(), 8);
-  EXPECT_THAT(drawn.all().mean(), DoubleNear(0.015, 1e-6));
-  EXPECT_EQ(drawn.hosts().model_bytes, 100'000'000u);
-  EXPECT_NE(drawn.replica(1).to_csv(), drawn.all().to_csv());
-  argument.file = "times.csv";
-  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+TEST(SimulatedChoice, IsReadAsItIsNamed) {
+  std::string list;
+  const std::vector<Choice> all = settings_for(16);
+  for (const Choice& choice : all) list += (list.empty() ? "" : ",") + choice.name();
+  const std::vector<Choice> read = parse_choices("--algorithms", list);
+  ASSERT_EQ(read.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(read[i].algorithm, all[i].algorithm);
+    EXPECT_EQ(read[i].sync_every, all[i].sync_every);
+    EXPECT_EQ(read[i].options, all[i].options);
+  }
+  const std::vector<Choice> typed = parse_choices("--algorithms", "sync,local,H=32,ps-async,servers=2");
+  ASSERT_EQ(typed.size(), 3u);
+  EXPECT_EQ(typed[1].name(), "local, H = 32");
+  EXPECT_EQ(typed[2].name(), "ps-async, servers = 2");
 }
 
-TEST(StepTimesArgument, DrawsRanksFromAProfile) {
-  const std::string file = ::testing::TempDir() + "/profile_" + std::to_string(::getpid()) + ".json";
-  std::ofstream(file) << R"({"bandwidth": 1e9, "workers": [{"batch": 4, "profile": [
-    [{"name": "a", "bytes": 8, "forward": 0.25, "backward": 0.5, "update": 0.25}],
-    [{"name": "a", "bytes": 8, "forward": 1, "backward": 0.5, "update": 0.5}]]}]})";
-  StepTimesArgument argument;
-  argument.file = file;
-  argument.ranks = 3;
-  argument.noise = 0;
-  const StepTimesSource source = argument.read();
-  EXPECT_EQ(source.all().ranks(), 3);
-  EXPECT_EQ(source.all().steps(), 100u);
-  EXPECT_EQ(source.hosts().model_bytes, 8u);
-  std::set<float> times;
-  for (std::size_t step = 0; step < 100; ++step)
-    times.insert(source.all().step(step).begin(), source.all().step(step).end());
-  EXPECT_EQ(times, (std::set<float>{1, 2}));
-  argument.imbalance = "persistent:rank=1,delay=1s";
-  EXPECT_THAT(argument.read().all().step(0)[1], ::testing::Ge(2));
-}
-
-TEST(StepTimesArgument, AFileThatSaysWhoIsSlowNeedsNoImbalance) {
-  const std::string file = ::testing::TempDir() + "/times_" + std::to_string(::getpid()) + ".csv";
-  std::ofstream(file) << "0,0,1\n0,1,2\n";
-  StepTimesArgument argument;
-  argument.file = file;
-  EXPECT_EQ(argument.read().all().ranks(), 2);
-  argument.ranks = 4;
-  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--ranks 4: expected none")));
-  argument.ranks = 0;
-  argument.imbalance = "cloud";
-  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--imbalance cloud")));
+TEST(SimulatedChoice, WithASettingThatThereIsNotIsRefused) {
+  const auto refused = [](const std::string& list, const std::string& why) {
+    EXPECT_THAT([&] { parse_choices("--algorithms", list); }, ::testing::ThrowsMessage<UsageError>(HasSubstr(why)));
+  };
+  refused("sync,tau=3", "--algorithms sync, tau=3: it has no settings");
+  refused("wagma:2,tua=3", "--algorithms wagma:2, tua=3: did you mean tau");
+  refused("wagma:2,tau=x", "tau");
+  refused("wagma:2,tau=3,tau=4", "expected each setting once");
+  refused("local,H=0", "--algorithms 0: expected a whole number");
+  refused("eager-solo,H=4", "it has no settings");
+  refused("H=4", "expected one of the algorithms");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "command/cli/progress.h"
 #include "command/predict/job_file.h"
-#include "command/statistics/statistics.h"
+#include "command/predict/run_hosts.h"
 #include "stretto/predict/measured/chrome_events.h"
 #include "stretto/simulate/network_spec.h"
 #include "stretto/transport/job_memory.h"
@@ -21,6 +21,15 @@ namespace {
 constexpr std::size_t kBlock = 10;  // steps that are drawn together
 constexpr int kRanks = 8;
 constexpr std::uint64_t kModelBytes = 100'000'000;
+
+/// What of a job is not what it seems, or not looked at: which settings there are is asked of a whole run.
+std::vector<std::string> notes_of(const std::string& file, const TrainingJob& job) {
+  std::vector<std::string> notes;
+  for (const std::string& note : job.notes) notes.push_back(fmt::format("{}: {}", file, note));
+  const std::vector<std::string> unused = unused_keys(job);
+  if (!unused.empty()) notes.push_back(fmt::format("{}: not used here: {}", file, fmt::join(unused, ", ")));
+  return notes;
+}
 
 }  // namespace
 
@@ -44,15 +53,17 @@ void StepTimesArgument::add_options(CommandLine& line) {
               "are alike, and who comes first decides whose gradients are fresh. Default 0.01.",
               into(noise, 0, 10, "0.01"));
   line.option("--model-bytes", "SIZE",
-              "Bytes of the model, whose messages take their time. Default 100 MB, or the profile's.",
+              "Bytes of the model, whose messages take their time. Default 100 MB; of a profile what it says; of the "
+              "folder of a run what the run had: next to nothing among real processes, which share a host.",
               [this](std::string_view option, const std::string& text) {
-                model_bytes = parse_bytes(option, text, "100MiB");
-                if (model_bytes == 0) reject(option, text, "expected more than 0", "100MiB");
+                model_bytes = parse_bytes(option, text, "100MB");
+                if (model_bytes == 0) reject(option, text, "expected more than 0", "100MB");
               });
   line.option("--network", "SPEC",
               "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
               "overhead=TIME of a message at its sender, jitter=TIME. Default "
-              "latency=1us,bandwidth=10GB/s,overhead=100ns.",
+              "latency=1us,bandwidth=10GB/s,overhead=100ns, or that of the simulated run in FILE, or with "
+              "the bandwidth that a profile says.",
               [this](std::string_view, const std::string& text) {
                 parse_network(text);
                 network = text;
@@ -68,30 +79,35 @@ StepTimesSource StepTimesArgument::read() const {
   if (file.empty() == (compute == Duration{0})) {
     throw UsageError("expected a FILE of step times, or --compute, as in --compute 50ms --imbalance ucf101");
   }
-  if (file.empty()) return drawn({seconds(compute)}, ranks == 0 ? kRanks : ranks, kModelBytes);
+  if (file.empty()) return drawn({{ranks == 0 ? kRanks : ranks, {seconds(compute)}}}, {.model_bytes = kModelBytes});
   std::error_code unknown;
   const bool is_profile =
       !std::filesystem::is_directory(file, unknown) && kind_of_trace(file).or_throw() == TraceKind::job;
   if (!is_profile) return measured();
 
   const TrainingJob job = read_job_file(file);
-  if (job.classes.size() > 1) {
-    throw UsageError(
-        fmt::format("{}: expected a profile of one worker, found {} classes of workers", file, job.classes.size()));
+  NetworkOptions links = parse_network({});
+  links.bytes_per_second = job.bandwidth;
+  StepTimesSource source =
+      drawn(asked_of(job),
+            {.network = to_text(links), .model_bytes = static_cast<std::uint64_t>(std::llround(job.model_bytes))});
+  source.notes_ = notes_of(file, job);
+  return source;
+}
+
+std::vector<AlikeRanks> StepTimesArgument::asked_of(const TrainingJob& job) const {
+  std::vector<AlikeRanks> all = ranks_of(job);
+  if (all.size() > 1 && ranks > 0) {
+    throw UsageError(fmt::format("--ranks {}: the job has {} classes of workers; say count in each of them, in {}",
+                                 ranks, all.size(), file));
   }
-  const WorkerClass& worker = job.classes.front();
-  std::vector<double> computed;
-  for (const ProfiledStep& step : worker.steps) {
-    double sum = 0;
-    for (const Layer& layer : step) sum += layer.forward + layer.backward + layer.update;
-    computed.push_back(sum);
+  // The profile of one worker says nothing of how many there are to be.
+  if (all.size() == 1 && (ranks > 0 || job.workers() == 1)) all.front().count = ranks > 0 ? ranks : kRanks;
+  if (count(all) > JobMemory::kMaxRanks) {
+    throw UsageError(fmt::format("{}: {} workers; expected at most {}{}", file, count(all), JobMemory::kMaxRanks,
+                                 all.size() == 1 ? ", or --ranks" : ""));
   }
-  if (computed.empty()) computed.push_back(worker.forward + worker.backward + worker.update);
-  const int count = ranks > 0 ? ranks : worker.count > 1 ? worker.count : kRanks;
-  if (count > JobMemory::kMaxRanks) {
-    throw UsageError(fmt::format("{}: {} workers; expected at most {}, or --ranks", file, count, JobMemory::kMaxRanks));
-  }
-  return drawn(std::move(computed), count, static_cast<std::uint64_t>(std::llround(job.model_bytes)));
+  return all;
 }
 
 StepTimesSource StepTimesArgument::measured() const {
@@ -111,18 +127,26 @@ StepTimesSource StepTimesArgument::measured() const {
   const auto draw = [all, length, seed = seed](int number) {
     return all.resampled(seed + static_cast<std::uint64_t>(number), length, kBlock);
   };
-  return {std::move(all), draw, {network, model_bytes == 0 ? kModelBytes : model_bytes}, replicas};
+  std::error_code unknown;
+  const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
+  const SimulatedHosts known = is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes};
+  return {std::move(all), draw, hosts_like(known), replicas};
 }
 
-StepTimesSource StepTimesArgument::drawn(std::vector<double> computed, int ranks, std::uint64_t bytes) const {
-  const Imbalance who = Imbalance::parse(imbalance, ranks);
+SimulatedHosts StepTimesArgument::hosts_like(const SimulatedHosts& known) const {
+  return {.network = network.empty() ? known.network : network,
+          .model_bytes = model_bytes == 0 ? known.model_bytes : model_bytes};
+}
+
+StepTimesSource StepTimesArgument::drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const {
+  const Imbalance who = Imbalance::parse(imbalance, count(ranks));
   const auto length = static_cast<std::size_t>(steps);
-  const auto draw = [=, computed = std::move(computed), seed = seed, noise = noise](int number) {
+  const auto draw = [=, seed = seed, noise = noise](int number) {
     const std::uint64_t its_seed = seed + static_cast<std::uint64_t>(number);
-    return drawn_step_times(who, computed, ranks, length, its_seed).with_noise(its_seed, noise * mean(computed));
+    return drawn_step_times(who, ranks, length, its_seed).with_noise(its_seed, noise * mean_step(ranks));
   };
   StepTimes first = draw(0);
-  return {std::move(first), draw, {network, model_bytes == 0 ? bytes : model_bytes}, replicas};
+  return {std::move(first), draw, hosts_like(known), replicas};
 }
 
 std::vector<StepTimes> StepTimesSource::replicas() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command/cli/command_line.h"
+#include "command/predict/job_ranks.h"
 #include "command/predict/simulated_choice.h"
 #include "stretto/base/clock.h"
 #include "stretto/predict/measured/step_times.h"
@@ -23,6 +24,8 @@ class StepTimesSource {
   /// times are drawn anew.
   StepTimes replica(int number) const { return draw_(number); }
   std::vector<StepTimes> replicas() const;
+  /// What the file says in vain, a sentence each: to be printed where the command succeeds.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   friend struct StepTimesArgument;
@@ -33,6 +36,7 @@ class StepTimesSource {
   std::function<StepTimes(int)> draw_;
   SimulatedHosts hosts_;
   int count_;  // of replicas
+  std::vector<std::string> notes_{};
 };
 
 /// How long the steps of a job take that a command is about: measured in a file or a run, or drawn, around one time or
@@ -57,8 +61,11 @@ struct StepTimesArgument {
 
  private:
   StepTimesSource measured() const;
-  /// Ranks that compute as long as one of these, drawn for each step.
-  StepTimesSource drawn(std::vector<double> computed, int ranks, std::uint64_t bytes) const;
+  /// The workers of a job; of one class as many as --ranks asks for.
+  std::vector<AlikeRanks> asked_of(const TrainingJob& job) const;
+  StepTimesSource drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const;
+  /// What --network and --model-bytes say, and where they say nothing, what is `known` of the job.
+  SimulatedHosts hosts_like(const SimulatedHosts& known) const;
 };
 
 }  // namespace stretto::command

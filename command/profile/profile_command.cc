@@ -58,7 +58,10 @@ void describe_options(CommandLine& line, ProfileCommand& command) {
                "Which algorithm sixteen of them should take.");
   line.note(
       "What is written is a job of one worker, which stretto predict and stretto advise read: docs/prediction.md has "
-      "its keys. A layer is a module that holds parameters, with the operations behind it that hold none; where "
+      "its keys. A profile needs the workload, for a trace does not say which layers wait for which; stretto advise "
+      "and "
+      "stretto predict run read traces of whole jobs themselves. A layer is a module that holds parameters, with the "
+      "operations behind it that hold none; where "
       "branches meet there is a layer of 0 bytes. Forward, backward and update of each step are timed as wholes, and "
       "so is when each parameter's gradient is ready; a few traced steps before them say how the time in between is "
       "divided. One worker computes with one thread, unless OMP_NUM_THREADS says otherwise.");

@@ -13,6 +13,7 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/print.h"
+#include "command/predict/finalists.h"
 #include "command/predict/step_times_argument.h"
 #include "command/report/page.h"
 #include "command/report/page_data.h"
@@ -48,8 +49,8 @@ void describe_options(CommandLine& line, ReportCommand& command) {
               });
   line.heading("What another algorithm would have done");
   line.option("--algorithms", "LIST",
-              "As stretto advise takes them, beside sync; none leaves this part out. Default: those that stretto "
-              "advise tries.",
+              "As stretto advise takes them, beside sync; none leaves this part out. Default: as for stretto advise "
+              "the ten best of some dozens.",
               into(command.algorithms, {"none"}));
   line.option("--replicas", "N", "Simulates each so often, with other steps of the run. Default 3.",
               into(command.replicas, 1, 10'000, "10"));
@@ -96,15 +97,11 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
   times.file = folder;
   times.steps = command.steps;
   times.replicas = command.replicas;
-  times.network = run.options.network;
-  // A simulated run of a real model does not say how large it is; so small a one takes no time worth mentioning.
-  constexpr std::uint64_t kSmallModel = 4096;
-  times.model_bytes = std::max(run.options.model_bytes, kSmallModel);
   std::optional<StepTimesSource> source;
   try {
     source = times.read();
-  } catch (const Failure&) {
-    why = "There is no step yet that all ranks have recorded.";
+  } catch (const Failure& failure) {
+    why = fmt::format("Nothing can be said yet: {}.", failure.error().message);
     return std::nullopt;
   }
   const StepTimes& all = source->all();
@@ -112,9 +109,13 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
     why = "One rank alone waits for nobody.";
     return std::nullopt;
   }
-  const std::vector<Choice> choices = asked.empty() ? choices_for(all.ranks()) : asked;
+  const std::vector<StepTimes> replicas = source->replicas();
+  std::vector<Choice> choices = asked;
+  if (asked.empty()) {
+    choices = pick_finalists(settings_for(all.ranks()), replicas, source->hosts(), times.seed).choices;
+  }
   return ReportAdvice{run.name, messages_of(run.options),
-                      recommend(choices, source->replicas(), all.skew(), source->hosts(), times.seed)};
+                      recommend(std::move(choices), replicas, all.skew(), source->hosts(), times.seed)};
 }
 
 int run(const ReportCommand& command) {

@@ -87,6 +87,31 @@ class Pages(ReportTest):
         self.assertEqual(data["runs"][0]["result"]["batches_per_s"], json.loads((run / "summary.json").read_text())["throughput"])
         self.assertEqual({setting["algorithm"] for setting in data["advice"]["settings"]}, {"sync", "eager-solo"})
 
+    def test_its_advice_is_that_of_stretto_advise(self):
+        run = write_run(self.folder / "a", ranks=4)
+        few = ("--replicas", 2, "--steps", 20)
+        self.report(run, *few)
+        advised = stretto("advise", run, *few, "--json")
+        self.assert_succeeds(advised)
+        advised = json.loads(advised.stdout)
+        rates = {setting["algorithm"]: setting["batches_per_s"] for setting in advised["settings"]}
+        self.assertGreaterEqual(len(rates), 10)
+        shown = self.data_of(run / "report.html")["advice"]
+        self.assertEqual({setting["algorithm"]: setting["batches_per_s"] for setting in shown["settings"]}, rates)
+        self.assertEqual(shown["verdict"], advised["verdict"])
+        # Its ranks shared a host: no message takes as long as that of 100 MB, 10 ms and more.
+        self.assertGreater(rates["sync"], 4 / 0.015)
+        slower = stretto("advise", run, *few, "--algorithms", "sync", "--model-bytes", "100MiB", "--json")
+        self.assertLess(json.loads(slower.stdout)["settings"][0]["batches_per_s"], 4 / 0.015)
+
+    def test_messages_of_a_simulated_run_are_those_it_had(self):
+        run = write_run(self.folder / "a", ranks=4, simulated=True, network="bandwidth=100MB/s", model_bytes=10_000_000)
+        few = ("--replicas", 2, "--steps", 20, "--algorithms", "sync")
+        self.report(run, *few)
+        self.assertLess(self.data_of(run / "report.html")["advice"]["settings"][0]["batches_per_s"], 4 / 0.1)
+        fast = stretto("advise", run, *few, "--network", "bandwidth=100GB/s", "--json")
+        self.assertGreater(json.loads(fast.stdout)["settings"][0]["batches_per_s"], 4 / 0.1)
+
     def test_nothing_is_loaded_from_anywhere(self):
         run = write_run(self.folder / "a")
         self.report(run, "--algorithms", "none")

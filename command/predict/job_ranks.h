@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stretto/imbalance/spec.h"
+#include "stretto/predict/measured/step_times.h"
+#include "stretto/predict/model/training_job.h"
+
+namespace stretto::command {
+
+/// Ranks that compute alike: in each step as many seconds as one of `computed`, drawn for it.
+struct AlikeRanks {
+  int count = 0;
+  std::vector<double> computed;
+};
+
+/// The workers of a job, class by class in its order. A step takes what its layers take together, with their updates:
+/// each rank applies what comes.
+std::vector<AlikeRanks> ranks_of(const TrainingJob& job);
+
+int count(const std::vector<AlikeRanks>& ranks);
+/// What one of them computes, in seconds, in the mean over all.
+double mean_step(const std::vector<AlikeRanks>& ranks);
+
+/// Their times, with `imbalance` on top.
+StepTimes drawn_step_times(const Imbalance& imbalance, const std::vector<AlikeRanks>& ranks, std::size_t steps,
+                           std::uint64_t seed);
+
+/// The keys of a job that whole runs do not look at, and that say something else than when they are left out.
+std::vector<std::string> unused_keys(const TrainingJob& job);
+
+}  // namespace stretto::command

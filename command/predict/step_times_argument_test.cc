@@ -1,0 +1,100 @@
+#include "command/predict/step_times_argument.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string file_with(const std::string& content) {
+  const std::string path = ::testing::TempDir() + "/step_times_argument_" + std::to_string(::getpid());
+  std::ofstream(path) << content;
+  return path;
+}
+
+TEST(StepTimesArgument, NeedsAFileOrATime) {
+  StepTimesArgument argument;
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+  argument.compute = std::chrono::milliseconds(10);
+  argument.imbalance = "random:ranks=1,delay=40ms";
+  argument.noise = 0;
+  const StepTimesSource drawn = argument.read();
+  EXPECT_EQ(drawn.all().ranks(), 8);
+  EXPECT_THAT(drawn.all().mean(), DoubleNear(0.015, 1e-6));
+  EXPECT_EQ(drawn.hosts().model_bytes, 100'000'000u);
+  EXPECT_NE(drawn.replica(1).to_csv(), drawn.all().to_csv());
+  argument.file = "times.csv";
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("expected a FILE")));
+}
+
+TEST(StepTimesArgument, DrawsRanksFromAProfile) {
+  const std::string file = file_with(R"({"bandwidth": 1e9, "workers": [{"batch": 4, "profile": [
+    [{"name": "a", "bytes": 8, "forward": 0.25, "backward": 0.5, "update": 0.25}],
+    [{"name": "a", "bytes": 8, "forward": 1, "backward": 0.5, "update": 0.5}]]}]})");
+  StepTimesArgument argument;
+  argument.file = file;
+  argument.ranks = 3;
+  argument.noise = 0;
+  const StepTimesSource source = argument.read();
+  EXPECT_EQ(source.all().ranks(), 3);
+  EXPECT_EQ(source.all().steps(), 100u);
+  EXPECT_EQ(source.hosts().model_bytes, 8u);
+  std::set<float> times;
+  for (std::size_t step = 0; step < 100; ++step)
+    times.insert(source.all().step(step).begin(), source.all().step(step).end());
+  EXPECT_EQ(times, (std::set<float>{1, 2}));
+  argument.imbalance = "persistent:rank=1,delay=1s";
+  EXPECT_THAT(argument.read().all().step(0)[1], ::testing::Ge(2));
+}
+
+TEST(StepTimesArgument, AFileThatSaysWhoIsSlowNeedsNoImbalance) {
+  const std::string file = file_with("0,0,1\n0,1,2\n");
+  StepTimesArgument argument;
+  argument.file = file;
+  EXPECT_EQ(argument.read().all().ranks(), 2);
+  argument.ranks = 4;
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--ranks 4: expected none")));
+  argument.ranks = 0;
+  argument.imbalance = "cloud";
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--imbalance cloud")));
+}
+
+TEST(StepTimesArgument, DrawsEachRankOfAJobFromItsClass) {
+  StepTimesArgument argument;
+  argument.file = file_with(R"({"bandwidth": 1e9, "model_bytes": 8, "update": 0, "workers": [
+    {"count": 2, "batch": 4, "forward": 0.25, "backward": 0.75},
+    {"count": 1, "batch": 4, "forward": 1, "backward": 1}]})");
+  argument.noise = 0;
+  EXPECT_THAT(argument.read().all().step(0), ElementsAre(1, 1, 2));
+  argument.imbalance = "persistent:rank=1,factor=3";
+  EXPECT_THAT(argument.read().all().step(0), ElementsAre(1, 3, 2));
+  argument.ranks = 4;
+  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("2 classes of workers")));
+}
+
+TEST(StepTimesArgument, AJobSaysItsNetworkUnlessAnotherIsAskedFor) {
+  const std::string job = R"("bandwidth": 2.5e9, "model_bytes": 8, "update": 0,
+    "workers": [{"count": 2, "batch": 4, "forward": 0.25, "backward": 0.75}])";
+  StepTimesArgument argument;
+  argument.file = file_with("{" + job + "}");
+  EXPECT_THAT(argument.read().hosts().network, HasSubstr("bandwidth=2.5GB/s"));
+  EXPECT_THAT(argument.read().notes(), IsEmpty());
+  argument.network = "bandwidth=1MB/s";
+  EXPECT_EQ(argument.read().hosts().network, "bandwidth=1MB/s");
+  argument.file = file_with(R"({"servers": 2, "overlap": false, "flow_cap": 1e9, "nics": 1, )" + job + "}");
+  EXPECT_THAT(argument.read().notes(), ElementsAre(HasSubstr(": not used here: servers, overlap, flow_cap")));
+}
+
+}  // namespace
+}  // namespace stretto::command
