@@ -12,6 +12,7 @@
 #include "command/commands.h"
 #include "command/machine/drawing.h"
 #include "command/predict/finalists.h"
+#include "command/predict/quorum_bound.h"
 #include "command/predict/recommendation.h"
 #include "command/predict/step_times_argument.h"
 #include "stretto/observe/temporary_folder.h"
@@ -67,10 +68,11 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
       "of "
       "those that are as fast within 1 % the one whose gradients are freshest. A setting is worthwhile where it gains "
       "5 % or more over synchronous training. Intervals are of 95 %, over the replicas. Faster steps are not all: what "
-      "staleness costs in steps depends on the model. Theorem 6.3 of the eager-SGD paper (PPoPP 2020) bounds it: with "
-      "a "
-      "quorum of Q of P ranks and gradients of at most tau rounds of age the learning rate has to fall, and the steps "
-      "to grow, by no more than a factor proportional to sqrt(tau (P - Q)) / P.");
+      "staleness costs in steps depends on the model. Bound is what Theorem 6.3 of the eager-SGD paper (PPoPP 2020) "
+      "says "
+      "of it: where each round takes the gradients of at least Q of P ranks, the oldest of them tau rounds old (most), "
+      "the learning rate has to fall, and the steps to grow, by no more than a factor in proportion to "
+      "sqrt(tau (P - Q)) / P.");
 }
 
 std::string factor(const Interval& gain) {
@@ -78,8 +80,14 @@ std::string factor(const Interval& gain) {
   return fmt::format("{:.2f} [{:.2f}, {:.2f}]", gain.estimate, gain.low, gain.high);
 }
 
-nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync) {
+nlohmann::ordered_json with_bound(const Trial& trial, int ranks) {
   nlohmann::ordered_json json = to_json(trial);
+  json["quorum_bound"] = quorum_bound(trial, ranks);
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync, int ranks) {
+  nlohmann::ordered_json json = with_bound(trial, ranks);
   const Interval gained = gain(trial, sync);
   json["gain"] = gained.estimate;
   json["gain_interval"] = {gained.low, gained.high};
@@ -116,20 +124,20 @@ int run(const AdviseCommand& command) {
   }
   const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);
 
-  Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "waited"});
+  Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "bound", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   for (const Trial& trial : advice.trials) {
     table.add({trial.choice.name(), rate_of(trial), factor(gain(trial, advice.sync)), percent(trial.of_ideal),
                percent(trial.fresh_share), significant(trial.staleness_mean), std::to_string(trial.staleness_max),
-               percent(trial.wait_share)});
-    json["settings"].push_back(to_json(trial, advice.sync));
+               significant(quorum_bound(trial, all.ranks())), percent(trial.wait_share)});
+    json["settings"].push_back(to_json(trial, advice.sync, all.ranks()));
   }
   json["ideal_batches_per_s"] = ideal_rate(advice.trials);
   std::string compared;
   if (!finalists.by_shape.empty()) {
     compared = fmt::format("; {} settings were compared by when their ranks wait, and the best of them run",
                            finalists.by_shape.size());
-    for (const Trial& trial : finalists.by_shape) json["by_shape"].push_back(to_json(trial));
+    for (const Trial& trial : finalists.by_shape) json["by_shape"].push_back(with_bound(trial, all.ranks()));
   }
   command.output.say(
       fmt::format("{} ranks, steps of {} in the mean, {} of skew: between the first and the last of a "

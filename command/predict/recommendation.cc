@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "command/cli/table.h"
+#include "command/predict/quorum_bound.h"
 
 namespace stretto::command {
 
@@ -46,6 +47,16 @@ std::string in_words(const Trial& winner, const Trial& sync, double skew, const 
                      in_milliseconds(*at), winner.choice.name(), gained, in_milliseconds(skew));
 }
 
+/// What a quorum may cost in steps; empty where there is nothing to say.
+std::string price_of(const Trial& winner, int ranks) {
+  const double bound = quorum_bound(winner, ranks);
+  if (!(bound > 0)) return {};
+  return fmt::format(
+      " It may need more steps, by a factor in proportion to {} at most: √(τ (P − Q)) / P with τ = {} and Q = {}, by "
+      "Theorem 6.3 of the eager-SGD paper.",
+      significant(bound), winner.staleness_max, quorum_of(winner.choice, ranks));
+}
+
 }  // namespace
 
 Recommendation recommend(std::vector<Choice> choices, const std::vector<StepTimes>& replicas, double skew,
@@ -59,7 +70,8 @@ Recommendation recommend(std::vector<Choice> choices, const std::vector<StepTime
   if (advice.winner.choice.algorithm != "sync") {
     advice.gains = gains_at(advice.winner, advice.sync, replicas, hosts, seed);
   }
-  advice.verdict = in_words(advice.winner, advice.sync, skew, advice.gains);
+  advice.verdict =
+      in_words(advice.winner, advice.sync, skew, advice.gains) + price_of(advice.winner, replicas.front().ranks());
   return advice;
 }
 

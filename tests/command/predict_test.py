@@ -242,9 +242,33 @@ class WholeRuns(PredictTest):
         rates = [setting["batches_per_s"] for setting in advice["settings"]]
         self.assertEqual(rates, sorted(rates, reverse=True))
         self.assertRegex(advice["verdict"], r"Below [0-9.]+ ms of skew stay synchronous; above it .+ is worthwhile")
+        bounds = {setting["algorithm"]: setting["quorum_bound"] for setting in advice["settings"]}
+        oldest = {setting["algorithm"]: setting["staleness_max"] for setting in advice["settings"]}
+        self.assertEqual(bounds["sync"], 0)
+        self.assertEqual(bounds["eager-quorum:3"], oldest["eager-quorum:3"] ** 0.5 / 4)
+        self.assertEqual(bounds["eager-solo"], (3 * oldest["eager-solo"]) ** 0.5 / 4)
+        self.assertIn("Theorem 6.3", advice["verdict"])
         gains = [gain["gain"] for gain in advice["gains"]]
         self.assertAlmostEqual(gains[0], 1, delta=0.02)  # without skew
         self.assertGreater(gains[-1], 1.5)
+
+    def test_settings_are_named_as_they_are_read(self):
+        names = ["local, H = 32", "ps-async, servers = 2", "sync", "wagma:2, tau = 20"]
+        predicted = self.object_of("predict", "run", self.times, *SMALL, "--algorithms", ",".join(names))
+        self.assertEqual(sorted(setting["algorithm"] for setting in predicted["algorithms"]), names)
+
+    def test_unequal_workers_and_their_network(self):
+        job = copy.deepcopy(JOB)
+        job.update(bandwidth=1e9, model_bytes=1e6, update=0, nics=2)
+        job["workers"] = [{"count": 3, "forward": 0.005, "backward": 0.005, "batch": 1},
+                          {"count": 1, "forward": 0.015, "backward": 0.015, "batch": 1}]
+        result = stretto("predict", "run", self.write(job), "--algorithms", "sync", "--noise", 0, "--json")
+        self.assert_succeeds(result)
+        self.assertEqual(result.stderr.splitlines()[-1], f"{self.folder}/job.json: not used here: nics")
+        # The slowest worker's 30 ms, and at least 2 · 3/4 of 1 MB over 1 GB/s.
+        rate = json.loads(result.stdout)["algorithms"][0]["batches_per_s"]
+        self.assertLessEqual(rate, 4 / 0.0315)
+        self.assertGreater(rate, 4 / 0.0335)
 
     def test_advice_is_to_stay_where_nobody_is_slow(self):
         advice = self.object_of("advise", "--ranks", "4", "--compute", "10ms", *SMALL, "--algorithms", "eager-quorum:3")
@@ -313,6 +337,8 @@ class WholeRuns(PredictTest):
         for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
                                ("0,0,1\n1,0,1\n1,1,1\n", "no time of rank 1 in step 0")):
             self.assert_rejected(stretto("advise", self.write(content, "bad.csv")), fault)
+        self.assert_rejected(stretto("advise", self.write("0,0,0\n0,1,0\n", "bad.csv")), "no step took any time")
+        self.assert_rejected(stretto("advise", self.write("[]", "bad.json")), "a list without events")
         self.assert_rejected(stretto("advise", self.folder), "is no folder of a run")
         self.assert_rejected(stretto("advise"), "expected a FILE")
         self.assert_rejected(stretto("advise", self.times, "--algorithms", "egaer"), "expected one of the algorithms")
