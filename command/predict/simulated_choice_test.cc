@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -30,6 +31,15 @@ TEST(SimulatedChoice, OfSyncTakesTheSlowestRankOfEachStep) {
   EXPECT_NEAR(outcome.rate, 80 / all, 0.01 * 80 / all);
   EXPECT_EQ(outcome.fresh_share, 1);
   EXPECT_EQ(outcome.staleness_max, 0u);
+}
+
+/// E[max of P] of exponential times with mean 1 is 1 + 1/2 + … + 1/P, and their variance 1 + 1/4 + … + 1/P².
+TEST(SimulatedChoice, OfSyncGrowsByTheHarmonicNumberOfItsRanksWithExponentialNoise) {
+  const SimulatedHosts no_time{.network = "latency=0s,overhead=0s,bandwidth=1e9GB/s", .model_bytes = 4096};
+  const StepTimes times = times_of(4, 2000, "none").with_noise(1, 0.005);
+  const double step = 4 / simulate({"sync"}, times, no_time, 1).rate;
+  const double harmonic = 1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4, variance = 1 + 1.0 / 4 + 1.0 / 9 + 1.0 / 16;
+  EXPECT_NEAR(step, 0.010 + 0.005 * harmonic, 3 * 0.005 * std::sqrt(variance / 2000));
 }
 
 TEST(SimulatedChoice, OfNobodyWhoIsSlowIsTheIdeal) {
