@@ -11,6 +11,7 @@
 #include "command/predict/job_file.h"
 #include "command/predict/run_hosts.h"
 #include "stretto/predict/measured/chrome_events.h"
+#include "stretto/predict/measured/step_times_model.h"
 #include "stretto/simulate/network_spec.h"
 #include "stretto/transport/job_memory.h"
 
@@ -40,8 +41,11 @@ void StepTimesArgument::add_options(CommandLine& line) {
                   "rank; or a Horovod timeline. Or a profile of one worker (stretto profile).",
                   into(file));
   line.heading("The job");
-  line.option("--ranks", "N", "Without FILE, or of a profile: how many ranks. Default 8, or the profile's.",
-              into(ranks, 1, JobMemory::kMaxRanks, "8"));
+  line.option(
+      "--ranks", "N",
+      "How many ranks. Default 8, or those of FILE. Beside a FILE of measured times: others like these, each as "
+      "long, as long slow and as widely spread as one that was measured, but independent of each other.",
+      into(ranks, 1, JobMemory::kMaxRanks, "8"));
   line.option("--compute", "TIME", "Without FILE: what a step of a rank computes.", into(compute, "50ms"));
   line.option(
       "--imbalance", "SPEC",
@@ -111,8 +115,6 @@ std::vector<AlikeRanks> StepTimesArgument::asked_of(const TrainingJob& job) cons
 }
 
 StepTimesSource StepTimesArgument::measured() const {
-  if (ranks != 0)
-    reject("--ranks", std::to_string(ranks), "expected none beside a FILE that has the times of each rank");
   if (imbalance != "none") {
     reject("--imbalance", imbalance, "expected none beside a FILE that says who was slow");
   }
@@ -123,14 +125,21 @@ StepTimesSource StepTimesArgument::measured() const {
     shown->update(done / kMega);
   };
   StepTimes all = read_step_times(file, progress).or_throw();
+  std::error_code unknown;
+  const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
+  const SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});
   const auto length = static_cast<std::size_t>(steps);
+  if (ranks != 0) {
+    const auto draw = [model = StepTimesModel::fit(all), ranks = ranks, length, seed = seed](int number) {
+      return model.draw(ranks, length, seed + static_cast<std::uint64_t>(number));
+    };
+    StepTimes first = draw(0);
+    return {std::move(first), draw, hosts, replicas};
+  }
   const auto draw = [all, length, seed = seed](int number) {
     return all.resampled(seed + static_cast<std::uint64_t>(number), length, kBlock);
   };
-  std::error_code unknown;
-  const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
-  const SimulatedHosts known = is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes};
-  return {std::move(all), draw, hosts_like(known), replicas};
+  return {std::move(all), draw, hosts, replicas};
 }
 
 SimulatedHosts StepTimesArgument::hosts_like(const SimulatedHosts& known) const {

@@ -56,7 +56,7 @@ struct StepTimesArgument {
   /// Adds all of these to `line`; this object must outlive the parsing.
   void add_options(CommandLine& line);
   /// Throws Failure for a file that does not fit; UsageError where neither a file nor --compute is given, or both, and
-  /// for --ranks or --imbalance beside a file that says who was slow. Shows how far it is on a terminal.
+  /// for --imbalance beside a file that says who was slow. Shows how far it is on a terminal.
   StepTimesSource read() const;
 
  private:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -63,11 +64,20 @@ TEST(StepTimesArgument, AFileThatSaysWhoIsSlowNeedsNoImbalance) {
   StepTimesArgument argument;
   argument.file = file;
   EXPECT_EQ(argument.read().all().ranks(), 2);
-  argument.ranks = 4;
-  EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--ranks 4: expected none")));
-  argument.ranks = 0;
   argument.imbalance = "cloud";
   EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--imbalance cloud")));
+}
+
+TEST(StepTimesArgument, DrawsMoreRanksLikeThoseThatWereMeasured) {
+  StepTimesArgument argument;
+  argument.file = file_with("0,0,1\n0,1,2\n");
+  argument.ranks = 6;
+  const StepTimesSource source = argument.read();
+  EXPECT_EQ(source.all().steps(), 100u);
+  std::vector<float> times(source.all().step(7).begin(), source.all().step(7).end());
+  std::ranges::sort(times);
+  EXPECT_THAT(times, ElementsAre(1, 1, 1, 2, 2, 2));
+  EXPECT_EQ(source.replica(1).ranks(), 6);
 }
 
 TEST(StepTimesArgument, DrawsEachRankOfAJobFromItsClass) {
