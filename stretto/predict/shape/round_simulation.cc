@@ -143,6 +143,7 @@ class RoundSimulation {
     if (header_.batches != 0) applied_.last = now;
     applied_.batches += header_.batches;
     ++applied_.rounds;
+    if (job_.on_round) job_.on_round(now * 1e-9);
     stopped_ = header_.drained.all();
     if (rule_.current().adaptive) patience_.learn(arrivals_);
     rule_.advance(header_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/shape/algorithm_shape.h"
@@ -21,6 +22,8 @@ struct ShapeJob {
   bool shared_data = false;  ///< the batches belong to whoever asks first; else to each rank as many
   ExchangeCosts costs = {};  ///< of the network
   std::uint64_t seed = 0;    ///< of the draws of `majority`
+  /// Hears of rounds of all ranks when each has ended, in seconds from the begin, in their order. Empty: nobody does.
+  std::function<void(double)> on_round = {};
 };
 
 /// What came of it.

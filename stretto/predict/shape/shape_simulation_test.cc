@@ -62,6 +62,33 @@ TEST(SimulateShape, EndsARoundWhenTheLastRankOfItsQuorumComes) {
   }
 }
 
+std::vector<double> round_ends(const Policy& policy, const StepTimes& times) {
+  std::vector<double> ends;
+  simulate_shape({.exchange = RoundShape{.policy = policy, .max_lag = 1000}}, times,
+                 {.on_round = [&ends](double at) { ends.push_back(at); }});
+  return ends;
+}
+
+/// But for the last rounds, which begin because ranks have no further batches.
+TEST(SimulateShape, OfALargerQuorumEndsNoRoundEarlier) {
+  constexpr std::size_t kSteps = 20;
+  Random random(3, 1);
+  for (const int ranks : {2, 3, 4, 5, 7, 8, 16}) {
+    for (int draw = 0; draw < 10; ++draw) {
+      const StepTimes times = drawn_times(random, ranks, kSteps);
+      std::vector<double> before = round_ends(Policy::at_least(1), times);
+      for (int quorum = 2; quorum <= ranks; ++quorum) {
+        std::vector<double> ends = round_ends(Policy::at_least(quorum), times);
+        ASSERT_GE(std::min(before.size(), ends.size()), kSteps);
+        for (std::size_t round = 0; round + 1 < kSteps; ++round) {
+          EXPECT_LE(before[round], ends[round]) << "round " << round << ", quorum " << quorum << " of " << ranks;
+        }
+        before = std::move(ends);
+      }
+    }
+  }
+}
+
 /// E[max of P] of exponential times with mean 1 is 1 + 1/2 + … + 1/P, and their variance 1 + 1/4 + … + 1/P².
 TEST(SimulateShape, OfSyncGrowsByTheHarmonicNumberOfItsRanksWithExponentialNoise) {
   constexpr std::size_t kSteps = 20'000;
