@@ -105,6 +105,9 @@ std::vector<AlikeRanks> StepTimesArgument::asked_of(const TrainingJob& job) cons
     throw UsageError(fmt::format("--ranks {}: the job has {} classes of workers; say count in each of them, in {}",
                                  ranks, all.size(), file));
   }
+  if (mean_step(all) == 0 && imbalance == "none") {
+    throw Failure({Errc::bad_input, fmt::format("'{}': a step of its workers takes no time; expected seconds", file)});
+  }
   // The profile of one worker says nothing of how many there are to be.
   if (all.size() == 1 && (ranks > 0 || job.workers() == 1)) all.front().count = ranks > 0 ? ranks : kRanks;
   if (count(all) > JobMemory::kMaxRanks) {

@@ -106,7 +106,14 @@ class Traces(ProfileTest):
 
     def test_that_say_who_was_slow_take_no_imbalance(self):
         self.assert_rejected(stretto("advise", TRACES / "ddp", "--imbalance", "cloud"), "--imbalance cloud")
-        self.assert_rejected(stretto("advise", TRACES / "ddp", "--ranks", "4"), "--ranks 4")
+
+    def test_tell_how_more_ranks_would_do(self):
+        measured, more = (self.object_of("predict", "run", TRACES / "ddp", *SMALL, "--algorithms", "sync", *ranks)
+                          for ranks in ((), ("--ranks", "8")))
+        self.assertEqual(more["ranks"], 8)
+        # Each rank as long as one of those measured, in the mean; but of eight another one is late in most steps.
+        self.assertAlmostEqual(more["mean_s"] / measured["mean_s"], 1, delta=0.2)
+        self.assertGreater(more["skew_s"], measured["skew_s"])
 
 
 class Profiles(ProfileTest):
@@ -125,7 +132,10 @@ class Profiles(ProfileTest):
         circle = [{**self.LAYER, "after": "b"}, {**self.LAYER, "name": "b", "after": "a"}]
         self.refused([{"batch": 1, "profile": [circle]}], "in a circle")
         self.refused([{"batch": 1, "layers": [self.LAYER]}], "units", units={"time": "ms", "size": "bytes"})
-        self.refused([{"batch": 1, "layers": [self.LAYER]}] * 2, "expected a profile of one worker")
+        classes = {"bandwidth": 1e9, "workers": [{"batch": 1, "layers": [self.LAYER]}] * 2}
+        several = self.write(json.dumps(classes), "job.json")
+        self.assert_rejected(stretto("advise", several, "--ranks", "4"), "--ranks 4", "2 classes of workers")
+        self.refused([{"batch": 1, "layers": [{**self.LAYER, "forward": 0, "backward": 0, "update": 0}]}], "takes no time")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ Result<StepTimes> read_run(const std::string& path, const ReadProgress& progress
     return Error{Errc::bad_input, text("'", path, "' is no folder of a run: it has no config.json")};
   }
   std::uint64_t done = 0, total = 0;
-  for (int rank = 0; const std::uint64_t size = size_of(folder->records_file(rank)); ++rank) total += size;
+  std::uint64_t size = 0;
+  for (int rank = 0; (size = size_of(folder->records_file(rank))) != 0; ++rank) total += size;
   CollectedTimes collected(path);
   for (int rank = 0;; ++rank) {
     const auto found = collect(*folder, rank, collected);
