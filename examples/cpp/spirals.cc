@@ -45,7 +45,7 @@ int train(stretto::RankContext& rank) {
   const auto accuracy = net->forward(x).argmax(1).eq(y).to(torch::kFloat).mean().item<double>();
   std::printf("%.1f %% of the points told apart; replicas %s\n%s", 100 * accuracy,
               optimizer.replicas_identical() ? "identical" : "DIFFER", optimizer.ledger().to_text().c_str());
-  return accuracy > 0.75 && optimizer.replicas_identical() ? 0 : 1;
+  return accuracy > 0.6 && optimizer.replicas_identical() ? 0 : 1;
 }
 
 }  // namespace
