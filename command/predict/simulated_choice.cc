@@ -114,7 +114,7 @@ void add_setting(Choice& choice, std::string_view option, const std::string& wri
         static_cast<std::uint64_t>(parse_integer(option, value, 1, std::numeric_limits<std::int64_t>::max(), "H=16"));
     return;
   }
-  AlgorithmOptions{{name, value}};  // throws where the value does not fit
+  AlgorithmOptions().set(name, value);  // throws where the value does not fit
   choice.options.emplace_back(name, value);
 }
 
