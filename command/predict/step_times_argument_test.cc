@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::string file_with(const std::string& content) {
-  const std::string path = ::testing::TempDir() + "/step_times_argument_" + std::to_string(::getpid());
+  std::string path = ::testing::TempDir() + "/step_times_argument_" + std::to_string(::getpid());
   std::ofstream(path) << content;
   return path;
 }
