@@ -30,7 +30,7 @@ HOSTS = ROOT / "tests/hosts/hosts.sh"
 PAYLOAD = 1448 / 1514
 BURST = "8kb"  # far less than a model: of a longer one small models would take no time
 ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync")
-BATCH = 4
+BATCH = 16  # of 4 ms each, so that what several processes do on few cores matters little
 
 Job = dict[str, Any]
 

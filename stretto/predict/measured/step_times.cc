@@ -131,18 +131,6 @@ StepTimes StepTimes::with_noise(std::uint64_t seed, double mean) const {
   return {ranks_, std::move(longer)};
 }
 
-StepTimes StepTimes::with_noise(std::uint64_t seed, std::span<const double> seconds) const {
-  STRETTO_CHECK(!seconds.empty(), "no noise to draw from");
-  Random random(seed, kNoiseStream);
-  std::vector<float> longer;
-  longer.reserve(seconds_.size());
-  for (const float time : seconds_) {
-    const double drawn = seconds[random.below(seconds.size())];
-    longer.push_back(static_cast<float>(std::max(0.0, static_cast<double>(time) + drawn)));
-  }
-  return {ranks_, std::move(longer)};
-}
-
 StepTimes StepTimes::longer_by(double seconds) const {
   std::vector<float> longer = seconds_;
   for (float& time : longer) time = static_cast<float>(static_cast<double>(time) + seconds);

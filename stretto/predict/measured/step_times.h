@@ -36,8 +36,6 @@ class StepTimes {
   /// Each time longer by what is drawn for it from an exponential distribution of that mean, in seconds: no two ranks
   /// compute alike, and who comes first decides which contributions are fresh.
   StepTimes with_noise(std::uint64_t seed, double mean) const;
-  /// Each time longer by one of `seconds`, drawn for it: noise that was measured. Requires: there are some.
-  StepTimes with_noise(std::uint64_t seed, std::span<const double> seconds) const;
   /// Each time longer by so many seconds, 0 or more.
   StepTimes longer_by(double seconds) const;
 

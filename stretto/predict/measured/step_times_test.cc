@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 
 #include "stretto/imbalance/trace_file.h"
@@ -18,7 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Gt;
 using ::testing::HasSubstr;
-using ::testing::Pair;
 
 std::string file_with(const std::string& content) {
   const std::string path = ::testing::TempDir() + "/step_times_" + std::to_string(::getpid()) + ".csv";
@@ -170,17 +168,6 @@ TEST(StepTimes, WithNoiseAreLongerByItInTheMean) {
   EXPECT_EQ(noisy.to_csv(), times.with_noise(1, 0.1).to_csv());
   EXPECT_NE(noisy.to_csv(), times.with_noise(2, 0.1).to_csv());
   EXPECT_EQ(times.with_noise(1, 0).to_csv(), times.to_csv());
-}
-
-TEST(StepTimes, WithMeasuredNoiseAreLongerByWhatWasMeasured) {
-  const StepTimes times(2, std::vector<float>(200, 1));
-  const StepTimes noisy = times.with_noise(1, std::vector{0.25, 0.5, -3.0});
-  std::map<float, int> seen;
-  for (std::size_t i = 0; i < noisy.steps(); ++i) {
-    for (const float time : noisy.step(i)) ++seen[time];
-  }
-  EXPECT_THAT(seen, ElementsAre(Pair(0.0F, Gt(40)), Pair(1.25F, Gt(40)), Pair(1.5F, Gt(40))));  // no time is below 0
-  EXPECT_EQ(noisy.to_csv(), times.with_noise(1, std::vector{0.25, 0.5, -3.0}).to_csv());
 }
 
 TEST(StepTimes, DrawnAreThoseOfTheImbalanceAndWrittenAsItReadsThem) {
