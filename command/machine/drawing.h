@@ -6,7 +6,8 @@
 
 namespace stretto::command {
 
-/// Runs a script that belongs to this program and draws with matplotlib. Returns why it could not; empty where it could.
+/// Runs a script that belongs to this program and draws with matplotlib. Returns why it could not; empty where it
+/// could.
 std::string draw(const std::string& script, const std::vector<std::string>& arguments);
 
 /// For a picture that was asked for, before there is anything to draw. Throws UsageError, which begins with `asked`,

@@ -1,6 +1,6 @@
-// The names by which libgcc_s.so.1 unwinds, for a linker that has none for the machine: a library of that name is linked instead,
-// and at run time the system's is there. The thread that pthread_exit() ends is unwound by the system's; a second unwinder in the
-// module, as zig links one in, would be handed its state, which it does not know.
+// The names by which libgcc_s.so.1 unwinds, for a linker that has none for the machine: a library of that name is
+// linked instead, and at run time the system's is there. The thread that pthread_exit() ends is unwound by the
+// system's; a second unwinder in the module, as zig links one in, would be handed its state, which it does not know.
 
 // NOLINTBEGIN(bugprone-reserved-identifier,clang-diagnostic-reserved-identifier): the ABI names them
 #define NAME(name) \
