@@ -391,7 +391,7 @@ extern "C" __attribute__((visibility("default"))) stretto::MpiJob* stretto_start
     *error = {stretto::Errc::unavailable,
               "this MPI has no one-sided communication (MPI_Win_allocate) over the network between its ranks; Open MPI "
               "has it over TCP with `mpirun --mca osc ^ucx`"};
-    job.release();  // the others may have one, and would be waited for
+    static_cast<void>(job.release());  // the others may have one, and would be waited for
     return nullptr;
   }
   return job.release();
