@@ -45,7 +45,7 @@ class Traces:
             self._sockets |= {name for inode, name in _named_sockets() if inode in inodes}
         return self
 
-    def look_until(self, seen: Callable[[], bool], seconds: float = 60) -> None:
+    def look_until(self, seen: Callable[[], bool], seconds: float = 300) -> None:
         """Looks again and again until `seen()`."""
         deadline = time.monotonic() + seconds
         while not seen():
