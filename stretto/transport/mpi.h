@@ -33,8 +33,8 @@ class MpiJob {
   /// doorbell rings for this process only. May be driven by any thread, one at a time.
   virtual Transport& transport() = 0;
 
-  /// Number `index`, 0 … kNumCounters−1, of all ranks; lies on rank 0. Thread-safe. Waits for rank 0 to look after MPI
-  /// where the ranks share no memory.
+  /// Number `index`, 0 … kNumCounters−1, of all ranks; lies on the last rank. Thread-safe. Waits for that rank to look
+  /// after MPI where the ranks share no memory.
   virtual SharedCounter& counter(int index) = 0;
   static constexpr int kNumCounters = 17;
 

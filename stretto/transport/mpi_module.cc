@@ -275,23 +275,24 @@ void MpiTransport::drain() {
   });
 }
 
-/// A number in a window on rank 0.
+/// A number in a window on rank `home`.
 class WindowCounter final : public SharedCounter {
  public:
-  WindowCounter(MPI_Win window, int index, Serial& serial) : window_(window), index_(index), serial_(serial) {}
+  WindowCounter(MPI_Win window, int home, int index, Serial& serial)
+      : window_(window), home_(home), index_(index), serial_(serial) {}
 
   std::uint64_t fetch_add(std::uint64_t amount) override {
     std::uint64_t before = 0;
     serial_([&] {
-      MPI_Fetch_and_op(&amount, &before, MPI_UINT64_T, 0, index_, MPI_SUM, window_);
-      MPI_Win_flush(0, window_);
+      MPI_Fetch_and_op(&amount, &before, MPI_UINT64_T, home_, index_, MPI_SUM, window_);
+      MPI_Win_flush(home_, window_);
     });
     return before;
   }
 
  private:
   const MPI_Win window_;
-  const int index_;
+  const int home_, index_;
   Serial& serial_;
 };
 
@@ -304,7 +305,9 @@ class WorldJob final : public MpiJob {
 
   /// Makes the counters, on all ranks at once. False where this MPI offers no window over the network that they share.
   bool make_counters() {
-    const MPI_Aint bytes = transport_->rank() == 0 ? kNumCounters * sizeof(std::uint64_t) : 0;
+    const int home =
+        transport_->size() - 1;  // a server, where ranks do nothing else: those look after MPI all the time
+    const MPI_Aint bytes = transport_->rank() == home ? kNumCounters * sizeof(std::uint64_t) : 0;
     void* numbers = nullptr;
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     if (MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, comm_, &numbers, &window_) != MPI_SUCCESS) {
@@ -315,7 +318,7 @@ class WorldJob final : public MpiJob {
     if (bytes > 0) std::memset(numbers, 0, static_cast<std::size_t>(bytes));
     MPI_Win_sync(window_);
     MPI_Barrier(comm_);
-    for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(window_, i, serial_);
+    for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(window_, home, i, serial_);
     return true;
   }
 
