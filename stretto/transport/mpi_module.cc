@@ -22,6 +22,9 @@ constexpr std::uint64_t kPiece = 1u << 30;  // MPI counts in int
 constexpr int kMaxPacketsAPoll = 64;        // so that poll() returns
 constexpr Duration kSoonest = 20us;
 constexpr Duration kLatest = 1ms;
+/// Over TCP MPI moves a large body only when it is called, and no more than a buffer of the socket holds (about 128
+/// KiB).
+constexpr Duration kUnderWay = 300us;
 
 /// Serializes all calls of MPI (MPI_THREAD_SERIALIZED): those of the driving thread and of threads that use a counter.
 class Serial {
@@ -198,7 +201,7 @@ bool MpiTransport::poll(MessageSink& sink) {
 
 TimePoint MpiTransport::poll_by() const {
   if (!sent_.empty()) return {};
-  return last_polled_ + std::clamp<Duration>((last_polled_ - last_moved_) / 8, kSoonest, kLatest);
+  return last_polled_ + std::clamp<Duration>((last_polled_ - last_moved_) / 8, kSoonest, idle() ? kLatest : kUnderWay);
 }
 
 /// Takes the next packet of any peer, if there is one.
