@@ -62,6 +62,11 @@ struct Applied {
   double last = 0;  ///< the moment of the last
 };
 
+/// Rounds that all ranks wait for, of ranks that have as many batches each: t = max(t_self, t_peers) + cost, over
+/// arrays and without an event, for nothing depends on who comes first. To the nanosecond what simulate_rounds() says
+/// of them. Adds to `waited` what all ranks have waited.
+Applied simulate_full_rounds(const StepTimes& times, std::uint64_t every, const ShapeJob& job, double& waited);
+
 /// One for each kind of AlgorithmShape::exchange. Throws UsageError where the shape does not fit so many ranks.
 Applied simulate_rounds(const RoundShape& shape, std::uint64_t every, RankSteps& steps, int ranks, const ShapeJob& job);
 /// As simulate_rounds(). Requires: no rank has begun a step.

@@ -44,19 +44,32 @@ void check(const AlgorithmShape& shape, int ranks) {
   }
 }
 
+/// Whether no event decides anything.
+bool waits_for_all(const AlgorithmShape& shape, const ShapeJob& job) {
+  const auto* rounds = std::get_if<RoundShape>(&shape.exchange);
+  return rounds != nullptr && rounds->policy.kind == Policy::Kind::full && !job.shared_data;
+}
+
 }  // namespace
 
 ShapeOutcome simulate_shape(const AlgorithmShape& shape, const StepTimes& times, const ShapeJob& job) {
   const int ranks = times.ranks();
   check(shape, ranks);
-  RankSteps steps(times, job, num_trained(shape, ranks));
-  const Applied applied = std::visit(Simulate{shape, steps, ranks, job}, shape.exchange);
+  Applied applied;
+  double waited = 0;
+  if (waits_for_all(shape, job)) {
+    applied = simulate_full_rounds(times, shape.every, job, waited);
+  } else {
+    RankSteps steps(times, job, num_trained(shape, ranks));
+    applied = std::visit(Simulate{shape, steps, ranks, job}, shape.exchange);
+    waited = steps.waited();
+  }
   const double batches = static_cast<double>(applied.batches), seconds = applied.last * 1e-9;
   const bool rounds = std::holds_alternative<RoundShape>(shape.exchange);
   const bool groups = std::holds_alternative<GroupRoundShape>(shape.exchange);
   return {.seconds = seconds,
           .rate = batches / seconds,
-          .wait_share = steps.waited() / (ranks * applied.last),
+          .wait_share = waited / (ranks * applied.last),
           .fresh_share = rounds
                              ? static_cast<double>(applied.fresh) / static_cast<double>(applied.fresh + applied.stale)
                              : kUnknown,

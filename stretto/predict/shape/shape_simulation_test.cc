@@ -6,7 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/predict/shape/rank_steps.h"
 
 namespace stretto {
 namespace {
@@ -37,6 +39,34 @@ TEST(SimulateShape, OfAQuorumOfAllIsSynchronousToTheBit) {
       EXPECT_EQ(quorum.rounds, sync.rounds) << ranks;
       EXPECT_EQ(quorum.fresh_share, 1) << ranks;
       EXPECT_EQ(quorum.staleness_max, 0u) << ranks;
+    }
+  }
+}
+
+/// Two ways to one result: the recurrence over arrays, and the moves of each rank and round as events.
+TEST(SimulateShape, OfFullRoundsWithoutEventsIsWhatTheEventsSay) {
+  Random random(3, 1);
+  for (const int ranks : {1, 2, 3, 7, 8, 64}) {
+    for (const std::uint64_t every : {1, 2, 3, 8, 50}) {
+      for (const std::uint64_t steps : {0, 1, 24, 45}) {  // of 20 measured ones; 0: as many
+        const StepTimes times = drawn_times(random, ranks, 20);
+        std::vector<double> ends, expected_ends;
+        ShapeJob job{.steps = steps, .costs = {.full_round = 0.0123}};
+        job.on_round = [&](double end) { ends.push_back(end); };
+        double waited = 0;
+        const Applied applied = simulate_full_rounds(times, every, job, waited);
+        job.on_round = [&](double end) { expected_ends.push_back(end); };
+        RankSteps events(times, job, ranks);
+        const Applied expected = simulate_rounds({.policy = Policy::full()}, every, events, ranks, job);
+        SCOPED_TRACE(text(ranks, " ranks, every ", every, ", ", steps, " steps"));
+        EXPECT_EQ(applied.last, expected.last);
+        EXPECT_EQ(applied.batches, expected.batches);
+        EXPECT_EQ(applied.rounds, expected.rounds);
+        EXPECT_EQ(applied.fresh, expected.fresh);
+        EXPECT_EQ(applied.stale + applied.staleness + applied.dropped, 0u);
+        EXPECT_EQ(waited, events.waited());
+        EXPECT_EQ(ends, expected_ends);
+      }
     }
   }
 }
