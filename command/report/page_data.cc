@@ -178,19 +178,22 @@ Json result_of(const RecordedRun& run) {
   return out;
 }
 
-/// Empty unless its mean is that of the run's own account, but for a twentieth: some algorithms count otherwise than in
-/// rounds. Which of two late gradients a round took is not always certain.
+/// By the run's own account; of a run that has none yet, from its records.
 std::vector<std::uint64_t> staleness_of(const RecordedRun& run) {
-  std::vector<std::uint64_t> counts = staleness_histogram(run);
-  if (!run.summary) return counts;
+  return run.summary ? run.summary->staleness_histogram : staleness_histogram(run);
+}
+
+/// Whether the staleness of each step is known: its mean is that of the run's own account, but for a twentieth. Some
+/// algorithms count otherwise than in rounds, and which of two late gradients a round took is not always certain.
+bool steps_are_aged(const RecordedRun& run) {
+  const std::vector<std::uint64_t> counts = staleness_histogram(run);
   double sum = 0, batches = 0;
   for (std::size_t entry = 0; entry < counts.size(); ++entry) {
     sum += static_cast<double>(entry * counts[entry]);
     batches += static_cast<double>(counts[entry]);
   }
-  const bool same =
-      batches > 0 && std::abs(sum / batches - run.summary->staleness_mean) <= 0.05 * run.summary->staleness_mean;
-  return same ? counts : std::vector<std::uint64_t>();
+  if (batches == 0) return false;
+  return !run.summary || std::abs(sum / batches - run.summary->staleness_mean) <= 0.05 * run.summary->staleness_mean;
 }
 
 /// The run's algorithm as Choice::name() has it.
@@ -200,8 +203,7 @@ std::string setting_of(const TrainOptions& options) {
 }
 
 Json to_json(const RecordedRun& run, const Bars& bars, std::size_t merged) {
-  const std::vector<std::uint64_t> staleness = staleness_of(run);
-  const bool aged = !staleness.empty();
+  const bool aged = steps_are_aged(run);
   return {{"name", run.name},
           {"algorithm", run.options.algorithm},
           {"setting", setting_of(run.options)},
@@ -212,7 +214,7 @@ Json to_json(const RecordedRun& run, const Bars& bars, std::size_t merged) {
           {"timeline", time_line(run, merged, aged)},
           {"rounds", rounds_of(run)},
           {"ranks", ranks_of(run, bars, aged)},
-          {"staleness", staleness},
+          {"staleness", staleness_of(run)},
           {"curve", curve_of(run)},
           {"evaluations", evaluations_of(run)}};
 }

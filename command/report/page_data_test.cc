@@ -59,11 +59,12 @@ TEST(PageData, OfARunWithoutSummaryIsWhatTheRecordsSay) {
 
 TEST(PageData, StalenessIsShownWhereTheRunCountsItLikewise) {
   RecordedRun run = two_ranks();
-  run.summary = RunSummary{.staleness_mean = 2.0 / 7, .lost_seconds = {1, 2}};
-  EXPECT_EQ(data_of(run)["staleness"].size(), 2u);
+  run.summary = RunSummary{.staleness_mean = 2.0 / 7, .staleness_histogram = {5, 2}, .lost_seconds = {1, 2}};
+  EXPECT_EQ(data_of(run)["staleness"], nlohmann::ordered_json({5, 2}));
   EXPECT_EQ(data_of(run)["ranks"][1]["cost"], 2);
   run.summary->staleness_mean = 5;  // versions of a server, say
-  EXPECT_TRUE(data_of(run)["staleness"].empty());
+  run.summary->staleness_histogram = {0, 0, 0, 0, 0, 7};
+  EXPECT_EQ(data_of(run)["staleness"].size(), 6u) << "by the run's own account";
 }
 
 }  // namespace

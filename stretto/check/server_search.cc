@@ -300,7 +300,7 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
     const ServerCounts own = all[rank]->counts();
     counts.taken += own.taken;
     counts.dropped += own.dropped;
-    counts.staleness += own.staleness;
+    counts.ages.add(own.ages);
     no_batch += all[rank]->phases_without_batch();
   }
   if (!oracle.violation()) oracle.over(counts);

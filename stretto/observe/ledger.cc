@@ -16,17 +16,19 @@ void OwnCounts::add(const OwnCounts& other) {
   buckets = std::max(buckets, other.buckets);
   taken += other.taken;
   dropped += other.dropped;
-  aged += other.aged;
-  staleness += other.staleness;
-  max_staleness = std::max(max_staleness, other.max_staleness);
+  ages.add(other.ages);
 }
 
 std::array<std::uint64_t, OwnCounts::kNumbers> OwnCounts::numbers() const {
-  return {buckets, taken, dropped, aged, staleness, max_staleness};
+  std::array<std::uint64_t, kNumbers> all{buckets, taken, dropped, ages.sum, ages.largest};
+  std::ranges::copy(ages.bins, all.begin() + 5);
+  return all;
 }
 
 OwnCounts OwnCounts::of(std::span<const std::uint64_t, kNumbers> n) {
-  return {.buckets = n[0], .taken = n[1], .dropped = n[2], .aged = n[3], .staleness = n[4], .max_staleness = n[5]};
+  OwnCounts counts{.buckets = n[0], .taken = n[1], .dropped = n[2], .ages = {.bins = {}, .sum = n[3], .largest = n[4]}};
+  std::ranges::copy(n.subspan<5>(), counts.ages.bins.begin());
+  return counts;
 }
 
 Ledger::Ledger(int ranks) : accounts_(static_cast<std::size_t>(ranks)), last_arrival_(static_cast<std::size_t>(ranks)) {
@@ -208,8 +210,19 @@ std::vector<double> Ledger::lost_seconds() const {
 }
 
 double Ledger::staleness_mean() const {
-  if (counts_.aged > 0) return static_cast<double>(counts_.staleness) / static_cast<double>(counts_.aged);
+  if (const std::uint64_t count = counts_.ages.count(); count > 0) {
+    return static_cast<double>(counts_.ages.sum) / static_cast<double>(count);
+  }
   return batches_ == 0 ? 0 : static_cast<double>(staleness_sum_) / static_cast<double>(batches_);
+}
+
+std::vector<std::uint64_t> Ledger::staleness_histogram() const {
+  if (counts_.ages.count() == 0) return histogram_;
+  const std::uint64_t each = std::max<std::uint64_t>(1, counts_.buckets);
+  std::vector<std::uint64_t> batches;
+  for (const std::uint64_t bin : counts_.ages.bins) batches.push_back((bin + each / 2) / each);
+  while (!batches.empty() && batches.back() == 0) batches.pop_back();
+  return batches;
 }
 
 std::uint64_t Ledger::staleness_quantile(double share) const {

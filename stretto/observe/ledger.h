@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,19 +28,44 @@ struct RankAccount {
   double lost = 0;            ///< seconds the other ranks waited because of it
 };
 
+/// How stale batches were, or buckets of them, in an algorithm's own unit. Needs no memory beyond itself.
+struct Ages {
+  static constexpr std::size_t kBins = 32;  ///< entries
+  std::array<std::uint64_t, kBins> bins{};  ///< entry s: those of staleness s; the last one also those above
+  std::uint64_t sum = 0;                    ///< of all of them
+  std::uint64_t largest = 0;                ///< of any
+
+  /// One more.
+  void add(std::uint64_t age) {
+    ++bins[std::min<std::uint64_t>(age, kBins - 1)];
+    sum += age;
+    largest = std::max(largest, age);
+  }
+  /// Those of another rank.
+  void add(const Ages& other) {
+    for (std::size_t bin = 0; bin < kBins; ++bin) bins[bin] += other.bins[bin];
+    sum += other.sum;
+    largest = std::max(largest, other.largest);
+  }
+  /// How many there are.
+  std::uint64_t count() const {
+    std::uint64_t all = 0;
+    for (const std::uint64_t bin : bins) all += bin;
+    return all;
+  }
+};
+
 /// What an algorithm counts of its batches where no header of a round says it: parameter servers, which take the
 /// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes.
 struct OwnCounts {
-  std::uint64_t buckets = 0;        ///< of a gradient that servers take; 0: there are none
-  std::uint64_t taken = 0;          ///< buckets that servers have moved weights by
-  std::uint64_t dropped = 0;        ///< buckets that servers have thrown away
-  std::uint64_t aged = 0;           ///< batches, or buckets of them, whose staleness is known
-  std::uint64_t staleness = 0;      ///< the sum over these, in the algorithm's unit
-  std::uint64_t max_staleness = 0;  ///< the largest of them
+  std::uint64_t buckets = 0;  ///< of a gradient that servers take; 0: there are none
+  std::uint64_t taken = 0;    ///< buckets that servers have moved weights by
+  std::uint64_t dropped = 0;  ///< buckets that servers have thrown away
+  Ages ages;                  ///< of batches, or buckets of them, whose staleness is known
 
   /// Those of another rank.
   void add(const OwnCounts& other);
-  static constexpr std::size_t kNumbers = 6;                              ///< fields
+  static constexpr std::size_t kNumbers = 5 + Ages::kBins;                ///< of all fields
   std::array<std::uint64_t, kNumbers> numbers() const;                    ///< the fields, as of() takes them
   static OwnCounts of(std::span<const std::uint64_t, kNumbers> numbers);  ///< those that numbers() has given
 };
@@ -88,11 +115,12 @@ class Ledger {
   /// histogram spreads evenly.
   double staleness_mean() const;
   /// The largest staleness of a batch, likewise.
-  std::uint64_t staleness_max() const { return counts_.aged > 0 ? counts_.max_staleness : staleness_max_; }
+  std::uint64_t staleness_max() const { return counts_.ages.count() > 0 ? counts_.ages.largest : staleness_max_; }
   /// Smallest staleness in rounds that at least this share of the batches does not exceed.
   std::uint64_t staleness_quantile(double share) const;
-  /// Entry s: batches of staleness s, in rounds; the last entry also those above.
-  const std::vector<std::uint64_t>& staleness_histogram() const { return histogram_; }
+  /// Entry s: batches of staleness s, likewise; the last entry also those above. Of buckets that servers take the
+  /// entries are batches, too, as near as their number can be divided.
+  std::vector<std::uint64_t> staleness_histogram() const;
 
   /// Deposits that are neither applied nor dropped nor pending: 0, or a defect (negative: something was applied twice).
   std::int64_t lost_deposits() const;

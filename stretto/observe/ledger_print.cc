@@ -77,7 +77,7 @@ std::string Ledger::to_text(const PolicyName& name) const {
   }
   out << "; " << batches_ << " batches, " << samples_ << " samples; staleness " << std::fixed << std::setprecision(2)
       << staleness_mean() << " on average, ";
-  if (counts_.aged == 0) out << "99 % at most " << staleness_quantile(0.99) << ", ";
+  if (counts_.ages.count() == 0) out << "99 % at most " << staleness_quantile(0.99) << ", ";
   out << "all at most " << staleness_max() << '\n';
 
   if (rounds_without_names_ > 0) {
@@ -106,11 +106,9 @@ std::string Ledger::to_text(const PolicyName& name) const {
 }
 
 std::string Ledger::to_json(const PolicyName& name) const {
-  nlohmann::json staleness = {{"mean", staleness_mean()}, {"max", staleness_max()}};
-  if (counts_.aged == 0) {
-    staleness["p99"] = staleness_quantile(0.99);
-    staleness["histogram"] = histogram_;
-  }
+  nlohmann::json staleness = {
+      {"mean", staleness_mean()}, {"max", staleness_max()}, {"histogram", staleness_histogram()}};
+  if (counts_.ages.count() == 0) staleness["p99"] = staleness_quantile(0.99);
   nlohmann::json json = {{"rounds", rounds_},
                          {"empty_rounds", empty_rounds_},
                          {"rounds_by_policy", rounds_by_policy(name)},

@@ -209,8 +209,13 @@ TEST(Ledger, SaysThatNoneWasLost) {
 
 TEST(Ledger, TakesWhatAlgorithmsCountByThemselves) {
   auto ledger = synchronous({1, 2}, 3, 0);
-  OwnCounts counts{.buckets = 2, .taken = 4, .aged = 4, .staleness = 7, .max_staleness = 3};
-  counts.add({.buckets = 2, .taken = 6, .dropped = 2, .aged = 6, .staleness = 5, .max_staleness = 5});
+  const auto of = [](std::initializer_list<std::uint64_t> each) {
+    Ages ages;
+    for (const std::uint64_t age : each) ages.add(age);
+    return ages;
+  };
+  OwnCounts counts{.buckets = 2, .taken = 4, .ages = of({3, 3, 1, 0})};
+  counts.add({.buckets = 2, .taken = 6, .dropped = 2, .ages = of({5, 0, 0, 0, 0, 0})});
   counts.add({});
   counts = OwnCounts::of(counts.numbers());
   ledger.set_deposits(6, 0, counts);
@@ -220,12 +225,14 @@ TEST(Ledger, TakesWhatAlgorithmsCountByThemselves) {
   EXPECT_EQ(ledger.lost_deposits(), 0);
   EXPECT_EQ(ledger.staleness_mean(), 1.2);
   EXPECT_EQ(ledger.staleness_max(), 5u);
+  EXPECT_THAT(ledger.staleness_histogram(), ElementsAre(3, 1, 0, 1, 0, 1)) << "buckets, two to a batch";
   EXPECT_THAT(ledger.to_text(), HasSubstr("staleness 1.20 on average, all at most 5\n"));
   EXPECT_THAT(ledger.to_text(), HasSubstr("deposits: 6 made, 5 applied, 1 dropped, 0 pending, 0 lost\n"));
   const auto json = nlohmann::json::parse(ledger.to_json());
   EXPECT_EQ(json["deposits"]["dropped"], 1);
   EXPECT_EQ(json["staleness"]["max"], 5);
-  EXPECT_FALSE(json["staleness"].contains("histogram"));
+  EXPECT_EQ(json["staleness"]["histogram"].size(), 6u);
+  EXPECT_FALSE(json["staleness"].contains("p99")) << "which is of rounds";
   counts.taken -= 1;  // one bucket of one gradient
   ledger.set_deposits(6, 0, counts);
   EXPECT_EQ(ledger.lost_deposits(), 1);

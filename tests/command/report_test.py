@@ -25,7 +25,7 @@ def summary(algorithm, ranks, batches, seconds):
             "throughput": batches / seconds, "ideal_seconds": seconds, "sync_ideal_seconds": seconds, "real_compute_share": 0,
             "loss": 0.5, "accuracy": 0.875, "top5": None, "train_loss": 0.25, "train_accuracy": 1, "train_top5": None,
             "final": {"model": "average", "batches": batches}, "rounds": batches // ranks, "rounds_per_batch": 1,
-            "staleness": {"mean": 0, "max": 0}, "fresh_share": 1, "wait_share": 0.25, "messages_per_step": 0, "bytes_per_step": 0,
+            "staleness": {"mean": 0, "max": 0, "histogram": [batches]}, "fresh_share": 1, "wait_share": 0.25, "messages_per_step": 0, "bytes_per_step": 0,
             "sent": {"messages": 0, "body_bytes": 0, "bytes": 0},
             "deposits": {"made": batches, "applied": batches, "dropped": 0, "pending": 0, "lost": 0},
             "replicas_identical": True, "lost_seconds": [0.5] * ranks,

@@ -115,7 +115,7 @@ function addStaleness(runs) {
   const aged = runs.filter((run) => run.staleness.length > 0);
   const inRounds = runs.filter((run) => run.rounds.at.length > 0);
   if (aged.length > 0) {
-    addCounts(parent, 'How old gradients were', aged, aged.map((run) => run.staleness), 'staleness in rounds',
+    addCounts(parent, 'How old gradients were', aged, aged.map((run) => run.staleness), 'staleness, as the algorithm counts it',
               'share of batches in %');
   }
   if (inRounds.length > 0) {
@@ -127,7 +127,7 @@ function addStaleness(runs) {
     addCounts(parent, 'Who was in a round', inRounds, counts, 'ranks that brought something', 'share of rounds in %');
   }
   if (aged.length + inRounds.length > 0) parent.after(runLegend(runs));
-  else parent.append(element('p', 'about', 'Nothing here is averaged in rounds of all ranks; the table at the top has the staleness that the algorithm counts.'));
+  else parent.append(element('p', 'about', 'Nothing here is averaged in rounds of all ranks, and no algorithm has counted how old gradients were.'));
 }
 
 function runLegend(runs) {

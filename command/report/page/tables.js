@@ -52,7 +52,7 @@ function addSummary(runs) {
     ];
   });
   document.getElementById('summary').append(table(
-    ['run', 'batches/s', 'speed-up', 'of ideal', 'waiting', 'staleness, rounds', 'test loss', 'test accuracy', 'batches', 'took'],
+    ['run', 'batches/s', 'speed-up', 'of ideal', 'waiting', 'staleness', 'test loss', 'test accuracy', 'batches', 'took'],
     rows));
 }
 

@@ -13,15 +13,15 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/observe/ledger.h"
 
 namespace stretto {
 
 /// What has become of the gradients that were pushed to the buckets a rank serves.
 struct ServerCounts {
-  std::uint64_t taken = 0;          ///< gradients that a value contains, each bucket counted for itself
-  std::uint64_t dropped = 0;        ///< k_sync: those that came too late
-  std::uint64_t staleness = 0;      ///< sum over those taken: versions between the value computed on and the one moved
-  std::uint64_t max_staleness = 0;  ///< the largest of them
+  std::uint64_t taken = 0;    ///< gradients that a value contains, each bucket counted for itself
+  std::uint64_t dropped = 0;  ///< k_sync: those that came too late
+  Ages ages;                  ///< of those taken: versions between the value computed on and the one moved
 };
 
 /// Hears of each gradient on the thread that steps the engine of the server; for tests of the promises.

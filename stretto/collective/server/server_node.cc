@@ -241,10 +241,8 @@ void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
   if (pushed.passed) {
     // Nothing that would be counted.
   } else if (into) {
-    const std::uint64_t staleness = *into - 1 - pushed.base;
     ++counts_.taken;
-    counts_.staleness += staleness;
-    counts_.max_staleness = std::max(counts_.max_staleness, staleness);
+    counts_.ages.add(*into - 1 - pushed.base);
   } else {
     ++counts_.dropped;
   }

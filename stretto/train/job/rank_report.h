@@ -19,6 +19,7 @@ struct RoundTotals {
   std::uint64_t dropped = 0;  ///< batches that servers have thrown away
   double staleness_mean = 0;
   std::uint64_t staleness_max = 0;
+  std::vector<std::uint64_t> staleness_histogram;
   std::uint64_t fresh = 0, stale = 0, null = 0;
   std::vector<double> lost_seconds;
   std::int64_t lost_deposits = 0;

@@ -96,6 +96,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.rounds_per_batch = ratio(static_cast<double>(rounds.rounds) * ranks, applied);
   s.staleness_mean = rounds.staleness_mean;
   s.staleness_max = rounds.staleness_max;
+  s.staleness_histogram = rounds.staleness_histogram;
   s.fresh_share = ratio(static_cast<double>(rounds.fresh), static_cast<double>(rounds.fresh + rounds.stale));
   s.deposits.applied = rounds.batches;
   s.deposits.dropped = rounds.dropped;

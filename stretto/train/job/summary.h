@@ -45,9 +45,10 @@ struct RunSummary {
   std::uint64_t rounds = 0;
   double staleness_mean = 0;  ///< per batch: in rounds, versions of servers, or exchanges between ranks
   std::uint64_t staleness_max = 0;
-  double fresh_share = 0;        ///< contributions that were fresh, of those that were not null
-  double wait_share = 0;         ///< time inside exchange / (ranks × wall time)
-  Traffic sent;                  ///< by all ranks, from the first step to the end of the last round
+  std::vector<std::uint64_t> staleness_histogram;  ///< Ledger::staleness_histogram()
+  double fresh_share = 0;                          ///< contributions that were fresh, of those that were not null
+  double wait_share = 0;                           ///< time inside exchange / (ranks × wall time)
+  Traffic sent;                                    ///< by all ranks, from the first step to the end of the last round
   double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step
   double bytes_per_step = 0;     ///< sent.bytes / steps of all ranks
   struct Deposits {

@@ -81,6 +81,7 @@ RunSummary summary_in(const json& object) {
   read(object, "rounds_per_batch", s.rounds_per_batch);
   read(object.at("staleness"), "mean", s.staleness_mean);
   read(object.at("staleness"), "max", s.staleness_max);
+  read(object.at("staleness"), "histogram", s.staleness_histogram);
   read(object, "fresh_share", s.fresh_share);
   read(object, "wait_share", s.wait_share);
   read(object, "messages_per_step", s.messages_per_step);
@@ -181,7 +182,7 @@ std::string to_json(const RunSummary& s) {
       {"final", {{"model", s.final_model}, {"batches", s.final_batches}}},
       {"rounds", s.rounds},
       {"rounds_per_batch", s.rounds_per_batch},
-      {"staleness", {{"mean", s.staleness_mean}, {"max", s.staleness_max}}},
+      {"staleness", {{"mean", s.staleness_mean}, {"max", s.staleness_max}, {"histogram", s.staleness_histogram}}},
       {"fresh_share", s.fresh_share},
       {"wait_share", s.wait_share},
       {"messages_per_step", s.messages_per_step},

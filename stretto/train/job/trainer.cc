@@ -419,6 +419,7 @@ void Trainer::Impl::end() {
   report_.compute_share = pacer_.real_compute_share();
   sync_points_.finish(session_.driver());
   report_.identical = sync_points_.identical();
+          .staleness_histogram = ledger_.staleness_histogram(),
   std::uint64_t made = 0;
   OwnCounts counts;
   Meeting::Numbers mine{report_.made};

@@ -124,7 +124,7 @@ class NeighbourAveraging final : public Recipe {
 
   void take(const NeighbourMessage& message) {
     const std::uint64_t age = exchange_->begun() - std::min(exchange_->begun(), message.round + 1);
-    if (overlap_ > 0) counts_.add({.aged = 1, .staleness = age, .max_staleness = age});
+    if (overlap_ > 0) counts_.ages.add(age);
     mixer_->add(message);
   }
 

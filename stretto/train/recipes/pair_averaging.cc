@@ -48,8 +48,7 @@ class PairAveraging final : public Recipe {
 
   void deposit(Duration computed) override {
     context_.replica.step();
-    const std::uint64_t staleness = add_step();
-    counts_.add({.aged = 1, .staleness = staleness, .max_staleness = staleness});
+    counts_.ages.add(add_step());
     average_.note_step(samples_, computed, waited_);
     count_step();
   }

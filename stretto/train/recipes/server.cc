@@ -228,9 +228,7 @@ class Server final : public Recipe {
     return {.buckets = static_cast<std::uint64_t>(num_buckets_),
             .taken = counts.taken,
             .dropped = counts.dropped,
-            .aged = counts.taken,
-            .staleness = counts.staleness,
-            .max_staleness = counts.max_staleness};
+            .ages = counts.ages};
   }
   StepWaits waits() const override { return waits_; }
   bool averages_gradients() const override { return false; }

@@ -53,7 +53,7 @@ class Meeting {
   /// ranks that have made no step yet keep none. Throws UsageError, on every rank, where ranks have different ones.
   void average_optimizer(Driver& driver);
 
-  static constexpr std::size_t kNumbers = 32;           ///< so many a rank at a time
+  static constexpr std::size_t kNumbers = 48;           ///< so many a rank at a time
   using Numbers = std::array<std::uint64_t, kNumbers>;  ///< what they say is the caller's
   /// A few numbers of each rank, by rank.
   std::vector<Numbers> gather(Driver& driver, const Numbers& mine);
