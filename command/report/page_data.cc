@@ -216,7 +216,8 @@ Json to_json(const RecordedRun& run, const Bars& bars, std::size_t merged) {
           {"ranks", ranks_of(run, bars, aged)},
           {"staleness", staleness_of(run)},
           {"curve", curve_of(run)},
-          {"evaluations", evaluations_of(run)}};
+          {"evaluations", evaluations_of(run)},
+          {"prediction", run.prediction.empty() ? Json() : Json::parse(run.prediction)}};
 }
 
 Json to_json(const ReportAdvice& advice) {

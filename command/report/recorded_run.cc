@@ -166,6 +166,23 @@ std::optional<RunSummary> summary_of(const RunFolder& folder) {
 }
 
 }  // namespace
+/// That of `stretto train --predict`; empty where there is none.
+std::string prediction_of(const RunFolder& folder) {
+  const auto text = folder.read("prediction.json");
+  if (!text) return {};
+  try {
+    const auto prediction = nlohmann::json::parse(*text);
+    for (const char* number : {"first_steps", "predicted"}) (void)prediction.at(number).get<double>();
+    for (const auto& drift : prediction.at("drifts")) {
+      for (const char* number : {"second", "measured"}) (void)drift.at(number).get<double>();
+      (void)drift.at("says").get<std::string>();
+    }
+    return *text;
+  } catch (const nlohmann::json::exception& error) {
+    refuse(folder.file("prediction.json"), fmt::format("is not that of a run of this version: {}", error.what()));
+  }
+}
+
 
 std::vector<std::string> run_folders_in(const std::string& path) {
   std::error_code unknown;
@@ -199,6 +216,7 @@ RecordedRun read_recorded_run(const std::string& path) {
   }
   run.summary = summary_of(folder);
   Traced traced(run.ranks);
+  run.prediction = prediction_of(folder);
   read_rounds(folder, run.ranks.size(), traced);
   traced.match();
   run.rounds = traced.rounds();

@@ -106,6 +106,9 @@ TEST_F(RecordedRunTest, WhatIsNoRunIsToldInOneLine) {
   std::ofstream(root_ + "/b/summary.json") << "{}";
   EXPECT_THAT(refusal(root_ + "/b"), HasSubstr("summary.json' is no summary of a run"));
   fs::remove(root_ + "/b/summary.json");
+  std::ofstream(root_ + "/b/prediction.json") << R"({"first_steps": 50, "predicted": 180, "drifts": [{"second": 1}]})";
+  EXPECT_THAT(refusal(root_ + "/b"), HasSubstr("prediction.json' is not that of a run of this version"));
+  fs::remove(root_ + "/b/prediction.json");
   for (int rank = 0; rank < 2; ++rank) std::ofstream(RunFolder::open(root_ + "/b").or_throw().records_file(rank));
   EXPECT_THAT(refusal(root_ + "/b"), HasSubstr("has no whole step of a rank yet"));
 }

@@ -69,7 +69,8 @@ nlohmann::ordered_json to_json(const RatePrediction& prediction) {
         {"rank", nullptr},
         {"times", cause.ratio},
         {"skew_times", cause.skew_ratio},
-        {"round_s", {{"predicted", cause.predicted_round}, {"measured", cause.measured_round}}}};
+        {"round_s", {{"predicted", cause.predicted_round}, {"measured", cause.measured_round}}},
+        {"says", cause_text(cause)}};
     if (drift.until) one["until"] = *drift.until;
     if (cause.rank >= 0) one["rank"] = cause.rank;
     drifts.push_back(std::move(one));

@@ -222,6 +222,17 @@ class Browser(ReportTest):
         document, _ = self.opened(run / "report.html")
         self.assertIn("has not ended, or was cut short", document)
 
+    def test_a_run_that_watched_itself_says_what_has_changed(self):
+        run = write_run(self.folder / "a")
+        drift = {"second": 1.5, "until": None, "measured": 63.1, "says": "rank 1 computes 3.00 times as long"}
+        (run / "prediction.json").write_text(json.dumps(
+            {"first_steps": 50, "predicted": 180, "measured": 90, "drifts": [drift]}))
+        self.report(run, "--algorithms", "none")
+        document, _ = self.opened(run / "report.html")
+        self.assertIn("predicted from the first 50 steps of each rank: 180 batches/s; measured after them: 90.0, 50.0 % of it",
+                      document)
+        self.assertIn("63.1 batches/s: rank 1 computes 3.00 times as long", document)
+
     def test_one_rank_and_one_step(self):
         run = write_run(self.folder / "a", ranks=1, steps=1)
         self.report(run)

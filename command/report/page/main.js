@@ -21,6 +21,7 @@ function main() {
   }
   document.getElementById('verdict').textContent = verdictOf(runs);
   addSummary(runs);
+  addPredictions(runs);
   addTimeLines(runs);
   addStepTimes(runs, data.bars);
   addRanks(runs, data.bars);

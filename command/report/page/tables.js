@@ -56,6 +56,22 @@ function addSummary(runs) {
     rows));
 }
 
+/** What `stretto train --predict` has said of a run. */
+function addPredictions(runs) {
+  for (const run of runs.filter((one) => one.prediction)) {
+    const {first_steps: steps, predicted, measured, drifts} = run.prediction;
+    const after = measured === null ? '' : `; measured after them: ${significant(measured)}, ${percent(measured / predicted)} of it`;
+    const list = element('ul', 'about');
+    for (const drift of drifts) {
+      const until = drift.until === null ? 'to the end' : `to ${duration(drift.until)}`;
+      list.append(element('li', '', `from ${duration(drift.second)} ${until}: ${significant(drift.measured)} batches/s: ${drift.says}`));
+    }
+    const text = `${run.title}: predicted from the first ${steps} steps of each rank: ${significant(predicted)} batches/s${after}.` +
+      (drifts.length === 0 ? ' Never off by more than 10 % for long.' : '');
+    document.getElementById('summary').append(element('p', 'about', text), ...(drifts.length > 0 ? [list] : []));
+  }
+}
+
 const roughly = (share) => percent(share, share < 0.01 ? 1 : 0);
 
 /** What the table says, in a sentence. */
