@@ -23,7 +23,7 @@ std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
 
 Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options) {
   const WorkloadInfo& info = workload_info(workload);
-  if (info.name == "digits") return load_digits(options);
+  if (info.name == "digits" || info.name == "digits-wide") return load_digits(info.name, options);
   if (info.name == "hyperplane") return generate_hyperplane(options);
   if (info.name == "plaid") return load_plaid(options);
   STRETTO_CHECK(info.name == "vowels", "no loader for ", info.name);

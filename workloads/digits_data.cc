@@ -13,7 +13,7 @@ constexpr float kWhite = 16;
 
 }  // namespace
 
-Result<std::shared_ptr<const Dataset>> load_digits(const DatasetOptions& options) {
+Result<std::shared_ptr<const Dataset>> load_digits(std::string_view workload, const DatasetOptions& options) {
   const auto path = find_bundled(kFile, options.directory);
   if (!path) return path.error();
   const auto content = read_gz(*path);
@@ -35,7 +35,8 @@ Result<std::shared_ptr<const Dataset>> load_digits(const DatasetOptions& options
     }
     images.labels.push_back(label);
   }
-  return std::shared_ptr<const Dataset>(std::make_shared<const DigitsDataset>(std::move(train), std::move(test)));
+  return std::shared_ptr<const Dataset>(
+      std::make_shared<const DigitsDataset>(workload, std::move(train), std::move(test)));
 }
 
 }  // namespace stretto

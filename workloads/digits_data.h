@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "workloads/dataset.h"
@@ -19,8 +20,8 @@ class DigitsDataset final : public Dataset {
     std::vector<std::int64_t> labels;  ///< 0 … 9
   };
 
-  DigitsDataset(Images train, Images test)
-      : Dataset("digits", std::vector<std::uint32_t>(train.labels.size(), 1),
+  DigitsDataset(std::string_view workload, Images train, Images test)
+      : Dataset(workload, std::vector<std::uint32_t>(train.labels.size(), 1),
                 static_cast<std::uint32_t>(test.labels.size()), train.labels),
         train_(std::move(train)),
         test_(std::move(test)) {}
@@ -34,7 +35,7 @@ class DigitsDataset final : public Dataset {
 
 /// The 1,797 images that scikit-learn bundles; every fifth one is a test image (the file is sorted by writer, so a
 /// split in two halves would test on hands that were never seen). Source: Alpaydin, Kaynak, "Optical recognition of
-/// handwritten digits", 1998.
-Result<std::shared_ptr<const Dataset>> load_digits(const DatasetOptions& options);
+/// handwritten digits", 1998. `workload` trains with them.
+Result<std::shared_ptr<const Dataset>> load_digits(std::string_view workload, const DatasetOptions& options);
 
 }  // namespace stretto

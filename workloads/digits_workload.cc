@@ -6,8 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "workloads/count_hits.h"
 #include "workloads/digits_data.h"
@@ -17,7 +21,11 @@
 namespace stretto {
 namespace {
 
-constexpr std::int64_t kHidden = 64;
+/// Units of each hidden layer.
+std::vector<std::int64_t> widths(std::string_view workload) {
+  if (workload == "digits-wide") return {384, 384, 384};
+  return {64};
+}
 
 struct ImageBatch {
   at::Tensor pixels;  // [image][pixel]
@@ -39,24 +47,34 @@ ImageBatch gather(const DigitsDataset::Images& images, std::span<const std::uint
 
 class Perceptron final : public torch::nn::Module {
  public:
-  explicit Perceptron(std::uint64_t seed)
-      : hidden_(register_module("hidden", torch::nn::Linear(DigitsDataset::kPixels, kHidden))),
-        output_(register_module("output", torch::nn::Linear(kHidden, DigitsDataset::kClasses))) {
+  Perceptron(std::span<const std::int64_t> widths, std::uint64_t seed) {
     Random random(seed);
-    draw_parameters(*hidden_, 1 / std::sqrt(static_cast<double>(DigitsDataset::kPixels)), random);
-    draw_parameters(*output_, 1 / std::sqrt(static_cast<double>(kHidden)), random);
+    std::int64_t inputs = DigitsDataset::kPixels;
+    const auto layer = [&](const std::string& name, std::int64_t outputs) {
+      torch::nn::Linear made = register_module(name, torch::nn::Linear(inputs, outputs));
+      draw_parameters(*made, 1 / std::sqrt(static_cast<double>(inputs)), random);
+      inputs = outputs;
+      return made;
+    };
+    for (const std::int64_t width : widths) {
+      hidden_.push_back(layer(hidden_.empty() ? "hidden" : text("hidden", hidden_.size() + 1), width));
+    }
+    output_ = layer("output", DigitsDataset::kClasses);
   }
 
   at::Tensor forward(const at::Tensor& pixels, const BeforeLayer& before = no_hook) {
-    before(*hidden_);
-    const at::Tensor features = hidden_->forward(pixels).relu();
+    at::Tensor features = pixels;
+    for (torch::nn::Linear& hidden : hidden_) {
+      before(*hidden);
+      features = hidden->forward(features).relu();
+    }
     before(*output_);
     return output_->forward(features);
   }
 
  private:
-  torch::nn::Linear hidden_;
-  torch::nn::Linear output_;
+  std::vector<torch::nn::Linear> hidden_;
+  torch::nn::Linear output_{nullptr};
 };
 
 class DigitsWorkload final : public Workload {
@@ -64,7 +82,7 @@ class DigitsWorkload final : public Workload {
   explicit DigitsWorkload(std::shared_ptr<const DigitsDataset> data) : Workload(data), digits_(*data) {}
 
   std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const override {
-    return std::make_shared<Perceptron>(seed);
+    return std::make_shared<Perceptron>(widths(info().name), seed);
   }
 
   Evaluation evaluate(torch::nn::Module& model, Split split) const override {

@@ -121,8 +121,13 @@ class AnyWorkload : public testing::TestWithParam<std::string_view> {
   std::unique_ptr<Workload> workload_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Workloads, AnyWorkload, testing::Values("digits", "hyperplane", "plaid", "vowels"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Workloads, AnyWorkload,
+                         testing::Values("digits", "digits-wide", "hyperplane", "plaid", "vowels"),
+                         [](const auto& info) {
+                           std::string name(info.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST_P(AnyWorkload, ModelIsAFunctionOfTheSeed) {
   const auto model = workload_->make_model(5), again = workload_->make_model(5), other = workload_->make_model(6);
@@ -136,7 +141,7 @@ TEST_P(AnyWorkload, ModelIsAFunctionOfTheSeed) {
 
 TEST_P(AnyWorkload, HasAsManyParametersAsItSays) {
   const std::map<std::string_view, std::int64_t> expected{
-      {"digits", 4810}, {"hyperplane", 8193}, {"plaid", 22987}, {"vowels", 20553}};
+      {"digits", 4810}, {"digits-wide", 324490}, {"hyperplane", 8193}, {"plaid", 22987}, {"vowels", 20553}};
   EXPECT_EQ(num_parameters(*workload_->make_model(1)), expected.at(GetParam()));
 }
 
@@ -285,11 +290,13 @@ TEST(SequenceWorkload, VowelsAreLearntByOneProcess) {
 }
 
 TEST(DigitsWorkload, DigitsAreLearntByOneProcess) {
-  const auto workload = load("digits");
-  if (!workload) return;
-  const auto model = workload->make_model(1);
-  train(*workload, *model, workload->info().epochs);
-  EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95);
+  for (const char* name : {"digits", "digits-wide"}) {
+    const auto workload = load(name);
+    if (!workload) return;
+    const auto model = workload->make_model(1);
+    train(*workload, *model, workload->info().epochs);
+    EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95) << name;
+  }
 }
 
 TEST(DigitsWorkload, AnswersWithTheSmallestNumbersWhereAllScoresAreEqual) {
