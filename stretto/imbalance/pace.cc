@@ -56,11 +56,20 @@ Pacer::Pacer(Duration pace, const Clock& clock, std::function<void(TimePoint)> s
 
 void Pacer::begin() {
   begin_ = clock_.now();
+  slept_ = Duration(0);
+}
+
+void Pacer::reach(double share, std::uint64_t units, const ImbalanceDraw& draw) {
+  const Duration all = stretched(pace_ * static_cast<std::int64_t>(units), draw.factor);
+  const TimePoint until = begin_ + stretched(all, share), now = clock_.now();
+  if (until <= now) return;
+  sleep_(until);
+  slept_ += clock_.now() - now;
 }
 
 PacedStep Pacer::end(std::uint64_t units, const ImbalanceDraw& draw) {
   const TimePoint computed = clock_.now();
-  PacedStep step{.begin = begin_, .computed = computed - begin_};
+  PacedStep step{.begin = begin_, .computed = computed - begin_ - slept_, .paced = slept_};
   // A factor below 1 shortens the pace, never the real computation.
   const Duration asked = pace_ * static_cast<std::int64_t>(units);
   const Duration target = std::max(stretched(std::max(asked, step.computed), draw.factor), step.computed);
@@ -74,8 +83,13 @@ PacedStep Pacer::end(std::uint64_t units, const ImbalanceDraw& draw) {
   sleep_(until);
   // The time overslept counts to the part that was slept last.
   const TimePoint woken = clock_.now();
-  step.paced = draw.delay > Duration::zero() ? target - step.computed : woken - computed;
-  step.delayed = woken - computed - step.paced;
+  const Duration slept = woken - computed;
+  if (draw.delay > Duration::zero()) {
+    step.paced = target - step.computed;
+    step.delayed = slept_ + slept - step.paced;
+  } else {
+    step.paced += slept;
+  }
   return step;
 }
 

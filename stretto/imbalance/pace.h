@@ -44,6 +44,8 @@ class Pacer {
   void begin();
   /// Since begin() the computation has stood still for so long, which counts as no part of it.
   void stood_still(Duration waited) { begin_ = begin_ + waited; }
+  /// Within the computation: sleeps until so large a share of what pace and factor ask of all of it is over.
+  void reach(double share, std::uint64_t units, const ImbalanceDraw& draw);
   /// The computation is over: sleeps as long as the pace for `units` of work and `draw` ask. Sleeps once, until an
   /// absolute time, so that a step which oversleeps does not delay the next. Requires: begin() before it.
   PacedStep end(std::uint64_t units, const ImbalanceDraw& draw);
@@ -61,6 +63,7 @@ class Pacer {
   const Clock& clock_;
   const std::function<void(TimePoint)> sleep_;
   TimePoint begin_;
+  Duration slept_{0};  // since then
   Duration total_computed_{0};
   Duration total_target_{0};
   std::uint64_t overruns_ = 0;

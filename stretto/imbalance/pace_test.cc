@@ -48,6 +48,30 @@ TEST(Pacer, StretchesAStepToItsPaceAndAddsTheDelay) {
   EXPECT_EQ(bench.sleeps, 1);
 }
 
+TEST(Pacer, StretchesPartsOfAStepAlike) {
+  Bench bench;
+  Pacer pacer(50us, bench, bench.sleeper());
+  for (const Duration delay : {0ms, 7ms}) {
+    const ImbalanceDraw draw{.delay = delay, .factor = 2};
+    const auto start = bench.now();
+    pacer.begin();
+    bench.compute(1ms);
+    pacer.reach(0.25, 100, draw);
+    EXPECT_EQ(bench.now() - start, 2500us);
+    bench.compute(4ms);
+    pacer.reach(0.5, 100, draw);  // is over already
+    EXPECT_EQ(bench.now() - start, 6500us);
+    pacer.stood_still(1ms);
+    pacer.reach(0.75, 100, draw);
+    EXPECT_EQ(bench.now() - start, 8500us);
+    const auto step = pacer.end(100, draw);
+    EXPECT_EQ(bench.now() - start, 11ms + delay);
+    EXPECT_EQ(step.computed, 4ms) << "of 5 ms one stood still";
+    EXPECT_EQ(step.paced, 6ms);
+    EXPECT_EQ(step.delayed, delay);
+  }
+}
+
 TEST(Pacer, TheFactorMultipliesThePaceNotTheDelay) {
   Bench bench;
   Pacer pacer(50us, bench, bench.sleeper());

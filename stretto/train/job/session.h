@@ -60,6 +60,8 @@ class Session final : private BatchSource {
   /// Before the first step: weights are brought layer by layer, in the forward pass, where the algorithm and the
   /// replica can. What else reads them calls bring_weights() before.
   void bring_by_layer();
+  /// Whether they do.
+  bool brings_by_layer() const { return by_layer_; }
   /// Waits for the weights that are on their way.
   void bring_weights();
   /// How long forward passes have waited for weights since the last call.

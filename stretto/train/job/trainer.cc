@@ -95,6 +95,7 @@ class Trainer::Impl final : public RoundListener {
   Traffic traffic();
   void trace(const PacedStep& step, std::uint64_t number);
   void note_loss(double loss);
+  void stand_still();
   RoundTotals totals(std::uint64_t made_by_all, const OwnCounts& counts);
   void end();
 
@@ -274,10 +275,16 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   pacer_.begin();
   session_.begin_step(batch.samples.size(), waited_in_pass_ + waited_);
   if (context_.place == nullptr) {
+    waited_in_pass_ = Duration(0);
+    const auto progress = [&](double share) {
+      stand_still();
+      pacer_.reach(share, batch.units, draw);
+    };
+    if (context_.plan.pace > Duration::zero() && session_.brings_by_layer()) replica_.on_progress(progress);
     pass();
     session_.end_backward(where);
-    waited_in_pass_ = session_.waited_for_layers();
-    pacer_.stood_still(waited_in_pass_);
+    replica_.on_progress(nullptr);
+    stand_still();
     return pacer_.end(batch.units, draw);
   }
   const TimePoint begin = context_.clock.now();
@@ -285,6 +292,13 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   context_.place->compute(lasts, pass);
   session_.end_backward(where);
   return {.begin = begin, .computed = Duration(0), .paced = lasts - draw.delay, .delayed = draw.delay};
+}
+
+/// Since this was last said a pass has waited for weights.
+void Trainer::Impl::stand_still() {
+  const Duration waited = session_.waited_for_layers();
+  waited_in_pass_ += waited;
+  pacer_.stood_still(waited);
 }
 
 /// Ranks that move their own weights may be far from the next round of all: the number of the batch in the whole job
@@ -405,6 +419,7 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& co
           .dropped = ledger_.dropped(),
           .staleness_mean = ledger_.staleness_mean(),
           .staleness_max = ledger_.staleness_max(),
+          .staleness_histogram = ledger_.staleness_histogram(),
           .fresh = all.fresh,
           .stale = all.stale,
           .null = all.null,
@@ -419,7 +434,6 @@ void Trainer::Impl::end() {
   report_.compute_share = pacer_.real_compute_share();
   sync_points_.finish(session_.driver());
   report_.identical = sync_points_.identical();
-          .staleness_histogram = ledger_.staleness_histogram(),
   std::uint64_t made = 0;
   OwnCounts counts;
   Meeting::Numbers mine{report_.made};

@@ -25,6 +25,8 @@ namespace {
 
 using Parameter = TorchReplica::Impl::Parameter;
 
+constexpr double kForwardShare = 1.0 / 3;  // a backward pass multiplies twice as often
+
 std::span<std::byte> memory_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
@@ -262,7 +264,18 @@ void TorchReplica::Impl::collect(int bucket) {
   }
 }
 
+double TorchReplica::Impl::bytes_up_to(int bucket) const {
+  double sum = 0, all = 0;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const auto bytes = static_cast<double>(buckets_[b].count * size_of(buckets_[b].type));
+    all += bytes;
+    if (static_cast<int>(b) <= bucket) sum += bytes;
+  }
+  return sum / all;
+}
+
 void TorchReplica::Impl::hand_over(int bucket) {
+  if (progress_) progress_(kForwardShare + (1 - kForwardShare) * bytes_up_to(bucket));
   collect(bucket);
   if (ready_) ready_(bucket);
 }
@@ -333,8 +346,15 @@ void TorchReplica::about_to_read(const torch::nn::Module& layer) {
   if (!impl_->read_) return;
   for (const at::Tensor& tensor : layer.parameters()) {
     const auto found = std::ranges::find(impl_->trained_, tensor.data_ptr(), &Parameter::address);
-    if (found != impl_->trained_.end()) impl_->read_(found->place.bucket);
+    if (found == impl_->trained_.end()) continue;
+    // Bucket 0 is that of the last layers.
+    if (impl_->progress_) impl_->progress_(kForwardShare * (1 - impl_->bytes_up_to(found->place.bucket)));
+    impl_->read_(found->place.bucket);
   }
+}
+
+void TorchReplica::on_progress(std::function<void(double)> progress) {
+  impl_->progress_ = std::move(progress);
 }
 
 int TorchReplica::num_trained() const {

@@ -65,6 +65,7 @@ class TorchReplica final : public Replica {
   bool announces_reads() const override;
   void on_bucket_read(std::function<void(int)> read) override;
   /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
+  void on_progress(std::function<void(double)> progress) override;
   /// already handed over: accumulate() keeps them back.
   void end_backward() override;
   std::optional<std::string> find_non_finite(int bucket) const override;

@@ -67,6 +67,8 @@ class TorchReplica::Impl {
   const GradientSet* attached_ = nullptr;
   std::function<void()> before_step_;
   std::function<void(int)> read_;
+  std::function<void(double)> progress_;
+  double bytes_up_to(int bucket) const;  // of all of them: the share of those before, and of this one
 
   // The backward pass under way.
   std::function<void(int)> ready_;

@@ -119,6 +119,26 @@ TEST_F(TorchReplicaTest, SaysWhichBucketsAForwardPassIsAboutToRead) {
   EXPECT_EQ(read.size(), 4u);
 }
 
+TEST_F(TorchReplicaTest, SaysHowMuchOfAPassLiesBehindIt) {
+  torch::nn::Sequential net(torch::nn::Linear(1, 1), torch::nn::Linear(1, 2));  // 8 and 16 bytes
+  TorchReplica replica(net.ptr(), std::make_shared<torch::optim::SGD>(net->parameters(), 0.1),
+                       {.by_layer = true, .announces_reads = true});
+  std::vector<double> shares;
+  std::vector<int> heard;
+  replica.on_progress([&](double share) { shares.push_back(share); });
+  replica.on_bucket_read([&](int) { heard.push_back(static_cast<int>(shares.size())); });
+  replica.on_bucket_ready([&](int) { heard.push_back(static_cast<int>(shares.size())); });
+  replica.attach_own();
+  for (const auto& layer : *net) replica.about_to_read(*layer.ptr());
+  net->forward(at::ones({1, 1})).sum().backward();
+  replica.end_backward();
+  // Of each layer its weight and its bias, then a bucket each.
+  const std::vector<double> expected{0, 0, 1.0 / 9, 1.0 / 9, 7.0 / 9, 1};
+  ASSERT_EQ(shares.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_DOUBLE_EQ(shares[i], expected[i]) << i;
+  EXPECT_EQ(heard, (std::vector<int>{1, 2, 3, 4, 5, 6})) << "after the share";
+}
+
 TEST_F(TorchReplicaTest, DividesTheSum) {
   Sequential one = make_net();
   Sequential two = make_net();
