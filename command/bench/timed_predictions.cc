@@ -102,6 +102,8 @@ double coarse_seconds() {
   return seconds_of([&] { return predict_coarse(job).basic.steps_per_second; });
 }
 
+const SimulatedHosts kHosts{.network = "", .model_bytes = 1'000'000};
+
 /// All settings for a job, each with all replicas.
 double sweep_seconds(const PredictionLoad& load) {
   std::vector<StepTimes> replicas;
@@ -109,9 +111,8 @@ double sweep_seconds(const PredictionLoad& load) {
     const auto seed = static_cast<std::uint64_t>(replica) + 1;
     replicas.push_back(drawn_step_times(Imbalance::parse("cloud", load.ranks), 0.1, load.ranks, 100, seed));
   }
-  const std::vector<Choice> settings = settings_for(load.ranks);
-  const SimulatedHosts hosts{.network = "", .model_bytes = 1'000'000};
-  return seconds_of([&] { return try_shapes(settings, replicas, hosts, 1, 1).front()->rates.front(); });
+  const std::vector<Choice> settings = settings_for(load.ranks, kHosts);
+  return seconds_of([&] { return try_shapes(settings, replicas, kHosts, 1, 1).front()->rates.front(); });
 }
 
 }  // namespace
@@ -125,21 +126,21 @@ std::vector<PredictionSpeed> time_predictions(int repeats, const PredictionLoad&
   const double megabytes = doubling_megabytes();  // first, as the process takes along what this one has
   const double ring = of(ring_seconds);
   const double doubling = of(doubling_seconds);
-  return {
-      {"events_1000_per_s", "events, 1000 pending", of([&] { return events_per_second(1000, load.events); }) / kMillion,
-       "M/s"},
-      {"events_16000_per_s", "events, 16000 pending",
-       of([&] { return events_per_second(16000, load.events); }) / kMillion, "M/s"},
-      {"ring_1024_ms", "allreduce in a ring of 1024 ranks", ring * 1e3, "ms"},
-      {"ring_messages_per_s", "its messages", 2 * 1023 * 1024 / ring / kMillion, "M/s"},
-      {"doubling_1048576_ms", "recursive doubling, 1048576 ranks", doubling * 1e3, "ms"},
-      {"doubling_messages_per_s", "its messages", 20 * 1048576 / doubling / kMillion, "M/s"},
-      {"doubling_1048576_mb", "its process", megabytes, "MB"},
-      {"coarse_10000_ms", "by formulas, 10000 equal workers", of(coarse_seconds) * 1e3, "ms"},
-      {"fine_1024_s", "by simulation, 1024 workers, 160 layers, 100 steps",
-       of([&] { return asynchronous_seconds(load); }), "s"},
-      {"settings_64_s", fmt::format("{} settings by shape, 64 ranks, 100 steps, 200 replicas", settings_for(64).size()),
-       of([&] { return sweep_seconds(load); }), "s"}};
+  return {{"events_1000_per_s", "events, 1000 pending",
+           of([&] { return events_per_second(1000, load.events); }) / kMillion, "M/s"},
+          {"events_16000_per_s", "events, 16000 pending",
+           of([&] { return events_per_second(16000, load.events); }) / kMillion, "M/s"},
+          {"ring_1024_ms", "allreduce in a ring of 1024 ranks", ring * 1e3, "ms"},
+          {"ring_messages_per_s", "its messages", 2 * 1023 * 1024 / ring / kMillion, "M/s"},
+          {"doubling_1048576_ms", "recursive doubling, 1048576 ranks", doubling * 1e3, "ms"},
+          {"doubling_messages_per_s", "its messages", 20 * 1048576 / doubling / kMillion, "M/s"},
+          {"doubling_1048576_mb", "its process", megabytes, "MB"},
+          {"coarse_10000_ms", "by formulas, 10000 equal workers", of(coarse_seconds) * 1e3, "ms"},
+          {"fine_1024_s", "by simulation, 1024 workers, 160 layers, 100 steps",
+           of([&] { return asynchronous_seconds(load); }), "s"},
+          {"settings_64_s",
+           fmt::format("{} settings by shape, 64 ranks, 100 steps, 200 replicas", settings_for(64, kHosts).size()),
+           of([&] { return sweep_seconds(load); }), "s"}};
 }
 
 }  // namespace stretto::command

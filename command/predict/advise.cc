@@ -119,7 +119,7 @@ int run(const AdviseCommand& command) {
   const std::vector<StepTimes> replicas = source.replicas();
   Finalists finalists;
   if (command.algorithms.empty()) {
-    finalists = pick_finalists(settings_for(all.ranks()), replicas, source.hosts(), command.times.seed);
+    finalists = pick_finalists(settings_for(all.ranks(), source.hosts()), replicas, source.hosts(), command.times.seed);
     choices = finalists.choices;
   }
   const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);

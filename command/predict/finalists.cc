@@ -42,7 +42,7 @@ Finalists pick_finalists(const std::vector<Choice>& choices, const std::vector<S
   return finalists;
 }
 
-std::vector<Choice> settings_for(int ranks) {
+std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts) {
   std::vector<Choice> settings = {{"sync"}};
   if (ranks == 1) return settings;
   settings.push_back({"eager-solo"});
@@ -68,7 +68,11 @@ std::vector<Choice> settings_for(int ranks) {
   }
   for (const std::uint64_t steps : {2, 4, 8, 16, 32}) settings.push_back({"local", steps});
   for (const std::uint64_t steps : {4, 16}) settings.push_back({"local:quorum", steps});
-  settings.push_back({"ps-async"});  // one bucket lies on one server, however many there are
+  settings.push_back({"ps-async"});
+  const int most_servers = std::min(hosts.buckets(), ranks);
+  for (int servers = 1; servers < most_servers; servers *= 4) {
+    settings.push_back({"ps-async", 0, {{"servers", std::to_string(servers)}}});
+  }
   for (const char* bound : {"1", "3", "10"}) settings.push_back({fmt::format("ssp:{}", bound)});
   for (const int some : quarters_of(ranks, {2, 3})) settings.push_back({fmt::format("k-sync:{}", some)});
   return settings;

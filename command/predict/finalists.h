@@ -20,7 +20,8 @@ struct Finalists {
 Finalists pick_finalists(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                          const SimulatedHosts& hosts, std::uint64_t seed);
 
-/// Every setting of the library's algorithms that may be the best for so many ranks: about sixty of 64.
-std::vector<Choice> settings_for(int ranks);
+/// Every setting of the library's algorithms that may be the best for so many ranks: about sixty of 64. Numbers of
+/// servers are among them where the model has several buckets.
+std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts);
 
 }  // namespace stretto::command

@@ -34,7 +34,7 @@ class Shapes : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Shapes, AgreeWithTheAlgorithmsThemselves) {
   const auto& [imbalance, ranks, steps] = GetParam();
-  std::vector<Choice> choices = settings_for(ranks);
+  std::vector<Choice> choices = settings_for(ranks, kNoTime);
   choices.push_back({"ps-sync"});
   choices.push_back({"diloco:quorum", 4});
   choices.push_back({"eager-deadline:1,5ms"});
@@ -74,15 +74,22 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Shapes,
 
 /// Where messages take their time the costs are those of a round among ranks that come together.
 TEST(ShapesOverANetwork, AreAsFastAsTheAlgorithms) {
-  const SimulatedHosts slow{.network = "latency=50us,bandwidth=1Gbit/s", .model_bytes = 1'000'000};
   const StepTimes times = drawn_step_times(Imbalance::parse("cloud", 8), 0.100, 8, 60, 1).with_noise(1, 0.001);
-  std::vector<Choice> choices = settings_for(8);
-  const auto by_shape = try_shapes(choices, {times}, slow, 1);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    ASSERT_TRUE(by_shape[i]);
-    const Outcome run = simulate(choices[i], times, slow, 1);
-    EXPECT_NEAR(by_shape[i]->rates.front() / run.rate, 1, 0.03) << choices[i].name();
-  }
+  const auto compare = [&](const std::vector<Choice>& choices, const SimulatedHosts& slow) {
+    const auto by_shape = try_shapes(choices, {times}, slow, 1);
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      ASSERT_TRUE(by_shape[i]);
+      const Outcome run = simulate(choices[i], times, slow, 1);
+      EXPECT_NEAR(by_shape[i]->rates.front() / run.rate, 1, 0.03) << choices[i].name();
+    }
+  };
+  const SimulatedHosts one_bucket{.network = "latency=50us,bandwidth=1Gbit/s", .model_bytes = 1'000'000};
+  compare(settings_for(8, one_bucket), one_bucket);
+  const SimulatedHosts several{.network = "latency=50us,bandwidth=10Gbit/s", .model_bytes = 20'000'000};
+  std::vector<Choice> servers = settings_for(8, several);
+  std::erase_if(servers, [](const Choice& choice) { return !choice.name().starts_with("ps-async, servers"); });
+  ASSERT_EQ(servers.size(), 2u) << "one, and four";
+  compare(servers, several);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/recipes/recipes.h"
+#include "stretto/train/replica/replica.h"
 
 namespace stretto::command {
 
@@ -43,6 +44,9 @@ TrainOptions options_of(const Choice& choice, int ranks) {
   TrainOptions options{.algorithm = choice.algorithm, .ranks = ranks, .sync_every = choice.sync_every};
   if (!choice.data.empty()) options.data = choice.data;
   for (const auto& [name, value] : choice.options) options.algorithm_options.set(name, value);
+  // Dedicated servers make no steps, and can have no part of the data.
+  const bool dedicated = options.algorithm_options.word("servers", "").starts_with("dedicated:");
+  if (options.data.empty() && dedicated) options.data = "shared";
   return options;
 }
 
@@ -75,6 +79,7 @@ TrainOptions in_virtual_time(TrainOptions run) {
   run.no_gradients = true;
   run.compute_threads = 1;
   run.seats = 0;
+  run.model_buckets = 1;
   if (labels_a_rank(run.data) > 0) run.data.clear();  // steps have none
   run.checkpoint_every = run.evaluate_every = 0;
   run.evaluate = run.final_model = "average";
@@ -85,6 +90,12 @@ TrainOptions in_virtual_time(TrainOptions run) {
 
 std::string base_of(const std::string& algorithm) {
   return algorithm.substr(0, algorithm.find(':'));
+}
+
+/// Elsewhere the buckets of a model take as long as one.
+bool shares_out_buckets(const std::string& algorithm) {
+  const RecipeInfo* recipe = find_recipe(base_of(algorithm));
+  return recipe != nullptr && std::ranges::find(recipe->options, std::string("servers")) != std::end(recipe->options);
 }
 
 constexpr std::string_view kExample = "sync,eager-quorum:4,local,H=16";
@@ -120,6 +131,11 @@ void add_setting(Choice& choice, std::string_view option, const std::string& wri
 
 }  // namespace
 
+int SimulatedHosts::buckets() const {
+  return static_cast<int>(
+      std::clamp<std::uint64_t>((model_bytes + kBucketBytes - 1) / kBucketBytes, 1, kMostModelBuckets));
+}
+
 std::string Choice::name() const {
   std::string name = algorithm;
   if (sync_every != 0) name += fmt::format(", H = {}", sync_every);
@@ -151,6 +167,7 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
   options.out = folder.path() + "/run";
   options.network = hosts.network;
   options.model_bytes = hosts.model_bytes;
+  if (shares_out_buckets(run.algorithm)) options.model_buckets = hosts.buckets();
   const std::uint64_t batches = options.steps * static_cast<std::uint64_t>(options.ranks);
   const auto summary = run_training(options, task_of(options), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");

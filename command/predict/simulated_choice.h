@@ -40,6 +40,9 @@ struct Outcome {
 struct SimulatedHosts {
   std::string network;            ///< as --network has it
   std::uint64_t model_bytes = 0;  ///< of the model
+
+  /// That training makes of the model, of which servers share out whole ones; at most kMostModelBuckets.
+  int buckets() const;
 };
 
 /// Runs the algorithm itself, its collectives and its rules for late ranks, on a virtual clock, with ranks that compute

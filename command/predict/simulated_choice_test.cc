@@ -98,11 +98,29 @@ TEST(SimulatedChoice, RepeatsToTheBit) {
 TEST(SimulatedChoice, EachForSomeRanksRunsAndIsThereOnce) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     std::set<std::string> names;
-    for (const Choice& choice : settings_for(ranks)) {
+    for (const Choice& choice : settings_for(ranks, kHosts)) {
       EXPECT_TRUE(names.insert(choice.name()).second) << choice.name();
       EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kHosts, 1).rate, 0) << choice.name();
     }
   }
+}
+
+/// A server's card takes in what seven others push, and sends each of them the model, the one while the other where
+/// ranks go on as their weights come: on one server all of it, on eight an eighth.
+TEST(SimulatedChoice, OfServersSharesOutTheBucketsOfAModel) {
+  const SimulatedHosts slow{.network = "latency=1us,bandwidth=1GB/s", .model_bytes = 32 << 20};
+  ASSERT_EQ(slow.buckets(), 8);
+  const StepTimes times = times_of(8, 6, "none");
+  const auto step = [&](const char* servers) {
+    return 8 / simulate({"ps-sync", 0, {{"servers", servers}}}, times, slow, 1).rate - 0.010;
+  };
+  const double model = static_cast<double>(slow.model_bytes) / 1e9;
+  EXPECT_GT(step("1"), 7 * model);
+  EXPECT_LT(step("1"), 14 * model);
+  EXPECT_GT(step("8"), 7 * model / 8);
+  EXPECT_LT(step("8"), step("1") / 4);
+  EXPECT_EQ((SimulatedHosts{.model_bytes = 1000}).buckets(), 1);
+  EXPECT_EQ((SimulatedHosts{.model_bytes = 1'000'000'000'000}).buckets(), kMostModelBuckets);
 }
 
 TEST(SimulatedChoice, ThereIsNotIsRefused) {
@@ -114,7 +132,7 @@ TEST(SimulatedChoice, ThereIsNotIsRefused) {
 
 TEST(SimulatedChoice, IsReadAsItIsNamed) {
   std::string list;
-  const std::vector<Choice> all = settings_for(16);
+  const std::vector<Choice> all = settings_for(16, {.model_bytes = 100'000'000});
   for (const Choice& choice : all) list += (list.empty() ? "" : ",") + choice.name();
   const std::vector<Choice> read = parse_choices("--algorithms", list);
   ASSERT_EQ(read.size(), all.size());

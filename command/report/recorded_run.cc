@@ -47,6 +47,7 @@ TrainOptions options_in(const std::string& path, const std::string& config) {
     json.at("network").get_to(options.network);
     json.at("no_gradients").get_to(options.no_gradients);
     json.at("model_bytes").get_to(options.model_bytes);
+    options.model_buckets = json.value("model_buckets", options.model_buckets);
   } catch (const std::exception& error) {
     refuse(path + "/config.json", fmt::format("is not that of a run of this version: {}", error.what()));
   }
@@ -165,7 +166,6 @@ std::optional<RunSummary> summary_of(const RunFolder& folder) {
   return *summary;
 }
 
-}  // namespace
 /// That of `stretto train --predict`; empty where there is none.
 std::string prediction_of(const RunFolder& folder) {
   const auto text = folder.read("prediction.json");
@@ -183,6 +183,7 @@ std::string prediction_of(const RunFolder& folder) {
   }
 }
 
+}  // namespace
 
 std::vector<std::string> run_folders_in(const std::string& path) {
   std::error_code unknown;
@@ -215,8 +216,8 @@ RecordedRun read_recorded_run(const std::string& path) {
     refuse(path, "has no whole step of a rank yet: there is nothing to report");
   }
   run.summary = summary_of(folder);
-  Traced traced(run.ranks);
   run.prediction = prediction_of(folder);
+  Traced traced(run.ranks);
   read_rounds(folder, run.ranks.size(), traced);
   traced.match();
   run.rounds = traced.rounds();

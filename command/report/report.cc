@@ -112,7 +112,7 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
   const std::vector<StepTimes> replicas = source->replicas();
   std::vector<Choice> choices = asked;
   if (asked.empty()) {
-    choices = pick_finalists(settings_for(all.ranks()), replicas, source->hosts(), times.seed).choices;
+    choices = pick_finalists(settings_for(all.ranks(), source->hosts()), replicas, source->hosts(), times.seed).choices;
   }
   return ReportAdvice{run.name, messages_of(run.options),
                       recommend(std::move(choices), replicas, all.skew(), source->hosts(), times.seed)};

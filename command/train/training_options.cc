@@ -131,6 +131,10 @@ void describe_simulation(CommandLine& line, TrainOptions& options) {
                 options.model_bytes = parse_bytes(option, written, "100MiB");
                 if (options.model_bytes == 0) reject(option, written, "at least 1 byte", "100MiB");
               });
+  line.option(
+      "--model-buckets", "N",
+      "With --no-gradients: the model is in so many buckets of equal size, which servers share out. Default: 1.",
+      into(options.model_buckets, 1, kMostModelBuckets, "8"));
   line.option("--compute-threads", "N",
               "So many ranks compute at once. Default: as many as there are cores. Changes no result.",
               into(options.compute_threads, 1, JobMemory::kMaxRanks, "2"));

@@ -77,7 +77,7 @@ DistributedOptions options_of(const nb::dict& given) {
       .full_every = option<std::uint64_t>(given, "full_every", 0),
       .sync_every = option<std::uint64_t>(given, "sync_every", 0),
       .seed = option<std::uint64_t>(given, "seed", 0),
-      .bucket_bytes = option<std::uint64_t>(given, "bucket_bytes", 4 << 20)};
+      .bucket_bytes = option<std::uint64_t>(given, "bucket_bytes", kBucketBytes)};
   for (const auto& [name, value] :
        option(given, "algorithm_options", std::vector<std::pair<std::string, std::string>>())) {
     options.algorithm_options.set(name, value);

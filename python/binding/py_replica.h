@@ -19,11 +19,11 @@ namespace stretto::python {
 
 /// What Python says of a model when it is wrapped. The same on every rank.
 struct PyModel {
-  std::vector<ParameterSpec> parameters;  ///< all of the model's, trained or not
-  std::uint64_t bucket_bytes = 4 << 20;   ///< as TorchReplicaOptions::bucket_bytes
-  bool gradients_stay = false;            ///< p.grad lies in memory of the replica's own for ever
-  bool wide_gradients = false;            ///< those of parameters of 16 bits are float32
-  std::string model, optimizer, library;  ///< descriptions
+  std::vector<ParameterSpec> parameters;      ///< all of the model's, trained or not
+  std::uint64_t bucket_bytes = kBucketBytes;  ///< as TorchReplicaOptions::bucket_bytes
+  bool gradients_stay = false;                ///< p.grad lies in memory of the replica's own for ever
+  bool wide_gradients = false;                ///< those of parameters of 16 bits are float32
+  std::string model, optimizer, library;      ///< descriptions
 };
 
 /// The object of Python whose methods do what only Python can. Each call into the binding brings it along, and nothing

@@ -23,6 +23,9 @@ enum class Others {
 };
 
 /// \cond inner
+/// The largest TrainOptions::model_buckets.
+inline constexpr int kMostModelBuckets = 32;
+
 /// Everything that defines a training run, as `stretto train` takes it. No Torch here.
 struct TrainOptions {
   std::string workload = "vowels";
@@ -64,6 +67,7 @@ struct TrainOptions {
   std::string network;            ///< simulated: parse_network() (simulate/network_spec.h) reads it
   bool no_gradients = false;      ///< simulated: nothing is computed, so that throughput alone is left
   std::uint64_t model_bytes = 0;  ///< no_gradients: of the model whose messages take their time; 0: the task's own
+  int model_buckets = 1;          ///< no_gradients: buckets of equal size that the model is in
   /// simulated: gradients of so many ranks are computed at once; 0: as many as there are cores. Changes no result.
   int compute_threads = 0;
 };

@@ -283,8 +283,10 @@ class WholeRuns(PredictTest):
         self.assertIn(len(run), (10, 11))
         self.assertIn("sync", run)
         for name, rate in run.items():
-            # Who gets the last batches of a pool differs; it is a larger part of a short run.
-            self.assertAlmostEqual(compared[name] / rate, 1, delta=0.05, msg=name)
+            # Who gets the last batches of a pool differs; it is a larger part of a short run. The queues at several
+            # servers are one in a shape, and 100 MB take as long as these steps.
+            delta = 0.25 if name.startswith(("ps-", "ssp", "k-sync")) else 0.05
+            self.assertAlmostEqual(compared[name] / rate, 1, delta=delta, msg=name)
         text = stretto("advise", self.times, "--replicas", "1", "--steps", "40").stdout
         self.assertIn(f"; {len(compared)} settings were compared by when their ranks wait", text)
 

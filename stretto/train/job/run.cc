@@ -230,7 +230,7 @@ std::vector<std::string> Run::simulate() {
   job.compute_threads = std::min(job.ranks, plan_.options.compute_threads);
   if (job.compute_threads == 0) job.compute_threads = std::min(job.ranks, num_cores());
   if (plan_.options.no_gradients) {
-    nothing.emplace(task_, plan_.options.model_bytes);
+    nothing.emplace(task_, plan_.options.model_bytes, plan_.options.model_buckets);
     job.network.body_scale = body_scale_ = nothing->scale();
     job.compute_threads = 1;
   }

@@ -56,6 +56,11 @@ void check_simulation(const TrainOptions& o) {
   }
   require(o.no_gradients || o.model_bytes == 0, "model-bytes", o.model_bytes,
           "a run without gradients; with them the model is the workload's");
+  require(o.no_gradients || o.model_buckets == 1, "model-buckets", o.model_buckets,
+          "a run without gradients; with them the model's layers say what is a bucket");
+  require(o.model_buckets >= 1 && o.model_buckets <= kMostModelBuckets, "model-buckets", o.model_buckets,
+          "a number from 1 to 32");
+  static_assert(kMostModelBuckets == 32);
 }
 
 // Each option that asks for full rounds gets them at its multiples.

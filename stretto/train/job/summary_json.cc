@@ -141,7 +141,8 @@ std::string to_json(const TrainOptions& o) {
                       {"simulated", o.simulated},
                       {"network", o.network},
                       {"no_gradients", o.no_gradients},
-                      {"model_bytes", o.model_bytes}}
+                      {"model_bytes", o.model_bytes},
+                      {"model_buckets", o.model_buckets}}
       .dump(2);
 }
 

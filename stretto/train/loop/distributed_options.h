@@ -8,6 +8,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/engine/driver.h"
 #include "stretto/train/options.h"
+#include "stretto/train/replica/replica.h"
 
 namespace stretto {
 
@@ -34,8 +35,9 @@ struct DistributedOptions {
   /// The learning rate by batches applied, in steps of as many batches as there are ranks: "constant", or parts joined
   /// with '+': "warmup:N" rises linearly over N steps; "decay:F@A@B" divides by F at each of the steps A, B.
   std::string lr_schedule = "constant";
-  std::uint64_t seed = 0;                ///< of what is drawn by a majority policy, gossip-grad and ad-psgd
-  std::uint64_t bucket_bytes = 4 << 20;  ///< of gradients that are averaged together; a larger parameter has its own
+  std::uint64_t seed = 0;  ///< of what is drawn by a majority policy, gossip-grad and ad-psgd
+  std::uint64_t bucket_bytes =
+      kBucketBytes;  ///< of gradients averaged together (4 MiB); a larger parameter has its own
   ProgressBy progress_by = ProgressBy::thread;        ///< which thread helps rounds along while the model computes
   Duration finish_timeout = std::chrono::minutes(1);  ///< how long the destructor waits for the others
   bool allow_different = false;  ///< DistributedOptimizer::finish() does not throw where replicas differ

@@ -20,6 +20,9 @@ struct ReplicaChecksum {
   friend bool operator==(const ReplicaChecksum&, const ReplicaChecksum&) = default;  ///< both are equal
 };
 
+/// Gradients are averaged in buckets of so many bytes unless it is said otherwise; a larger parameter has its own.
+inline constexpr std::uint64_t kBucketBytes = 4 << 20;
+
 /// What an optimizer moves the weights by, beside gradients.
 struct OptimizerOptions {
   double lr = 0;           ///< of the first group of parameters
@@ -83,13 +86,13 @@ class Replica {
   /// Called in the forward pass with a bucket before parameters in it are read, and with every bucket before the
   /// backward pass; perhaps again and again. May throw. Null: never called.
   virtual void on_bucket_read(std::function<void(int)> /*read*/) {}
-  /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only. `uses`: of each trained
-  /// parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by weight
-  /// decay. Empty: all have some.
   /// Called in a pass before those two hear of a bucket, with the share of the pass that lies behind then: the forward
   /// pass is a third of it, and in either a bucket's part is that of its bytes. For who makes passes last longer. Must
   /// not throw. Null: never called.
   virtual void on_progress(std::function<void(double)> /*progress*/) {}
+  /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only. `uses`: of each trained
+  /// parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by weight
+  /// decay. Empty: all have some.
   virtual void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) = 0;
   /// Moves the weights by the attached gradients, but not those that have got none.
   virtual void step() = 0;

@@ -15,7 +15,8 @@ namespace stretto {
 
 /// How a TorchReplica cuts and clips gradients. The same on every rank.
 struct TorchReplicaOptions {
-  std::uint64_t bucket_bytes = 4 << 20;  ///< larger: fewer, better filled messages; smaller: more overlap with backward
+  std::uint64_t bucket_bytes =
+      kBucketBytes;  ///< larger: fewer, better filled messages; smaller: more overlap with backward
   /// The gradient that moves the weights is scaled down to this 2-norm, over all trained parameters, where it is
   /// longer; 0: never. As torch::nn::utils::clip_grad_norm_(), with the same bits on every rank.
   double clip_norm = 0;
@@ -64,8 +65,8 @@ class TorchReplica final : public Replica {
   void on_bucket_ready(std::function<void(int)> ready) override;
   bool announces_reads() const override;
   void on_bucket_read(std::function<void(int)> read) override;
-  /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
   void on_progress(std::function<void(double)> progress) override;
+  /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
   /// already handed over: accumulate() keeps them back.
   void end_backward() override;
   std::optional<std::string> find_non_finite(int bucket) const override;

@@ -236,6 +236,11 @@ TEST_F(SimulatedRunTest, RefusesOptionsThatDoNotFit) {
   EXPECT_THAT(refused(with([](auto& o) { o.seats = 2; })), HasSubstr("seats 2: expected 1"));
   EXPECT_THAT(refused(with([](auto& o) { o.network = "latency=1"; })), HasSubstr("'latency=1': expected"));
   EXPECT_THAT(refused(with([](auto& o) { o.model_bytes = 5; })), HasSubstr("expected a run without gradients"));
+  EXPECT_THAT(refused(with([](auto& o) { o.model_buckets = 5; })), HasSubstr("expected a run without gradients"));
+  for (const int buckets : {0, kMostModelBuckets + 1}) {
+    EXPECT_THAT(refused(with([&](auto& o) { o.no_gradients = true, o.model_buckets = buckets; })),
+                HasSubstr("expected a number from 1 to 32"));
+  }
 }
 
 }  // namespace
