@@ -7,7 +7,7 @@
 
 namespace stretto::command {
 
-/// `stretto reproduce prediction`: jobs of 2, 4 and more ranks under four kinds of imbalance, live, by algorithms of
+/// `stretto reproduce prediction`: jobs of two to `ranks` ranks under six kinds of imbalance, live, by algorithms of
 /// every family.
 std::vector<Experiment> prediction_experiments(const ReproduceCommand& command);
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "command/predict/simulated_choice.h"
@@ -28,7 +29,7 @@ Experiment measured(double rate, double fresh) {
   run.throughput = rate;
   run.fresh_share = fresh;
   group.runs = {run};
-  return {"", {group}, {""}, nullptr};
+  return {"2 ranks: one is late", {group}, {""}, nullptr};
 }
 
 /// A worker that takes as long as it is paced.
@@ -52,6 +53,15 @@ TEST(Prediction, AtLeastSixtyConfigurationsOfEveryFamily) {
     }
   }
   EXPECT_GE(configurations.size(), 60u);
+}
+
+TEST(Prediction, ManyRanksHaveMoreTimeOnTheSameCores) {
+  const auto experiments = prediction_experiments({.ranks = 32, .steps = 40, .pace = 4ms});
+  std::map<int, Duration> paces;
+  for (const Experiment& experiment : experiments) {
+    for (const RunGroup& group : experiment.groups) paces[group.options.ranks] = group.options.pace;
+  }
+  EXPECT_EQ(paces, (std::map<int, Duration>{{1, 4ms}, {2, 4ms}, {3, 4ms}, {16, 8ms}, {32, 16ms}}));
 }
 
 TEST(Prediction, OfASynchronousJobIsTheSlowestRankOfEachStep) {

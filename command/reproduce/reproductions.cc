@@ -136,11 +136,12 @@ const std::vector<Reproduction>& table() {
        {.epochs = 10, .pace = 4ms},
        virtual_time_experiments},
       {"prediction",
-       "Whether throughput is predicted: every family of algorithms under four kinds of imbalance.",
-       "Small jobs of 2, 4 and more ranks, live, paced and with injected delays, and what stretto predict run says of "
-       "them: the error of the batches a second and of the share of fresh contributions, by algorithm; how far apart "
-       "the "
-       "step times are; and whether the setting that they recommend was the fastest. Ten minutes.",
+       "Whether throughput is predicted: every family of algorithms under six kinds of imbalance.",
+       "Small jobs of 2 ranks to --ranks, live, paced (of more than eight at a slower pace, since cores are few) and "
+       "with "
+       "injected delays, and what stretto predict run says of them: the error of the batches a second and of the share "
+       "of fresh contributions, by algorithm, by imbalance and by ranks; how far apart the step times are; and whether "
+       "the setting that they recommend was the fastest. Ten minutes.",
        "digits",
        {.steps = 40, .pace = 4ms},
        prediction_experiments,

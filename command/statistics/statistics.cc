@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "stretto/base/error.h"
@@ -80,17 +81,18 @@ Interval median_interval(std::span<const double> values, double confidence) {
   return {median(values), ordered[low], ordered[n - 1 - low]};
 }
 
-double ks_distance(std::vector<double> a, std::vector<double> b) {
+double ks_distance(std::vector<double> a, std::vector<double> b, double apart) {
   std::ranges::sort(a);
   std::ranges::sort(b);
+  const auto share_up_to = [](const std::vector<double>& sorted, double value) {
+    return static_cast<double>(std::ranges::upper_bound(sorted, value) - sorted.begin()) /
+           static_cast<double>(sorted.size());
+  };
   double largest = 0;
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    const double value = std::min(a[i], b[j]);
-    while (i < a.size() && a[i] == value) ++i;
-    while (j < b.size() && b[j] == value) ++j;
-    const double below_a = static_cast<double>(i) / static_cast<double>(a.size());
-    const double below_b = static_cast<double>(j) / static_cast<double>(b.size());
-    largest = std::max(largest, std::abs(below_a - below_b));
+  for (const auto& [of, other] : {std::tie(a, b), std::tie(b, a)}) {
+    for (const double value : of) {
+      largest = std::max(largest, share_up_to(of, value) - share_up_to(other, value * (1 + apart)));
+    }
   }
   return largest;
 }

@@ -29,8 +29,9 @@ Interval paired_interval(std::span<const double> a, std::span<const double> b, d
 Interval median_interval(std::span<const double> values, double confidence = 0.95);
 
 /// The largest difference between the shares of `a` and of `b` that are not above some value (Kolmogorov and Smirnov).
-/// Requires: neither is empty.
-double ks_distance(std::vector<double> a, std::vector<double> b);
+/// `apart`: where all of the one may be longer by as large a share of themselves (as Lévy's distance, but of
+/// logarithms). Requires: neither is empty, `apart` ≥ 0; where it is more, no value is negative.
+double ks_distance(std::vector<double> a, std::vector<double> b, double apart = 0);
 
 /// The t with P(T ≤ t) = p, of Student's t distribution. Requires: 0 < p < 1, degrees ≥ 1.
 double student_t_quantile(double p, double degrees);

@@ -69,6 +69,9 @@ TEST(Statistics, KolmogorovAndSmirnov) {
   EXPECT_EQ(ks_distance({1, 2}, {3, 4, 5}), 1);
   EXPECT_DOUBLE_EQ(ks_distance({1, 2, 3, 4}, {2, 3, 4, 5}), 0.25);
   EXPECT_DOUBLE_EQ(ks_distance({1, 1, 1, 1}, {1, 1, 2}), 1.0 / 3);
+  EXPECT_EQ(ks_distance({1, 2, 4}, {1.01, 2.02, 3.97}, 0.02), 0);
+  EXPECT_DOUBLE_EQ(ks_distance({1, 2, 4}, {1.01, 2.02, 3.97}, 0.0075), 1.0 / 3);  // either of the first two
+  EXPECT_DOUBLE_EQ(ks_distance({1, 1, 1, 2}, {1, 2, 2, 2}, 0.02), 0.5);
 }
 
 }  // namespace
