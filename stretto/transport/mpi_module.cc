@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <thread>
 
 #include "stretto/base/mutex.h"
 #include "stretto/transport/mpi.h"
@@ -20,6 +21,7 @@ enum Tag : int { kPacket = 1, kBody = 2, kText = 3 };
 
 constexpr std::uint64_t kPiece = 1u << 30;  // MPI counts in int
 constexpr int kMaxPacketsAPoll = 64;        // so that poll() returns
+constexpr int kLooksBeforeSleep = 20;       // for a number of all ranks
 constexpr Duration kSoonest = 20us;
 constexpr Duration kLatest = 1ms;
 /// Over TCP MPI moves a large body only when it is called, and no more than a buffer of the socket holds (about 128
@@ -286,11 +288,22 @@ class WindowCounter final : public SharedCounter {
 
   std::uint64_t fetch_add(std::uint64_t amount) override {
     std::uint64_t before = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
     serial_([&] {
-      MPI_Fetch_and_op(&amount, &before, MPI_UINT64_T, home_, index_, MPI_SUM, window_);
-      MPI_Win_flush(home_, window_);
+      MPI_Rget_accumulate(&amount, 1, MPI_UINT64_T, &before, 1, MPI_UINT64_T, home_, index_, 1, MPI_UINT64_T, MPI_SUM,
+                          window_, &request);
     });
-    return before;
+    // A flush of the window would spin, and several ranks that do so on few cores keep from running who is to answer.
+    for (int looks = 0;; ++looks) {
+      int done = 0;
+      serial_([&] { MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+      if (done != 0) return before;
+      if (looks < kLooksBeforeSleep) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kSoonest);
+      }
+    }
   }
 
  private:
