@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 """How far the predictions of docs/prediction.md are off where links are slow: real links between network namespaces.
 
-    sudo microbench/limited_links.py [--rates 100mbit,1gbit] [--workers 1,2,4] [--steps N] [--json FILE]
+    sudo microbench/limited_links.py [--workloads digits,digits-wide] [--rates 300mbit,1gbit] [--workers 1,2,4] [--json FILE]
 
 Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train`
 there by mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the
-profile of one worker, which computes as it does in the job, and of the link. Computing is paced, so that the cores are
+profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it. Computing is paced, so that the cores are
 not what limits; the machine has to be quiet for it. A server is a rank of its own, which does nothing else. At the end
-`stretto predict fit` chooses the threshold that the asynchronous runs speak for. Needs root, iproute2 and Open MPI.
+come the errors of each family beside those of the paper, and `stretto predict fit` chooses the threshold that the
+asynchronous runs speak for. Needs root, iproute2 and Open MPI.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -25,12 +26,28 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
-# Of a full frame's 1,514 bytes 1,448 are the sender's, by TCP with time stamps. tbf does not count what else Ethernet
-# sends with it: preamble, checksum and gap.
-PAYLOAD = 1448 / 1514
-BURST = "8kb"  # far less than a model: of a longer one small models would take no time
-ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync")
+BURST = "32kb"  # far less than a model: of a longer one small models would take no time
+LAYERWISE = " by layer"  # pushes and asks for a layer while others are computed
+ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync", "ps-async" + LAYERWISE, "ps-sync" + LAYERWISE)
 BATCH = 16  # of 4 ms each, so that what several processes do on few cores matters little
+
+# Families of runs, and how far each model is off there: a line of its own, and the paper's mean and largest error.
+FAMILIES = (
+    ("asynchronous, a server", ("ps-async", "ssp:3"), (
+        ("coarse", "by formulas (eq 5)", "4.7 % (11.1 %)"), ("FCFS alone", "without the switch (eq 2)", ""),
+        ("fine", "by simulation of each operation", "5.4 % (15.0 %)"), ("run", "by running the algorithm", ""))),
+    ("the same, layer by layer", ("ps-async" + LAYERWISE,), (
+        ("overlap", "by formulas, with overlap (eq 6)", "4.7 % (15.2 %)"), ("coarse", "without that (eq 5)", ""),
+        ("fine", "by simulation of each operation", "4.4 % (11.4 %)"))),
+    ("synchronous, a server", ("ps-sync",), (
+        ("coarse", "by formulas (eq 9)", "3.2 % (10.0 %)"), ("FCFS alone", "links in order alone (eq 8)", ""),
+        ("fine", "by simulation of each operation", "5.2 % (11.9 %)"), ("run", "by running the algorithm", ""))),
+    ("the same, layer by layer", ("ps-sync" + LAYERWISE,), (
+        ("overlap", "by formulas, with overlap (eq 10)", "4.1 % (10.5 %)"), ("coarse", "without that (eq 9)", ""),
+        ("fine", "by simulation of each operation", "4.7 % (10.2 %)"))),
+    ("allreduce", ("sync",), (
+        ("coarse", "by formulas, a ring (eq 11)", "5.0 % (11.6 %)"), ("fine", "by simulation, a ring", "2.5 % (9.3 %)"),
+        ("run", "by running the algorithm", ""))))
 
 Job = dict[str, Any]
 
@@ -70,53 +87,82 @@ class Hosts:
     def run(self, ranks: int, *command: str) -> str:
         hosts = ",".join(f"h{host}" for host in range(1, ranks + 1))
         settings = {"pml": "ob1", "btl": "tcp,self", "osc": "^ucx", "btl_tcp_if_include": "eth0",
-                    "oob_tcp_if_include": "10.77.0.0/24", "plm_rsh_agent": f"{HOSTS} rsh"}
+                    "oob_tcp_if_include": "10.77.0.0/24", "btl_tcp_eager_limit": "4194304",
+                    "btl_tcp_max_send_size": "4194304", "plm_rsh_agent": f"{HOSTS} rsh"}
         words = [word for name, value in settings.items() for word in ("--mca", name, value)]
         return output_of(HOSTS, "exec", "0", "mpirun", "-n", str(ranks), "--host", hosts, *words, *command,
                          env=self.environment, timeout=300)
 
 
-def options(algorithm: str, steps: int, pace: str) -> list[str]:
-    words = ["digits", "--algorithm", algorithm, "--batch", str(BATCH), "--pace", pace, "--steps", str(steps),
-             "--json"]
+def options(workload: str, algorithm: str, steps: int, pace: str) -> list[str]:
+    words = [workload, "--algorithm", algorithm.removesuffix(LAYERWISE), "--batch", str(BATCH), "--pace", pace,
+             "--steps", str(steps), "--json"]
     if algorithm != "sync":
-        words += ["--servers", "dedicated:1", "--data", "shared"]
+        words += ["--servers", "dedicated:1", "--data", "shared", "--layerwise",
+                  "yes" if algorithm.endswith(LAYERWISE) else "no"]
     return words
 
 
-def bytes_a_second(rate: str) -> float:
-    number, unit = re.fullmatch(r"(\d+)(mbit|gbit)", rate).groups()  # type: ignore[union-attr]
-    return int(number) * {"mbit": 1e6, "gbit": 1e9}[unit] / 8 * PAYLOAD
+class Link:
+    """What `stretto bench link` measures between two ranks: the time of a message by its size."""
+
+    def __init__(self, hosts: Hosts, program: str) -> None:
+        measured = json.loads(hosts.run(2, program, "bench", "link", "--json"))
+        self.latency: float = measured["latency"]
+        self.times = [(row["bytes"], row["seconds"]) for row in measured["rows"]]
+
+    def bandwidth(self, size: float) -> float:
+        """Bytes a second of a message of that size, without the latency."""
+        (low, fast), (high, slow) = next(pair for pair in itertools.pairwise(self.times) if size <= pair[1][0])
+        seconds = fast + (slow - fast) * (size - low) / (high - low)
+        return size / (seconds - self.latency)
 
 
-def profile(program: str, pace: str, steps: int) -> Job:
-    """A worker's steps, layer by layer, each longer by so much that the mean is that of a worker alone at this pace."""
-    job = json.loads(output_of(program, "profile", "digits", "--batch", str(BATCH)))
-    alone = json.loads(output_of(program, "train", "--ranks", "1", *options("sync", steps, pace)))
+def profile(program: str, workload: str, pace: str, steps: int) -> Job:
+    """A worker's steps, layer by layer, each longer by so much that the mean is that of a worker alone at this pace.
+
+    A pace makes a pass last longer as a slower machine would: each layer by its bytes, its backward pass twice as much
+    as its forward pass (Replica::on_progress).
+    """
+    job = json.loads(output_of(program, "profile", workload, "--batch", str(BATCH)))
+    alone = json.loads(output_of(program, "train", "--ranks", "1", *options(workload, "sync", steps, pace)))
     profiled = job["workers"][0]["profile"]
     update = statistics.fmean(sum(layer["update"] for layer in layers) for layers in profiled)
-    computed = [sum(layer["forward"] + layer["backward"] for layer in layers) for layers in profiled]
-    paced = 1 / alone["throughput"] - update - statistics.fmean(computed)
-    for layers, own in zip(profiled, computed, strict=True):
+    computed = 1 / alone["throughput"] - update
+    for layers in profiled:
+        whole = sum(layer["bytes"] for layer in layers)
         for layer in layers:
-            layer["forward"] *= 1 + paced / own
-            layer["backward"] *= 1 + paced / own
+            layer["forward"] = computed / 3 * layer["bytes"] / whole
+            layer["backward"] = 2 * layer["forward"]
     return {"profile": profiled, "update": update, "bytes": sum(layer["bytes"] for layer in profiled[0]),
             "forward": statistics.fmean(sum(layer["forward"] for layer in layers) for layers in profiled),
             "backward": statistics.fmean(sum(layer["backward"] for layer in layers) for layers in profiled)}
 
 
-def plain_job(worker: Job, rate: str, workers: int) -> Job:
+def plain_job(worker: Job, link: Link, workers: int) -> Job:
     """What the formulas need."""
-    return {"bandwidth": bytes_a_second(rate), "update": worker["update"], "model_bytes": worker["bytes"],
+    return {"bandwidth": link.bandwidth(worker["bytes"]), "update": worker["update"], "model_bytes": worker["bytes"],
             "workers": [{"count": workers, "batch": BATCH} | {part: worker[part] for part in ("forward", "backward")}]}
 
 
-def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: int) -> dict[str, float]:
+def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int) -> float:
+    """Batches a second by `stretto predict run`: the algorithm itself, over links of that rate."""
+    computed = worker["forward"] + worker["backward"] + (worker["update"] if algorithm == "sync" else 0)
+    ranks, setting = (workers, algorithm) if algorithm == "sync" else (workers + 1, f"{algorithm}, servers = dedicated:1")
+    run = json.loads(output_of(
+        program, "predict", "run", "--ranks", str(ranks), "--compute", f"{computed * 1e6:.0f}us", "--imbalance", "none",
+        "--steps", "100", "--replicas", "1", "--algorithms", setting, "--model-bytes", str(worker["bytes"]),
+        "--network", f"latency={link.latency * 1e6:.0f}us,bandwidth={link.bandwidth(worker['bytes']):.0f}B/s", "--json"))
+    batches: float = run["algorithms"][0]["batches_per_s"]
+    return batches
+
+
+def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: int) -> dict[str, float]:
     """Batches a second of the job, by each of the models that apply."""
-    mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm, "async")
-    plain = plain_job(worker, rate, workers)
-    layered = {**plain, "mode": mode, "steps": 200,
+    layerwise = algorithm.endswith(LAYERWISE)
+    mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm.removesuffix(LAYERWISE), "async")
+    plain = plain_job(worker, link, workers)
+    layered = {**plain, "mode": mode, "steps": 200, "overlap": layerwise,
                "workers": [{"count": workers, "batch": BATCH, "profile": worker["profile"]}]}
 
     def predict(kind: str, job: Job) -> Job:
@@ -124,32 +170,42 @@ def predictions(program: str, algorithm: str, worker: Job, rate: str, workers: i
         return found
 
     coarse = predict("coarse", plain)
-    found = {}
-    if algorithm == "sync":
-        found["coarse"] = workers / coarse["sync"]["ring"]
-        computed = worker["forward"] + worker["backward"] + worker["update"]
-        run = json.loads(output_of(
-            program, "predict", "run", "--ranks", str(workers), "--compute", f"{computed * 1e6:.0f}us", "--imbalance",
-            "none", "--steps", "100", "--replicas", "1", "--algorithms", "sync", "--model-bytes", str(worker["bytes"]),
-            "--network", f"latency=50us,bandwidth={bytes_a_second(rate):.0f}B/s", "--json"))
-        found["run"] = run["algorithms"][0]["batches_per_s"]
-    elif algorithm == "ps-sync":
-        found |= {"coarse": workers / coarse["sync"]["mean"], "FCFS alone": workers / coarse["sync"]["fcfs"],
-                  "overlap": workers / coarse["sync"]["overlap"]}
+    if mode == "allreduce":
+        found = {"coarse": workers / coarse["sync"]["ring"]}
+    elif mode == "sync":
+        found = {"coarse": workers / coarse["sync"]["mean"], "FCFS alone": workers / coarse["sync"]["fcfs"],
+                 "overlap": workers / coarse["sync"]["overlap"]}
     else:
-        found |= {"coarse": coarse["async"]["steps_per_s"], "FCFS alone": coarse["async"]["fcfs"],
-                  "overlap": coarse["async"]["overlap"]["steps_per_s"]}
+        found = {"coarse": coarse["async"]["steps_per_s"], "FCFS alone": coarse["async"]["fcfs"],
+                 "overlap": coarse["async"]["overlap"]["steps_per_s"]}
     found["fine"] = predict("fine", layered)["steps_per_s"]
+    if not layerwise:
+        found["run"] = as_run(program, algorithm, worker, link, workers)
     return found
 
 
-def fitted(program: str, worker: Job, rows: list[Job]) -> str:
-    """The threshold that the asynchronous runs of each rate speak for, and the error of each candidate."""
+def errors_by_family(rows: list[Job]) -> str:
+    """Of each model the mean error, and the largest, beside those of the paper's Table 1."""
+    lines = ["mean (largest) error of batches a second; the paper's Table 1, on its clusters"]
+    for family, algorithms, models in FAMILIES:
+        of_family = [row for row in rows if row["algorithm"] in algorithms]
+        if not of_family:
+            continue
+        lines.append(f"{family}, {len(of_family)} runs")
+        for name, words, theirs in models:
+            off = [abs(row["predicted"][name] / row["measured"] - 1) for row in of_family]
+            lines.append(f"  {words:40} {statistics.fmean(off):6.1%} ({max(off):.1%}), median "
+                         f"{statistics.median(off):.1%}   {theirs}")
+    return "\n".join(lines)
+
+
+def fitted(program: str, workers: dict[str, Job], links: dict[str, Link], rows: list[Job]) -> str:
+    """The threshold that the asynchronous runs speak for, and the error of each candidate."""
     jobs = []
-    for rate in {row["rate"]: None for row in rows}:
-        measured = [{"workers": row["workers"], "steps_per_s": row["measured"]}
-                    for row in rows if row["rate"] == rate and row["algorithm"] == "ps-async"]
-        jobs.append(plain_job(worker, rate, 1) | {"measured": measured, "overlap": False})
+    for workload, rate in {(row["workload"], row["rate"]): None for row in rows}:
+        measured = [{"workers": row["workers"], "steps_per_s": row["measured"]} for row in rows
+                    if (row["workload"], row["rate"], row["algorithm"]) == (workload, rate, "ps-async")]
+        jobs.append(plain_job(workers[workload], links[rate], 1) | {"measured": measured, "overlap": False})
     with tempfile.TemporaryDirectory() as folder:
         files = [pathlib.Path(folder, f"{number}.json") for number in range(len(jobs))]
         for file, job in zip(files, jobs, strict=True):
@@ -160,8 +216,10 @@ def fitted(program: str, worker: Job, rows: list[Job]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/release/bin/stretto"))
-    parser.add_argument("--rates", default="100mbit,300mbit,1gbit")
+    parser.add_argument("--workloads", default="digits,digits-wide")
+    parser.add_argument("--rates", default="300mbit,1gbit")
     parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
     parser.add_argument("--pace", default="4ms", help="of an image of the batch")
     parser.add_argument("--json", help="a file for the figures")
@@ -170,32 +228,36 @@ def main() -> int:
         parser.error("needs root, to make network namespaces")
 
     counts = [int(count) for count in arguments.workers.split(",")]
-    worker = profile(arguments.program, arguments.pace, arguments.steps)
+    profiles = {workload: profile(arguments.program, workload, arguments.pace, arguments.steps)
+                for workload in arguments.workloads.split(",")}
     rows = []
     with Hosts(max(counts) + 1) as hosts:
-        for rate in arguments.rates.split(","):
-            hosts.limit(rate)
-            for workers in counts:
-                for algorithm in ALGORITHMS:
-                    ranks = workers + (algorithm != "sync")
-                    if ranks == 1:
-                        continue
-                    run = json.loads(hosts.run(ranks, arguments.program, "train",
-                                               *options(algorithm, arguments.steps, arguments.pace)))
-                    found = predictions(arguments.program, algorithm, worker, rate, workers)
-                    rows.append({"rate": rate, "workers": workers, "algorithm": algorithm,
-                                 "measured": run["throughput"], "predicted": found})
-                    errors = ", ".join(f"{name} {value:.1f} ({value / run['throughput'] - 1:+.1%})"
-                                       for name, value in found.items())
-                    print(f"{rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}",
-                          flush=True)
-    for name in ("coarse", "FCFS alone", "overlap", "fine", "run"):
-        off = [abs(row["predicted"][name] / row["measured"] - 1) for row in rows if name in row["predicted"]]
-        if off:
-            print(f"{name}: median error {statistics.median(off):.1%}, largest {max(off):.1%}, of {len(off)}")
-    print(fitted(arguments.program, worker, rows))
+        links = {}
+        for rate, workload, workers, algorithm in itertools.product(
+                arguments.rates.split(","), profiles, counts, arguments.algorithms.split(",")):
+            if rate not in links:
+                hosts.limit(rate)
+                links[rate] = Link(hosts, arguments.program)
+                speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s for {name}"
+                                   for name, profile in profiles.items())
+                print(f"{rate}: {links[rate].latency * 1e6:.0f} us, {speeds}", flush=True)
+            ranks = workers + (algorithm != "sync")
+            if ranks == 1:
+                continue
+            run = json.loads(hosts.run(ranks, arguments.program, "train",
+                                       *options(workload, algorithm, arguments.steps, arguments.pace)))
+            found = predictions(arguments.program, algorithm, profiles[workload], links[rate], workers)
+            rows.append({"workload": workload, "rate": rate, "workers": workers, "algorithm": algorithm,
+                         "measured": run["throughput"], "predicted": found})
+            errors = ", ".join(f"{name} {value:.1f} ({value / run['throughput'] - 1:+.1%})"
+                               for name, value in found.items())
+            print(f"{workload}, {rate}, {workers} workers, {algorithm}: {run['throughput']:.1f} batches/s; {errors}",
+                  flush=True)
+    print(errors_by_family(rows))
+    if any(row["algorithm"] == "ps-async" for row in rows):
+        print(fitted(arguments.program, profiles, links, rows))
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({"profile": worker, "rows": rows}, indent=1))
+        pathlib.Path(arguments.json).write_text(json.dumps({"profiles": profiles, "rows": rows}, indent=1))
     return 0
 
 
