@@ -289,10 +289,9 @@ void ServerOracle::over(const ServerCounts& counts) {
     if (b.values.size() > 1) check_whole(bucket, b.values.size() - 1);
     if (b.dropped != buckets_[0].dropped) violated(text("bucket ", bucket, " has dropped others than bucket 0"));
   }
-  if (counts.taken != taken_ || counts.dropped != dropped_ || counts.ages.sum != staleness_ ||
-      counts.ages.count() != taken_) {
-    violated(text("the servers count ", counts.taken, " gradients taken, ", counts.dropped, " dropped, staleness ",
-                  counts.ages.sum, " of ", counts.ages.count(), "; there were ", taken_, ", ", dropped_, " and ",
+  if (counts.ages.count() != taken_ || counts.dropped != dropped_ || counts.ages.sum != staleness_) {
+    violated(text("the servers count ", counts.ages.count(), " gradients taken, ", counts.dropped,
+                  " dropped, staleness ", counts.ages.sum, "; there were ", taken_, ", ", dropped_, " and ",
                   staleness_));
   }
 }

@@ -298,7 +298,6 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank]->over()) oracle.violated(text("rank ", rank, " waits forever after step ", all[rank]->steps()));
     const ServerCounts own = all[rank]->counts();
-    counts.taken += own.taken;
     counts.dropped += own.dropped;
     counts.ages.add(own.ages);
     no_batch += all[rank]->phases_without_batch();

@@ -19,9 +19,10 @@ namespace stretto {
 
 /// What has become of the gradients that were pushed to the buckets a rank serves.
 struct ServerCounts {
-  std::uint64_t taken = 0;    ///< gradients that a value contains, each bucket counted for itself
+  /// Of those that a value contains, each bucket counted for itself: versions between the value computed on and the one
+  /// moved.
+  Ages ages;
   std::uint64_t dropped = 0;  ///< k_sync: those that came too late
-  Ages ages;                  ///< of those taken: versions between the value computed on and the one moved
 };
 
 /// Hears of each gradient on the thread that steps the engine of the server; for tests of the promises.

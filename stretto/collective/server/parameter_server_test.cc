@@ -107,7 +107,7 @@ TEST(ParameterServer, WorksWithServersThatPushNothing) {
     for (int step = 0; engine.rank() != 3 && step < 5; ++step) worker.step(driver).or_throw();
     worker.settle(driver).or_throw();
     EXPECT_TRUE(worker.is(15));
-    EXPECT_EQ(worker.server.counts().taken, engine.rank() == 3 ? 30u : 0u);
+    EXPECT_EQ(worker.server.counts().ages.count(), engine.rank() == 3 ? 30u : 0u);
     return true;
   });
 }

@@ -241,7 +241,6 @@ void ServerNode::release(int bucket, int rank, std::optional<Version> into) {
   if (pushed.passed) {
     // Nothing that would be counted.
   } else if (into) {
-    ++counts_.taken;
     counts_.ages.add(*into - 1 - pushed.base);
   } else {
     ++counts_.dropped;

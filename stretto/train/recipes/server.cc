@@ -226,7 +226,7 @@ class Server final : public Recipe {
   OwnCounts own_counts() const override {
     const ServerCounts counts = server_->counts();
     return {.buckets = static_cast<std::uint64_t>(num_buckets_),
-            .taken = counts.taken,
+            .taken = counts.ages.count(),
             .dropped = counts.dropped,
             .ages = counts.ages};
   }
