@@ -287,6 +287,11 @@ class WholeRuns(PredictTest):
             # servers are one in a shape, and 100 MB take as long as these steps.
             delta = 0.25 if name.startswith(("ps-", "ssp", "k-sync")) else 0.05
             self.assertAlmostEqual(compared[name] / rate, 1, delta=delta, msg=name)
+        one_bucket = self.object_of("advise", self.times, "--replicas", "1", "--steps", "40", "--model-bytes", "4MiB")
+        compared_too = {setting["algorithm"]: setting["batches_per_s"] for setting in one_bucket["by_shape"]}
+        for setting in one_bucket["settings"]:
+            name = setting["algorithm"]
+            self.assertAlmostEqual(compared_too[name] / setting["batches_per_s"], 1, delta=0.05, msg=name)
         text = stretto("advise", self.times, "--replicas", "1", "--steps", "40").stdout
         self.assertIn(f"; {len(compared)} settings were compared by when their ranks wait", text)
 
