@@ -27,9 +27,9 @@ void describe_options(CommandLine& line, OrderingPlanCommand& command) {
   command.output.add_option(line);
   line.example("stretto bench ordering-plan", "The nine networks of the paper, and graphs of up to a million nodes.");
   line.note(
-      "In which order gradients are reduced, and which of them together, is planned once from the graph that a step "
-      "has "
-      "executed. The graphs are drawn: layers of a few nodes, with exactly as many nodes and edges as the paper counts "
+      "In which order gradients are reduced, and which of them together, is planned once from the graph that a "
+      "step has executed. The graphs are drawn: layers of a few nodes, with exactly as many nodes and edges as the "
+      "paper counts "
       "(Pumma et al., CCGrid 2020, Table I) and as many tensors as the network has parameters. The paper's times are "
       "those of going through the graphs of TensorFlow on other machines; they grow with the size to the power of "
       "1.8.");

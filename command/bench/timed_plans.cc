@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "command/statistics/statistics.h"
 #include "stretto/base/clock.h"

@@ -26,7 +26,7 @@ ExecutedGraph layered_graph(std::uint32_t nodes, std::uint32_t edges, std::uint3
 
 /// How long plan_order() takes.
 struct PlanTime {
-  std::string name;  ///< a network, or "1,000,000 nodes"
+  std::string name;  ///< a network, or "1048576 nodes"
   std::uint32_t nodes = 0, edges = 0, gradients = 0;
   std::uint64_t buffers = 0;
   double ms = 0;        ///< the median of the repeats
