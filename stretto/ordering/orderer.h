@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/ordering/graph.h"
+
+namespace stretto {
+
+/// Steps of training, from 0; the same on every member of a process set.
+using StepNumber = std::uint64_t;
+/// Fused buffers of a process set, from 0 over the whole run; the same on every member.
+using SequenceNumber = std::uint64_t;
+/// A tensor on this rank: its place among the tensors that the orderer of its process set knows of
+/// (Orderer::tensor()). Other ranks may have another for the same name.
+using TensorId = std::uint32_t;
+
+/// One collective over the tensors of one process set, type and operation, which lie one behind the other.
+struct FusedBuffer {
+  SequenceNumber number = 0;        ///< of the set's sequence
+  StepNumber step = 0;              ///< to which all of its tensors belong
+  std::vector<TensorId> tensors;    ///< in order; none: the buffer ends its step and carries its header alone
+  std::uint64_t sequence_hash = 0;  ///< of names and sizes in all buffers up to this one: equal on every member
+  std::vector<bool> brought;        ///< by place in `tensors`: this rank has submitted it; else it brings a null
+  bool changed = false;             ///< this rank leaves the plan with this buffer
+  bool drained = false;             ///< this rank has no further steps
+};
+
+/// What all members have said beside their tensors, the same on every member.
+struct BufferHeader {
+  bool changed = false;      ///< some member left the plan with this buffer
+  bool all_drained = false;  ///< no member has further steps
+};
+
+/// What the state machine of a process set wants done next. Control collectives have numbers of their own, 0, 1, 2, …,
+/// the same on every member; the k-th is matched with the k-th of the others.
+struct OrdererAction {
+  enum class Kind {
+    sync,       ///< allreduce `words` by bitwise AND
+    gather,     ///< `bytes` of each member go to the first one
+    broadcast,  ///< `bytes` of the first member go to all
+    minimum,    ///< allreduce `nap` by its minimum
+    issue,      ///< begin the collective of `buffer`
+    sleep,      ///< ask again at `until`, whatever happens until then
+    wait,       ///< ask again after the next event, or at `until`
+    fail,       ///< the job fails with `error`
+    end,        ///< nothing more will come: every member has drained
+  };
+  Kind kind = Kind::wait;
+  std::uint64_t control = 0;             ///< number of the control collective
+  std::vector<std::uint64_t> words;      ///< sync
+  std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member)
+  Duration nap{0};                       ///< minimum
+  TimePoint until = TimePoint::never();  ///< sleep, wait
+  FusedBuffer buffer;                    ///< issue
+  std::optional<Error> error;            ///< fail
+};
+
+/// What a control collective has brought, on this rank.
+struct ControlResult {
+  std::uint64_t control = 0;                     ///< its number
+  std::vector<std::uint64_t> words;              ///< sync: of all members
+  std::vector<std::vector<std::byte>> gathered;  ///< gather: on the first member, by member; empty elsewhere
+  std::vector<std::byte> bytes;                  ///< broadcast
+  Duration nap{0};                               ///< minimum
+};
+
+/// What has become of a buffer whose collective is complete.
+struct BufferOutcome {
+  SequenceNumber number = 0;  ///< of the buffer
+  bool valid = false;         ///< false: its sums are thrown away, and its tensors come again in a later buffer
+};
+
+/// Decides which tensors of a process set are reduced when, and which of them together: on one rank, without thread,
+/// transport or clock. Inputs are events, outputs are actions. Owned by one thread at a time.
+class Orderer {
+ public:
+  virtual ~Orderer() = default;  ///< at any time
+
+  /// Makes the tensor known here, if it is not. A name has one description a step; another one in a later step
+  /// replaces it.
+  virtual TensorId tensor(const TensorDescription& description) = 0;
+  /// As it was described last. Requires: known.
+  virtual const TensorDescription& description(TensorId id) const = 0;
+
+  /// The application has handed the tensor over, in its step. Returns an error (Errc::bad_input) for the second time
+  /// in a step, and for a step that has ended.
+  virtual Result<void> submitted(TensorId id, StepNumber step) = 0;
+  /// What the step executed on this rank, all process sets, before step_ended(): for who plans by it.
+  virtual void executed(StepNumber step, const ExecutedGraph& graph) = 0;
+  /// The application submits nothing more in this step.
+  virtual void step_ended(StepNumber step) = 0;
+  /// No further steps here. The orderer goes on to answer the others until OrdererAction::Kind::end.
+  virtual void drained() = 0;
+  /// The application waits for this tensor since `since`, and submits nothing until it is reduced; nothing: it waits no
+  /// longer.
+  virtual void blocked(std::optional<TensorId> on, TimePoint since) = 0;
+  /// The control collective `result.control` is complete.
+  virtual void control(const ControlResult& result) = 0;
+  /// The collective of a buffer is complete: in the order of numbers.
+  virtual void completed(SequenceNumber number, const BufferHeader& header) = 0;
+
+  /// What is to be done at `now`. Called again at once after each action but sleep, wait, fail and end.
+  virtual OrdererAction next(TimePoint now) = 0;
+  /// Buffers that have become valid or void since the last call, in order.
+  virtual std::vector<BufferOutcome> take_outcomes() = 0;
+  /// Steps that are closed on all members: end_step() of those below returns.
+  virtual StepNumber closed() const = 0;
+  /// What a person is to read, once: "step 812: rank 3 has no gradient for head.b.weight; …".
+  virtual std::vector<std::string> take_lines() = 0;
+};
+
+}  // namespace stretto
