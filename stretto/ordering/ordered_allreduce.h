@@ -19,6 +19,7 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/ordering_statistics.h"
+#include "stretto/ordering/process_set.h"
 
 namespace stretto {
 
@@ -31,8 +32,8 @@ struct OrderedStep {
   std::span<const TensorDescription> reduced;
 };
 
-/// Makes the orderer of a process set, on its member `member` of `members`.
-using OrdererFactory = std::function<std::unique_ptr<Orderer>(int set, int member, int members)>;
+/// Makes the orderer of a process set that this rank is in.
+using OrdererFactory = std::function<std::unique_ptr<Orderer>(const ProcessSet& set)>;
 
 /// Reduces tensors that become ready in an order that differs between ranks: all members of a process set reduce the
 /// same fused buffers in the same order. Which ones is decided by an Orderer; this carries it out, on the thread that
