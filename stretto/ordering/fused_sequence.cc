@@ -64,7 +64,7 @@ void FusedSequence::start(FusedRound round) {
   const Schedule& schedule = schedule_for({round.type, round.op, round.count});
   compositions_.push_back({round.number, round.sequence_hash, std::move(round.composition)});
   if (compositions_.size() > kMaxCompositions) compositions_.pop_front();
-  flights_.push_back({{.number = round.number}, round.sequence_hash, &schedule, false});
+  flights_.push_back({{.number = round.number}, round.sequence_hash, round.count, &schedule, false});
   ++begun_;
   engine_.open(id_, round.number, schedule, round.sequence_hash);
   engine_.bind(id_, round.number, kMine, {const_cast<std::byte*>(round.mine), round.mine != nullptr});
@@ -136,7 +136,8 @@ bool FusedSequence::admit(Round round, const Envelope& envelope) {
 
 void FusedSequence::completed(Round round) {
   FusedResult& result = flight(round)->result;
-  result.present = engine_.buffer(id_, round, kSum).present;
+  // A message of no elements does not say whether it stands for something.
+  result.present = flight(round)->count > 0 && engine_.buffer(id_, round, kSum).present;
   result.header = engine_.header(id_, round, kSum);
 }
 

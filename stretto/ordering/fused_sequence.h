@@ -36,7 +36,7 @@ struct FusedRound {
 /// What has come of one.
 struct FusedResult {
   SequenceNumber number = 0;  ///< of the set's sequence
-  bool present = false;       ///< false: no member has brought anything, and the memory is as it was
+  bool present = false;       ///< false: no member has brought an element, and the memory is as it was
   RoundHeader header;         ///< of all members
 };
 
@@ -68,6 +68,7 @@ class FusedSequence final : private RoundOwner {
   struct Flight {
     FusedResult result;
     std::uint64_t hash = 0;
+    std::uint64_t count = 0;
     const Schedule* schedule = nullptr;
     bool over = false;
   };

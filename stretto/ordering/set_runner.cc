@@ -274,17 +274,16 @@ void SetRunner::settle(StepNumber handed) {
 }
 
 void SetRunner::hand_out(const Flight& flight) {
-  if (!flight.present) return;  // nobody has brought anything
   auto& reduced = steps_[flight.buffer.step].reduced;
   const std::byte* from = flight.sum.data();
   for (const TensorId id : flight.buffer.tensors) {
     const TensorDescription& tensor = orderer_->description(id);
     const Place& to = place(id);
-    if (!flight.into_place) {
+    if (flight.present && !flight.into_place) {
       if (to.out != nullptr && tensor.count > 0) std::memcpy(to.out, from, tensor.bytes());
       from += tensor.bytes();
     }
-    reduced.push_back(tensor);
+    if (flight.present) reduced.push_back(tensor);
     if (to.slot != nullptr) to.slot->reduced.store(flight.buffer.step + 1, std::memory_order_release);
   }
 }
