@@ -24,10 +24,11 @@ std::byte* address_of(std::vector<std::uint64_t>& words) {
 
 }  // namespace
 
-ControlCollectives::ControlCollectives(Engine& engine, CollectiveFailure& failure, ProcessSet set)
+ControlCollectives::ControlCollectives(Engine& engine, CollectiveFailure& failure, ProcessSet set,
+                                       const std::string& alike)
     : engine_(engine), failure_(failure), set_(std::move(set)) {
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, text("agreements of ", set_.to_text()));
+  id_ = engine.add(*this, text("agreements of ", set_.to_text(), alike));
 }
 
 ControlCollectives::~ControlCollectives() {

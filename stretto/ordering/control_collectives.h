@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/collective/collective_failure.h"
@@ -32,8 +34,9 @@ struct ControlTraffic {
 class ControlCollectives final : private RoundOwner {
  public:
   /// Registers with the engine, on every rank of the job. `failure`, of the collective that this is part of, outlives
-  /// it.
-  ControlCollectives(Engine& engine, CollectiveFailure& failure, ProcessSet set);
+  /// it. `alike`: what must be the same on every rank beside the set, in lines that begin with a line feed
+  /// (base/description.h).
+  ControlCollectives(Engine& engine, CollectiveFailure& failure, ProcessSet set, const std::string& alike = "");
   ~ControlCollectives() override;
   ControlCollectives(const ControlCollectives&) = delete;
   ControlCollectives& operator=(const ControlCollectives&) = delete;

@@ -48,10 +48,10 @@ std::string difference(int peer, std::string_view theirs, int rank, std::string_
 
 }  // namespace
 
-FusedSequence::FusedSequence(Engine& engine, CollectiveFailure& failure, ProcessSet set)
+FusedSequence::FusedSequence(Engine& engine, CollectiveFailure& failure, ProcessSet set, const std::string& alike)
     : engine_(engine), failure_(failure), set_(std::move(set)) {
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, text("fused buffers of ", set_.to_text()));
+  id_ = engine.add(*this, text("fused buffers of ", set_.to_text(), alike));
 }
 
 FusedSequence::~FusedSequence() {

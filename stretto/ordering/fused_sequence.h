@@ -49,8 +49,9 @@ struct FusedResult {
 class FusedSequence final : private RoundOwner {
  public:
   /// Registers with the engine, on every rank of the job. `failure`, of the collective that this is part of, outlives
-  /// it.
-  FusedSequence(Engine& engine, CollectiveFailure& failure, ProcessSet set);
+  /// it. `alike`: what must be the same on every rank beside the set, in lines that begin with a line feed
+  /// (base/description.h).
+  FusedSequence(Engine& engine, CollectiveFailure& failure, ProcessSet set, const std::string& alike = "");
   ~FusedSequence() override;
   FusedSequence(const FusedSequence&) = delete;
   FusedSequence& operator=(const FusedSequence&) = delete;

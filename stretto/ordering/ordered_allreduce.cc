@@ -32,9 +32,9 @@ std::vector<ProcessSet> sets_of(const Engine& engine, const OrderingOptions& opt
   return sets;
 }
 
-/// What must be the same on every rank.
-std::string description_of(const OrderingOptions& options, const std::vector<ProcessSet>& sets) {
-  std::string out = text("allreduce ordered by ", options.name());
+/// What must be the same on every rank, a line each.
+std::string items_of(const OrderingOptions& options, const std::vector<ProcessSet>& sets) {
+  std::string out = text("\nordering ", options.name());
   out += text("\ncycle time ", options.cycle_time.count(), " ns");
   out += text("\nfusion bytes ", options.fusion_bytes);
   out += text("\ngs every ", options.gs_every);
@@ -141,7 +141,8 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
       failure_(engine) {
   if (options_.kind == OrderingOptions::Kind::none) throw UsageError("ordering none orders nothing: use Allreduce");
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, description_of(options_, sets_));
+  const std::string alike = items_of(options_, sets_);
+  id_ = engine.add(*this, "ordered allreduce" + alike);
   failure_.enroll(id_);
   for (const ProcessSet& set : sets_) {
     const bool member = set.has_this_rank();

@@ -16,15 +16,16 @@ std::string in_words(const TensorDescription& tensor) {
 }  // namespace
 
 SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters,
-                     const OrderingOptions& options, ProcessSet set, std::unique_ptr<Orderer> orderer)
+                     const OrderingOptions& options, ProcessSet set, const std::string& alike,
+                     std::unique_ptr<Orderer> orderer)
     : engine_(engine),
       failure_(failure),
       counters_(counters),
       options_(options),
       set_(std::move(set)),
       orderer_(std::move(orderer)),
-      controls_(engine, failure, set_),
-      buffers_(engine, failure, set_) {}
+      controls_(engine, failure, set_, alike),
+      buffers_(engine, failure, set_, alike) {}
 
 // ---- what the application has done ----
 

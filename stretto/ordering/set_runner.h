@@ -27,10 +27,10 @@ namespace stretto {
 /// All calls are those of the thread that drives the engine.
 class SetRunner {
  public:
-  /// Registers with the engine, on every rank of the job. `orderer`: null where this rank is no member. The other
-  /// references outlive it.
+  /// Registers with the engine, on every rank of the job. `alike`: what must be the same on every rank, a line each.
+  /// `orderer`: null where this rank is no member. `engine` to `options` outlive it.
   SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters, const OrderingOptions& options,
-            ProcessSet set, std::unique_ptr<Orderer> orderer);
+            ProcessSet set, const std::string& alike, std::unique_ptr<Orderer> orderer);
   SetRunner(const SetRunner&) = delete;
   SetRunner& operator=(const SetRunner&) = delete;
 
