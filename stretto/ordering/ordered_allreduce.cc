@@ -12,6 +12,7 @@
 #include "stretto/collective/collective_failure.h"
 #include "stretto/observe/contribution_facts.h"
 #include "stretto/ordering/application_queue.h"
+#include "stretto/ordering/make_orderer.h"
 #include "stretto/ordering/ordering_counters.h"
 #include "stretto/ordering/set_runner.h"
 
@@ -141,13 +142,14 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
       failure_(engine) {
   if (options_.kind == OrderingOptions::Kind::none) throw UsageError("ordering none orders nothing: use Allreduce");
   const Engine::Pause pause(engine);
+  const OrdererFactory make = factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set); };
   const std::string alike = items_of(options_, sets_);
   id_ = engine.add(*this, "ordered allreduce" + alike);
   failure_.enroll(id_);
   for (const ProcessSet& set : sets_) {
     const bool member = set.has_this_rank();
     runners_.push_back(
-        std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, member ? factory(set) : nullptr));
+        std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike, member ? make(set) : nullptr));
     if (member) mine_.push_back(runners_.back().get());
   }
 }

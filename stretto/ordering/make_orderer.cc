@@ -1,0 +1,21 @@
+#include "stretto/ordering/make_orderer.h"
+
+#include "stretto/ordering/coordinator.h"
+
+namespace stretto {
+
+std::unique_ptr<Orderer> make_orderer(const OrderingOptions& options, const ProcessSet& set) {
+  const CoordinatorOptions coordinator{.set = set.number(),
+                                       .ranks = set.members(),
+                                       .member = set.me(),
+                                       .cycle_time = options.cycle_time,
+                                       .fusion_bytes = options.fusion_bytes,
+                                       .cache_capacity = static_cast<std::size_t>(options.cache_capacity),
+                                       .gs_every = options.sleep_together ? options.gs_every : 0,
+                                       .nonblocking = options.nonblocking,
+                                       .stall_warning = options.stall_warning,
+                                       .stall_abort = options.stall_abort};
+  return std::make_unique<Coordinator>(coordinator);
+}
+
+}  // namespace stretto
