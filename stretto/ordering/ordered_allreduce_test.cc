@@ -4,14 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "stretto/base/random.h"
-#include "stretto/collective/plain.h"
+#include "stretto/ordering/testing/ordered_job.h"
 #include "stretto/ordering/testing/planned_orderer.h"
-#include "stretto/simulate/virtual_ranks.h"
 
 namespace stretto {
 namespace {
@@ -35,72 +33,6 @@ OrdererFactory planned(const PlannedOrderer::Plan& plan = kPlan, std::set<StepNu
   return [=](const ProcessSet&) { return std::make_unique<PlannedOrderer>(plan, changes); };
 }
 
-/// Runs `application` on every rank, in virtual time.
-void run_virtually(int ranks, std::uint64_t seed, const OrderingOptions& options, const OrdererFactory& factory,
-                   const std::function<void(VirtualRank&, OrderedAllreduce&)>& application) {
-  SimulatedCluster cluster(ranks, {.jitter = 20us}, seed);
-  VirtualRanks(cluster).run([&](VirtualRank& rank) {
-    Engine engine(rank.transport(), rank.clock());
-    rank.drive_engine(&engine);
-    OrderedAllreduce tensors(engine, options, factory);
-    application(rank, tensors);
-  });
-}
-
-std::int64_t number(int rank, StepNumber step, std::uint64_t tensor, std::uint64_t element) {
-  return static_cast<std::int64_t>(1 + static_cast<std::uint64_t>(rank) * 1'000'003 + step * 7919 + tensor * 101 +
-                                   element);
-}
-
-/// One rank's memory for the tensors of a step.
-class Memory {
- public:
-  explicit Memory(const std::vector<TensorDescription>& tensors) : tensors_(tensors) {
-    for (const auto& tensor : tensors) {
-      in.emplace_back(tensor.count);
-      out.emplace_back(tensor.count, -1);
-    }
-  }
-  void fill(int rank, StepNumber step) {
-    for (std::size_t t = 0; t < in.size(); ++t) {
-      for (std::size_t i = 0; i < in[t].size(); ++i) in[t][i] = number(rank, step, t, i);
-    }
-  }
-  void submit(OrderedAllreduce& all, std::size_t t) {
-    all.submit(tensors_[t], Argument::in(in[t]), Argument::out(out[t]));
-  }
-  void destinations(OrderedAllreduce& all) {
-    for (std::size_t t = 0; t < in.size(); ++t) all.destination(tensors_[t], Argument::out(out[t]));
-  }
-  /// Whether each result is the sum over those ranks.
-  void expect_sums(const std::vector<int>& ranks, StepNumber step) const {
-    for (std::size_t t = 0; t < in.size(); ++t) {
-      for (std::size_t i = 0; i < in[t].size(); ++i) {
-        std::int64_t sum = 0;
-        for (const int rank : ranks) sum += number(rank, step, t, i);
-        ASSERT_EQ(out[t][i], sum) << "step " << step << ", " << tensors_[t].name << '[' << i << ']';
-      }
-    }
-  }
-  std::vector<std::vector<std::int64_t>> in, out;
-
- private:
-  const std::vector<TensorDescription>& tensors_;
-};
-
-std::vector<int> ranks_from_0(int count) {
-  std::vector<int> ranks(static_cast<std::size_t>(count));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-std::vector<std::size_t> shuffled(std::size_t count, Random& random) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  return order;
-}
-
 class Ordered : public ::testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Ordered, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
@@ -109,46 +41,46 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    run_virtually(ranks, seed, {.in_flight = 1 + static_cast<int>(seed % 4)}, planned(),
-                  [&](VirtualRank& rank, OrderedAllreduce& all) {
-                    Random random(seed, static_cast<std::uint64_t>(rank.rank()));
-                    Memory memory(tensors);
-                    for (StepNumber step = 0; step < 5; ++step) {
-                      memory.fill(rank.rank(), step);
-                      ASSERT_EQ(all.begin_step({.samples = 10 + step, .computed = 1s, .waited = 2s}), step);
-                      for (const std::size_t t : shuffled(tensors.size(), random)) {
-                        rank.compute(Duration(static_cast<std::int64_t>(random.below(50'000))));
-                        memory.submit(all, t);
-                      }
-                      const auto apply = [&](const OrderedStep& done) {
-                        EXPECT_EQ(done.step, step);
-                        EXPECT_EQ(done.header->batches, static_cast<std::uint64_t>(ranks));
-                        EXPECT_EQ(done.header->samples, static_cast<std::uint64_t>(ranks) * (10 + step));
-                        EXPECT_EQ(done.header->num_fresh(), ranks);
-                        EXPECT_EQ(done.header->num_stale(), 0);
-                        EXPECT_EQ(done.header->num_arrived(), ranks);
-                        EXPECT_EQ(done.header->max_staleness(step), 0u);
-                        EXPECT_EQ(done.header->times.back(),
-                                  (RankTimes{static_cast<std::uint32_t>(ranks - 1), 1.0f, 2.0f, 0.0f}));
-                        EXPECT_EQ(done.reduced.size(), tensors.size());
-                        memory.expect_sums(ranks_from_0(ranks), step);
-                      };
-                      all.end_step(rank, rank.deadline(10s), apply).or_throw();
+    run_ordered(ranks, seed, {.in_flight = 1 + static_cast<int>(seed % 4)}, planned(),
+                [&](VirtualRank& rank, OrderedAllreduce& all) {
+                  Random random(seed, static_cast<std::uint64_t>(rank.rank()));
+                  OrderedMemory memory(tensors);
+                  for (StepNumber step = 0; step < 5; ++step) {
+                    memory.fill(rank.rank(), step);
+                    ASSERT_EQ(all.begin_step({.samples = 10 + step, .computed = 1s, .waited = 2s}), step);
+                    for (const std::size_t t : shuffled(tensors.size(), random)) {
+                      rank.compute(Duration(static_cast<std::int64_t>(random.below(50'000))));
+                      memory.submit(all, t);
                     }
-                    EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
-                    const OrderingStatistics cost = all.statistics();
-                    EXPECT_EQ(cost.steps, 5u);
-                    EXPECT_EQ(cost.tensors, 5 * tensors.size());
-                    EXPECT_EQ(cost.void_buffers, 0u);
-                    EXPECT_EQ(all.memory_bytes(), 0u);
-                  });
+                    const auto apply = [&](const OrderedStep& done) {
+                      EXPECT_EQ(done.step, step);
+                      EXPECT_EQ(done.header->batches, static_cast<std::uint64_t>(ranks));
+                      EXPECT_EQ(done.header->samples, static_cast<std::uint64_t>(ranks) * (10 + step));
+                      EXPECT_EQ(done.header->num_fresh(), ranks);
+                      EXPECT_EQ(done.header->num_stale(), 0);
+                      EXPECT_EQ(done.header->num_arrived(), ranks);
+                      EXPECT_EQ(done.header->max_staleness(step), 0u);
+                      EXPECT_EQ(done.header->times.back(),
+                                (RankTimes{static_cast<std::uint32_t>(ranks - 1), 1.0f, 2.0f, 0.0f}));
+                      EXPECT_EQ(done.reduced.size(), tensors.size());
+                      memory.expect_sums(ranks_from_0(ranks), step);
+                    };
+                    all.end_step(rank, rank.deadline(10s), apply).or_throw();
+                  }
+                  EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+                  const OrderingStatistics cost = all.statistics();
+                  EXPECT_EQ(cost.steps, 5u);
+                  EXPECT_EQ(cost.tensors, 5 * tensors.size());
+                  EXPECT_EQ(cost.void_buffers, 0u);
+                  EXPECT_EQ(all.memory_bytes(), 0u);
+                });
   }
 }
 
 TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
-  run_virtually(ranks, 3, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+  run_ordered(ranks, 3, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
     // Rank r has 3 + r steps.
     const auto with_more_than = [&](StepNumber step) {
       std::vector<int> some;
@@ -157,7 +89,7 @@ TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
       }
       return some;
     };
-    Memory memory(tensors);
+    OrderedMemory memory(tensors);
     memory.destinations(all);
     const auto apply = [&](const OrderedStep& done) {
       const auto some = with_more_than(done.step);
@@ -181,8 +113,8 @@ TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
 TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
-  run_virtually(ranks, 4, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
-    Memory memory(tensors);
+  run_ordered(ranks, 4, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+    OrderedMemory memory(tensors);
     memory.destinations(all);
     for (StepNumber step = 0; step < 4; ++step) {
       memory.fill(rank.rank(), step);
@@ -200,7 +132,7 @@ TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
           std::int64_t sum = 0;
           for (int r = 0; r < ranks; ++r) {
             any |= !leaves_out(r, t);
-            if (!leaves_out(r, t)) sum += number(r, step, t, 0);
+            if (!leaves_out(r, t)) sum += ordered_number(r, step, t, 0);
           }
           EXPECT_TRUE(reduced || !any) << tensors[t].name;
           if (!any || tensors[t].count == 0) continue;
@@ -216,14 +148,14 @@ TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
 TEST_P(Ordered, BuffersThatAreVoidComeAgainAndTheirSumsAreSeenByNobody) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
-  run_virtually(
+  run_ordered(
       ranks, 5, {},
       [&](const ProcessSet& set) -> std::unique_ptr<Orderer> {
         return std::make_unique<PlannedOrderer>(
             kPlan, set.me() == set.size() - 1 ? std::set<StepNumber>{1, 2} : std::set<StepNumber>{});
       },
       [&](VirtualRank& rank, OrderedAllreduce& all) {
-        Memory memory(tensors);
+        OrderedMemory memory(tensors);
         for (StepNumber step = 0; step < 4; ++step) {
           memory.fill(rank.rank(), step);
           all.begin_step({});
@@ -245,7 +177,7 @@ TEST_P(Ordered, AnApplicationWaitsForATensorInTheMiddleOfAStep) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
   PlannedOrderer* orderer = nullptr;
-  run_virtually(
+  run_ordered(
       ranks, 6, {},
       [&](const ProcessSet& set) {
         auto made = std::make_unique<PlannedOrderer>(kPlan);
@@ -253,7 +185,7 @@ TEST_P(Ordered, AnApplicationWaitsForATensorInTheMiddleOfAStep) {
         return made;
       },
       [&](VirtualRank& rank, OrderedAllreduce& all) {
-        Memory memory(tensors);
+        OrderedMemory memory(tensors);
         memory.fill(rank.rank(), 0);
         all.begin_step({});
         rank.compute(Duration(1000) * (1 + rank.rank()));
@@ -268,7 +200,7 @@ TEST_P(Ordered, AnApplicationWaitsForATensorInTheMiddleOfAStep) {
         memory.submit(all, 1);
         all.wait(rank, "a", rank.deadline(10s)).or_throw();
         std::int64_t sum = 0;
-        for (int r = 0; r < ranks; ++r) sum += number(r, 0, 0, 2);
+        for (int r = 0; r < ranks; ++r) sum += ordered_number(r, 0, 0, 2);
         EXPECT_EQ(memory.out[0][2], sum);
         all.wait(rank, "a", rank.deadline(10s)).or_throw();
         for (const std::size_t t : {2, 3, 4}) memory.submit(all, t);
