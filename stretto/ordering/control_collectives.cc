@@ -16,7 +16,7 @@ constexpr std::uint16_t kBroadcast = kControlChannel + 1;  // down the tree; not
 /// Of one gathered or broadcast body: more is no request list.
 constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{1} << 30;
 
-constexpr BufferId kMine = 0, kAll = 1;  // of allreduce_schedule()
+constexpr BufferId kMyWords = 0, kAllWords = 1;  // of allreduce_schedule()
 
 std::byte* address_of(std::vector<std::uint64_t>& words) {
   return reinterpret_cast<std::byte*>(words.data());
@@ -116,8 +116,8 @@ void ControlCollectives::start_reduction(Begun& begun, ReduceOp op) {
     traffic_.bytes += bytes_of(schedule, operation);
   }
   engine_.open(id_, round, schedule, 0);
-  engine_.bind(id_, round, kMine, {address_of(begun.mine), true});
-  engine_.bind(id_, round, kAll, {address_of(begun.result.words), false});
+  engine_.bind(id_, round, kMyWords, {address_of(begun.mine), true});
+  engine_.bind(id_, round, kAllWords, {address_of(begun.result.words), false});
 }
 
 bool ControlCollectives::admit(Round round, const Envelope&) {

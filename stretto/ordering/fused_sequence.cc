@@ -20,32 +20,6 @@ constexpr std::size_t kMaxCompositions = 64;
 constexpr BufferId kMine = contribution_buffer(0);
 constexpr BufferId kSum = sum_buffer(0, 1);
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string out;
-  for (const std::string& line : lines) out += line + '\n';
-  return out;
-}
-
-/// The line at `at`, which is moved behind it; none at the end.
-std::string_view line_at(std::string_view text, std::size_t& at) {
-  if (at >= text.size()) return "nothing";
-  const std::size_t end = std::min(text.find('\n', at), text.size());
-  const std::string_view line = text.substr(at, end - at);
-  at = end + 1;
-  return line;
-}
-
-/// The first place at which two compositions differ, in words.
-std::string difference(int peer, std::string_view theirs, int rank, std::string_view mine) {
-  std::size_t at = 0, at_mine = 0;
-  for (int place = 0; at < theirs.size() || at_mine < mine.size(); ++place) {
-    const std::string_view their_line = line_at(theirs, at), my_line = line_at(mine, at_mine);
-    if (their_line != my_line)
-      return text("at place ", place, " rank ", peer, " has ", their_line, ", rank ", rank, " has ", my_line);
-  }
-  return text("rank ", peer, " and rank ", rank, " differ in what is too long to be shown, or in a buffer before");
-}
-
 }  // namespace
 
 FusedSequence::FusedSequence(Engine& engine, CollectiveFailure& failure, ProcessSet set, const std::string& alike)
@@ -67,8 +41,10 @@ void FusedSequence::start(FusedRound round) {
   flights_.push_back({{.number = round.number}, round.sequence_hash, round.count, &schedule, false});
   ++begun_;
   engine_.open(id_, round.number, schedule, round.sequence_hash);
-  engine_.bind(id_, round.number, kMine, {const_cast<std::byte*>(round.mine), round.mine != nullptr});
-  engine_.bind(id_, round.number, kSum, {round.sum, false});
+  STRETTO_CHECK(round.parts.size() <= 1, "buffer ", round.number, " in ", round.parts.size(), " parts");
+  const FusedPart whole = round.parts.empty() ? FusedPart{} : round.parts.front();
+  engine_.bind(id_, round.number, kMine, {const_cast<std::byte*>(whole.mine), round.brings});
+  engine_.bind(id_, round.number, kSum, {round.sum != nullptr ? round.sum : whole.sum, false});
   engine_.header(id_, round.number, kMine) = std::move(round.header);
 }
 
@@ -156,7 +132,7 @@ void FusedSequence::send_compositions(int peer, Round up_to) {
   if (!told_.insert(peer).second) return;
   for (const Composition& composition : compositions_) {
     if (composition.number > up_to) break;
-    const std::string tensors = joined(composition.tensors).substr(0, kMaxHeadBytes);
+    const std::string tensors = joined_composition(composition.tensors, kMaxHeadBytes);
     engine_.send_control(id_, peer, kComposition, composition.number, composition.hash,
                          std::as_bytes(std::span(tensors)));
   }
@@ -166,11 +142,11 @@ void FusedSequence::control(int peer, const Envelope& envelope, std::span<const 
   if (envelope.channel != kComposition) return broken(CollectiveFailure::unknown(peer, envelope));
   const auto mine = std::ranges::find(compositions_, envelope.round, &Composition::number);
   if (mine == compositions_.end() || mine->hash == envelope.note) return;
-  const std::string tensors = joined(mine->tensors).substr(0, kMaxHeadBytes);
+  const std::string tensors = joined_composition(mine->tensors, kMaxHeadBytes);
   const std::string_view theirs(reinterpret_cast<const char*>(head.data()), head.size());
   broken({Errc::bad_input,
           text("buffer ", envelope.round,
-               " is not the same on every rank: ", difference(peer, theirs, engine_.rank(), tensors)),
+               " is not the same on every rank: ", composition_difference(peer, theirs, engine_.rank(), tensors)),
           peer});
 }
 

@@ -12,6 +12,7 @@
 #include "stretto/collective/collective_failure.h"
 #include "stretto/observe/contribution_facts.h"
 #include "stretto/ordering/application_queue.h"
+#include "stretto/ordering/fused_sequence.h"
 #include "stretto/ordering/make_orderer.h"
 #include "stretto/ordering/ordering_counters.h"
 #include "stretto/ordering/set_runner.h"
@@ -148,8 +149,9 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
   failure_.enroll(id_);
   for (const ProcessSet& set : sets_) {
     const bool member = set.has_this_rank();
-    runners_.push_back(
-        std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike, member ? make(set) : nullptr));
+    runners_.push_back(std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike,
+                                                   std::make_unique<FusedSequence>(engine, failure_, set, alike),
+                                                   member ? make(set) : nullptr));
     if (member) mine_.push_back(runners_.back().get());
   }
 }

@@ -17,7 +17,7 @@ std::string in_words(const TensorDescription& tensor) {
 
 SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters,
                      const OrderingOptions& options, ProcessSet set, const std::string& alike,
-                     std::unique_ptr<Orderer> orderer)
+                     std::unique_ptr<FusedWay> buffers, std::unique_ptr<Orderer> orderer)
     : engine_(engine),
       failure_(failure),
       counters_(counters),
@@ -25,7 +25,7 @@ SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounter
       set_(std::move(set)),
       orderer_(std::move(orderer)),
       controls_(engine, failure, set_, alike),
-      buffers_(engine, failure, set_, alike) {}
+      buffers_(std::move(buffers)) {}
 
 // ---- what the application has done ----
 
@@ -183,42 +183,30 @@ RoundHeader SetRunner::header_for(const FusedBuffer& buffer) {
 void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   Flight& flight = flying_.emplace_back();
   FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
-  bool brings_any = false;
   Duration negotiation{0};
   std::uint64_t brought = 0;
+  // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
+  // may be thrown away, and come again.
+  flight.into_place = !buffer.tensors.empty();
   for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
     const TensorDescription& tensor = orderer_->description(buffer.tensors[i]);
-    if (i == 0) {
-      round.type = tensor.type;
-      round.op = tensor.op;
-    }
+    const Place& at = place(buffer.tensors[i]);
+    round.type = tensor.type;
+    round.op = tensor.op;
     round.count += tensor.count;
     round.composition.push_back(in_words(tensor));
+    round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
+    flight.into_place &= brings(buffer, i) && at.out != at.in;
     if (!brings(buffer, i)) continue;
-    brings_any = true;
     ++brought;
-    negotiation += now - place(buffer.tensors[i]).submitted_at;
+    negotiation += now - at.submitted_at;
   }
   flight.bytes = round.count * size_of(round.type);
-  if (brings_any && buffer.tensors.size() == 1) {
-    // Nothing to fuse: from the tensor's memory to its result's, unless that would overwrite what is thrown away.
-    const Place& only = place(buffer.tensors.front());
-    round.mine = only.in;
-    flight.into_place = only.out != only.in;
-    round.sum = only.out;
-  } else if (brings_any) {
-    flight.mine = take_block(flight.bytes);
-    std::byte* to = flight.mine.data();
-    for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
-      const TensorDescription& tensor = orderer_->description(buffer.tensors[i]);
-      if (!brings(buffer, i)) {
-        fill_neutral(tensor.type, tensor.op, to, tensor.count);
-      } else if (tensor.count > 0) {
-        std::memcpy(to, place(buffer.tensors[i]).in, tensor.bytes());
-      }
-      to += tensor.bytes();
-    }
-    round.mine = flight.mine.data();
+  round.brings = brought > 0;
+  if (round.parts.size() > 1 && !buffers_->takes_parts()) {
+    flight.into_place = false;
+    if (round.brings) flight.mine = fused(round);
+    round.parts = {{flight.mine.data(), nullptr, flight.bytes}};
   }
   if (!flight.into_place) {
     flight.sum = take_block(std::max<std::uint64_t>(1, flight.bytes));
@@ -231,13 +219,29 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     all.negotiation += negotiation;
   });
   flight.buffer = std::move(buffer);
-  buffers_.start(std::move(round));
+  buffers_->start(std::move(round));
+}
+
+/// The parts, one behind the other.
+Block SetRunner::fused(const FusedRound& round) {
+  Block block = take_block(std::max<std::uint64_t>(1, round.count * size_of(round.type)));
+  std::byte* to = block.data();
+  for (const FusedPart& part : round.parts) {
+    if (part.mine == nullptr) {
+      fill_neutral(round.type, round.op, to, part.bytes / size_of(round.type));
+    } else if (part.bytes > 0) {
+      std::memcpy(to, part.mine, part.bytes);
+    }
+    to += part.bytes;
+  }
+  return block;
 }
 
 /// Returns whether there was one.
 bool SetRunner::take_buffers() {
   bool any = false;
-  while (auto result = buffers_.take_result()) {
+  while (buffers_->step()) any = true;
+  while (auto result = buffers_->take_result()) {
     any = true;
     Flight flight = std::move(flying_.front());
     flying_.pop_front();

@@ -13,7 +13,7 @@
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
 #include "stretto/ordering/control_collectives.h"
-#include "stretto/ordering/fused_sequence.h"
+#include "stretto/ordering/fused_way.h"
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_counters.h"
 #include "stretto/ordering/ordering_options.h"
@@ -30,7 +30,8 @@ class SetRunner {
   /// Registers with the engine, on every rank of the job. `alike`: what must be the same on every rank, a line each.
   /// `orderer`: null where this rank is no member. `engine` to `options` outlive it.
   SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters, const OrderingOptions& options,
-            ProcessSet set, const std::string& alike, std::unique_ptr<Orderer> orderer);
+            ProcessSet set, const std::string& alike, std::unique_ptr<FusedWay> buffers,
+            std::unique_ptr<Orderer> orderer);
   SetRunner(const SetRunner&) = delete;
   SetRunner& operator=(const SetRunner&) = delete;
 
@@ -59,7 +60,7 @@ class SetRunner {
   /// What a person is to read, since the last call.
   std::vector<std::string> take_lines() { return orderer_->take_lines(); }
   /// Whether something that is under way waits for a message of this rank of the job.
-  bool lacks(int rank) const { return controls_.lacks(rank) || buffers_.lacks(rank); }
+  bool lacks(int rank) const { return controls_.lacks(rank) || buffers_->lacks(rank); }
   /// What it waits for, in words: "agreement 12 of set 0".
   std::string waits_for() const;
   /// Held for buffers now.
@@ -78,7 +79,7 @@ class SetRunner {
     FusedBuffer buffer;
     std::uint64_t bytes = 0;
     Block mine, sum;
-    bool into_place = false;  // the sum goes straight to the only tensor's place
+    bool into_place = false;  // the sums go straight to the tensors' places
     bool present = false;
   };
 
@@ -89,6 +90,7 @@ class SetRunner {
   void hand_out(const Flight& flight);
   bool begin_buffers(TimePoint now);
   void begin(FusedBuffer buffer, TimePoint now);
+  Block fused(const FusedRound& round);
   RoundHeader header_for(const FusedBuffer& buffer);
   Place& place(TensorId id);
   bool brings(const FusedBuffer& buffer, std::size_t i) const { return i < buffer.brought.size() && buffer.brought[i]; }
@@ -105,7 +107,7 @@ class SetRunner {
 
   ControlCollectives controls_;
   ControlTraffic counted_;  // of controls_, by counters_
-  FusedSequence buffers_;
+  const std::unique_ptr<FusedWay> buffers_;
   BlockPool pool_;
   std::uint64_t memory_bytes_ = 0;
 
