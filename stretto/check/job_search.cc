@@ -8,7 +8,7 @@
 #include "stretto/check/diloco_search.h"
 #include "stretto/check/group_search.h"
 #include "stretto/check/neighbour_search.h"
-#include "stretto/check/ordering_search.h"
+#include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/pair_search.h"
 #include "stretto/check/server_search.h"
 #include "stretto/check/threshold_search.h"

@@ -183,6 +183,11 @@ void Coordinator::go_on(StepNumber step) {
 
 // ---- what is said and heard ----
 
+bool Coordinator::pending(TensorId id) const {
+  const std::uint32_t name = table_.name_of(id);
+  return name < tensors_.size() && tensors_[name].pending;
+}
+
 bool Coordinator::cached(const Tensor& tensor, std::size_t& position) const {
   const auto found = cache_.find(table_.name_of(tensor.id));
   position = found.value_or(0);
@@ -219,7 +224,7 @@ CycleWords Coordinator::say(TimePoint now) {
   flags.some_drained = drained_;
   flags.idle = ended_ && pending_.empty();
   flags.drained = drained_ && flags.idle;
-  flags.stuck = ended_ || (blocked_ && tensors_[table_.name_of(*blocked_)].pending);
+  flags.stuck = ended_ || (blocked_ && pending(*blocked_));
   words.set(flags);
   if (fingerprint_) words.set_fingerprint(*fingerprint_);
   return words;

@@ -72,7 +72,7 @@ class Coordinator final : public Orderer {
   /// What the members said when the last step was closed; the same on all.
   const CycleWords& closing() const { return closing_; }
   bool pausing() const { return phase_ == Phase::pausing; }
-  bool over() const { return phase_ == Phase::over; }
+  bool pending(TensorId id) const;  ///< submitted in the open step, and in no buffer yet
   /// Coordinates step `step`, and the following ones. Requires: pausing().
   void go_on(StepNumber step);
   /// The number of a control collective that the other orderer begins itself. Requires: pausing(), here and below.

@@ -114,10 +114,12 @@ class OrderedAllreduce::Impl final : private EngineClient {
   TimePoint begun_;
 
   // The driving thread's.
+  RankPatience patience_;                            // before the runners, whose orderers refer to it
   std::vector<std::unique_ptr<SetRunner>> runners_;  // of all sets
   std::vector<OrderingEvent> events_;
   std::vector<int> left_;  // ranks from which nothing comes any more
   StepNumber published_ = 0;
+  bool at_end_ = false;  // no further steps: all ranks had drained in the one that was closed last
   bool told_of_failure_ = false;
 
   // Between the two.
@@ -143,7 +145,8 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
       failure_(engine) {
   if (options_.kind == OrderingOptions::Kind::none) throw UsageError("ordering none orders nothing: use Allreduce");
   const Engine::Pause pause(engine);
-  const OrdererFactory make = factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set); };
+  const OrdererFactory make =
+      factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set, patience_); };
   const std::string alike = items_of(options_, sets_);
   id_ = engine.add(*this, "ordered allreduce" + alike);
   failure_.enroll(id_);
@@ -363,7 +366,10 @@ bool OrderedAllreduce::Impl::poll(TimePoint now) {
   std::uint64_t memory = 0;
   bool agrees = false;
   for (SetRunner* runner : mine_) {
-    did |= runner->advance(now, handed);
+    if (runner->advance(now, handed)) {
+      did = true;
+      for (SetRunner* other : mine_) other->look_again();  // what is held back in one set may hold back another
+    }
     agrees |= runner->agrees();
     memory += runner->memory_bytes();
   }
@@ -395,18 +401,21 @@ bool OrderedAllreduce::Impl::publish() {
     MutexLock lock(results_mutex_);
     lines_.insert(lines_.end(), lines.begin(), lines.end());
   }
-  const bool any = closed > published_ || over != over_.load(std::memory_order_relaxed);
-  for (; published_ < closed; ++published_) {
+  const bool any = (closed > published_ && !at_end_) || over != over_.load(std::memory_order_relaxed);
+  for (; published_ < closed && !at_end_; ++published_) {
     Finished finished{.step = published_};
     for (SetRunner* runner : mine_) {
       SetRunner::ClosedStep step = runner->take_step(published_);
       if (runner->set().number() == 0) finished.header = std::move(step.header);
       std::ranges::move(step.reduced, std::back_inserter(finished.reduced));
     }
+    // Ranks that follow a plan learn from the buffers of one more step that all have drained.
+    at_end_ = finished.header.drained.all();
+    if (at_end_) break;
     MutexLock lock(results_mutex_);
     finished_.push_back(std::move(finished));
   }
-  closed_.store(closed, std::memory_order_release);
+  closed_.store(published_, std::memory_order_release);
   over_.store(over, std::memory_order_release);
   return any;
 }

@@ -65,7 +65,8 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<std::string, 
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Orderings,
-                         ::testing::Combine(::testing::Values("coordinator", "coordinator uncached", "gs", "nbcs"),
+                         ::testing::Combine(::testing::Values("coordinator", "coordinator uncached", "gs", "nbcs",
+                                                              "topo"),
                                             ::testing::Values(1, 2, 3, 4, 5, 7, 8)),
                          name_of_case);
 

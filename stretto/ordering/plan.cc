@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/ordering/description_hash.h"
 #include "stretto/ordering/fusion.h"
@@ -133,6 +134,12 @@ std::uint32_t add(OrderingPlan& plan, Fusion& fusion, const TensorDescription& t
   return number;
 }
 
+/// Whether a planted defect does not see that a tensor must be behind this buffer.
+bool ignored(const OrderingPlan& plan, std::uint32_t behind, const TensorDescription& tensor) {
+  const bool other_set = plan.tensors[plan.buffers[behind].tensors.front()].set != tensor.set;
+  return defect(Defect::fusion_across_path) || (defect(Defect::graph_of_buffers_ignored) && other_set);
+}
+
 }  // namespace
 
 OrderingPlan plan_order(const ExecutedGraph& graph, const FusionOptions& options) {
@@ -151,7 +158,8 @@ OrderingPlan plan_order(const ExecutedGraph& graph, const FusionOptions& options
   for (const Node node : by_depth(graph, successors, collective_of)) {
     std::uint32_t here = behind[node];
     if (collective_of[node] != kNone) {
-      const auto behind_of = here == 0 ? std::nullopt : std::optional(here - 1);
+      auto behind_of = here == 0 ? std::nullopt : std::optional(here - 1);
+      if (behind_of && ignored(plan, *behind_of, graph.collectives[collective_of[node]].tensor)) behind_of.reset();
       here = 1 + add(plan, fusion, graph.collectives[collective_of[node]].tensor, behind_of, options.fusion_bytes);
       plan.awaited.push_back(!successors.of(node).empty());
     }

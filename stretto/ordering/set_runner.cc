@@ -78,11 +78,13 @@ bool SetRunner::advance(TimePoint now, StepNumber handed) {
     if (sleeps_) counters_.count([&](OrderingStatistics& all) { all.note_oversleep(now - ask_at_); });
     something_new_ = false;
     sleeps_ = false;
-    did = true;
-    while (ask(now)) take_controls();
-    begin_buffers(now);
-    something_new_ |= take_controls();
+    for (bool more = true; more;) {
+      more = ask(now);
+      did |= more | take_controls();
+    }
+    something_new_ |= begin_buffers(now) | take_controls();
     settle(handed);
+    did |= sleeps_ | something_new_;
   }
   return did;
 }

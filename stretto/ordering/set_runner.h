@@ -42,6 +42,8 @@ class SetRunner {
   /// Does what can be done now. `handed`: steps whose results the application has taken; those of later ones are not
   /// written to its memory. Returns whether it did something.
   bool advance(TimePoint now, StepNumber handed);
+  /// Something may have changed in another set of this rank.
+  void look_again() { something_new_ = true; }
   /// Latest time of the next advance() if nothing happens until then.
   TimePoint advance_by() const { return ask_at_; }
 

@@ -7,8 +7,13 @@
 
 namespace stretto {
 
-inline constexpr std::string_view kOrderingReaches[] = {
-    "lines about a changed graph or a stall", "jobs that fail as they must", "times at which nothing moved but time"};
+inline constexpr std::string_view kOrderingReaches[] = {"tensors that a rank did not bring to their buffer",
+                                                        "buffers thrown away",
+                                                        "steps by a plan",
+                                                        "plans of several graphs",
+                                                        "lines about a changed graph or a stall",
+                                                        "jobs that fail as they must",
+                                                        "times at which nothing moved but time"};
 
 /// Runs the job of `seed`: the orderers of all ranks and process sets, with control collectives and buffers that
 /// complete in any admissible order, and applications that submit tensors in any order that their graph allows; graphs

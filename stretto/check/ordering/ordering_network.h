@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/ordering_job.h"
+#include "stretto/check/ordering/ordering_job.h"
 #include "stretto/ordering/orderer.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/check/ordering_network.h"
+#include "stretto/check/ordering/ordering_network.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "stretto/check/ordering_search.h"
+#include "stretto/check/ordering/ordering_search.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,9 +8,9 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/ordering_actor.h"
-#include "stretto/check/ordering_job.h"
-#include "stretto/check/ordering_network.h"
+#include "stretto/check/ordering/ordering_actor.h"
+#include "stretto/check/ordering/ordering_job.h"
+#include "stretto/check/ordering/ordering_network.h"
 
 namespace stretto {
 namespace {
@@ -49,13 +49,16 @@ class OrderingRun {
       for (const auto& actor : actors_) *finding.violation += "\n    " + actor->state();
     }
     finding.rounds = *std::ranges::max_element(job_.steps_of) + 1;
-    std::uint64_t nulls = 0, lines = 0;
+    std::uint64_t nulls = 0, voids = 0, planned = 0, gathered = 0, lines = 0;
     for (const auto& actor : actors_) {
       nulls += actor->nulls();
+      voids += actor->void_buffers();
+      planned += actor->planned_steps();
+      gathered += actor->gathered_plans();
       lines += actor->lines();
     }
     for (const auto& network : networks_) finding.messages += network->controls();
-    finding.reached = {nulls, lines, failed_ ? 1u : 0u, all_pauses_};
+    finding.reached = {nulls, voids, planned, gathered, lines, failed_ ? 1u : 0u, all_pauses_};
   }
 
  private:

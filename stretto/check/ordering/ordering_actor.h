@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "stretto/base/random.h"
-#include "stretto/check/ordering_job.h"
-#include "stretto/check/ordering_network.h"
+#include "stretto/check/ordering/ordering_job.h"
+#include "stretto/check/ordering/ordering_network.h"
 #include "stretto/ordering/coordinator.h"
 #include "stretto/ordering/orderer.h"
+#include "stretto/ordering/rank_patience.h"
+#include "stretto/ordering/topo.h"
 
 namespace stretto {
 
@@ -36,7 +38,7 @@ class OrderingActor {
   bool complete_buffer();   ///< a buffer of some set completes here
   /// Whether apply_one(), look() or complete_buffer() would do something.
   bool may_go_on() const;
-  void pass_time(Duration time) { now_ = now_ + time; }
+  void pass_time(Duration time);  ///< long enough for whatever waits for a time
 
   bool over() const;           ///< every orderer has ended
   bool failed(int set) const;  ///< the orderer of the set has failed; false where this rank is no member
@@ -50,6 +52,8 @@ class OrderingActor {
   std::uint64_t nulls() const { return nulls_; }
   std::uint64_t void_buffers() const { return void_buffers_; }
   std::uint64_t lines() const { return lines_; }
+  std::uint64_t planned_steps() const { return planned_steps_; }  ///< closed by a plan, by set
+  std::uint64_t gathered_plans() const;
 
  private:
   struct Seat {  // in a process set
@@ -57,6 +61,7 @@ class OrderingActor {
     int member = 0;
     std::unique_ptr<Orderer> orderer;
     const Coordinator* coordinator = nullptr;  // its own, for what it caches
+    const Topo* topo = nullptr;                // null: another kind of orderer
     enum class State { ready, sleeping, waiting, over, failed } state = State::ready;
     TimePoint until;
     std::deque<OrderingNetwork::Complete> complete;  // whose outcome is not known
@@ -75,6 +80,7 @@ class OrderingActor {
   bool ask(Seat& seat);
   bool askable(const Seat& seat) const;
   void tell_all();
+  void ready_again();
   void take_outcomes(Seat& seat);
   void take_result(const OrderingNetwork::Complete& buffer);
   bool in_step() const { return step_ < job_.steps_of[static_cast<std::size_t>(rank_)]; }
@@ -85,6 +91,7 @@ class OrderingActor {
   Networks& networks_;
   Random random_;
   TimePoint now_;
+  RankPatience patience_;
   std::vector<Seat> seats_;
   std::size_t cursor_ = 0;  // of one thread that serves all sets
   bool blocking_ = false;   // it waits inside seats_[cursor_]
@@ -104,7 +111,7 @@ class OrderingActor {
   std::vector<std::uint64_t> last_valid_;  // by tensor: one more than the step of its last valid buffer
   std::optional<Error> failure_;
   std::optional<std::string> violation_;
-  std::uint64_t progress_ = 0, nulls_ = 0, void_buffers_ = 0, lines_ = 0;
+  std::uint64_t progress_ = 0, nulls_ = 0, void_buffers_ = 0, lines_ = 0, planned_steps_ = 0;
 };
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-#include "stretto/check/ordering_job.h"
+#include "stretto/check/ordering/ordering_job.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -83,7 +83,7 @@ OrderingJob draw_ordering_job(std::uint64_t seed, int ranks) {
   job.nonblocking = random.chance(0.35);
   job.nbcs_full = random.chance(0.7);
   job.in_flight = static_cast<int>(random.between(1, 4));
-  job.one_thread = job.sets.size() > 1 && !job.nonblocking && random.chance(0.3);
+  job.one_thread = job.sets.size() > 1 && !job.topo && !job.nonblocking && random.chance(0.3);
   if (random.chance(0.5)) {
     job.omits = random.uniform() * 0.4;
     job.omits_always = !dynamic;

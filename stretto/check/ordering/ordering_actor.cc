@@ -1,4 +1,4 @@
-#include "stretto/check/ordering_actor.h"
+#include "stretto/check/ordering/ordering_actor.h"
 
 #include <algorithm>
 #include <utility>
@@ -39,9 +39,21 @@ OrderingActor::OrderingActor(const OrderingJob& job, int rank, Networks& network
     const auto found = std::ranges::find(members, rank);
     if (found == members.end()) continue;
     Seat& seat = seats_.emplace_back(Seat{.set = set, .member = static_cast<int>(found - members.begin())});
-    auto coordinator = std::make_unique<Coordinator>(coordinator_options(job, set, seat.member));
-    seat.coordinator = coordinator.get();
-    seat.orderer = std::move(coordinator);
+    const CoordinatorOptions options = coordinator_options(job, set, seat.member);
+    if (job.topo) {
+      auto topo = std::make_unique<Topo>(TopoOptions{.coordinator = options,
+                                                     .in_flight = job.in_flight,
+                                                     .several_sets = job.sets.size() > 1,
+                                                     .plan_patience = kOrderingPatience},
+                                         patience_);
+      seat.topo = topo.get();
+      seat.coordinator = &topo->coordinator();
+      seat.orderer = std::move(topo);
+    } else {
+      auto coordinator = std::make_unique<Coordinator>(options);
+      seat.coordinator = coordinator.get();
+      seat.orderer = std::move(coordinator);
+    }
   }
   if (defect(Defect::sets_in_different_order) && rank % 2 == 1) std::ranges::reverse(seats_);
 }
@@ -168,8 +180,8 @@ void OrderingActor::tell_all() {
       seat.orderer->step_ended(open);
     }
     if (seen_.drained && !told_.drained) seat.orderer->drained();
-    if (seat.state == Seat::State::waiting) seat.state = Seat::State::ready;
   }
+  ready_again();
   told_ = seen_;
 }
 
@@ -213,13 +225,22 @@ bool OrderingActor::ask(Seat& seat) {
         nulls_ += static_cast<std::uint64_t>(std::ranges::count(action.buffer.brought, false));
         if (action.kind == Kind::sync) network(seat).check_cache(seat.coordinator->cached(), *seat.orderer);
         network(seat).begin(seat.member, action, std::move(tensors));
+        if (action.kind == Kind::issue) ready_again();
+        seat.state = Seat::State::ready;
         continue;
       }
     }
     break;
   }
   take_outcomes(seat);
-  progress_ += seat.orderer->closed() - closed;
+  const StepNumber steps = seat.orderer->closed() - closed;
+  progress_ += steps;
+  if (job_.topo && job_.is_static() && job_.sets.size() <= 2 && seat.topo->deviations() > 0) {
+    violated("O7: a rank has left the plan of a static graph");
+  }
+  if (job_.topo && job_.is_uniform() && seat.topo->gathered_plans() > 0) {
+    violated("O7: ranks that execute the same graph have different plans");
+  }
   blocking_ = seat.state == Seat::State::waiting && network(seat).control_under_way(seat.member);
   if (!blocking_) cursor_ = (cursor_ + 1) % seats_.size();
   return true;
@@ -234,10 +255,21 @@ bool OrderingActor::complete_control() {
     const auto result = network(seat).complete_control(seat.member);
     if (!result) continue;
     seat.orderer->control(*result);
-    if (seat.state == Seat::State::waiting) seat.state = Seat::State::ready;
+    ready_again();
     return true;
   }
   return false;
+}
+
+void OrderingActor::ready_again() {
+  for (Seat& seat : seats_) {
+    if (seat.state == Seat::State::waiting) seat.state = Seat::State::ready;
+  }
+}
+
+void OrderingActor::pass_time(Duration time) {
+  now_ = now_ + time;
+  ready_again();
 }
 
 bool OrderingActor::complete_buffer() {
@@ -247,11 +279,12 @@ bool OrderingActor::complete_buffer() {
     auto complete = network(seat).complete_buffer(seat.member);
     if (!complete) continue;
     seat.complete.push_back(*complete);
+    const bool planned = seat.topo != nullptr && seat.topo->planned();
+    const StepNumber closed = seat.orderer->closed();
     seat.orderer->completed(complete->number, complete->header);
+    if (planned) planned_steps_ += seat.orderer->closed() - closed;
     take_outcomes(seat);
-    for (Seat& other : seats_) {
-      if (other.state == Seat::State::waiting) other.state = Seat::State::ready;
-    }
+    ready_again();
     ++progress_;
     return true;
   }
@@ -311,6 +344,12 @@ bool OrderingActor::over() const {
 bool OrderingActor::failed(int set) const {
   const auto found = std::ranges::find(seats_, set, &Seat::set);
   return found != seats_.end() && found->state == Seat::State::failed;
+}
+
+std::uint64_t OrderingActor::gathered_plans() const {
+  std::uint64_t plans = 0;
+  for (const Seat& seat : seats_) plans += seat.topo != nullptr ? seat.topo->gathered_plans() : 0;
+  return plans;
 }
 
 std::string OrderingActor::state() const {
