@@ -138,6 +138,52 @@ TEST(OrderedLive, TakesTensorsFromSeveralThreads) {
   }
 }
 
+TEST(OrderedLive, EachOrderingInEachWayToWait) {
+  for (const char* ordering : {"coordinator", "gs", "nbcs", "topo"}) {
+    for (const bool spins : {false, true}) {
+      for (const bool background : {false, true}) {
+        SCOPED_TRACE(text(ordering, spins ? ", spinning" : "", background ? ", in the background" : ""));
+        run_thread_job(3, [&](Engine& engine) {
+          OrderingOptions options = OrderingOptions::named(ordering);
+          options.cycle_time = 300us;
+          options.negotiation_wait = spins ? OrderingOptions::Waiting::spin : OrderingOptions::Waiting::sleep;
+          options.background_only = background;
+          options.fusion_bytes = 4000;
+          OrderedAllreduce all(engine, options);
+          EngineDriver driver(engine, kByThread);
+          const auto tensors = plan_of({"abcdefghijk"}).front();
+          std::vector<std::vector<float>> in, out;
+          for (const auto& tensor : tensors) {
+            in.emplace_back(tensor.count, static_cast<float>(1 << engine.rank()));
+            out.emplace_back(tensor.count);
+          }
+          Random random(1, static_cast<std::uint64_t>(engine.rank()));
+          for (int step = 0; step < 12; ++step) {
+            for (auto& sum : out) std::ranges::fill(sum, 0.0f);
+            all.begin_step({});
+            for (std::size_t i = 0, t = random.below(tensors.size()); i < tensors.size(); ++i, ++t) {
+              const std::size_t at = t % tensors.size();
+              all.submit(tensors[at], Argument::in(in[at]), Argument::out(out[at]));
+            }
+            all.end_step(driver, driver.deadline(kWatchdog),
+                         [&](const OrderedStep& done) { EXPECT_EQ(done.reduced.size(), tensors.size()); })
+                .or_throw();
+            for (const auto& sum : out) EXPECT_EQ(sum, std::vector<float>(sum.size(), 7.0f));
+          }
+          all.finish(driver, driver.deadline(kWatchdog), kIgnore).or_throw();
+          const OrderingStatistics cost = all.statistics();
+          EXPECT_EQ(cost.steps, 12u);
+          EXPECT_EQ(cost.tensors, 12 * tensors.size());
+          EXPECT_GT(cost.syncs, 0u);
+          EXPECT_GT(cost.control_messages, 0u);
+          EXPECT_GT(cost.negotiation, 0ns);
+          return true;
+        });
+      }
+    }
+  }
+}
+
 TEST(OrderedLive, ProcessSetsReduceAmongThemselves) {
   run_thread_job(4, [&](Engine& engine) {
     OrderingOptions options;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <string>
 #include <tuple>
@@ -211,6 +212,66 @@ TEST_P(Orderings, LetAnApplicationWaitInTheMiddleOfAStep) {
     }
     EXPECT_EQ(all.finish(rank, rank.deadline(100s), [](const OrderedStep&) {}).or_throw(), 0);
   });
+}
+
+TEST(TopoJob, NeedsNoControlMessageAfterTheFirstStep) {
+  const Model model(8);
+  run_ordered(4, 1, options_of("topo"), {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
+    OrderedMemory memory(model.tensors);
+    std::uint64_t controls = 0;
+    for (StepNumber step = 0; step < 10; ++step) {
+      memory.fill(rank.rank(), step);
+      all.begin_step({});
+      for (std::size_t t = 0; t < model.tensors.size(); ++t) memory.submit(all, t);
+      all.executed(model.graph);
+      all.end_step(rank, rank.deadline(100s), [](const OrderedStep&) {}).or_throw();
+      memory.expect_sums(ranks_from_0(4), step);
+      if (step == 0) controls = all.statistics().controls;
+      EXPECT_EQ(all.statistics().controls, controls) << "in step " << step;
+    }
+    EXPECT_GT(controls, 0u);
+    EXPECT_EQ(all.finish(rank, rank.deadline(100s), [](const OrderedStep&) {}).or_throw(), 0);
+    EXPECT_EQ(all.statistics().controls, controls);
+    EXPECT_TRUE(all.take_lines().empty());
+  });
+}
+
+TEST(TopoJob, SumsRightWhereTheGraphChangesOnSomeRank) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      const Model model(5), larger(6);
+      std::atomic<bool> said{false};
+      run_ordered(ranks, seed, options_of("topo"), {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
+        Random random(seed, 50 + static_cast<std::uint64_t>(rank.rank()));
+        OrderedMemory memory(larger.tensors);
+        memory.destinations(all);
+        for (StepNumber step = 0; step < 12; ++step) {
+          memory.fill(rank.rank(), step);
+          all.begin_step({});
+          // In steps 4 and 9 the last rank executes another layer, and waits for it.
+          const auto has_more = [&](int r) { return step % 5 == 4 && r == ranks - 1; };
+          const Model& mine = has_more(rank.rank()) ? larger : model;
+          for (const std::size_t t : shuffled(mine.tensors.size(), random)) {
+            rank.compute(Duration(static_cast<std::int64_t>(random.below(1'000'000))));
+            memory.submit(all, t);
+          }
+          all.executed(mine.graph);
+          all.end_step(rank, rank.deadline(100s), [](const OrderedStep&) {}).or_throw();
+          for (std::size_t t = 0; t < larger.tensors.size(); ++t) {
+            std::int64_t sum = 0;
+            for (int r = 0; r < ranks; ++r) {
+              if (t < model.tensors.size() || has_more(r)) sum += ordered_number(r, step, t, 1);
+            }
+            if (sum == 0) continue;  // nobody has it
+            EXPECT_EQ(memory.out[t][1], sum) << larger.tensors[t].name << " in step " << step;
+          }
+          if (!all.take_lines().empty()) said = true;
+        }
+        EXPECT_EQ(all.finish(rank, rank.deadline(100s), [](const OrderedStep&) {}).or_throw(), 0);
+      });
+      EXPECT_TRUE(said) << "nobody was told that the graph changed";
+    }
+  }
 }
 
 }  // namespace
