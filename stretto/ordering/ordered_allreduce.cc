@@ -7,11 +7,13 @@
 #include <limits>
 #include <utility>
 
+#include "stretto/base/align.h"
 #include "stretto/base/futex.h"
 #include "stretto/base/mutex.h"
 #include "stretto/collective/collective_failure.h"
 #include "stretto/observe/contribution_facts.h"
 #include "stretto/ordering/application_queue.h"
+#include "stretto/ordering/fused_board.h"
 #include "stretto/ordering/fused_sequence.h"
 #include "stretto/ordering/make_orderer.h"
 #include "stretto/ordering/ordering_counters.h"
@@ -42,6 +44,7 @@ std::string items_of(const OrderingOptions& options, const std::vector<ProcessSe
   out += text("\ngs every ", options.gs_every);
   out += text("\ncache capacity ", options.cache_capacity);
   out += text("\nin flight ", options.in_flight);
+  out += text("\nshared memory ", options.share_memory ? "yes" : "no");
   for (const ProcessSet& set : sets) out += text('\n', set.to_text());
   return out;
 }
@@ -51,7 +54,7 @@ std::string items_of(const OrderingOptions& options, const std::vector<ProcessSe
 class OrderedAllreduce::Impl final : private EngineClient {
  public:
   Impl(Engine& engine, OrderingOptions options, const OrdererFactory& factory);
-  ~Impl() override { engine_.remove(id_); }
+  ~Impl() override;
 
   StepNumber begin_step(const DepositInfo& info);
   void submit(const TensorDescription& tensor, const Argument& in, const Argument& out) {
@@ -90,6 +93,8 @@ class OrderedAllreduce::Impl final : private EngineClient {
   void left(int peer, const Error&) override { left_.push_back(peer); }
   void broken(const Error& reason) override;
 
+  std::uint64_t board_bytes(const ProcessSet& set) const;
+  std::span<std::byte> take_shared(const std::string& alike);
   bool take_events();
   bool publish();
   void look_who_has_left();
@@ -105,6 +110,8 @@ class OrderedAllreduce::Impl final : private EngineClient {
   const OrderingOptions options_;
   const std::vector<ProcessSet> sets_;
   CollectiveId id_ = 0;
+  OrderingCounters counters_;     // thread-safe, as the next
+  CollectiveFailure failure_;     // gives back the memory of boards, which nobody looks at without a step of the engine
   std::vector<SetRunner*> mine_;  // the runners of sets that this rank is in, by number: set 0 first
 
   // The application thread's.
@@ -124,8 +131,6 @@ class OrderedAllreduce::Impl final : private EngineClient {
 
   // Between the two.
   ApplicationQueue queue_;
-  OrderingCounters counters_;
-  CollectiveFailure failure_;
   std::atomic<StepNumber> closed_{
       0};  // driver, with release: steps that are in finished_ or have been; pairs with closed()
   std::atomic<StepNumber> handed_{0};       // application, with release: steps that it has applied; pairs with poll()
@@ -141,8 +146,8 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
     : engine_(engine),
       options_(std::move(options)),
       sets_((options_.check(engine.size()), sets_of(engine, options_))),
-      queue_(sets_),
-      failure_(engine) {
+      failure_(engine),
+      queue_(sets_) {
   if (options_.kind == OrderingOptions::Kind::none) throw UsageError("ordering none orders nothing: use Allreduce");
   const Engine::Pause pause(engine);
   const OrdererFactory make =
@@ -150,13 +155,52 @@ OrderedAllreduce::Impl::Impl(Engine& engine, OrderingOptions options, const Orde
   const std::string alike = items_of(options_, sets_);
   id_ = engine.add(*this, "ordered allreduce" + alike);
   failure_.enroll(id_);
+  const std::span<std::byte> shared = take_shared(alike);
+  std::uint64_t at = 0;
   for (const ProcessSet& set : sets_) {
-    const bool member = set.has_this_rank();
+    std::unique_ptr<FusedWay> buffers;
+    const std::uint64_t bytes = shared.empty() ? 0 : board_bytes(set);
+    if (bytes > 0 && set.has_this_rank()) {
+      SharedArena& arena = *engine.arena();
+      buffers = std::make_unique<FusedBoard>(
+          shared.subspan(at, bytes), FusedBoard::shape_for(options_.fusion_bytes), set, engine.size(),
+          [&arena](int rank) { arena.ring(rank); }, [this](const Error& why) { failure_.fail(why, true); },
+          arena.interleaved());
+    } else if (bytes == 0) {
+      buffers = std::make_unique<FusedSequence>(engine, failure_, set, alike);
+    }
+    at += bytes;
     runners_.push_back(std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike,
-                                                   std::make_unique<FusedSequence>(engine, failure_, set, alike),
-                                                   member ? make(set) : nullptr));
-    if (member) mine_.push_back(runners_.back().get());
+                                                   std::move(buffers), set.has_this_rank() ? make(set) : nullptr));
+    if (set.has_this_rank()) mine_.push_back(runners_.back().get());
   }
+}
+
+OrderedAllreduce::Impl::~Impl() {
+  const Engine::Pause pause(engine_);
+  engine_.remove(id_);
+  runners_.clear();
+}
+
+/// Of a set that reduces through shared memory: one of several members.
+std::uint64_t OrderedAllreduce::Impl::board_bytes(const ProcessSet& set) const {
+  return set.size() == 1
+             ? 0
+             : round_up(FusedBoard::bytes_needed(FusedBoard::shape_for(options_.fusion_bytes), set, engine_.size()),
+                        kPage);
+}
+
+/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none.
+std::span<std::byte> OrderedAllreduce::Impl::take_shared(const std::string& alike) {
+  if (engine_.arena() == nullptr) return {};
+  std::uint64_t bytes = 0;
+  if (options_.share_memory) {
+    for (const ProcessSet& set : sets_) bytes += board_bytes(set);
+  }
+  const auto region = failure_.take_shared(bytes, "ordered allreduce" + alike);
+  if (region) return *region;
+  if (region.error().code != Errc::unavailable) failure_.fail(region.error(), false);
+  return {};
 }
 
 // ---- the application's thread ----

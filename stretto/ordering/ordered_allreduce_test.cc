@@ -29,6 +29,8 @@ std::vector<TensorDescription> tensors_of(const PlannedOrderer::Plan& plan) {
   return all;
 }
 
+const OrderingOptions kSmallBuffers{.fusion_bytes = 128};  // also as chunks of a board
+
 OrdererFactory planned(const PlannedOrderer::Plan& plan = kPlan, std::set<StepNumber> changes = {}) {
   return [=](const ProcessSet&) { return std::make_unique<PlannedOrderer>(plan, changes); };
 }
@@ -41,7 +43,7 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    run_ordered(ranks, seed, {.in_flight = 1 + static_cast<int>(seed % 4)}, planned(),
+    run_ordered(ranks, seed, {.fusion_bytes = 128, .in_flight = 1 + static_cast<int>(seed % 4)}, planned(),
                 [&](VirtualRank& rank, OrderedAllreduce& all) {
                   Random random(seed, static_cast<std::uint64_t>(rank.rank()));
                   OrderedMemory memory(tensors);
@@ -80,7 +82,7 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
 TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
-  run_ordered(ranks, 3, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+  run_ordered(ranks, 3, kSmallBuffers, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
     // Rank r has 3 + r steps.
     const auto with_more_than = [&](StepNumber step) {
       std::vector<int> some;
@@ -113,7 +115,7 @@ TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
 TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
-  run_ordered(ranks, 4, {}, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+  run_ordered(ranks, 4, kSmallBuffers, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
     OrderedMemory memory(tensors);
     memory.destinations(all);
     for (StepNumber step = 0; step < 4; ++step) {

@@ -66,7 +66,10 @@ TEST(OrderedLive, HasTheBitsOfAnAllreduceWhateverIsReducedTogether) {
           {"abcdxyz"}, {"a", "b", "c", "d", "x", "y", "z"}, {"zyx", "dcb", "a"}, {"azb", "xcyd"}};
       std::vector<std::unique_ptr<OrderedAllreduce>> ways;
       for (const auto& composition : compositions) {
-        ways.push_back(std::make_unique<OrderedAllreduce>(engine, OrderingOptions{}, by_plan(plan_of(composition))));
+        for (const bool share : {false, true}) {
+          const OrderingOptions options{.share_memory = share};
+          ways.push_back(std::make_unique<OrderedAllreduce>(engine, options, by_plan(plan_of(composition))));
+        }
       }
       std::vector<TensorDescription> tensors;
       for (const auto& buffer : plan_of(compositions[0])) tensors.insert(tensors.end(), buffer.begin(), buffer.end());
@@ -148,6 +151,7 @@ TEST(OrderedLive, EachOrderingInEachWayToWait) {
           options.cycle_time = 300us;
           options.negotiation_wait = spins ? OrderingOptions::Waiting::spin : OrderingOptions::Waiting::sleep;
           options.background_only = background;
+          options.share_memory = spins == background;
           options.fusion_bytes = 4000;
           OrderedAllreduce all(engine, options);
           EngineDriver driver(engine, kByThread);

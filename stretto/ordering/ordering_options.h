@@ -29,6 +29,8 @@ struct OrderingOptions {
   int cache_capacity = 1024;  ///< tensors whose requests are a bit instead of a message; 0: none
   int in_flight = 4;          ///< fused buffers of a set under way at a time; each has memory of its own
 
+  /// Whether fused buffers go through memory that the ranks share, where they do; else by messages. Never touches bits.
+  bool share_memory = true;
   /// How the thread that drives waits for the answer of the others. `spin` burns its core, as MPI does.
   Waiting negotiation_wait = Waiting::sleep;
   /// Whether a waiting application thread leaves everything to the helper thread, asleep, so that the two can be told

@@ -241,8 +241,7 @@ Block SetRunner::fused(const FusedRound& round) {
 
 /// Returns whether there was one.
 bool SetRunner::take_buffers() {
-  bool any = false;
-  while (buffers_->step()) any = true;
+  bool any = buffers_->step();
   while (auto result = buffers_->take_result()) {
     any = true;
     Flight flight = std::move(flying_.front());

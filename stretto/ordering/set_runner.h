@@ -62,7 +62,7 @@ class SetRunner {
   /// What a person is to read, since the last call.
   std::vector<std::string> take_lines() { return orderer_->take_lines(); }
   /// Whether something that is under way waits for a message of this rank of the job.
-  bool lacks(int rank) const { return controls_.lacks(rank) || buffers_->lacks(rank); }
+  bool lacks(int rank) const { return controls_.lacks(rank) || (buffers_ != nullptr && buffers_->lacks(rank)); }
   /// What it waits for, in words: "agreement 12 of set 0".
   std::string waits_for() const;
   /// Held for buffers now.

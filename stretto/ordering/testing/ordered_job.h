@@ -10,13 +10,16 @@
 #include "stretto/base/random.h"
 #include "stretto/ordering/ordered_allreduce.h"
 #include "stretto/simulate/virtual_ranks.h"
+#include "stretto/transport/shared_arena.h"
 
 namespace stretto {
 
 /// For tests: runs `application` on every rank, in virtual time.
+/// Every other seed they share memory.
 inline void run_ordered(int ranks, std::uint64_t seed, const OrderingOptions& options, const OrdererFactory& factory,
                         const std::function<void(VirtualRank&, OrderedAllreduce&)>& application) {
   SimulatedCluster cluster(ranks, {.jitter = std::chrono::microseconds(20)}, seed);
+  if (seed % 2 == 1) cluster.share_memory(SharedArena::overhead() + (std::uint64_t{8} << 20));
   VirtualRanks(cluster).run([&](VirtualRank& rank) {
     Engine engine(rank.transport(), rank.clock());
     rank.drive_engine(&engine);
