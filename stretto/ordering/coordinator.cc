@@ -224,7 +224,7 @@ CycleWords Coordinator::say(TimePoint now) {
   flags.some_drained = drained_;
   flags.idle = ended_ && pending_.empty();
   flags.drained = drained_ && flags.idle;
-  flags.stuck = ended_ || (blocked_ && pending(*blocked_));
+  flags.stuck = ended_ || (options_.waits_for_one && blocked_ && pending(*blocked_));
   words.set(flags);
   if (fingerprint_) words.set_fingerprint(*fingerprint_);
   return words;

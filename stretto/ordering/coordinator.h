@@ -29,6 +29,9 @@ struct CoordinatorOptions {
   int gs_every = 0;          ///< GS: after so many cycles all members sleep equally long; 0: never
   bool nonblocking = false;  ///< NBCS: a cycle looks whether the sync is over, instead of waiting for it
   bool nbcs_full = true;     ///< NBCS: and whether gather and broadcast are
+  /// The application submits nothing while it waits for a tensor (Orderer::blocked()): a job that hangs by its own
+  /// program is found out at once. False: several of its threads wait and submit.
+  bool waits_for_one = true;
   Duration stall_warning = std::chrono::seconds(10);  ///< a tensor that waits for so long is reported
   Duration stall_abort = std::chrono::seconds(60);    ///< and fails the job; 0: never
   bool pauses = false;                                ///< waits after each closed step, until go_on()

@@ -77,7 +77,11 @@ void Topo::drained() {
 void Topo::blocked(std::optional<TensorId> on, TimePoint since) {
   blocked_ = on;
   blocked_since_ = since;
-  if (on) observed_.waits_for(*on);
+  warned_ = false;
+  if (on) {
+    observed_.waits_for(*on);
+    computes_ = false;
+  }
   coordinator_.blocked(on, since);
 }
 
@@ -97,8 +101,9 @@ void Topo::plan_own(const ExecutedGraph& graph) {
 
 OrdererAction Topo::ask_coordinator(TimePoint now) {
   if (std::exchange(seen_submissions_, submissions_) != submissions_) {
-    if (seen_submissions_ > 1) longest_gap_ = std::max(longest_gap_, now - last_submission_);
+    if (computes_ && seen_submissions_ > 1) longest_gap_ = std::max(longest_gap_, now - last_submission_);
     last_submission_ = now;
+    computes_ = true;
   }
   OrdererAction action = coordinator_.next(now);
   if (action.kind == Kind::issue) by_plan_.push_back(false);
@@ -129,6 +134,7 @@ void Topo::go_on() {
   graph_.reset();
   observed_.clear();
   submissions_ = seen_submissions_ = 0;
+  longest_gap_ = Duration{0};
 }
 
 OrdererAction Topo::begin(Kind kind, Phase phase) {
@@ -210,16 +216,33 @@ std::string Topo::held_back() const {
 void Topo::look_for_changes(TimePoint now) {
   const bool holds_back = holds();
   patience_.holds(options_.coordinator.set, holds_back ? std::optional(blocked_since_) : std::nullopt);
-  if (phase_ != Phase::planned || leaving_ || ended_ || defect(Defect::no_patience)) return;
+  if (phase_ != Phase::planned) return;
+  look_for_stall(now);
+  if (leaving_ || ended_ || defect(Defect::no_patience)) return;
   if (patience_.left_in(step_)) return leave("leaves the plan of another process set");
-  const Duration patience = std::max(options_.plan_patience, kGapsOfPatience * longest_gap_);
-  if (holds_back && now - blocked_since_ >= patience) {
+  if (holds_back && now - blocked_since_ >= patience()) {
     const std::optional<TensorId> missing = array_.missing(issued_);
     return leave(missing ? "has no gradient for " + description(*missing).name
                          : text("waits for ", description(*blocked_).name, " before the end of the step"));
   }
   const std::optional<TimePoint> beside = patience_.held_beside(options_.coordinator.set);
-  if (beside && now - *beside >= patience && !ready(issued_)) leave("waits for another process set");
+  if (beside && now - *beside >= patience() && !ready(issued_)) leave("waits for another process set");
+}
+
+/// No message says who is missing: the others hold a buffer back that this rank has issued, or the step's end.
+void Topo::look_for_stall(TimePoint now) {
+  const Duration waited = blocked_ ? now - blocked_since_ : Duration{0};
+  const CoordinatorOptions& limits = options_.coordinator;
+  const auto line = [&](Duration limit) {
+    return text("step ", step_, ", after ", seconds(limit), " s: rank ",
+                limits.ranks[static_cast<std::size_t>(limits.member)], " waits for ", description(*blocked_).name,
+                held_back().empty() ? ", which others have not begun to reduce" : ", and " + held_back());
+  };
+  if (limits.stall_abort > Duration{0} && waited >= limits.stall_abort) {
+    error_ = Error{Errc::timeout, line(limits.stall_abort)};
+  } else if (waited >= limits.stall_warning && !std::exchange(warned_, true)) {
+    lines_.push_back(line(limits.stall_warning));
+  }
 }
 
 /// Issues the remaining buffers of the step without bringing anything, and says so in them.
@@ -253,11 +276,24 @@ OrdererAction Topo::issue() {
 OrdererAction Topo::follow() {
   const bool window = issued_ - done_ < static_cast<std::size_t>(options_.in_flight);
   if (issued_ < array_.size() && window && ready(issued_)) return issue();
-  if (leaving_ || ended_) return wait_until(TimePoint::never());
-  std::optional<TimePoint> since = patience_.held_beside(options_.coordinator.set);
-  if (holds()) since = std::min(since.value_or(blocked_since_), blocked_since_);
-  const Duration patience = std::max(options_.plan_patience, kGapsOfPatience * longest_gap_);
-  return wait_until(since && !ready(issued_) ? *since + patience : TimePoint::never());
+  return wait_until(next_look());
+}
+
+/// When look_for_changes() may find something though nothing happens.
+TimePoint Topo::next_look() const {
+  TimePoint when = TimePoint::never();
+  const CoordinatorOptions& limits = options_.coordinator;
+  if (blocked_ && !warned_) when = std::min(when, blocked_since_ + limits.stall_warning);
+  if (blocked_ && limits.stall_abort > Duration{0}) when = std::min(when, blocked_since_ + limits.stall_abort);
+  if (leaving_ || ended_ || ready(issued_)) return when;
+  const std::optional<TimePoint> beside = patience_.held_beside(limits.set);
+  if (beside) when = std::min(when, *beside + patience());
+  if (holds()) when = std::min(when, blocked_since_ + patience());
+  return when;
+}
+
+Duration Topo::patience() const {
+  return std::max(options_.plan_patience, kGapsOfPatience * longest_gap_);
 }
 
 void Topo::completed(SequenceNumber number, const BufferHeader& header) {

@@ -79,6 +79,9 @@ class Topo final : public Orderer {
   void take_graphs(const ControlResult& result);
   void take_plan(const ControlResult& result);
   void look_for_changes(TimePoint now);
+  void look_for_stall(TimePoint now);
+  TimePoint next_look() const;
+  Duration patience() const;
   void leave(const std::string& why);
   void finish_step();
   void fall_back();
@@ -93,6 +96,7 @@ class Topo final : public Orderer {
   std::vector<StepNumber> submitted_in_;  // by name: one more than the step it was submitted in last
   std::optional<TensorId> blocked_;
   TimePoint blocked_since_;
+  bool warned_ = false;  // of this wait
 
   // What a plan is made of.
   ObservedGraph observed_;
@@ -106,7 +110,8 @@ class Topo final : public Orderer {
   std::optional<Error> gathered_error_;
   std::uint64_t submissions_ = 0, seen_submissions_ = 0;  // of the open step
   TimePoint last_submission_;
-  Duration longest_gap_{0};
+  bool computes_ = true;     // since the last submission: the application has not waited
+  Duration longest_gap_{0};  // between two submissions of a step without a plan
 
   // The plan, and how far the open step has come.
   RequestArray array_{{}};

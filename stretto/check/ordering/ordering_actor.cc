@@ -21,8 +21,9 @@ CoordinatorOptions coordinator_options(const OrderingJob& job, int set, int memb
           .gs_every = job.gs_every,
           .nonblocking = job.nonblocking,
           .nbcs_full = job.nbcs_full,
-          .stall_warning = kOrderingPatience * 2,
-          .stall_abort = kOrderingPatience * 5};
+          .waits_for_one = !job.several_threads,
+          .stall_warning = kOrderingPatience * 10,
+          .stall_abort = kOrderingPatience * 20};
 }
 
 }  // namespace
@@ -78,10 +79,9 @@ bool OrderingActor::apply_one() {
   }
   const auto unreduced = [&](int tensor) { return nodes_[static_cast<std::size_t>(tensor)] != Node::reduced; };
   const int tensors = static_cast<int>(nodes_.size());
-  if (does_.waits_for >= 0) {
-    if (unreduced(does_.waits_for)) return false;
-    does_.waits_for = -1;
-  }
+  const bool waits = does_.waits_for >= 0 && unreduced(does_.waits_for);
+  if (waits && !job_.several_threads) return false;
+  if (!waits) does_.waits_for = -1;
   if (ending_) {
     for (int t = 0; t < tensors; ++t) {
       if (job_.submits(rank_, step_, t) && unreduced(t)) return false;
@@ -96,29 +96,31 @@ bool OrderingActor::apply_one() {
     return true;
   }
   std::vector<int> enabled;
-  int needed = -1, unfinished = -1;  // submitted: for something else, or at the end
+  std::vector<int> needed, at_end;  // submitted, and not reduced
   for (int t = 0; t < tensors; ++t) {
     if (!job_.submits(rank_, step_, t)) continue;
     const Node node = nodes_[static_cast<std::size_t>(t)];
-    if (node == Node::submitted && unfinished < 0) unfinished = t;
+    if (node == Node::submitted && job_.waits_at_end(step_)) at_end.push_back(t);
     if (node != Node::idle) continue;
     bool ready = true;
     for (const int parent : job_.parents(rank_, step_, t)) {
       if (!unreduced(parent)) continue;
       ready = false;
-      const bool waits = nodes_[static_cast<std::size_t>(parent)] == Node::submitted;
-      if (waits && (needed < 0 || parent < needed)) needed = parent;
+      if (nodes_[static_cast<std::size_t>(parent)] == Node::submitted) needed.push_back(parent);
     }
     if (ready) enabled.push_back(t);
   }
-  if (needed < 0 && job_.waits_at_end(step_)) needed = unfinished;
+  if (needed.empty()) needed = at_end;
   if (!enabled.empty()) {
     const int tensor = enabled[random_.below(enabled.size())];
     nodes_[static_cast<std::size_t>(tensor)] = Node::submitted;
     queue_.push_back(tensor);
+    does_.waits_for = -1;
     ++progress_;
-  } else if (needed >= 0) {
-    does_.waits_for = needed;
+  } else if (waits) {
+    return false;
+  } else if (!needed.empty()) {
+    does_.waits_for = job_.several_threads ? needed[random_.below(needed.size())] : std::ranges::min(needed);
   } else {
     ending_ = true;
     does_.ended = step_ + 1;
@@ -269,6 +271,9 @@ void OrderingActor::ready_again() {
 
 void OrderingActor::pass_time(Duration time) {
   now_ = now_ + time;
+  const bool hangs = job_.contrary.rank >= 0;
+  if (job_.several_threads && !hangs && random_.chance(0.5))
+    does_.waits_for = -1;  // another thread waits for something else
   ready_again();
 }
 
@@ -328,13 +333,6 @@ void OrderingActor::take_result(const OrderingNetwork::Complete& buffer) {
     }
     nodes_[t] = Node::reduced;
   }
-}
-
-bool OrderingActor::may_go_on() const {
-  if (!failure_ && (looking_ || !queue_.empty() || !(does_ == told_))) return true;
-  return std::ranges::any_of(seats_, [&](const Seat& seat) {
-    return networks_[static_cast<std::size_t>(seat.set)]->may_complete_buffer(seat.member);
-  });
 }
 
 bool OrderingActor::over() const {

@@ -31,13 +31,11 @@ class OrderingActor {
   OrderingActor(const OrderingJob& job, int rank, Networks& networks, std::uint64_t seed);
 
   // Each returns whether something was to be done.
-  bool apply_one();         ///< the application does the next thing
-  bool look();              ///< the ordering thread reads what the application has told; twice for all of it
-  bool ask();               ///< asks an orderer
-  bool complete_control();  ///< a control collective of some set completes here
-  bool complete_buffer();   ///< a buffer of some set completes here
-  /// Whether apply_one(), look() or complete_buffer() would do something.
-  bool may_go_on() const;
+  bool apply_one();               ///< the application does the next thing
+  bool look();                    ///< the ordering thread reads what the application has told; twice for all of it
+  bool ask();                     ///< asks an orderer
+  bool complete_control();        ///< a control collective of some set completes here
+  bool complete_buffer();         ///< a buffer of some set completes here
   void pass_time(Duration time);  ///< long enough for whatever waits for a time
 
   bool over() const;           ///< every orderer has ended

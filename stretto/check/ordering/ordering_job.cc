@@ -12,7 +12,20 @@ namespace {
 constexpr std::uint64_t kStream = 0x6f72646572;
 constexpr std::uint64_t kOmissions = kStream + 1, kValues = kStream + 2;
 
-OrderingJob::Program draw_program(Random& random, int tensors) {
+/// What one thread waits for that goes through all tensors which something depends on, in their order.
+void wait_in_order(OrderingJob::Program& program) {
+  std::vector<int> awaited;
+  for (const auto& parents : program.parents) awaited.insert(awaited.end(), parents.begin(), parents.end());
+  std::ranges::sort(awaited);
+  awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
+  for (auto& parents : program.parents) {
+    if (parents.empty()) continue;
+    const int last = std::ranges::max(parents);
+    parents.assign(awaited.begin(), std::ranges::upper_bound(awaited, last));
+  }
+}
+
+OrderingJob::Program draw_program(Random& random, int tensors, bool several_threads) {
   OrderingJob::Program program;
   const double density = random.uniform() * 0.5;
   for (int to = 0; to < tensors; ++to) {
@@ -22,6 +35,7 @@ OrderingJob::Program draw_program(Random& random, int tensors) {
     }
   }
   program.waits_at_end = random.chance(0.4);
+  if (!several_threads) wait_in_order(program);
   return program;
 }
 
@@ -65,9 +79,10 @@ OrderingJob draw_ordering_job(std::uint64_t seed, int ranks) {
     job.tensors.push_back(tensor);
   }
   const bool dynamic = random.chance(0.5);
-  job.programs.push_back(draw_program(random, tensors));
+  job.several_threads = random.chance(0.5);
+  job.programs.push_back(draw_program(random, tensors, job.several_threads));
   if (dynamic && random.chance(0.5)) {
-    job.programs.push_back(draw_program(random, tensors));
+    job.programs.push_back(draw_program(random, tensors, job.several_threads));
     job.changes_every = static_cast<std::uint64_t>(random.between(1, 4));
   }
   const std::uint64_t most = static_cast<std::uint64_t>(random.between(2, 7));
@@ -185,6 +200,7 @@ std::string OrderingJob::to_string() const {
                          ", cache ", cache_capacity, ", buffers of ", fusion_bytes, " bytes");
   if (gs_every > 0) out += text(", gs every ", gs_every);
   if (topo) out += text(", ", in_flight, " in flight");
+  if (several_threads) out += ", several threads";
   if (one_thread) out += ", sets one after the other";
   out += ", sets";
   for (const auto& set : sets) {

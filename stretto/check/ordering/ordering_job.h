@@ -39,6 +39,9 @@ struct OrderingJob {
   int gs_every = 0, in_flight = 4;
   bool nonblocking = false, nbcs_full = true;
   bool one_thread = false;  ///< serves all sets, blocking in one at a time
+  /// A rank submits from several threads, each when what it waits for is reduced; else from one, which waits for one
+  /// tensor at a time.
+  bool several_threads = false;
 
   double omits = 0;                 ///< probability that a rank does not submit a tensor for which no rank waits
   bool omits_always = false;        ///< the same tensors in each step

@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::uint64_t kStream = 0x6f72647372;
 constexpr std::uint64_t kMostTransitions = 2'000'000;
-constexpr int kMostPauses = 12;  // of the whole job, in which nothing moves but time
+constexpr int kMostPauses = 60;                 // of the whole job, in which nothing moves but time
+constexpr std::uint64_t kIdleTransitions = 40;  // of a rank and process set, before it is asked whether anybody moves
+constexpr int kTurns = 60;                      // of every rank: a cycle takes six at most
 
 /// All ranks of a job, and their collectives.
 class OrderingRun {
@@ -62,7 +64,7 @@ class OrderingRun {
   }
 
  private:
-  static constexpr int kKinds = 5;
+  static constexpr int kKinds = 5, kAsk = 2;
 
   bool act(OrderingActor& actor, int kind) {
     switch (kind) {
@@ -82,26 +84,44 @@ class OrderingRun {
       if (random_.chance(slowness_[rank])) continue;
       done = act(*actors_[rank], static_cast<int>(random_.below(kKinds)));
     }
-    for (int kind = 0; kind < kKinds && !done; ++kind) {
-      for (std::size_t rank = 0; rank < actors_.size() && !done; ++rank) done = act(*actors_[rank], kind);
-    }
+    if (moved()) idle_ = 0;
+    if (done && ++idle_ < kIdleTransitions * actors_.size() * networks_.size()) return true;
+    idle_ = 0;
+    return everybody_moves();
+  }
+
+  /// Whether something of the job was done since the last call.
+  bool moved() {
     std::uint64_t progress = 0;
     for (const auto& actor : actors_) progress += actor->progress();
-    if (std::exchange(progress_, progress) != progress) {
-      cycled_ = 0;
-      pauses_ = 0;
+    const bool moved = std::exchange(progress_, progress) != progress;
+    if (moved) pauses_ = 0;
+    return moved;
+  }
+
+  /// Gives every rank its turn, so often that all that cycles can bring about is done. Returns whether something was.
+  bool everybody_moves() {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      bool done = false;
+      for (int kind = 0; kind < kKinds; ++kind) {
+        for (auto& actor : actors_) {
+          while (act(*actor, kind) && kind != kAsk) done = true;
+          done = done || kind == kAsk;
+        }
+      }
+      if (moved()) return true;
+      if (!done) return false;
     }
-    if (!done) return false;
-    const std::uint64_t enough = 100 * actors_.size() * networks_.size();
-    if (++cycled_ < enough) return true;
-    if (std::ranges::any_of(actors_, [](const auto& actor) { return actor->may_go_on(); })) return true;
-    cycled_ = 0;
     return false;
   }
 
-  /// Whether every rank has ended, or all members of a set have failed as they must.
+  /// Whether every rank has ended, or all members of a set have failed as they must, or one whose time is up.
   bool over() {
     if (std::ranges::all_of(actors_, [](const auto& actor) { return actor->over(); })) return true;
+    const auto timed_out = [](const auto& actor) {
+      return actor->failure() && actor->failure()->code == Errc::timeout;
+    };
+    if (job_.topo && std::ranges::any_of(actors_, timed_out)) return failed_ = true;
     for (int set = 0; set < static_cast<int>(job_.sets.size()); ++set) {
       const auto failed = [&](int rank) { return actors_[static_cast<std::size_t>(rank)]->failed(set); };
       if (std::ranges::all_of(job_.sets[static_cast<std::size_t>(set)], failed)) return failed_ = true;
@@ -140,7 +160,7 @@ class OrderingRun {
   OrderingActor::Networks networks_;
   std::vector<std::unique_ptr<OrderingActor>> actors_;
   std::vector<double> slowness_;  // by rank: probability that it does not act when it may
-  std::uint64_t transitions_ = 0, progress_ = 0, cycled_ = 0, all_pauses_ = 0;
+  std::uint64_t transitions_ = 0, progress_ = 0, idle_ = 0, all_pauses_ = 0;
   int pauses_ = 0;
   bool failed_ = false;
 };
