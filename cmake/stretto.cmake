@@ -83,7 +83,7 @@ endif()
 
 # The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and
 # the address sanitizer for it.
-set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser train)
+set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser ordering train)
 
 # What the sanitizers leave out, unless STRETTO_SANITIZE_LONG (`make sanitize-long`): searches by seed in one thread, jobs of
 # processes that are killed, counts of memory, and the many of a kind whose first few walk the same lines.

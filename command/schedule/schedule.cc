@@ -69,7 +69,8 @@ constexpr int kMostRanksOfMixing = 256;
 const std::map<std::string, DataType> kTypes = {{"float32", DataType::float32},   {"float64", DataType::float64},
                                                 {"int32", DataType::int32},       {"int64", DataType::int64},
                                                 {"bfloat16", DataType::bfloat16}, {"float16", DataType::float16}};
-const std::map<std::string, ReduceOp> kOps = {{"sum", ReduceOp::sum}, {"min", ReduceOp::min}, {"max", ReduceOp::max}};
+const std::map<std::string, ReduceOp> kOps = {
+    {"sum", ReduceOp::sum}, {"min", ReduceOp::min}, {"max", ReduceOp::max}, {"bit_and", ReduceOp::bit_and}};
 const std::map<std::string, AllreduceAlgorithm> kAlgorithms = {
     {"recursive-doubling", AllreduceAlgorithm::recursive_doubling},
     {"halving-doubling", AllreduceAlgorithm::halving_doubling},
@@ -143,7 +144,7 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
               noted(command, into(command.count, 1, "1024")));
   line.option("--type", "TYPE", fmt::format("{}. Default float32.", join(names(kTypes))),
               noted(command, one_of(command.type, names(kTypes))));
-  line.option("--op", "OP", "sum (default), min or max.", noted(command, one_of(command.op, names(kOps))));
+  line.option("--op", "OP", "sum (default), min, max or bit_and.", noted(command, one_of(command.op, names(kOps))));
   line.option("--order", "ORDER",
               "fixed (default): one tree, whatever the timing, so that results repeat to the bit. arrival: what comes "
               "first is added first, in large buckets; faster when ranks come at different times. Of a group, which "

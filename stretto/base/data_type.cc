@@ -21,8 +21,14 @@ const char* name_of(ReduceOp op) {
     case ReduceOp::sum: return "sum";
     case ReduceOp::min: return "min";
     case ReduceOp::max: return "max";
+    case ReduceOp::bit_and: return "bit_and";
   }
   return "unknown reduction";
+}
+
+void check_reduction(DataType type, ReduceOp op) {
+  if (reduces(type, op)) return;
+  throw UsageError(text(name_of(op), " of ", name_of(type), ": expected int32 or int64, whose bits mean something"));
 }
 
 std::uint64_t checked_bytes(DataType type, std::uint64_t count, std::uint64_t times) {

@@ -20,9 +20,10 @@ enum class DataType : std::uint8_t {
 /// The operation that makes one element of two. A NaN stays NaN under each, wherever it comes from, as in
 /// torch.maximum() and torch.minimum().
 enum class ReduceOp : std::uint8_t {
-  sum,  ///< bfloat16 and float16 are added as float and rounded after each addition
-  min,  ///< the smaller one
-  max,  ///< the larger one
+  sum,      ///< bfloat16 and float16 are added as float and rounded after each addition
+  min,      ///< the smaller one
+  max,      ///< the larger one
+  bit_and,  ///< of the bits of integers: int32 and int64 alone
 };
 
 /// Bytes of an element.
@@ -59,7 +60,14 @@ inline constexpr DataType kDataTypeOf = [] {
 
 /// "float32", "float64", …
 const char* name_of(DataType type);
-/// "sum", "min", "max".
+/// "sum", "min", "max", "bit_and".
 const char* name_of(ReduceOp op);
+
+/// Whether elements of the type can be reduced so.
+constexpr bool reduces(DataType type, ReduceOp op) {
+  return op != ReduceOp::bit_and || type == DataType::int32 || type == DataType::int64;
+}
+/// Throws UsageError where they cannot.
+void check_reduction(DataType type, ReduceOp op);
 
 }  // namespace stretto

@@ -39,11 +39,12 @@ namespace {
 
 constexpr int kLargestLag = 1000;  // so many results are kept
 
-std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets) {
+std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, ReduceOp op) {
   if (buckets.empty()) throw UsageError("a partial allreduce needs at least one bucket");
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (buckets[i].count == 0) throw UsageError(text("bucket ", i, " is empty: give it at least one element"));
+    check_reduction(buckets[i].type, op);
     bytes += checked_bytes(buckets[i].type, buckets[i].count);
     if (bytes > kMaxArrayBytes)
       throw UsageError(text("buckets 0 to ", i, " have more than ", kMaxArrayBytes, " bytes"));
@@ -92,7 +93,7 @@ float as_seconds(Duration d) {
 
 PartialAllreduce::PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options) {
   const Engine::Pause pause(engine);
-  impl_ = std::make_unique<Impl>(rounds_for(engine, checked(std::move(buckets)), options), options);
+  impl_ = std::make_unique<Impl>(rounds_for(engine, checked(std::move(buckets), options.op), options), options);
 }
 
 PartialAllreduce::~PartialAllreduce() = default;

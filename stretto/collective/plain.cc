@@ -121,6 +121,7 @@ Allgather::Allgather(Engine& engine, DataType type, std::uint64_t count)
 
 Allreduce::Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options)
     : bucket_{type, count} {
+  check_reduction(type, op);
   const AllreduceChoice choice = choose(engine, bucket_, options, engine.arena() != nullptr);
   explanation_ = text("allreduce of ", shape_of(type, count), " by ", name_of(op), " over ", engine.size(),
                       " ranks: ", name_of(choice.way), " (", choice.why, ")");

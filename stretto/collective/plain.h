@@ -102,14 +102,16 @@ struct AllreduceOptions {
   const AllreduceCosts* costs = nullptr;
 };
 
-/// Every rank gets the sum, minimum or maximum over the ranks, with the same bits in every run and by every way
-/// (docs/protocol.md, Bits). Several boards have bits of their own, the same on every rank and in every run; where the
-/// seats and the number of boards are powers of two, and every board is full, they are those of all other ways.
+/// Every rank gets the sum, minimum, maximum or bitwise AND over the ranks, with the same bits in every run and by
+/// every way (docs/protocol.md, Bits). Several boards have bits of their own, the same on every rank and in every run;
+/// where the seats and the number of boards are powers of two, and every board is full, they are those of all other
+/// ways.
 class Allreduce final : public Collective {
  public:
-  /// `count` elements of `type` from each rank, made one by `op`. Throws UsageError where `options` ask for a board and
-  /// the ranks share no memory, for more seats than there are ranks, for seats that the way has no use for, or for more
-  /// than kMaxArrayBytes; Failure (Errc::unavailable) where there is too little shared memory, with the bytes needed.
+  /// `count` elements of `type` from each rank, made one by `op`. Throws UsageError where the type has no such
+  /// operation (reduces()), where `options` ask for a board and the ranks share no memory, for more seats than there
+  /// are ranks, for seats that the way has no use for, or for more than kMaxArrayBytes; Failure (Errc::unavailable)
+  /// where there is too little shared memory, with the bytes needed.
   Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options = {});
   /// Between two rounds. In the middle of one by messages the engine steps no more (Engine::remove()).
   ~Allreduce() override;

@@ -43,6 +43,9 @@ std::vector<T> reduced(int ranks, std::uint64_t count, int round, ReduceOp op) {
       if (op == ReduceOp::sum) out[i] += other[i];
       if (op == ReduceOp::min) out[i] = std::min(out[i], other[i]);
       if (op == ReduceOp::max) out[i] = std::max(out[i], other[i]);
+      if constexpr (std::is_integral_v<T>) {
+        if (op == ReduceOp::bit_and) out[i] &= other[i];
+      }
     }
   }
   return out;
@@ -70,7 +73,8 @@ class Plain : public ::testing::TestWithParam<std::tuple<int, ProgressBy>> {
     };
     std::vector<Case> cases;
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{5}, kLargeBucketBytes / sizeof(T) + 7}) {
-      for (const auto op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+      for (const auto op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::bit_and}) {
+        if (!reduces(kDataTypeOf<T>, op)) continue;
         cases.push_back({count, op, {}});
         for (int round = 0; round < kRounds; ++round) {
           cases.back().expected.push_back(reduced<T>(ranks(), count, round, op));
@@ -267,6 +271,17 @@ TEST(Plain, CollectivesAreMadeAndDroppedWhileAThreadDrivesTheEngine) {
       another.run(driver, driver.deadline(kWatchdog)).or_throw();
     }
     barrier.run(driver, driver.deadline(kWatchdog)).or_throw();
+    return true;
+  });
+}
+
+TEST(PlainMisuse, ReductionsThatATypeDoesNotHaveAreRefused) {
+  run_thread_job(2, [](Engine& engine) {
+    using Through = AllreduceOptions::Through;
+    for (const auto through : {Through::messages, Through::exchange, Through::gather}) {
+      EXPECT_THROW(Allreduce(engine, DataType::float32, 3, ReduceOp::bit_and, {.through = through}), UsageError);
+    }
+    EXPECT_THROW(PartialAllreduce(engine, {{DataType::float64, 3}}, {.op = ReduceOp::bit_and}), UsageError);
     return true;
   });
 }

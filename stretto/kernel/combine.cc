@@ -31,6 +31,7 @@ void combine(const Kernels& kernels, const Combination& combination, DataType ty
   if (static_cast<std::uint64_t>(combination.num_sources()) > sources.size()) {
     throw UsageError(text("a combination of ", combination.num_sources(), " sources, given ", sources.size()));
   }
+  check_reduction(type, op);
   const std::uint64_t bytes = count * size_of(type);
   if (combination.steps().empty()) {
     return copy_bytes(kernels, dst, sources[combination.program().front()], bytes, stores);

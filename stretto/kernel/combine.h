@@ -23,7 +23,8 @@ constexpr Stores stores_for(std::uint64_t bytes) {
 /// dst[i] = combination of sources[0 … n)[i], for `count` elements: each source is read once and dst is written once,
 /// with the bits that reduce() gives when it is called in that order. dst may be one of the sources, and overlaps none
 /// in part. Nothing needs to be aligned; streaming falls back to cached stores where no element begins at a cache line.
-/// Throws UsageError if there are fewer sources than the combination has. Allocates nothing.
+/// Throws UsageError if there are fewer sources than the combination has, and where the type has no such operation.
+/// Allocates nothing.
 void combine(const Combination& combination, DataType type, ReduceOp op, std::byte* dst,
              std::span<const std::byte* const> sources, std::uint64_t count, Stores stores = Stores::cached);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <ostream>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -22,7 +23,14 @@ namespace {
 
 constexpr DataType kTypes[] = {DataType::float32, DataType::float64,  DataType::int32,
                                DataType::int64,   DataType::bfloat16, DataType::float16};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};  // of every type
+constexpr ReduceOp kOpsOfIntegers[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::bit_and};
+
+std::span<const ReduceOp> ops_of(DataType type) {
+  if (reduces(type, ReduceOp::bit_and)) return kOpsOfIntegers;
+  return kOps;
+}
+
 /// Around the sizes of vectors, lines and blocks.
 constexpr std::uint64_t kCounts[] = {1,  2,  3,  5,   7,   8,   13,  16,   31,   33,
                                      63, 64, 65, 127, 129, 255, 511, 1000, 1025, 4099};
@@ -47,6 +55,9 @@ T combined(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::min: return a < b || is_nan(a) ? a : b;
     case ReduceOp::max: return a > b || is_nan(a) ? a : b;
+    case ReduceOp::bit_and:
+      if constexpr (std::is_integral_v<T>) return a & b;
+      break;
     case ReduceOp::sum: break;
   }
   if constexpr (std::is_integral_v<T>) {
@@ -221,7 +232,7 @@ TEST_P(CombineTest, EveryTypeOperationAndCount) {
   for (const int n : {2, 4, 8, 11}) {
     const auto tree = Combination::tree(n), chain = Combination::chain(n);
     for (const DataType type : kTypes) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(type)) {
         for (const std::uint64_t count : kCounts) {
           expect_right({tree, type, op, count});
           expect_right({chain, type, op, count});
@@ -235,7 +246,7 @@ TEST_P(CombineTest, TreesAndChainsOfAnySize) {
   for (int n = 1; n <= 33; ++n) {
     const auto tree = Combination::tree(n), chain = Combination::chain(n);
     for (const DataType type : kTypes) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(type)) {
         for (const Combination* combination : {&tree, &chain}) {
           expect_right({*combination, type, op, 77}, static_cast<std::uint64_t>(n));
           expect_right({*combination, type, op, 2}, static_cast<std::uint64_t>(n));
@@ -261,7 +272,7 @@ TEST_P(CombineTest, AnyAddressAndAnyStores) {
     const Combination& combination = random.chance(0.5) ? tree : random.chance(0.8) ? chain : one;
     expect_right({.combination = combination,
                   .type = type,
-                  .op = kOps[random.below(3)],
+                  .op = ops_of(type)[random.below(ops_of(type).size())],
                   .count = random.log_uniform(1, 5000),
                   .misaligned = random.chance(0.5) ? 70u : 0u,
                   .stores = random.chance(0.7) ? Stores::streaming : Stores::cached},
@@ -356,7 +367,7 @@ TEST_P(CombineTest, HasTheBitsOfRepeatedReduce) {
   for (int n = 2; n <= 33; ++n) {
     for (const auto& combination : {Combination::tree(n), Combination::chain(n)}) {
       for (const DataType type : kTypes) {
-        for (const ReduceOp op : kOps) {
+        for (const ReduceOp op : ops_of(type)) {
           Random random(static_cast<std::uint64_t>(n));
           constexpr std::uint64_t kCount = 37;
           std::vector<Memory> sources;
@@ -416,6 +427,36 @@ TEST(Combine, RefusesTooFewSources) {
   std::byte dst[4];
   const std::byte* const sources[] = {dst, dst};
   EXPECT_THROW(combine(Combination::tree(3), DataType::float32, ReduceOp::sum, dst, sources, 1), UsageError);
+}
+
+TEST(Reduce, TheNeutralElementChangesNothing) {
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : ops_of(type)) {
+      Random random(11);
+      constexpr std::uint64_t kCount = 2000;
+      const Memory numbers = random_numbers(random, type, kCount, op != ReduceOp::sum);
+      for (const bool src_first : {false, true}) {
+        Memory neutral(numbers.size());
+        fill_neutral(type, op, neutral.data(), kCount);
+        reduce(type, op, src_first, neutral.data(), numbers.data(), kCount);
+        EXPECT_EQ(neutral, numbers) << name_of(type) << ' ' << name_of(op) << ' ' << src_first;
+      }
+    }
+  }
+}
+
+TEST(Combine, RefusesAnOperationThatTheTypeDoesNotHave) {
+  std::byte dst[4];
+  const std::byte* const sources[] = {dst, dst};
+  for (const DataType type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16}) {
+    EXPECT_THROW(combine(Combination::tree(2), type, ReduceOp::bit_and, dst, sources, 0), UsageError);
+  }
+  try {
+    check_reduction(DataType::float16, ReduceOp::bit_and);
+    FAIL() << "not refused";
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(), "bit_and of float16: expected int32 or int64, whose bits mean something");
+  }
 }
 
 TEST(Reduce, WithoutBytesDoesNothing) {

@@ -84,6 +84,8 @@ struct Numbers {
       return a < b ? a : b;
     } else if constexpr (kOp == ReduceOp::max) {
       return a > b ? a : b;
+    } else if constexpr (kOp == ReduceOp::bit_and) {
+      return a & b;
     } else if constexpr (std::is_integral_v<T>) {
       using Wrapping = Vector<std::make_unsigned_t<T>, kWidth>;
       return (Value)((Wrapping)a + (Wrapping)b);
@@ -340,15 +342,20 @@ void fence() {
     combine_operands<T, op, Tree<2>, streaming>, combine_operands<T, op, Tree<4>, streaming>,  \
         combine_operands<T, op, Tree<8>, streaming>, combine_operands<T, op, Chain, streaming> \
   }
-#define STRETTO_TYPE(T, streaming)                                                                  \
-  {                                                                                                 \
-    STRETTO_OPERATION(T, ReduceOp::sum, streaming), STRETTO_OPERATION(T, ReduceOp::min, streaming), \
-        STRETTO_OPERATION(T, ReduceOp::max, streaming)                                              \
+#define STRETTO_ORDERED_TYPE(T, streaming)                                                        \
+  STRETTO_OPERATION(T, ReduceOp::sum, streaming), STRETTO_OPERATION(T, ReduceOp::min, streaming), \
+      STRETTO_OPERATION(T, ReduceOp::max, streaming)
+#define STRETTO_FLOATS(T, streaming)       \
+  {                                        \
+    STRETTO_ORDERED_TYPE(T, streaming), {} \
   }
-#define STRETTO_TYPES(streaming)                                                                                   \
-  {                                                                                                                \
-    STRETTO_TYPE(float, streaming), STRETTO_TYPE(double, streaming), STRETTO_TYPE(std::int32_t, streaming),        \
-        STRETTO_TYPE(std::int64_t, streaming), STRETTO_TYPE(BFloat16, streaming), STRETTO_TYPE(Float16, streaming) \
+#define STRETTO_INTEGERS(T, streaming) \
+  { STRETTO_ORDERED_TYPE(T, streaming), STRETTO_OPERATION(T, ReduceOp::bit_and, streaming) }
+#define STRETTO_TYPES(streaming)                                                                                    \
+  {                                                                                                                 \
+    STRETTO_FLOATS(float, streaming), STRETTO_FLOATS(double, streaming), STRETTO_INTEGERS(std::int32_t, streaming), \
+        STRETTO_INTEGERS(std::int64_t, streaming), STRETTO_FLOATS(BFloat16, streaming),                             \
+        STRETTO_FLOATS(Float16, streaming)                                                                          \
   }
 #define STRETTO_KERNELS(name)                                                  \
   {                                                                            \

@@ -18,7 +18,7 @@ struct Kernels {
     tree8,  ///< two of these
     chain,  ///< ((x0 ⊕ x1) ⊕ x2) ⊕ …, as many operands as wanted, at least two
   };
-  static constexpr int kNumTypes = 6, kNumOps = 3, kNumShapes = 4;
+  static constexpr int kNumTypes = 6, kNumOps = 4, kNumShapes = 4;
   /// Streaming stores take whole lines of this many bytes.
   static constexpr std::uint64_t kLine = 64;
 
@@ -26,7 +26,7 @@ struct Kernels {
   using Function = void (*)(std::byte* dst, const std::byte* const* operands, int num_operands, std::uint64_t bytes);
 
   const char* name;  ///< "plain", "avx2", "avx512"
-  /// By type, operation, shape.
+  /// By type, operation, shape. Null where the type has no such operation (stretto::reduces()).
   Function cached[kNumTypes][kNumOps][kNumShapes];
   /// The same with stores that bypass the cache. Requires: dst and bytes are multiples of kLine. Other threads see
   /// these stores only after fence().

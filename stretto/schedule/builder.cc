@@ -75,6 +75,7 @@ OpId ScheduleBuilder::recv(int peer, int channel, Slice dst, After after) {
 }
 
 OpId ScheduleBuilder::reduce(Slice dst, Slice src, ReduceOp op, After after) {
+  if (dst.buffer < schedule_.buffers_.size()) check_reduction(schedule_.buffers_[dst.buffer].type, op);
   return add({.kind = OpKind::reduce, .reduce_op = op, .dst = dst, .src = src}, after);
 }
 

@@ -67,7 +67,7 @@ class ScheduleBuilder {
   /// Receives into `dst` what rank `peer` sends on `channel`: as many bytes. May fire before the message comes: that
   /// costs nothing, and saves a copy.
   OpId recv(int peer, int channel, Slice dst, After after);
-  /// `dst` = `dst` ⊕ `src`, element by element: of one type and count, without overlap.
+  /// `dst` = `dst` ⊕ `src`, element by element: of one type, which has the operation, and count, without overlap.
   OpId reduce(Slice dst, Slice src, ReduceOp op, After after);
   /// `dst` = `src`: of one type and count, without overlap.
   OpId copy(Slice dst, Slice src, After after);

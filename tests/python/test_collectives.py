@@ -1,6 +1,8 @@
 """allreduce(), broadcast() and barrier(): exact, over tensors and arrays, and what is refused."""
 
 import array
+import functools
+import operator
 import os
 import random
 import signal
@@ -28,7 +30,10 @@ def reduce_arrays():
         for count in SIZES:
             all_numbers = [numbers_of(r, count, letter) for r in range(size)]
             mine = array.array(letter, all_numbers[rank])
-            for op, fold in (("sum", sum), ("min", min), ("max", max)):
+            folds = [("sum", sum), ("min", min), ("max", max)]
+            if letter in "iq":
+                folds.append(("bit_and", lambda numbers: functools.reduce(operator.and_, numbers)))
+            for op, fold in folds:
                 expected = array.array(letter, map(fold, zip(*all_numbers)))
                 if stretto.allreduce(mine, op) != expected:
                     wrong.append((letter, count, op))

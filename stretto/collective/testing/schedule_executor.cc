@@ -19,6 +19,9 @@ void combine(const Op& op, std::span<std::byte> dst, std::span<const std::byte> 
       case ReduceOp::sum: c = a + b; break;
       case ReduceOp::min: c = a < b ? a : b; break;
       case ReduceOp::max: c = a > b ? a : b; break;
+      case ReduceOp::bit_and:
+        if constexpr (std::is_integral_v<T>) c = a & b;
+        break;
     }
     std::memcpy(dst.data() + at, &c, sizeof(T));
   }

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/collective/argument.h"
+#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/tensor_slot.h"
+
+namespace stretto {
+
+/// What the threads of an application hand to the thread that drives the engine, in order. Refuses what cannot be meant
+/// at once, by UsageError, on the thread that asks for it. Thread-safe; the locks are held for a few instructions.
+class ApplicationQueue {
+ public:
+  /// `sets`: of the job, by number; they outlive it.
+  explicit ApplicationQueue(const std::vector<ProcessSet>& sets) : sets_(sets) {}
+
+  // ---- the application's threads ----
+
+  /// A step has begun: tensors are taken.
+  void begin_step(StepNumber step, RoundHeader account);
+  /// See OrderedAllreduce::submit().
+  void submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now);
+  /// See OrderedAllreduce::destination().
+  void destination(const TensorDescription& tensor, const Argument& out);
+  /// The tensor of this step. Throws UsageError where it has not been submitted.
+  TensorSlot& submitted(const std::string& name);
+  /// Nothing more is taken in this step. Throws UsageError where a submit() has not returned.
+  void end_step();
+  /// Any other event.
+  void push(OrderingEvent event);
+
+  // ---- the thread that drives ----
+
+  /// What has come since the last call, appended to `events`, which is empty.
+  void take(std::vector<OrderingEvent>& events);
+
+ private:
+  void check(const TensorDescription& tensor, const Argument& argument, const char* which) const;
+  TensorSlot& slot(const std::string& name) REQUIRES(mutex_);
+  void add(OrderingEvent event) REQUIRES(mutex_);
+
+  const std::vector<ProcessSet>& sets_;
+  std::atomic<int> submitting_{0};  // submit() calls that have not returned; end_step() reads it
+  std::atomic<bool> any_{false};    // set after the event is in the queue, with release; read by take(), with acquire
+
+  Mutex mutex_;
+  std::vector<OrderingEvent> events_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::unique_ptr<TensorSlot>> slots_ GUARDED_BY(mutex_);
+  StepNumber step_ GUARDED_BY(mutex_) = 0;
+  bool takes_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace stretto

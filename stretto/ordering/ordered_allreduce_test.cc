@@ -1,0 +1,220 @@
+#include "stretto/ordering/ordered_allreduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "stretto/base/random.h"
+#include "stretto/ordering/testing/ordered_job.h"
+#include "stretto/ordering/testing/planned_orderer.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// Five tensors of a step: two fused with one that is another time unused, one alone, one empty.
+const PlannedOrderer::Plan kPlan = {
+    {{.name = "a", .type = DataType::int64, .count = 3}, {.name = "b", .type = DataType::int64, .count = 1}},
+    {{.name = "alone", .type = DataType::int64, .count = 40}},
+    {{.name = "c", .type = DataType::int64, .count = 7}, {.name = "empty", .type = DataType::int64, .count = 0}}};
+
+std::vector<TensorDescription> tensors_of(const PlannedOrderer::Plan& plan) {
+  std::vector<TensorDescription> all;
+  for (const auto& buffer : plan) all.insert(all.end(), buffer.begin(), buffer.end());
+  return all;
+}
+
+const OrderingOptions kSmallBuffers{.fusion_bytes = 128};  // also as chunks of a board
+
+OrdererFactory planned(const PlannedOrderer::Plan& plan = kPlan, std::set<StepNumber> changes = {}) {
+  return [=](const ProcessSet&) { return std::make_unique<PlannedOrderer>(plan, changes); };
+}
+
+class Ordered : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Ordered, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
+
+TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    run_ordered(ranks, seed, {.fusion_bytes = 128, .in_flight = 1 + static_cast<int>(seed % 4)}, planned(),
+                [&](VirtualRank& rank, OrderedAllreduce& all) {
+                  Random random(seed, static_cast<std::uint64_t>(rank.rank()));
+                  OrderedMemory memory(tensors);
+                  for (StepNumber step = 0; step < 5; ++step) {
+                    memory.fill(rank.rank(), step);
+                    ASSERT_EQ(all.begin_step({.samples = 10 + step, .computed = 1s, .waited = 2s}), step);
+                    for (const std::size_t t : shuffled(tensors.size(), random)) {
+                      rank.compute(Duration(static_cast<std::int64_t>(random.below(50'000))));
+                      memory.submit(all, t);
+                    }
+                    const auto apply = [&](const OrderedStep& done) {
+                      EXPECT_EQ(done.step, step);
+                      EXPECT_EQ(done.header->batches, static_cast<std::uint64_t>(ranks));
+                      EXPECT_EQ(done.header->samples, static_cast<std::uint64_t>(ranks) * (10 + step));
+                      EXPECT_EQ(done.header->num_fresh(), ranks);
+                      EXPECT_EQ(done.header->num_stale(), 0);
+                      EXPECT_EQ(done.header->num_arrived(), ranks);
+                      EXPECT_EQ(done.header->max_staleness(step), 0u);
+                      EXPECT_EQ(done.header->times.back(),
+                                (RankTimes{static_cast<std::uint32_t>(ranks - 1), 1.0f, 2.0f, 0.0f}));
+                      EXPECT_EQ(done.reduced.size(), tensors.size());
+                      memory.expect_sums(ranks_from_0(ranks), step);
+                    };
+                    all.end_step(rank, rank.deadline(10s), apply).or_throw();
+                  }
+                  EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+                  const OrderingStatistics cost = all.statistics();
+                  EXPECT_EQ(cost.steps, 5u);
+                  EXPECT_EQ(cost.tensors, 5 * tensors.size());
+                  EXPECT_EQ(cost.void_buffers, 0u);
+                  EXPECT_EQ(all.memory_bytes(), 0u);
+                });
+  }
+}
+
+TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  run_ordered(ranks, 3, kSmallBuffers, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+    // Rank r has 3 + r steps.
+    const auto with_more_than = [&](StepNumber step) {
+      std::vector<int> some;
+      for (int r = 0; r < ranks; ++r) {
+        if (3 + static_cast<StepNumber>(r) > step) some.push_back(r);
+      }
+      return some;
+    };
+    OrderedMemory memory(tensors);
+    memory.destinations(all);
+    const auto apply = [&](const OrderedStep& done) {
+      const auto some = with_more_than(done.step);
+      EXPECT_EQ(done.header->batches, some.size());
+      memory.expect_sums(some, done.step);
+    };
+    const StepNumber own = 3 + static_cast<StepNumber>(rank.rank());
+    for (StepNumber step = 0; step < own; ++step) {
+      memory.fill(rank.rank(), step);
+      all.begin_step({});
+      for (std::size_t t = 0; t < tensors.size(); ++t) memory.submit(all, t);
+      all.end_step(rank, rank.deadline(10s), apply).or_throw();
+    }
+    if (rank.rank() % 2 == 0) rank.compute(1s);  // late to drain, and late to take what the others have done
+    const int rest = all.finish(rank, rank.deadline(10s), apply).or_throw();
+    EXPECT_EQ(rest, ranks - 1 - rank.rank());
+    EXPECT_EQ(all.steps(), static_cast<StepNumber>(ranks + 2));
+  });
+}
+
+TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  run_ordered(ranks, 4, kSmallBuffers, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
+    OrderedMemory memory(tensors);
+    memory.destinations(all);
+    for (StepNumber step = 0; step < 4; ++step) {
+      memory.fill(rank.rank(), step);
+      all.begin_step({});
+      // Tensor t is left out by the ranks r with r + t + step ≡ 0 modulo 3.
+      const auto leaves_out = [&](int r, std::size_t t) { return (static_cast<std::size_t>(r) + t + step) % 3 == 0; };
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (!leaves_out(rank.rank(), t)) memory.submit(all, t);
+      }
+      const auto apply = [&](const OrderedStep& done) {
+        for (std::size_t t = 0; t < tensors.size(); ++t) {
+          const bool reduced =
+              std::ranges::any_of(done.reduced, [&](const TensorDescription& d) { return d.name == tensors[t].name; });
+          bool any = false;
+          std::int64_t sum = 0;
+          for (int r = 0; r < ranks; ++r) {
+            any |= !leaves_out(r, t);
+            if (!leaves_out(r, t)) sum += ordered_number(r, step, t, 0);
+          }
+          EXPECT_TRUE(reduced || !any) << tensors[t].name;
+          if (!any || tensors[t].count == 0) continue;
+          EXPECT_EQ(memory.out[t][0], sum) << tensors[t].name << " in step " << step;
+        }
+      };
+      all.end_step(rank, rank.deadline(10s), apply).or_throw();
+    }
+    EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+  });
+}
+
+TEST_P(Ordered, BuffersThatAreVoidComeAgainAndTheirSumsAreSeenByNobody) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  run_ordered(
+      ranks, 5, {},
+      [&](const ProcessSet& set) -> std::unique_ptr<Orderer> {
+        return std::make_unique<PlannedOrderer>(
+            kPlan, set.me() == set.size() - 1 ? std::set<StepNumber>{1, 2} : std::set<StepNumber>{});
+      },
+      [&](VirtualRank& rank, OrderedAllreduce& all) {
+        OrderedMemory memory(tensors);
+        for (StepNumber step = 0; step < 4; ++step) {
+          memory.fill(rank.rank(), step);
+          all.begin_step({});
+          for (std::size_t t = 0; t < tensors.size(); ++t) memory.submit(all, t);
+          const auto apply = [&](const OrderedStep& done) {
+            EXPECT_EQ(done.header->num_fresh(), ranks);
+            EXPECT_EQ(done.header->num_stale(), 0);
+            EXPECT_EQ(done.reduced.size(), tensors.size());
+            memory.expect_sums(ranks_from_0(ranks), step);
+          };
+          all.end_step(rank, rank.deadline(10s), apply).or_throw();
+        }
+        EXPECT_EQ(all.statistics().void_buffers, 2 * kPlan.size());
+        EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+      });
+}
+
+TEST_P(Ordered, AnApplicationWaitsForATensorInTheMiddleOfAStep) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  PlannedOrderer* orderer = nullptr;
+  run_ordered(
+      ranks, 6, {},
+      [&](const ProcessSet& set) {
+        auto made = std::make_unique<PlannedOrderer>(kPlan);
+        if (set.me() == 0) orderer = made.get();
+        return made;
+      },
+      [&](VirtualRank& rank, OrderedAllreduce& all) {
+        OrderedMemory memory(tensors);
+        memory.fill(rank.rank(), 0);
+        all.begin_step({});
+        rank.compute(Duration(1000) * (1 + rank.rank()));
+        memory.submit(all, 0);
+        if (ranks > 1 && rank.rank() == 0) {
+          // Nothing can come: b is not there.
+          const auto early = all.wait(rank, "a", rank.deadline(1ms));
+          ASSERT_FALSE(early.ok());
+          EXPECT_EQ(early.error().code, Errc::timeout);
+          EXPECT_THAT(early.error().message, HasSubstr("step 0"));
+        }
+        memory.submit(all, 1);
+        all.wait(rank, "a", rank.deadline(10s)).or_throw();
+        std::int64_t sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += ordered_number(r, 0, 0, 2);
+        EXPECT_EQ(memory.out[0][2], sum);
+        all.wait(rank, "a", rank.deadline(10s)).or_throw();
+        for (const std::size_t t : {2, 3, 4}) memory.submit(all, t);
+        all.end_step(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw();
+        memory.expect_sums(ranks_from_0(ranks), 0);
+        if (rank.rank() == 0) {
+          EXPECT_EQ(orderer->blocked_times(), orderer->released_times());
+          EXPECT_GE(orderer->blocked_times(), ranks > 1 ? 1 : 0);
+        }
+        EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+      });
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,89 @@
+#include "stretto/ordering/ordering_options.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+constexpr const char* kNames = "expected none, coordinator, gs, nbcs, scp, topo, gs+scp or nbcs+scp";
+/// The widest element: a buffer that is smaller has room for none.
+constexpr std::uint64_t kWidestElement = 8;
+
+template <class T>
+void at_least(const char* what, T value, T least, const char* unit = "") {
+  if (value < least) throw UsageError(text(what, ' ', value, unit, ": expected at least ", least, unit));
+}
+
+void check_set(std::size_t number, const std::vector<int>& members, int ranks) {
+  if (members.empty()) throw UsageError(text("process set ", number, " has no members"));
+  std::vector<int> sorted = members;
+  std::ranges::sort(sorted);
+  if (sorted.front() < 0 || sorted.back() >= ranks) {
+    throw UsageError(text("process set ", number, " has rank ", sorted.front() < 0 ? sorted.front() : sorted.back(),
+                          "; expected 0 to ", ranks - 1));
+  }
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice != sorted.end()) throw UsageError(text("process set ", number, " has rank ", *twice, " twice"));
+}
+
+}  // namespace
+
+OrderingOptions OrderingOptions::named(const std::string& name) {
+  OrderingOptions options;
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find('+', at), name.size());
+    parts.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const std::string& part : parts) {
+    if (part == "gs") {
+      options.sleep_together = true;
+    } else if (part == "nbcs") {
+      options.nonblocking = true;
+    } else if (part == "scp") {
+      options.own_cores = true;
+    } else if (part == "none" || part == "topo") {
+      options.kind = part == "none" ? Kind::none : Kind::topo;
+    } else if (part != "coordinator") {
+      throw UsageError(text("ordering \"", name, "\": ", kNames));
+    }
+  }
+  if (options.name() != name && options.name() != parts.back() + "+" + parts.front()) {
+    throw UsageError(
+        text("ordering \"", name, "\" is made of parts that exclude each other, or says one twice: ", kNames));
+  }
+  options.check(1);
+  return options;
+}
+
+std::string OrderingOptions::name() const {
+  if (kind == Kind::none) return "none";
+  if (kind == Kind::topo) return "topo";
+  std::string out = sleep_together ? "gs" : "";
+  if (nonblocking) out += out.empty() ? "nbcs" : "+nbcs";
+  if (own_cores) out += out.empty() ? "scp" : "+scp";
+  return out.empty() ? "coordinator" : out;
+}
+
+void OrderingOptions::check(int ranks) const {
+  if (kind != Kind::coordinator && (sleep_together || nonblocking || own_cores)) {
+    throw UsageError(text("ordering ", name(), " has no cycles: gs, nbcs and scp are ways of the coordinator"));
+  }
+  if (sleep_together && nonblocking) {
+    throw UsageError("gs and nbcs exclude each other: to sleep together the ranks have to wait for each other");
+  }
+  at_least<std::int64_t>("cycle time", cycle_time.count(), 1, " ns");
+  at_least("fusion bytes", fusion_bytes, kWidestElement);
+  at_least("gs every", gs_every, 1);
+  at_least("cache capacity", cache_capacity, 0);
+  at_least("in flight", in_flight, 1);
+  at_least<std::int64_t>("plan patience", plan_patience.count(), 1, " ns");
+  at_least<std::int64_t>("stall warning", stall_warning.count(), 1, " ns");
+  at_least<std::int64_t>("stall abort", stall_abort.count(), 0, " ns");
+  for (std::size_t i = 0; i < sets.size(); ++i) check_set(i + 1, sets[i], ranks);
+}
+
+}  // namespace stretto

@@ -1,0 +1,322 @@
+#include "stretto/ordering/set_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "stretto/kernel/reduce.h"
+
+namespace stretto {
+namespace {
+
+std::string in_words(const TensorDescription& tensor) {
+  return text(tensor.name, " (", tensor.count, ' ', name_of(tensor.type), ", ", name_of(tensor.op), ')');
+}
+
+}  // namespace
+
+SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters,
+                     const OrderingOptions& options, ProcessSet set, const std::string& alike,
+                     std::unique_ptr<FusedWay> buffers, std::unique_ptr<Orderer> orderer)
+    : engine_(engine),
+      failure_(failure),
+      counters_(counters),
+      options_(options),
+      set_(std::move(set)),
+      orderer_(std::move(orderer)),
+      controls_(engine, failure, set_, alike),
+      buffers_(std::move(buffers)) {}
+
+// ---- what the application has done ----
+
+SetRunner::Place& SetRunner::place(TensorId id) {
+  if (id >= places_.size()) places_.resize(id + std::size_t{1});
+  return places_[id];
+}
+
+Result<void> SetRunner::take(const OrderingEvent& event) {
+  using Kind = OrderingEvent::Kind;
+  something_new_ = true;
+  switch (event.kind) {
+    case Kind::begin_step: account_ = {event.step, event.account}; return {};
+    case Kind::executed: orderer_->executed(event.step, *event.graph); return {};
+    case Kind::step_ended: orderer_->step_ended(event.step); return {};
+    case Kind::drained: orderer_->drained(); return {};
+    case Kind::destination: {
+      Place& to = place(orderer_->tensor(event.slot->description));
+      to.slot = event.slot;
+      to.out = event.out;
+      return {};
+    }
+    case Kind::submitted: {
+      const TensorId id = orderer_->tensor(event.slot->description);
+      place(id) = {event.slot, event.in, event.out, event.at};
+      return orderer_->submitted(id, event.step);
+    }
+    case Kind::blocked: {
+      std::optional<TensorId> on;
+      if (event.slot != nullptr) on = orderer_->tensor(event.slot->description);
+      orderer_->blocked(on, event.at);
+      return {};
+    }
+  }
+  return {};
+}
+
+// ---- what the orderer decides ----
+
+bool SetRunner::advance(TimePoint now, StepNumber handed) {
+  if (ended_) return false;
+  bool did = take_controls();
+  did |= take_buffers();
+  settle(handed);
+  did |= begin_buffers(now);
+  something_new_ |= did;
+  bool due = now >= ask_at_;
+  while (!ended_ && !failure_.failed() && (due || (something_new_ && !sleeps_))) {
+    due = false;
+    if (sleeps_) counters_.count([&](OrderingStatistics& all) { all.note_oversleep(now - ask_at_); });
+    something_new_ = false;
+    sleeps_ = false;
+    for (bool more = true; more;) {
+      more = ask(now);
+      did |= more | take_controls();
+    }
+    something_new_ |= begin_buffers(now) | take_controls();
+    settle(handed);
+    did |= sleeps_ | something_new_;
+  }
+  return did;
+}
+
+/// Asks once. Returns whether to ask again at once.
+bool SetRunner::ask(TimePoint now) {
+  using Kind = OrdererAction::Kind;
+  OrdererAction action = orderer_->next(now);
+  switch (action.kind) {
+    case Kind::sync:
+      counters_.count([&](OrderingStatistics& all) { all.note_arrival(now); });
+      controls_.start(action);
+      return true;
+    case Kind::gather:
+    case Kind::broadcast:
+    case Kind::minimum: controls_.start(action); return true;
+    case Kind::issue: waiting_.push_back(std::move(action.buffer)); return true;
+    case Kind::sleep:
+      counters_.count([](OrderingStatistics& all) { ++all.cycles; });
+      sleeps_ = true;
+      ask_at_ = action.until;
+      return false;
+    case Kind::wait: ask_at_ = action.until; return false;
+    case Kind::fail:
+      failure_.fail(action.error.value_or(Error{Errc::aborted, "the order of tensors cannot be agreed on"}), true);
+      return false;
+    case Kind::end:
+      ended_ = true;
+      ask_at_ = TimePoint::never();
+      return false;
+  }
+  return false;
+}
+
+/// Returns whether there was one.
+bool SetRunner::take_controls() {
+  bool any = false;
+  while (const auto result = controls_.take_result()) {
+    orderer_->control(*result);
+    any = true;
+  }
+  if (any) {
+    const ControlTraffic now = controls_.traffic();
+    counters_.count([&](OrderingStatistics& all) {
+      all.controls += now.controls - counted_.controls;
+      all.control_messages += now.messages - counted_.messages;
+      all.control_bytes += now.bytes - counted_.bytes;
+    });
+    counted_ = now;
+  }
+  return any;
+}
+
+// ---- fused buffers ----
+
+Block SetRunner::take_block(std::uint64_t bytes) {
+  Block block = pool_.take(bytes);
+  memory_bytes_ += block.capacity();
+  return block;
+}
+
+void SetRunner::give_back(Flight& flight) {
+  for (Block* block : {&flight.mine, &flight.sum}) {
+    memory_bytes_ -= block->capacity();
+    pool_.give_back(std::exchange(*block, Block{}));
+  }
+}
+
+/// Begins those for which there is room. Returns whether there were any.
+bool SetRunner::begin_buffers(TimePoint now) {
+  bool any = false;
+  while (!waiting_.empty() && static_cast<int>(flying_.size()) < options_.in_flight) {
+    FusedBuffer next = std::move(waiting_.front());
+    waiting_.pop_front();
+    begin(std::move(next), now);
+    any = true;
+  }
+  return any;
+}
+
+/// The first buffer of a step carries this rank's account of it; each one says who has drained, and who leaves the
+/// plan: a rank that leaves counts as `stale`, which no rank of a step that all wait for is otherwise.
+RoundHeader SetRunner::header_for(const FusedBuffer& buffer) {
+  RoundHeader header(engine_.size());
+  if (buffer.step >= next_header_) {
+    next_header_ = buffer.step + 1;
+    if (account_ && account_->first == buffer.step) header = account_->second;
+  }
+  if (buffer.changed) {
+    header.fresh.erase(engine_.rank());
+    header.stale.insert(engine_.rank());
+  }
+  if (buffer.drained) header.drained.insert(engine_.rank());
+  if (engine_.size() > RoundHeader::kMaxNamedRanks) header.forget_names();
+  return header;
+}
+
+void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
+  Flight& flight = flying_.emplace_back();
+  FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
+  Duration negotiation{0};
+  std::uint64_t brought = 0;
+  // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
+  // may be thrown away, and come again.
+  flight.into_place = !buffer.tensors.empty();
+  for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
+    const TensorDescription& tensor = orderer_->description(buffer.tensors[i]);
+    const Place& at = place(buffer.tensors[i]);
+    round.type = tensor.type;
+    round.op = tensor.op;
+    round.count += tensor.count;
+    round.composition.push_back(in_words(tensor));
+    round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
+    flight.into_place &= brings(buffer, i) && at.out != at.in;
+    if (!brings(buffer, i)) continue;
+    ++brought;
+    negotiation += now - at.submitted_at;
+  }
+  flight.bytes = round.count * size_of(round.type);
+  round.brings = brought > 0;
+  if (round.parts.size() > 1 && !buffers_->takes_parts()) {
+    flight.into_place = false;
+    if (round.brings) flight.mine = fused(round);
+    round.parts = {{flight.mine.data(), nullptr, flight.bytes}};
+  }
+  if (!flight.into_place) {
+    flight.sum = take_block(std::max<std::uint64_t>(1, flight.bytes));
+    round.sum = flight.sum.data();
+  }
+  counters_.count([&](OrderingStatistics& all) {
+    ++all.buffers;
+    all.buffer_bytes += flight.bytes;
+    all.tensors += brought;
+    all.negotiation += negotiation;
+  });
+  flight.buffer = std::move(buffer);
+  buffers_->start(std::move(round));
+}
+
+/// The parts, one behind the other.
+Block SetRunner::fused(const FusedRound& round) {
+  Block block = take_block(std::max<std::uint64_t>(1, round.count * size_of(round.type)));
+  std::byte* to = block.data();
+  for (const FusedPart& part : round.parts) {
+    if (part.mine == nullptr) {
+      fill_neutral(round.type, round.op, to, part.bytes / size_of(round.type));
+    } else if (part.bytes > 0) {
+      std::memcpy(to, part.mine, part.bytes);
+    }
+    to += part.bytes;
+  }
+  return block;
+}
+
+/// Returns whether there was one.
+bool SetRunner::take_buffers() {
+  bool any = buffers_->step();
+  while (auto result = buffers_->take_result()) {
+    any = true;
+    Flight flight = std::move(flying_.front());
+    flying_.pop_front();
+    flight.present = result->present;
+    RoundHeader& header = result->header;
+    const BufferHeader said{header.num_stale() > 0, header.drained.count() == set_.size()};
+    header.fresh |= header.stale;
+    header.stale.clear();
+    header.unnamed.fresh += std::exchange(header.unnamed.stale, 0);
+    auto& step = steps_[flight.buffer.step];
+    if (step.header.ranks() == 0) step.header = std::move(header);
+    landed_.emplace(result->number, std::move(flight));
+    orderer_->completed(result->number, said);
+  }
+  return any;
+}
+
+/// Hands out the sums that have become valid, in order, and drops those that have become void.
+void SetRunner::settle(StepNumber handed) {
+  for (const BufferOutcome& outcome : orderer_->take_outcomes()) {
+    auto landed = landed_.extract(outcome.number);
+    STRETTO_CHECK(!landed.empty(), "buffer ", outcome.number, " of set ", set_.number(), " has no sum");
+    if (outcome.valid) {
+      held_.push_back(std::move(landed.mapped()));
+    } else {
+      give_back(landed.mapped());
+      counters_.count([](OrderingStatistics& all) { ++all.void_buffers; });
+    }
+  }
+  while (!held_.empty() && held_.front().buffer.step <= handed) {
+    hand_out(held_.front());
+    give_back(held_.front());
+    held_.pop_front();
+  }
+}
+
+void SetRunner::hand_out(const Flight& flight) {
+  auto& reduced = steps_[flight.buffer.step].reduced;
+  const std::byte* from = flight.sum.data();
+  for (const TensorId id : flight.buffer.tensors) {
+    const TensorDescription& tensor = orderer_->description(id);
+    const Place& to = place(id);
+    if (flight.present && !flight.into_place) {
+      if (to.out != nullptr && tensor.count > 0) std::memcpy(to.out, from, tensor.bytes());
+      from += tensor.bytes();
+    }
+    if (flight.present) reduced.push_back(tensor);
+    if (to.slot != nullptr) to.slot->reduced.store(flight.buffer.step + 1, std::memory_order_release);
+  }
+}
+
+// ---- steps ----
+
+StepNumber SetRunner::closed() const {
+  StepNumber closed = orderer_->closed();
+  const auto still = [&](StepNumber step) { closed = std::min(closed, step); };
+  for (const FusedBuffer& buffer : waiting_) still(buffer.step);
+  for (const Flight& flight : flying_) still(flight.buffer.step);
+  for (const auto& [number, flight] : landed_) still(flight.buffer.step);
+  for (const Flight& flight : held_) still(flight.buffer.step);
+  return closed;
+}
+
+SetRunner::ClosedStep SetRunner::take_step(StepNumber step) {
+  ClosedStep taken;
+  if (auto known = steps_.extract(step)) taken = std::move(known.mapped());
+  if (taken.header.ranks() == 0) taken.header.reset(engine_.size());
+  return taken;
+}
+
+std::string SetRunner::waits_for() const {
+  if (controls_.under_way()) return text("agreement ", controls_.traffic().controls - 1, " of set ", set_.number());
+  if (!flying_.empty()) return text("buffer ", flying_.front().buffer.number, " of set ", set_.number());
+  return text("the orderer of set ", set_.number());
+}
+
+}  // namespace stretto

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "stretto/base/clock.h"
+#include "stretto/observe/round_header.h"
+#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer.h"
+
+namespace stretto {
+
+/// A tensor of this rank's application, by its name: what the application and the thread that drives share. Made at the
+/// first submit() or destination(), kept until the end.
+struct TensorSlot {
+  /// The application writes it, before it queues the submission, in a step that the driving thread has not begun with;
+  /// the driving thread reads it once it has taken the submission from the queue.
+  TensorDescription description;
+  StepNumber submitted = 0;  ///< 1 + the step it was submitted in last; guarded by the queue's mutex
+  /// 1 + the step it was reduced in last. The driving thread's release store, after it has written the result, pairs
+  /// with the application's acquire load in wait().
+  std::atomic<StepNumber> reduced{0};
+};
+
+/// What an application has done, in the order in which it did: from its threads to the one that drives.
+struct OrderingEvent {
+  enum class Kind {
+    destination,  ///< of `slot`, `out`
+    begin_step,   ///< step `step`, with `header`
+    submitted,    ///< `slot`, from `in` to `out`
+    executed,     ///< `graph`, by step `step`
+    step_ended,   ///< step `step`
+    drained,
+    blocked,  ///< on `slot`; null: no longer
+  };
+  Kind kind = Kind::drained;
+  TensorSlot* slot = nullptr;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  StepNumber step = 0;
+  TimePoint at;
+  std::shared_ptr<const ExecutedGraph> graph;
+  RoundHeader account;  ///< begin_step: this rank's, for the step's header
+};
+
+}  // namespace stretto

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "stretto/collective/collective_failure.h"
+#include "stretto/engine/engine.h"
+#include "stretto/ordering/process_set.h"
+#include "stretto/simulate/cluster.h"
+
+namespace stretto {
+
+/// For tests: what a part of a collective needs of the whole, and nothing else.
+class WholeCollective final : public EngineClient {
+ public:
+  explicit WholeCollective(Engine& engine) : failure(engine) { failure.enroll(engine.add(*this, "whole")); }
+  bool poll(TimePoint) override { return failure.poll(), false; }
+  void control(int, const Envelope& envelope, std::span<const std::byte> head) override {
+    failure.control(envelope, head);
+  }
+  void lost(int, const Error& reason) override { failure.lose(reason, "whole"); }
+  void broken(const Error& reason) override { failure.fail(reason, true); }
+
+  CollectiveFailure failure;
+};
+
+/// For tests: a job in one thread, on a virtual clock, of which some ranks are a process set. Each rank has a Part,
+/// made as Part(engine, failure, set).
+template <class Part>
+struct PartJob {
+  /// What stands before the part on each engine: `whole`.
+  static constexpr CollectiveId kPart = 1;
+
+  PartJob(int ranks, const std::vector<int>& members, std::uint64_t seed)
+      : cluster(ranks, {.jitter = std::chrono::microseconds(50)}, seed) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      engines.push_back(std::make_unique<Engine>(cluster.transport(rank), cluster.clock()));
+      wholes.push_back(std::make_unique<WholeCollective>(*engines.back()));
+      parts.push_back(std::make_unique<Part>(*engines.back(), wholes.back()->failure, ProcessSet(1, members, rank)));
+      cluster.on_wake(rank, [this, rank] { step(rank); });
+    }
+  }
+  void step(int rank) {
+    while (engines[static_cast<std::size_t>(rank)]->step()) {
+    }
+  }
+  Part& part(int rank) { return *parts[static_cast<std::size_t>(rank)]; }
+  CollectiveFailure& failure(int rank) { return wholes[static_cast<std::size_t>(rank)]->failure; }
+  void run() {
+    for (int rank = 0; rank < cluster.size(); ++rank) step(rank);
+    while (cluster.run_next()) {
+    }
+  }
+
+  SimulatedCluster cluster;
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<std::unique_ptr<WholeCollective>> wholes;
+  std::vector<std::unique_ptr<Part>> parts;
+};
+
+}  // namespace stretto
