@@ -168,7 +168,9 @@ class LinearReplica final : public Replica {
   std::vector<std::vector<float>> parameters_, momentum_, own_;
   std::vector<float> running_mean_{0};
   std::vector<std::span<std::byte>> gradient_;
-  std::function<void(int)> ready_, read_;
+  std::function<void(int)> ready_, read_, gradient_ready_;
+  bool recording_ = false;
+  bool graph_there_ = false;
   int next_bucket_ = 0;
   double lr_factor_ = 1;
 };
