@@ -308,11 +308,11 @@ TEST(DigitsWorkload, DigitsAreLearntByOneProcess) {
   }
 }
 
-TEST(DigitsWorkload, AResidualNetworkLearnsThemInFewerEpochs) {
+TEST(DigitsWorkload, AResidualNetworkLearnsThemInAQuarterOfTheEpochs) {
   const auto workload = load("resnet-small");
   if (!workload) return;
   const auto model = workload->make_model(1);
-  train(*workload, *model, 4);
+  train(*workload, *model, workload->info().epochs);
   EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95);
 }
 

@@ -17,12 +17,12 @@ class ImageNetwork : public torch::nn::Module {
   virtual at::Tensor loss(const at::Tensor& images, const at::Tensor& labels) = 0;
 };
 
-/// One of these networks, and how it is made. Nothing that trains here reads images as large: their graphs are what is
-/// looked at.
+/// One of these networks, and how it is made. Nothing here trains them: their graphs are what is looked at, which are
+/// the same for images of any size.
 struct NetworkInfo {
   std::string_view name;
   std::int64_t parameters = 0;  ///< trained numbers
-  std::int64_t side = 224;      ///< pixels of an image
+  std::int64_t side = 0;        ///< pixels of an image along a side, at least
   /// The weights are drawn by Torch.
   std::shared_ptr<ImageNetwork> (*make)() = nullptr;
 };

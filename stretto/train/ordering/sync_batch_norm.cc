@@ -160,10 +160,9 @@ at::Tensor SyncBatchNormImpl::normalize(const at::Tensor& input) {
   }
   const auto sum = c10::make_intrusive<BackwardSum>(collectives(), sums_named(use + ".gradient_sums", 2 * channels));
   // A node has no input that is undefined.
-  const at::Tensor output =
-      Normalization::apply(input, weight.defined() ? weight : at::ones({channels}, input.options()),
-                           bias.defined() ? bias : at::zeros({channels}, input.options()), mean,
-                           (variance + options.eps()).rsqrt(), count, sum);
+  at::Tensor output = Normalization::apply(input, weight.defined() ? weight : at::ones({channels}, input.options()),
+                                           bias.defined() ? bias : at::zeros({channels}, input.options()), mean,
+                                           (variance + options.eps()).rsqrt(), count, sum);
   record.node = output.grad_fn().get();
   if (record.node != nullptr && input.requires_grad()) record.backward = sum->description;
   collectives()->used(std::move(record));
