@@ -1,16 +1,20 @@
 #pragma once
 
+#include <functional>
+
 #include "command/cli/subcommand.h"
 
 namespace stretto::command {
 
 // The commands that neither train nor speak of the others.
 
-Subcommand bench_command();  ///< a group of those below
+struct OrderingPlanCommand;  // command/bench/ordering/bench_ordering_plan.h
+
+/// A group of those below, and of bench_ordering_plan_command(networks).
+Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks);
 Subcommand bench_allreduce_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
-Subcommand bench_ordering_plan_command();
 Subcommand bench_overlap_command();
 Subcommand bench_plot_command();
 Subcommand bench_simulate_command();

@@ -6,6 +6,7 @@
 #include "command/profile/profile_command.h"
 #include "command/report/report.h"
 #include "command/reproduce/reproductions.h"
+#include "command/schedule/schedule_plan.h"
 #include "command/train/compare_program.h"
 #include "command/train/training_options.h"
 
@@ -24,9 +25,9 @@ int main(int argc, char** argv) {
           "Distributed training that does not wait for its slowest worker. Compares synchronous training "
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
       .table = {train_command(train), compare_command(train),
-                reproduce_command({fig9_command(), group_latency_command(), idle_command()}, train), bench_command(),
-                profile_command(train), predict_command(), advise_command(), report_command(), check_command(),
-                schedule_command()}};
+                reproduce_command({fig9_command(), group_latency_command(), idle_command()}, train),
+                bench_command(train), profile_command(train), predict_command(), advise_command(), report_command(),
+                check_command(), schedule_command(), schedule_plan_command(train)}};
   add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));

@@ -1,3 +1,5 @@
+#include "command/bench/ordering/bench_ordering_plan.h"
+#include "command/schedule/schedule_plan.h"
 #include "command/training_program.h"
 
 // The part of `stretto` that needs LibTorch. `stretto` checks the options as far as it can and becomes this program; it
@@ -6,7 +8,11 @@
 using namespace stretto::command;
 
 int main(int argc, char** argv) {
-  return dispatch_training(
-      training_program({.name = "stretto", .summary = "The training part of stretto; start it as `stretto`."}),
-      Arguments(argv + 1, argv + argc));
+  Subcommand program =
+      training_program({.name = "stretto", .summary = "The training part of stretto; start it as `stretto`."});
+  program.table.push_back({.name = "bench",
+                           .summary = "Measures what modules of LibTorch cost.",
+                           .table = {bench_ordering_plan_command(run_bench_networks)}});
+  program.table.push_back(schedule_plan_command(run_schedule_plan));
+  return dispatch_training(program, Arguments(argv + 1, argv + argc));
 }

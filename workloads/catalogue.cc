@@ -11,7 +11,19 @@ namespace {
 
 // Learning rates are for the average over eight ranks, and small enough for gradients that come up to three rounds late
 // (docs/workloads.md has the measurements).
-constexpr std::array<WorkloadInfo, 5> kCatalogue{{
+constexpr std::array<WorkloadInfo, 7> kCatalogue{{
+    {
+        .name = "branches",
+        .description = "the images of digits, a perceptron whose second head is used in every tenth step alone",
+        .unit = "image",
+        .needs = "scikit-learn (1,438 training and 359 test images)",
+        .batch = 8,
+        .lr = 0.05,
+        .momentum = 0.9,
+        .epochs = 40,
+        .bucketed = false,
+        .classifies = true,
+    },
     {
         .name = "digits",
         .description =
@@ -62,6 +74,20 @@ constexpr std::array<WorkloadInfo, 5> kCatalogue{{
         .epochs = 80,
         .bucketed = true,
         .classifies = true,
+    },
+    {
+        .name = "resnet-small",
+        .description =
+            "the images of digits, a residual network of three blocks whose batch normalization sums over all ranks",
+        .unit = "image",
+        .needs = "scikit-learn (1,438 training and 359 test images)",
+        .batch = 8,
+        .lr = 0.05,
+        .momentum = 0.9,
+        .epochs = 10,
+        .bucketed = false,
+        .classifies = true,
+        .sums_in_passes = true,
     },
     {
         .name = "vowels",

@@ -15,9 +15,10 @@ struct WorkloadInfo {
   int batch = 0;                 ///< samples a batch and rank
   double lr = 0;
   double momentum = 0;
-  std::uint64_t epochs = 0;  ///< passes over the training data, in all
-  bool bucketed = false;     ///< batches are formed from samples of about the same length
-  bool classifies = false;   ///< has an accuracy
+  std::uint64_t epochs = 0;     ///< passes over the training data, in all
+  bool bucketed = false;        ///< batches are formed from samples of about the same length
+  bool classifies = false;      ///< has an accuracy
+  bool sums_in_passes = false;  ///< its model sums over all ranks in forward and backward pass: SyncBatchNorm
 };
 
 /// All workloads. Knows neither Torch nor any file: cheap enough for --help.

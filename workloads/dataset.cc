@@ -1,6 +1,7 @@
 #include "workloads/dataset.h"
 
 #include <algorithm>
+#include <array>
 
 #include "workloads/digits_data.h"
 #include "workloads/hyperplane_data.h"
@@ -23,7 +24,8 @@ std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
 
 Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options) {
   const WorkloadInfo& info = workload_info(workload);
-  if (info.name == "digits" || info.name == "digits-wide") return load_digits(info.name, options);
+  constexpr std::array<std::string_view, 4> kOfDigits = {"branches", "digits", "digits-wide", "resnet-small"};
+  if (std::ranges::find(kOfDigits, info.name) != kOfDigits.end()) return load_digits(info.name, options);
   if (info.name == "hyperplane") return generate_hyperplane(options);
   if (info.name == "plaid") return load_plaid(options);
   STRETTO_CHECK(info.name == "vowels", "no loader for ", info.name);

@@ -15,6 +15,7 @@
 #include "stretto/base/random.h"
 #include "workloads/count_hits.h"
 #include "workloads/digits_data.h"
+#include "workloads/digits_model.h"
 #include "workloads/initialization.h"
 #include "workloads/workload_factories.h"
 
@@ -45,7 +46,7 @@ ImageBatch gather(const DigitsDataset::Images& images, std::span<const std::uint
   return out;
 }
 
-class Perceptron final : public torch::nn::Module {
+class Perceptron final : public DigitsModel {
  public:
   Perceptron(std::span<const std::int64_t> widths, std::uint64_t seed) {
     Random random(seed);
@@ -62,7 +63,7 @@ class Perceptron final : public torch::nn::Module {
     output_ = layer("output", DigitsDataset::kClasses);
   }
 
-  at::Tensor forward(const at::Tensor& pixels, const BeforeLayer& before = no_hook) {
+  at::Tensor scores(const at::Tensor& pixels, const BeforeLayer& before) override {
     at::Tensor features = pixels;
     for (torch::nn::Linear& hidden : hidden_) {
       before(*hidden);
@@ -82,6 +83,8 @@ class DigitsWorkload final : public Workload {
   explicit DigitsWorkload(std::shared_ptr<const DigitsDataset> data) : Workload(data), digits_(*data) {}
 
   std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const override {
+    if (info().name == "branches") return make_branches(seed);
+    if (info().name == "resnet-small") return make_small_resnet(seed);
     return std::make_shared<Perceptron>(widths(info().name), seed);
   }
 
@@ -90,7 +93,10 @@ class DigitsWorkload final : public Workload {
     std::vector<std::uint32_t> all(digits_.size(split));
     std::iota(all.begin(), all.end(), 0U);
     const ImageBatch batch = gather(digits_.images(split), all);
-    const at::Tensor scores = own<Perceptron>(model).forward(batch.pixels);
+    const bool training = model.is_training();
+    model.eval();
+    const at::Tensor scores = own<DigitsModel>(model).scores(batch.pixels, no_hook);
+    model.train(training);
     Hits hits(DigitsDataset::kClasses);
     count_hits(hits, scores, batch.labels);
     return {at::cross_entropy_loss(scores, batch.labels).item<double>(), hits.accuracy(), hits.top5()};
@@ -100,13 +106,17 @@ class DigitsWorkload final : public Workload {
   at::Tensor compute_loss(torch::nn::Module& model, std::span<const std::uint32_t> samples,
                           const BeforeLayer& before) const override {
     const ImageBatch batch = gather(digits_.images(Split::train), samples);
-    return at::cross_entropy_loss(own<Perceptron>(model).forward(batch.pixels, before), batch.labels);
+    return own<DigitsModel>(model).loss(batch.pixels, batch.labels, before);
   }
 
   const DigitsDataset& digits_;  // owned by data()
 };
 
 }  // namespace
+
+at::Tensor DigitsModel::loss(const at::Tensor& pixels, const at::Tensor& labels, const BeforeLayer& before) {
+  return at::cross_entropy_loss(scores(pixels, before), labels);
+}
 
 std::unique_ptr<Workload> make_digits_workload(std::shared_ptr<const DigitsDataset> data) {
   return std::make_unique<DigitsWorkload>(std::move(data));

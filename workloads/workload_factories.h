@@ -11,7 +11,7 @@ class HyperplaneDataset;
 class SequenceDataset;
 
 /// A perceptron: 64 pixels, 64 rectified units, 10 classes; 4,810 parameters. For `digits-wide` three layers of 384
-/// rectified units; 324,490 parameters.
+/// rectified units; 324,490 parameters. For `branches` and `resnet-small` the models of digits_model.h.
 std::unique_ptr<Workload> make_digits_workload(std::shared_ptr<const DigitsDataset> data);
 
 /// One linear layer with a bias, 8,193 parameters, and the mean of the squared errors.

@@ -51,6 +51,7 @@ class Sgd {
     loss.backward();
     const at::NoGradGuard no_gradients;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!parameters_[i].grad().defined()) continue;  // unused in this step
       velocity_[i].mul_(momentum_).add_(parameters_[i].grad());
       parameters_[i].sub_(velocity_[i], lr_);
     }
@@ -122,7 +123,8 @@ class AnyWorkload : public testing::TestWithParam<std::string_view> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Workloads, AnyWorkload,
-                         testing::Values("digits", "digits-wide", "hyperplane", "plaid", "vowels"),
+                         testing::Values("branches", "digits", "digits-wide", "hyperplane", "plaid", "resnet-small",
+                                         "vowels"),
                          [](const auto& info) {
                            std::string name(info.param);
                            std::ranges::replace(name, '-', '_');
@@ -133,15 +135,17 @@ TEST_P(AnyWorkload, ModelIsAFunctionOfTheSeed) {
   const auto model = workload_->make_model(5), again = workload_->make_model(5), other = workload_->make_model(6);
   EXPECT_EQ(flat(*model), flat(*again));
   EXPECT_NE(flat(*model), flat(*other));
-  for (const at::Tensor& parameter : model->parameters()) {
-    EXPECT_TRUE(parameter.requires_grad());
-    EXPECT_GT(parameter.abs().max().item<float>(), 0);
+  for (const auto& item : model->named_parameters()) {
+    EXPECT_TRUE(item.value().requires_grad());
+    if (item.key().ends_with("norm.bias")) continue;  // begins at 0
+    EXPECT_GT(item.value().abs().max().item<float>(), 0) << item.key();
   }
 }
 
 TEST_P(AnyWorkload, HasAsManyParametersAsItSays) {
   const std::map<std::string_view, std::int64_t> expected{
-      {"digits", 4810}, {"digits-wide", 324490}, {"hyperplane", 8193}, {"plaid", 22987}, {"vowels", 20553}};
+      {"branches", 4940}, {"digits", 4810},        {"digits-wide", 324490}, {"hyperplane", 8193},
+      {"plaid", 22987},   {"resnet-small", 14362}, {"vowels", 20553}};
   EXPECT_EQ(num_parameters(*workload_->make_model(1)), expected.at(GetParam()));
 }
 
@@ -151,6 +155,8 @@ TEST_P(AnyWorkload, GradientsAreFiniteAndRepeatToTheBit) {
   for (torch::nn::Module* m : {model.get(), twin.get()}) workload_->loss(*m, batch).backward();
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     const at::Tensor gradient = model->parameters()[i].grad();
+    ASSERT_EQ(gradient.defined(), twin->parameters()[i].grad().defined());
+    if (!gradient.defined()) continue;  // unused in this step
     EXPECT_TRUE(gradient.isfinite().all().item<bool>());
     EXPECT_TRUE(gradient.equal(twin->parameters()[i].grad()));
   }
@@ -158,6 +164,7 @@ TEST_P(AnyWorkload, GradientsAreFiniteAndRepeatToTheBit) {
 
 TEST_P(AnyWorkload, LossOfABatchIsTheMeanOverItsSamples) {
   const auto model = workload_->make_model(2);
+  model->eval();  // in training a batch may be normalized by itself
   const at::NoGradGuard no_gradients;
   const std::vector<std::uint32_t> batch = first_samples(9);
   double sum = 0;
@@ -170,6 +177,8 @@ TEST_P(AnyWorkload, EvaluationIsTheMeanOverTheSplit) {
   const auto model = workload_->make_model(3);
   const std::vector<std::uint32_t> all = first_samples(workload_->num_train());
   const Evaluation evaluation = workload_->evaluate(*model, Split::train);
+  EXPECT_TRUE(model->is_training()) << "as before";
+  model->eval();
   const double loss = workload_->loss(*model, all).item<double>();
   EXPECT_NEAR(evaluation.loss, loss, 1e-4 * loss);
   EXPECT_EQ(evaluation.accuracy.has_value(), workload_->info().classifies);
@@ -296,6 +305,28 @@ TEST(DigitsWorkload, DigitsAreLearntByOneProcess) {
     const auto model = workload->make_model(1);
     train(*workload, *model, workload->info().epochs);
     EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95) << name;
+  }
+}
+
+TEST(DigitsWorkload, AResidualNetworkLearnsThemInAQuarterOfTheEpochs) {
+  const auto workload = load("resnet-small");
+  if (!workload) return;
+  const auto model = workload->make_model(1);
+  train(*workload, *model, workload->info().epochs);
+  EXPECT_GE(workload->evaluate(*model, Split::test).accuracy.value(), 0.95);
+}
+
+TEST(BranchesWorkload, UsesItsSecondHeadInEveryTenthStep) {
+  const auto workload = load("branches");
+  if (!workload) return;
+  const auto model = workload->make_model(1);
+  for (int step = 1; step <= 30; ++step) {
+    for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+    workload->loss(*model, first_samples(4)).backward();
+    for (const auto& item : model->named_parameters()) {
+      EXPECT_EQ(item.value().grad().defined(), step % 10 == 0 || !item.key().starts_with("odd")) << step << item.key();
+    }
+    (void)workload->evaluate(*model, Split::test);  // is no step
   }
 }
 

@@ -40,6 +40,10 @@ bool is_given(const std::string& option, const Arguments& arguments) {
   });
 }
 
+bool is_first_word(const std::string& with) {
+  return !with.empty() && with.front() != '-';
+}
+
 // The command of `table` that is called `name`, given the words behind it; nullptr where there is none.
 const Subcommand* find_in(const std::vector<Subcommand>& table, const std::string& name, const Arguments& rest) {
   const Subcommand* found = nullptr;
@@ -48,7 +52,8 @@ const Subcommand* find_in(const std::vector<Subcommand>& table, const std::strin
     const std::string option = subcommand.with.substr(0, subcommand.with.find(' '));
     const bool chosen = subcommand.is_value != nullptr
                             ? std::any_of(rest.begin(), std::ranges::find(rest, "--"), subcommand.is_value)
-                            : option.empty() || is_given(option, rest);
+                        : is_first_word(option) ? !rest.empty() && rest.front() == option
+                                                : option.empty() || is_given(option, rest);
     if (chosen) found = &subcommand;
   }
   return found;
@@ -71,7 +76,10 @@ int run_in_group(const Subcommand& group, const std::string& full_name, const Ar
   const Arguments rest(arguments.begin() + 1, arguments.end());
   if (const Subcommand* found = find_in(group.table, first, rest)) {
     if (!found->table.empty()) return run_in_group(*found, full_name + " " + first, rest);
-    return guarded(full_name + " " + first, [&] { return found->run(full_name + " " + shown_name(*found), rest); });
+    const bool has_word = found->is_value == nullptr && is_first_word(found->with);
+    return guarded(full_name + " " + first, [&] {
+      return found->run(full_name + " " + shown_name(*found), Arguments(rest.begin() + (has_word ? 1 : 0), rest.end()));
+    });
   }
   return guarded(full_name, [&]() -> int {
     if (first == "--help" || first == "-h" || first == "help") {

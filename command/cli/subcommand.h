@@ -20,8 +20,8 @@ struct Subcommand {
   std::string name;
   std::string summary;         ///< a line, for the --help of the group it is in
   std::string introduction{};  ///< the first sentence of its own --help; empty: the summary
-  /// Of two commands of one name: an option, with its value, that must be given for this one: "--program PROGRAM". The
-  /// other one stands before it.
+  /// Of two commands of one name: an option, with its value, that must be given for this one, "--program PROGRAM", or a
+  /// word that must stand first and that it is run without, "plan". The other one stands before it.
   std::string with{};
   /// Where `with` is no option: whether a word is such a value. One that is given makes it this command.
   bool (*is_value)(const std::string& word) = nullptr;

@@ -55,6 +55,14 @@ TEST_F(SubcommandTest, AnOptionChoosesBetweenTwoOfOneName) {
   EXPECT_THAT(rest, ElementsAre("--ranks", "9"));
 }
 
+TEST_F(SubcommandTest, AFirstWordChoosesBetweenTwoOfOneName) {
+  program.table.push_back(command("compare", "plan"));
+  EXPECT_EQ(dispatch(program, {"compare", "plan", "--ranks", "2"}), 7);
+  EXPECT_EQ(dispatch(program, {"compare", "--ranks", "2"}), 7);
+  EXPECT_EQ(dispatch(program, {"compare", "--program", "plan"}), 7);
+  EXPECT_THAT(ran, ElementsAre("compareplan2", "compare2", "compare--program PROGRAM4"));
+}
+
 TEST_F(SubcommandTest, MistakesRunNothing) {
   EXPECT_EQ(dispatch(program, {}), kBadInput);
   EXPECT_EQ(dispatch(program, {""}), kBadInput);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -156,7 +157,9 @@ class Tables {
     if (!help.commands.empty()) add_place(help.name + " 1", "", names_of(help.commands));
     for (std::size_t i = 0; i < help.positionals.size(); ++i) {
       const HelpEntry& entry = help.positionals[i];
-      add_place(fmt::format("{} {}", help.name, i + 1), entry.name, entry.known, entry.several);
+      std::vector<std::string> known = entry.known;
+      if (i == 0) known.insert(known.end(), words_that_choose_[help.name].begin(), words_that_choose_[help.name].end());
+      add_place(fmt::format("{} {}", help.name, i + 1), entry.name, known, entry.several);
     }
     if (!help.rest.empty()) add_place(help.name + " --", "FILE", {});
     for (const auto& [command, option] : options_that_choose_) {
@@ -165,10 +168,17 @@ class Tables {
     names_ += fmt::format("    {}) names={} ;;\n", in_quotes(help.name), in_quotes(join(names, " ")));
   }
 
-  // Of `help`, whose name has an option in it, as "stretto compare --program PROGRAM", or a file, as "stretto compare
-  // FILE.py:FUNCTION". Comes before add().
+  // Of `help`, whose name has an option in it, as "stretto compare --program PROGRAM", a file, as "stretto compare
+  // FILE.py:FUNCTION", or a word behind that of a command, as "stretto schedule plan". Comes before add().
   void add_choice(const Help& help) {
     const std::size_t last = help.name.rfind(' ') + 1;
+    if (help.commands.empty()) words_that_choose_.try_emplace(help.name);
+    if (const auto other = words_that_choose_.find(help.name.substr(0, last == 0 ? 0 : last - 1));
+        other != words_that_choose_.end() && std::isalpha(static_cast<unsigned char>(help.name[last])) != 0 &&
+        help.name.find('.', last) == std::string::npos) {
+      other->second.push_back(help.name.substr(last));
+      return;
+    }
     if (const std::size_t dot = help.name.find('.', last); dot != std::string::npos) {
       const std::string ending = help.name.substr(dot, help.name.find(':', dot) - dot);
       chosen_ += fmt::format("    {}*{}*) command={} ;;\n", in_quotes(help.name.substr(0, last)), in_quotes(ending),
@@ -211,6 +221,7 @@ class Tables {
 
   std::string names_, takes_, chosen_;
   std::vector<std::pair<std::string, std::string>> options_that_choose_;  // a command, and its option
+  std::map<std::string, std::vector<std::string>> words_that_choose_;     // of each command, not group
 };
 
 }  // namespace

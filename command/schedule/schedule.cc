@@ -145,11 +145,13 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
   line.option("--type", "TYPE", fmt::format("{}. Default float32.", join(names(kTypes))),
               noted(command, one_of(command.type, names(kTypes))));
   line.option("--op", "OP", "sum (default), min, max or bit_and.", noted(command, one_of(command.op, names(kOps))));
-  line.option("--order", "ORDER",
-              "fixed (default): one tree, whatever the timing, so that results repeat to the bit. arrival: what comes "
-              "first is added first, in large buckets; faster when ranks come at different times. Of a group, which "
-              "ranks are together: dynamic (default): others in each round; fixed: those of round 0 for ever.",
-              noted(command, one_of(command.order, {"fixed", "arrival", "dynamic"})));
+  line.option(
+      "--order", "ORDER",
+      "fixed (default): one tree, whatever the timing, so that results repeat to the bit. arrival: what comes "
+      "first is added first, in large buckets; faster when ranks come at different times. Of a group, which "
+      "ranks are together: dynamic (default): others in each round; fixed: those of round 0 for ever. Not --ordering, "
+      "the order of a step's collectives, which `stretto schedule plan` prints.",
+      noted(command, one_of(command.order, {"fixed", "arrival", "dynamic"})));
   line.option(
       "--algorithm", "NAME",
       "allreduce and group: recursive-doubling (few messages: for small buckets), halving-doubling (few bytes: for "

@@ -33,7 +33,7 @@ class RankWorkload final : public RankTask {
     const at::Tensor loss =
         workload_->loss(*model_, samples, [this](const torch::nn::Module& layer) { replica_->about_to_read(layer); });
     replica_->about_to_read(*model_);
-    loss.backward();
+    replica_->backward(loss);
     return loss.item<double>();
   }
 
@@ -70,6 +70,7 @@ class WorkloadTask final : public TrainingTask {
     facts_.labels = data_->labels();
     facts_.bucketed = info.bucketed;
     facts_.classifies = info.classifies;
+    facts_.sums_in_passes = info.sums_in_passes;
     facts_.batch = info.batch;
     facts_.lr = info.lr;
     facts_.momentum = info.momentum;

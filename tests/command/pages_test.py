@@ -112,6 +112,9 @@ class Completion(Pages):
         self.assertEqual(self.bash("stretto", "tr"), ["train"])
         self.assertEqual(self.bash("stretto", "--"), ["--help", "--version"])
         self.assertIn("plot", self.bash("stretto", "bench", ""))
+        self.assertEqual(self.bash("stretto", "schedule", "pl"), ["plan"])
+        self.assertEqual(self.bash("stretto", "schedule", "plan", "pl"), ["plaid"])
+        self.assertEqual(self.bash("stretto", "schedule", "allreduce", "--out", "plan", "--ra"), ["--ranks", "--rank"])
         self.assertEqual(self.bash("stretto", "bench", "train", ""), self.bash("stretto", "bench", "-"))
 
     def test_options(self):

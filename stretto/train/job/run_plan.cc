@@ -69,6 +69,21 @@ void check_simulation(const TrainOptions& o) {
   static_assert(kMostModelBuckets == 32);
 }
 
+// A rank waits for all others in the middle of such a pass, so each of them has to be in its own.
+void check_sums_in_passes(const RunPlan& plan, const TaskFacts& facts) {
+  const TrainOptions& o = plan.options;
+  if (!facts.sums_in_passes || o.no_gradients) return;
+  const RecipeInfo& recipe = *plan.algorithm.recipe;
+  if (plan.algorithm.policy.kind != Policy::Kind::full || recipe.parts_ranks || moves_own_weights(recipe)) {
+    throw UsageError(text("algorithm '", o.algorithm, "' with ", facts.name,
+                          ", whose model sums over all ranks in each pass: expected sync, under which all ranks are "
+                          "at the same step"));
+  }
+  require(o.ranks == 1, "ranks", o.ranks,
+          text("1 for ", facts.name, ", whose model sums over all ranks in each pass: such sums are not made here")
+              .c_str());
+}
+
 // Each option that asks for full rounds gets them at its multiples.
 std::uint64_t full_every(const RunPlan& plan) {
   if (plan.algorithm.policy.kind == Policy::Kind::full && !plan.algorithm.recipe->parts_ranks) return 0;
@@ -116,6 +131,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
     o.seats = 1;
     o.fixed_order = true;  // in the order of arrival each rank would send every other one a message a round
   }
+  check_sums_in_passes(plan, facts);
   const bool latest = o.delivery == "latest";
   if (latest && (plan.algorithm.policy.kind == Policy::Kind::full || moves_own_weights(recipe))) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,

@@ -124,6 +124,19 @@ TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
   EXPECT_THAT(complaint({.ranks = 200}), HasSubstr("100 samples for 200 ranks"));
 }
 
+TEST(RunPlan, AModelThatSumsInItsPassesNeedsAllRanksAtTheSameStep) {
+  TaskFacts summing = facts();
+  summing.sums_in_passes = true;
+  EXPECT_EQ(complaint({.algorithm = "sync", .ranks = 1}, summing), "");
+  for (const char* algorithm : {"eager-quorum", "eager-solo", "local", "wagma", "ps-sync"}) {
+    EXPECT_THAT(complaint({.algorithm = algorithm, .ranks = 2}, summing),
+                HasSubstr("with tiny, whose model sums over all ranks in each pass: expected sync"))
+        << algorithm;
+    EXPECT_EQ(complaint({.algorithm = algorithm, .ranks = 2}), "") << algorithm;
+  }
+  EXPECT_THAT(complaint({.algorithm = "sync", .ranks = 2}, summing), HasSubstr("ranks 2: expected 1 for tiny"));
+}
+
 TEST(RunPlan, PartsByLabelNeedLabels) {
   TaskFacts labelled = facts();
   labelled.classifies = true;

@@ -21,6 +21,7 @@ struct TaskFacts {
   std::vector<std::uint32_t> labels;   ///< class of each sample; empty where it has none, or they are not known yet
   bool bucketed = false;               ///< batches of samples of similar length
   bool classifies = false;             ///< has an accuracy
+  bool sums_in_passes = false;         ///< its model sums over all ranks in each pass (Replica::model_collectives())
   int batch = 1;                       ///< samples a batch and rank
   double lr = 0.1;
   double momentum = 0;

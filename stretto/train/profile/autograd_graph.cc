@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <queue>
 
 #include "stretto/base/error.h"
+#include "stretto/train/ordering/autograd_walk.h"
 
 namespace stretto {
 namespace {
@@ -24,40 +24,6 @@ std::string operation_name(const Node& node) {
   name = name.substr(0, name.find("Backward"));
   for (char& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return name;
-}
-
-/// The nodes that `root` depends on and itself, each behind those it reads from, otherwise in the order in which the
-/// forward pass has made them.
-std::vector<Node*> in_forward_order(Node* root) {
-  std::unordered_map<Node*, int> missing;  // inputs that are not placed yet
-  std::unordered_map<Node*, std::vector<Node*>> readers;
-  std::vector<Node*> todo = {root};
-  missing[root] = 0;
-  const auto later = [](const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); };
-  std::priority_queue<Node*, std::vector<Node*>, decltype(later)> ready(later);
-  while (!todo.empty()) {
-    Node* node = todo.back();
-    todo.pop_back();
-    for (const auto& edge : node->next_edges()) {
-      Node* input = edge.function.get();
-      if (input == nullptr) continue;
-      ++missing[node];
-      readers[input].push_back(node);
-      if (missing.emplace(input, 0).second) todo.push_back(input);
-    }
-    if (missing[node] == 0) ready.push(node);
-  }
-  std::vector<Node*> order;
-  // A parameter's node has the largest of all numbers, and is placed last of those that are ready: before its reader.
-  while (!ready.empty()) {
-    Node* node = ready.top();
-    ready.pop();
-    order.push_back(node);
-    for (Node* reader : readers[node]) {
-      if (--missing[reader] == 0) ready.push(reader);
-    }
-  }
-  return order;
 }
 
 /// How many numbers the operation has put out, in its first output.
@@ -99,7 +65,7 @@ AutogradLayers::AutogradLayers(const at::Tensor& loss, const TrainedParameters& 
   for (std::size_t i = 0; i < trained.parameters.size(); ++i) {
     module_of.emplace(trained.parameters[i].second.unsafeGetTensorImpl(), trained.module_of[i]);
   }
-  const std::vector<Node*> order = in_forward_order(loss.grad_fn().get());
+  const std::vector<Node*> order = walk_autograd(loss.grad_fn().get()).nodes;
   std::unordered_map<const Node*, int> place;
   std::vector<Operation> operations;
   std::vector<std::int64_t> sizes;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stretto/kernel/bucket.h"
+#include "stretto/ordering/graph.h"
 
 namespace stretto {
 
@@ -37,6 +38,17 @@ struct SgdRule {
   double weight_decay = 0;                                           ///< pulls the weights towards 0
   friend bool operator==(const SgdRule&, const SgdRule&) = default;  ///< all are equal
 };
+
+/// A trained parameter, for who reduces its gradient by itself.
+struct TrainedTensor {
+  std::string name;                   ///< in the model
+  DataType type = DataType::float32;  ///< of its gradient
+  std::uint64_t count = 0;            ///< elements
+  int bucket = 0;                     ///< of Replica::buckets(): where its gradient lies
+  std::uint64_t offset = 0;           ///< elements of that bucket before it
+};
+
+class ModelCollectives;  // train/ordering/model_collectives.h
 
 /// One rank's copy of a model, with the optimizer that moves it, as algorithms see it: flat, contiguous buckets of
 /// parameters, and gradients in memory that the caller owns and that changes from step to step. Knows no Torch;
@@ -68,6 +80,20 @@ class Replica {
   /// Called in the backward pass with 0, 1, 2, … as soon as all gradients of a bucket and of those before it lie in
   /// the attached memory; end_backward() calls it for the rest. Null: never called. Must not throw.
   virtual void on_bucket_ready(std::function<void(int)> ready) = 0;
+  /// The trained parameters, by number. Empty: this replica hands over whole buckets alone. Fixed.
+  virtual std::span<const TrainedTensor> trained_tensors() const { return {}; }
+  /// Called in the backward pass with each of these as soon as its gradient lies in the attached memory, in the order
+  /// in which gradients are computed; by end_backward() for a gradient that somebody has added by hand. Never for a
+  /// parameter that has got none. Beside on_bucket_ready(). Null: never called. Must not throw.
+  virtual void on_gradient_ready(std::function<void(int parameter)> /*ready*/) {}
+  /// From now on each backward pass leaves the graph that its step has executed, for take_graph(). Off at first, and
+  /// then nothing is recorded. For replicas that have trained_tensors(), by whose names gradients are called there.
+  virtual void record_graphs(bool /*on*/) {}
+  /// The graph of the last backward pass; none: it has been taken, or nothing was recorded.
+  virtual std::optional<ExecutedGraph> take_graph() { return std::nullopt; }
+  /// The sums over all ranks that the model needs in its passes, for who makes them; null: there are none. It belongs
+  /// to the replica.
+  virtual ModelCollectives* model_collectives() { return nullptr; }
   /// After the backward pass: makes sure that all gradients lie in the attached memory, zero where there is none.
   /// Throws UsageError, which names the parameter, where the model or what the optimizer trains has changed since
   /// construction.

@@ -17,6 +17,7 @@
 #include <unordered_set>
 
 #include "stretto/base/error.h"
+#include "stretto/train/ordering/plug_in.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/torch_replica_impl.h"
 
@@ -174,6 +175,12 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
   std::vector<std::span<std::byte>> own;
   for (const at::Tensor& flat : own_) own.push_back(memory_of(flat));
   own_set_ = make_set(own);
+  for (const Parameter& p : trained_) {
+    const auto bucket = static_cast<std::size_t>(p.place.bucket);
+    tensors_.push_back(
+        {p.name, buckets_[bucket].type, static_cast<std::uint64_t>(p.tensor.numel()), p.place.bucket, p.place.offset});
+  }
+  collectives_ = collectives_of(*model_);
   clip_norm_ = options.clip_norm;
   announces_reads_ = options.announces_reads;
   there_.assign(trained_.size(), true);
@@ -237,31 +244,35 @@ void TorchReplica::Impl::begin_pass(const GradientSet& set) {
   sample_.assign(trained_.size(), 0);
   missing_.resize(buckets_.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) missing_[b] = first_in_bucket_[b + 1] - first_in_bucket_[b];
+  handed_over_.assign(trained_.size(), false);
   next_bucket_ = 0;
   passed_twice_ = accumulating_ = changed_ = false;
+  if (collectives_ != nullptr) collectives_->begin_step();
 }
 
-// Brings the gradients of a bucket home: the memory is the contract, .grad only where autograd adds up.
 void TorchReplica::Impl::collect(int bucket) {
-  const at::NoGradGuard no_grad;
   const auto b = static_cast<std::size_t>(bucket);
-  for (std::size_t i = first_in_bucket_[b]; i < first_in_bucket_[b + 1]; ++i) {
-    at::Tensor& gradient = trained_[i].tensor.mutable_grad();
-    at::Tensor home = attached_->tensors[i];
-    changed_ |= there_[i] && gradient.defined() && sample_of(gradient) != sample_[i];
-    if (!gradient.defined()) {
-      home.zero_();
-    } else if (gradient.layout() != at::kStrided) {
-      throw UsageError(text("the gradient of parameter ", trained_[i].name,
-                            " is sparse; gradients are averaged as dense ones: make the layer with sparse(false)"));
-    } else if (gradient.data_ptr() != home.data_ptr()) {
-      home.copy_(gradient);
-      there_[i] = true;
-    }
-    // Whatever adds to a gradient by hand has no hook.
-    if (!there_[i]) there_[i] = home.count_nonzero().item<std::int64_t>() > 0;
-    gradient = home;
+  for (std::size_t i = first_in_bucket_[b]; i < first_in_bucket_[b + 1]; ++i) bring_home(i);
+}
+
+// The memory is the contract, .grad only where autograd adds up.
+void TorchReplica::Impl::bring_home(std::size_t parameter) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = trained_[parameter].tensor.mutable_grad();
+  at::Tensor home = attached_->tensors[parameter];
+  changed_ |= there_[parameter] && gradient.defined() && sample_of(gradient) != sample_[parameter];
+  if (!gradient.defined()) {
+    home.zero_();
+  } else if (gradient.layout() != at::kStrided) {
+    throw UsageError(text("the gradient of parameter ", trained_[parameter].name,
+                          " is sparse; gradients are averaged as dense ones: make the layer with sparse(false)"));
+  } else if (gradient.data_ptr() != home.data_ptr()) {
+    home.copy_(gradient);
+    there_[parameter] = true;
   }
+  // Whatever adds to a gradient by hand has no hook.
+  if (!there_[parameter]) there_[parameter] = home.count_nonzero().item<std::int64_t>() > 0;
+  gradient = home;
 }
 
 double TorchReplica::Impl::bytes_up_to(int bucket) const {
@@ -285,7 +296,13 @@ void TorchReplica::Impl::gradient_ready(std::size_t parameter) {
   there_[parameter] = true;
   const at::Tensor& gradient = trained_[parameter].tensor.grad();
   if (gradient.defined()) sample_[parameter] = sample_of(gradient);
-  if (!ready_ || accumulating_) return;
+  if (accumulating_) return;
+  if (gradient_ready_) {
+    passed_twice_ |= handed_over_[parameter];
+    bring_home(parameter);
+    hand_over_gradient(parameter);
+  }
+  if (!ready_) return;
   const int bucket = trained_[parameter].place.bucket;
   if (bucket < next_bucket_) passed_twice_ = true;
   if (complete_[parameter]) return;
@@ -373,6 +390,10 @@ void TorchReplica::end_backward() {
         "say before all passes but the last that more come: accumulate(true)");
   }
   while (impl_->next_bucket_ < static_cast<int>(impl_->buckets_.size())) impl_->hand_over(impl_->next_bucket_++);
+  if (!impl_->gradient_ready_) return;
+  for (std::size_t i = 0; i < impl_->trained_.size(); ++i) {
+    if (impl_->there_[i]) impl_->hand_over_gradient(i);
+  }
 }
 
 std::optional<std::string> TorchReplica::find_non_finite(int bucket) const {

@@ -4,6 +4,9 @@
 
 #include "stretto/train/replica/replica.h"
 
+namespace at {
+class Tensor;
+}
 namespace torch::nn {
 class Module;
 }
@@ -55,6 +58,9 @@ class TorchReplica final : public Replica {
   /// A forward pass is about to read the parameters of `layer`, or of layers in it. Waits for them where they are on
   /// their way. Once for the whole model between forward and backward pass.
   void about_to_read(const torch::nn::Module& layer);
+  /// loss.backward(), which may as well be called instead, but while graphs are recorded: then the graph behind `loss`
+  /// is read first. Of several passes in one step it is that of the last.
+  void backward(const at::Tensor& loss);
   /// After end_backward(): whether somebody wrote to a gradient after the backward pass that computed it.
   bool gradients_changed() const;
 
@@ -63,10 +69,16 @@ class TorchReplica final : public Replica {
   void attach(int set, Memory memory) override;
   void attach_own() override;
   void on_bucket_ready(std::function<void(int)> ready) override;
+  std::span<const TrainedTensor> trained_tensors() const override;
+  void on_gradient_ready(std::function<void(int parameter)> ready) override;
+  void record_graphs(bool on) override;
+  std::optional<ExecutedGraph> take_graph() override;
+  /// By what the modules of the model sum (plug_in()), as it was at construction.
+  ModelCollectives* model_collectives() override;
   bool announces_reads() const override;
   void on_bucket_read(std::function<void(int)> read) override;
   void on_progress(std::function<void(double)> progress) override;
-  /// After one backward pass or several, added up. Throws UsageError after a second one that came when buckets were
+  /// After one backward pass or several, added up. Throws UsageError after a second one that came when gradients were
   /// already handed over: accumulate() keeps them back.
   void end_backward() override;
   std::optional<std::string> find_non_finite(int bucket) const override;

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include "stretto/train/ordering/graph_recorder.h"
 #include "stretto/train/replica/bucket_plan.h"
 #include "stretto/train/replica/torch_replica.h"
 
@@ -36,6 +37,8 @@ class TorchReplica::Impl {
   void point_at(const GradientSet& set);
   void begin_pass(const GradientSet& set);
   void collect(int bucket);
+  void bring_home(std::size_t parameter);
+  void hand_over_gradient(std::size_t parameter);
   void hand_over(int bucket);
   void gradient_ready(std::size_t parameter);
   void clip();
@@ -54,9 +57,11 @@ class TorchReplica::Impl {
   std::vector<Parameter> frozen_;                             // held by the optimizer, and not trained
   std::vector<const void*> held_;                             // by the optimizer, in order
   std::vector<BucketSpec> buckets_;
-  std::vector<at::Tensor> flat_;              // the parameters of each bucket
-  std::vector<std::size_t> first_in_bucket_;  // index into trained_; one more than there are buckets
-  std::vector<double> initial_lr_;            // of each group
+  std::vector<TrainedTensor> tensors_;             // of trained_
+  std::shared_ptr<ModelCollectives> collectives_;  // of the model's modules; null: there are none
+  std::vector<at::Tensor> flat_;                   // the parameters of each bucket
+  std::vector<std::size_t> first_in_bucket_;       // index into trained_; one more than there are buckets
+  std::vector<double> initial_lr_;                 // of each group
   double clip_norm_ = 0;
   bool announces_reads_ = false;
   std::string description_;
@@ -70,8 +75,13 @@ class TorchReplica::Impl {
   std::function<void(double)> progress_;
   double bytes_up_to(int bucket) const;  // of all of them: the share of those before, and of this one
 
+  std::unique_ptr<const GraphRecorder> recorder_;  // null: nothing is recorded
+  std::optional<ExecutedGraph> graph_;
+
   // The backward pass under way.
   std::function<void(int)> ready_;
+  std::function<void(int)> gradient_ready_;
+  std::vector<bool> handed_over_;      // of each trained parameter: gradient_ready_ has heard of it
   std::vector<bool> there_;            // of each trained parameter: its gradient has come, or is no zero
   std::vector<bool> complete_;         // it has come in the last pass, after which it is handed over
   std::vector<std::uint64_t> sample_;  // of its numbers, when it came

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
@@ -23,6 +24,7 @@ class LinearReplica final : public Replica {
   LinearReplica(std::uint64_t features, const RankTaskOptions& options)
       : options_(options),
         buckets_{{DataType::float32, 1}, {DataType::float32, features}},
+        tensors_{{.name = "b", .count = 1}, {.name = "w", .count = features, .bucket = 1}},
         parameters_{std::vector<float>(1), std::vector<float>(features)},
         momentum_(parameters_),
         own_(parameters_) {
@@ -42,6 +44,19 @@ class LinearReplica final : public Replica {
     attach(0, memory);
   }
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
+  std::span<const TrainedTensor> trained_tensors() const override { return tensors_; }
+  void on_gradient_ready(std::function<void(int)> ready) override { gradient_ready_ = std::move(ready); }
+  void record_graphs(bool on) override { recording_ = on; }
+  // Loss, backward pass, and behind it the two gradients.
+  std::optional<ExecutedGraph> take_graph() override {
+    if (!std::exchange(graph_there_, false)) return std::nullopt;
+    ExecutedGraph graph{.num_nodes = 4, .edges = {{0, 1}, {1, 2}, {1, 3}}};
+    for (const TrainedTensor& tensor : tensors_) {
+      graph.collectives.push_back({static_cast<ExecutedGraph::Node>(2 + tensor.bucket),
+                                   {.name = tensor.name, .type = tensor.type, .count = tensor.count}});
+    }
+    return graph;
+  }
   bool announces_reads() const override { return true; }
   void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }
   void about_to_read(int bucket) const {
@@ -52,6 +67,8 @@ class LinearReplica final : public Replica {
   }
   void bucket_done() {
     const int bucket = next_bucket_++;
+    if (bucket == 0) graph_there_ = recording_;
+    if (gradient_ready_) gradient_ready_(bucket);  // the bucket's one parameter
     if (ready_) ready_(bucket);
   }
   std::optional<std::string> find_non_finite(int bucket) const override {
@@ -147,10 +164,13 @@ class LinearReplica final : public Replica {
 
   const RankTaskOptions options_;
   const std::vector<BucketSpec> buckets_;
+  const std::vector<TrainedTensor> tensors_;
   std::vector<std::vector<float>> parameters_, momentum_, own_;
   std::vector<float> running_mean_{0};
   std::vector<std::span<std::byte>> gradient_;
-  std::function<void(int)> ready_, read_;
+  std::function<void(int)> ready_, read_, gradient_ready_;
+  bool recording_ = false;
+  bool graph_there_ = false;
   int next_bucket_ = 0;
   double lr_factor_ = 1;
 };

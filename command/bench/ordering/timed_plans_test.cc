@@ -1,4 +1,4 @@
-#include "command/bench/timed_plans.h"
+#include "command/bench/ordering/timed_plans.h"
 
 #include <gtest/gtest.h>
 

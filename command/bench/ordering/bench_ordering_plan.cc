@@ -1,31 +1,34 @@
+#include "command/bench/ordering/bench_ordering_plan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "command/bench/timed_plans.h"
+#include "command/bench/ordering/timed_plans.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
 
 namespace stretto::command {
 
 namespace {
 
-struct OrderingPlanCommand {
-  int repeats = 21;
-  Output output;
-};
-
 void describe_options(CommandLine& line, OrderingPlanCommand& command) {
   line.heading("The measurement");
   line.option("--repeats", "N", "Of each graph; the median is shown. Default 21.",
               into(command.repeats, 1, 10000, "21"));
+  line.flag("--networks", "",
+            "Of the networks themselves, as modules of LibTorch: executes a forward pass of each, and measures what "
+            "recording its graph costs, planning by it, and the hash by which ranks see that they have planned alike. "
+            "Takes some ten seconds and 2 GiB.",
+            [&command](std::string_view, const std::string&) { command.networks = true; });
   command.output.add_option(line);
   line.example("stretto bench ordering-plan", "The nine networks of the paper, and graphs of up to a million nodes.");
+  line.example("stretto bench ordering-plan --networks", "The same networks, as LibTorch executes them.");
   line.note(
       "In which order gradients are reduced, and which of them together, is planned once from the graph that a "
       "step has executed. The graphs are drawn: layers of a few nodes, with exactly as many nodes and edges as the "
@@ -64,14 +67,16 @@ int run(const OrderingPlanCommand& command) {
 
 }  // namespace
 
-Subcommand bench_ordering_plan_command() {
+Subcommand bench_ordering_plan_command(std::function<int(const OrderingPlanCommand&)> networks) {
   return make_command(
       {.name = "ordering-plan",
        .summary = "What it takes to plan the order in which gradients are reduced.",
        .introduction =
            "Measures what it takes to plan in which order the gradients of a step are reduced, and which of "
            "them together."},
-      OrderingPlanCommand(), describe_options, run);
+      OrderingPlanCommand(), describe_options, [networks = std::move(networks)](const OrderingPlanCommand& command) {
+        return command.networks ? networks(command) : run(command);
+      });
 }
 
 }  // namespace stretto::command

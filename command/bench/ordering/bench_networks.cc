@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "command/bench/ordering/bench_ordering_plan.h"
+#include "command/bench/ordering/timed_networks.h"
+#include "command/cli/exit_code.h"
+#include "command/cli/table.h"
+#include "command/machine/machine.h"
+#include "command/statistics/statistics.h"
+
+namespace stretto::command {
+
+int run_bench_networks(const OrderingPlanCommand& command) {
+  Table table({"network", "parameters", "autograd nodes", "edges", "executed nodes", "edges", "tensors", "buffers",
+               "record, ms", "plan, ms", "agree, ms"});
+  nlohmann::ordered_json json{{"networks", nlohmann::ordered_json::array()}};
+  for (const NetworkTime& time : time_networks(command.repeats)) {
+    table.add({time.name, std::to_string(time.parameters), std::to_string(time.nodes), std::to_string(time.edges),
+               std::to_string(time.executed_nodes), std::to_string(time.executed_edges), std::to_string(time.tensors),
+               std::to_string(time.buffers), significant(median(time.record)), significant(median(time.plan)),
+               significant(median(time.agree))});
+    json["networks"].push_back({{"network", time.name},
+                                {"parameters", time.parameters},
+                                {"nodes", time.nodes},
+                                {"edges", time.edges},
+                                {"executed_nodes", time.executed_nodes},
+                                {"executed_edges", time.executed_edges},
+                                {"tensors", time.tensors},
+                                {"buffers", time.buffers},
+                                {"record_ms", median(time.record)},
+                                {"plan_ms", median(time.plan)},
+                                {"agree_ms", median(time.agree)}});
+  }
+  json["machine"] = this_machine().to_json();
+  command.output.say(table.to_text());
+  command.output.emit(json);
+  return kSuccess;
+}
+
+}  // namespace stretto::command
