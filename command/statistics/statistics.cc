@@ -41,15 +41,6 @@ double median(std::span<const double> values) {
   return quantile(values, 0.5);
 }
 
-double quantile(std::span<const double> values, double p) {
-  if (values.empty()) return kNaN;
-  const std::vector<double> ordered = sorted(values);
-  const double position = p * static_cast<double>(ordered.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, ordered.size() - 1);
-  return ordered[below] + (position - static_cast<double>(below)) * (ordered[above] - ordered[below]);
-}
-
 Interval mean_interval(std::span<const double> values, double confidence) {
   const double m = mean(values);
   if (values.size() < 2) return {m, kNaN, kNaN};

@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "stretto/base/quantile.h"
+
 namespace stretto::command {
 
 /// Statistics of repeated measurements. All but mean(), which is 0 then, are NaN where there are too few.
@@ -10,8 +12,6 @@ double mean(std::span<const double> values);
 /// Of a sample: divides by n − 1. Requires n ≥ 2 for a number.
 double standard_deviation(std::span<const double> values);
 double median(std::span<const double> values);
-/// Linear between the order statistics (Hyndman and Fan's type 7). Requires: 0 ≤ p ≤ 1.
-double quantile(std::span<const double> values, double p);
 
 /// An estimate and the range that holds the truth with the given confidence.
 struct Interval {

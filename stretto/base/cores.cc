@@ -1,6 +1,9 @@
 #include "stretto/base/cores.h"
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -71,6 +74,11 @@ void pin_thread(std::span<const int> cores) {
   const int why = errno;
   throw Failure(
       {Errc::io, text("cannot stay on core", cores.size() == 1 ? " " : "s ", names, ": ", std::strerror(why))});
+}
+
+bool prefer_thread() {
+  constexpr int kNice = -10;
+  return ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice) == 0;
 }
 
 Duration thread_time() {

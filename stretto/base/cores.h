@@ -22,6 +22,10 @@ int count_cores(const std::string& root = "");
 /// least one.
 void pin_thread(std::span<const int> cores);
 
+/// From now on the calling thread goes before others (a nice value of −10). Returns whether the system lets it, which
+/// it does for root alone, as a rule.
+bool prefer_thread();
+
 /// Processor time that the calling thread has used.
 Duration thread_time();
 
