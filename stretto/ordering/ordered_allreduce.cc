@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stretto/base/align.h"
+#include "stretto/base/cores.h"
 #include "stretto/base/futex.h"
 #include "stretto/base/mutex.h"
 #include "stretto/collective/collective_failure.h"
@@ -93,6 +94,7 @@ class OrderedAllreduce::Impl final : private EngineClient {
   void left(int peer, const Error&) override { left_.push_back(peer); }
   void broken(const Error& reason) override;
 
+  void settle_background();
   std::uint64_t board_bytes(const ProcessSet& set) const;
   std::span<std::byte> take_shared(const std::string& alike);
   bool take_events();
@@ -387,6 +389,12 @@ std::string OrderedAllreduce::Impl::waits_for() const {
   return what + (silent.empty() ? "; something has come from every rank meanwhile" : silent);
 }
 
+/// The helper thread, which drives for the first time, goes where it is to run.
+void OrderedAllreduce::Impl::settle_background() {
+  if (!options_.background_cores.empty()) pin_thread(options_.background_cores);
+  if (options_.background_first) prefer_thread();
+}
+
 bool OrderedAllreduce::Impl::take_events() {
   events_.clear();
   queue_.take(events_);
@@ -422,7 +430,7 @@ bool OrderedAllreduce::Impl::poll(TimePoint now) {
   if (did) wake_application();
   if (!left_.empty()) look_who_has_left();
   const bool spins = agrees && options_.negotiation_wait == OrderingOptions::Waiting::spin;
-  counters_.driven(spins);
+  if (counters_.driven(spins)) settle_background();
   return did || spins;
 }
 

@@ -25,10 +25,11 @@ OrderingStatistics OrderingCounters::read() const {
   return numbers;
 }
 
-void OrderingCounters::driven(bool spins) {
+bool OrderingCounters::driven(bool spins) {
   const std::thread::id me = std::this_thread::get_id();
   const bool is_background = me != application_.load(std::memory_order_relaxed);
-  if (is_background && me != background_) {
+  const bool is_new = is_background && me != background_;
+  if (is_new) {
     background_ = me;
     clockid_t clock{};
     if (pthread_getcpuclockid(pthread_self(), &clock) == 0) {
@@ -45,6 +46,7 @@ void OrderingCounters::driven(bool spins) {
     const Duration for_so_long = Idleness::read_clocks().ran - spins_since_;
     count([&](OrderingStatistics& all) { all.spun += for_so_long; });
   }
+  return is_new;
 }
 
 }  // namespace stretto

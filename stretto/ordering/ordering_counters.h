@@ -26,8 +26,9 @@ class OrderingCounters {
 
   /// The application's thread is the one that calls now; another one that drives is the background thread.
   void enter_application() { application_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
-  /// Once a step of the engine. `spins`: an answer is under way, and the thread looks for it without sleeping.
-  void driven(bool spins);
+  /// Once a step of the engine. `spins`: an answer is under way, and the thread looks for it without sleeping. Returns
+  /// whether a background thread has called for the first time.
+  bool driven(bool spins);
 
  private:
   // The driving thread's.

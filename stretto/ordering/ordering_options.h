@@ -37,6 +37,11 @@ struct OrderingOptions {
   /// apart and have cores of their own. Slower. Requires: ProgressBy::thread.
   bool background_only = false;
 
+  /// The cores on which alone the helper thread runs, by their numbers; empty: any. This rank's own, as the next.
+  std::vector<int> background_cores;
+  /// The helper thread goes before other threads (nice), where the system lets it.
+  bool background_first = false;
+
   /// topo: an application that has waited so long for a tensor whose buffer this rank has not begun leaves the plan.
   Duration plan_patience = std::chrono::milliseconds(200);
   OnChange on_change = OnChange::coordinator;         ///< topo: what becomes of a job whose graph changes
