@@ -7,6 +7,7 @@
 
 #include "command/cli/exit_code.h"
 #include "command/cli/print.h"
+#include "command/train/ordering_table.h"
 #include "command/train/report.h"
 #include "command/train/workload_task.h"
 #include "stretto/base/cores.h"
@@ -60,6 +61,7 @@ void say_result(const Output& output, std::span<const RunGroup> groups) {
   if (const std::string paired = paired_table(groups); !paired.empty()) output.say(paired);
   for (const RunGroup& group : groups) output.say(ledger_text(group));
   output.say(traffic_text(groups));
+  if (const std::string ordering = ordering_table(groups); !ordering.empty()) output.say(ordering);
   say_caveats(output, groups);
 }
 

@@ -190,7 +190,7 @@ void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& 
               one_of(options.final_model, {"average", "best", "rank0"}));
   line.option("--order", "ORDER",
               "arrival (default): sums in the order in which contributions come. fixed: one order, so that runs repeat "
-              "to the bit; sync always has it.",
+              "to the bit; sync always has it. Not to be confused with --ordering: which gradients are summed when.",
               one_of<bool>({{"arrival", false}, {"fixed", true}}, [&options, &given](bool fixed) {
                 options.fixed_order = fixed;
                 given.order_arrival = !fixed;

@@ -106,6 +106,9 @@ std::string to_json(const RankReport& report) {
               {"sent", {report.sent.messages, report.sent.body_bytes, report.sent.bytes}},
               {"lost_records", report.lost_records},
               {"identical", report.identical},
+              {"step_p50", report.step_p50},
+              {"step_p99", report.step_p99},
+              {"ordering", report.ordering ? to_json(*report.ordering) : json()},
               {"losses", losses},
               {"totals", totals_to_json(report.totals)},
               {"test", score_to_json(report.test)},
@@ -132,6 +135,11 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     report.sent = {sent.at(0), sent.at(1), sent.at(2)};
     report.lost_records = value.at("lost_records");
     report.identical = value.at("identical");
+    report.step_p50 = value.at("step_p50");
+    report.step_p99 = value.at("step_p99");
+    if (const json& ordering = value.at("ordering"); !ordering.is_null()) {
+      report.ordering = rank_ordering_from_json(ordering);
+    }
     for (const json& bin : value.at("losses")) {
       report.losses.push_back({number(bin.at(0)), bin.at(1), number(bin.at(2)), bin.at(3)});
     }

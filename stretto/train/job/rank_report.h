@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/engine/traffic.h"
+#include "stretto/train/job/rank_ordering.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/replica/replica.h"
 
@@ -40,15 +41,17 @@ struct RankReport {
   bool usage_error = false;  ///< the error is the caller's mistake
   std::optional<Error> error;
 
-  double seconds = 0;              ///< from its first step to its last applied round
-  double waited = 0;               ///< seconds inside exchange, and in passes for weights
-  double computed = 0;             ///< seconds, really
-  double compute_share = 0;        ///< of the pace; 0 without one
-  std::uint64_t units = 0;         ///< of work
-  std::uint64_t made = 0;          ///< deposits, in batches
-  Traffic sent;                    ///< from its first step to the end of the last round
-  std::uint64_t lost_records = 0;  ///< lines that could not be written
-  bool identical = true;           ///< every comparison of replicas found them equal
+  double seconds = 0;                    ///< from its first step to its last applied round
+  double waited = 0;                     ///< seconds inside exchange, and in passes for weights
+  double computed = 0;                   ///< seconds, really
+  double compute_share = 0;              ///< of the pace; 0 without one
+  std::uint64_t units = 0;               ///< of work
+  std::uint64_t made = 0;                ///< deposits, in batches
+  Traffic sent;                          ///< from its first step to the end of the last round
+  std::uint64_t lost_records = 0;        ///< lines that could not be written
+  bool identical = true;                 ///< every comparison of replicas found them equal
+  double step_p50 = 0, step_p99 = 0;     ///< seconds that a step takes
+  std::optional<RankOrdering> ordering;  ///< where gradients are reduced in one order
   std::vector<LossBin> losses;
   std::optional<RoundTotals> totals;         ///< on rank 0
   std::optional<TaskScore> test, training;   ///< on rank 0, of the model that counts at the end

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/simulate/network_spec.h"
+#include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {
 namespace {
@@ -79,9 +81,12 @@ void check_sums_in_passes(const RunPlan& plan, const TaskFacts& facts) {
                           ", whose model sums over all ranks in each pass: expected sync, under which all ranks are "
                           "at the same step"));
   }
-  require(o.ranks == 1, "ranks", o.ranks,
-          text("1 for ", facts.name, ", whose model sums over all ranks in each pass: such sums are not made here")
-              .c_str());
+  require(!o.simulated, "simulated", facts.name,
+          "a real run, whose ranks can wait for one another in the middle of a pass");
+  if (o.algorithm_options.word("ordering", "") == "none") {
+    throw UsageError(text("ordering none with ", facts.name,
+                          ", whose model sums over all ranks in each pass: expected one that orders, such as topo"));
+  }
 }
 
 // Each option that asks for full rounds gets them at its multiples.
@@ -183,6 +188,11 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
                  .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
+  if (o.simulated && ordering_choice(o.algorithm_options, o.ranks).ordering.background_only) {
+    throw UsageError(text("ordering ", o.algorithm_options.word("ordering", ""),
+                          " with a background thread of its own: expected a real run; a simulated one has no threads"));
+  }
+  plan.recipe.cores = cores_of(o.algorithm_options, usable_cores(), o.input_threads);
   plan.network = network;
   // A simulated pass is one block of time, and computed beside the rank's application.
   if (o.simulated && plan.recipe.algorithm.given("layerwise")) plan.recipe.algorithm.set("layerwise", "no");

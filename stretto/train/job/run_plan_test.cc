@@ -134,7 +134,12 @@ TEST(RunPlan, AModelThatSumsInItsPassesNeedsAllRanksAtTheSameStep) {
         << algorithm;
     EXPECT_EQ(complaint({.algorithm = algorithm, .ranks = 2}), "") << algorithm;
   }
-  EXPECT_THAT(complaint({.algorithm = "sync", .ranks = 2}, summing), HasSubstr("ranks 2: expected 1 for tiny"));
+  EXPECT_EQ(complaint({.algorithm = "sync", .ranks = 2}, summing), "");
+  EXPECT_EQ(complaint({.ranks = 2, .algorithm_options = {{"ordering", "coordinator"}}}, summing), "");
+  EXPECT_THAT(complaint({.ranks = 2, .algorithm_options = {{"ordering", "none"}}}, summing),
+              HasSubstr("ordering none with tiny, whose model sums over all ranks in each pass: expected one"));
+  EXPECT_THAT(complaint({.ranks = 2, .pace = std::chrono::milliseconds(1), .simulated = true}, summing),
+              HasSubstr("simulated tiny: expected a real run"));
 }
 
 TEST(RunPlan, PartsByLabelNeedLabels) {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "stretto/base/error.h"
+#include "stretto/train/ordering/model_collectives.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -51,6 +52,7 @@ Session::~Session() {
     return;
   }
   if (by_layer_) replica_.on_bucket_read(nullptr);
+  if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
   if (interrupted_) abort("an exception has ended this rank's part");
   if (!rounds_over_) {
     for (auto& collective : recipe_->collectives()) rank_engine_.keep(std::move(collective));
@@ -79,6 +81,7 @@ auto Session::ends_with(Work work) {
 void Session::begin(std::span<const Fingerprint> fingerprints) {
   require_no_failure("begin");
   require_no_circle();
+  if (ModelCollectives* sums = replica_.model_collectives()) sum_for(*sums);
   STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
   for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
@@ -98,6 +101,18 @@ void Session::begin(std::span<const Fingerprint> fingerprints) {
     meeting_->broadcast_optimizer(driver_);
   });
   rank_engine_.add(*this);
+}
+
+void Session::sum_for(ModelCollectives& sums) {
+  if (!recipe_->sums_in_passes()) {
+    throw UsageError(text("a model that sums over the ranks while it computes, under algorithm ", options_.recipe->name,
+                          ": expected sync with an ordering, as in --ordering topo: every rank has to take part in "
+                          "each of its sums"));
+  }
+  sums.sum_by([this](const TensorDescription& tensor, std::span<std::byte> data) {
+    require_no_failure("a sum inside the model");
+    insist([&](TimePoint deadline) { return recipe_->sum_in_pass(tensor, data, driver_, deadline); });
+  });
 }
 
 void Session::begin_step(std::uint64_t samples, Duration waited) {
@@ -302,6 +317,9 @@ int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
   return ends_with([&] {
     for (;;) {
       const Result<int> rounds = call(driver_.deadline(options_.silence));
+      for (const std::string& line : recipe_->take_lines()) {
+        if (options_.tell) options_.tell(recipe_->rounds(), line);
+      }
       if (rounds) return *rounds;
       if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
       if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to

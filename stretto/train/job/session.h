@@ -110,6 +110,8 @@ class Session final : private BatchSource {
   Recipe& recipe() { return *recipe_; }
 
  private:
+  /// Sees to the sums that the model needs while it computes.
+  void sum_for(ModelCollectives& sums);
   /// Waits for the weights of a bucket.
   void bring(int bucket);
   /// Calls until it does not time out, and says who is missing when it does.

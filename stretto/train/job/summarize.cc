@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "stretto/base/quantile.h"
 #include "stretto/imbalance/ideal.h"
 
 namespace stretto {
@@ -72,6 +73,8 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
                .simulated = plan.options.simulated,
                .network = plan.options.network};
   double waited = 0, computed = 0, compute_share = 0, units = 0;
+  std::vector<double> middles;
+  std::vector<RankOrdering> orderings;
   s.replicas_identical = true;
   for (const RankReport& report : reports) {
     s.wall_seconds = std::max(s.wall_seconds, report.seconds);
@@ -83,7 +86,12 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     compute_share += report.compute_share;
     units += static_cast<double>(report.units);
     s.sent.add(report.sent);
+    middles.push_back(report.step_p50);
+    s.step_p99 = std::max(s.step_p99, report.step_p99);
+    if (report.ordering) orderings.push_back(*report.ordering);
   }
+  s.step_p50 = quantile(middles, 0.5);
+  if (!orderings.empty()) s.ordering = ordering_figures(orderings);
   const double ranks = s.ranks;
   const auto applied = static_cast<double>(rounds.batches);
   s.throughput = ratio(applied, s.wall_seconds);

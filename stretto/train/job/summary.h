@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stretto/engine/traffic.h"
+#include "stretto/train/job/rank_ordering.h"
 
 namespace stretto {
 
@@ -47,6 +48,9 @@ struct RunSummary {
   std::uint64_t staleness_max = 0;
   std::vector<std::uint64_t> staleness_histogram;  ///< Ledger::staleness_histogram()
   double fresh_share = 0;                          ///< contributions that were fresh, of those that were not null
+  double step_p50 = 0;                             ///< seconds that a step takes: the middle one of the ranks
+  double step_p99 = 0;                             ///< the same, the longest of the ranks
+  std::optional<OrderingFigures> ordering;         ///< where gradients are reduced in one order
   double wait_share = 0;                           ///< time inside exchange / (ranks × wall time)
   Traffic sent;                                    ///< by all ranks, from the first step to the end of the last round
   double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step

@@ -84,6 +84,10 @@ RunSummary summary_in(const json& object) {
   read(object.at("staleness"), "histogram", s.staleness_histogram);
   read(object, "fresh_share", s.fresh_share);
   read(object, "wait_share", s.wait_share);
+  read(object.at("step_seconds"), "p50", s.step_p50);
+  read(object.at("step_seconds"), "p99", s.step_p99);
+  if (const json& ordering = object.at("ordering"); !ordering.is_null())
+    s.ordering = ordering_figures_from_json(ordering);
   read(object, "messages_per_step", s.messages_per_step);
   read(object, "bytes_per_step", s.bytes_per_step);
   const json& sent = object.at("sent");
@@ -188,6 +192,8 @@ std::string to_json(const RunSummary& s) {
       {"staleness", {{"mean", s.staleness_mean}, {"max", s.staleness_max}, {"histogram", s.staleness_histogram}}},
       {"fresh_share", s.fresh_share},
       {"wait_share", s.wait_share},
+      {"step_seconds", {{"p50", s.step_p50}, {"p99", s.step_p99}}},
+      {"ordering", s.ordering ? to_json(*s.ordering) : ordered_json()},
       {"messages_per_step", s.messages_per_step},
       {"bytes_per_step", s.bytes_per_step},
       {"sent", {{"messages", s.sent.messages}, {"body_bytes", s.sent.body_bytes}, {"bytes", s.sent.bytes}}},

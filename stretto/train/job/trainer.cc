@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "stretto/base/cores.h"
+#include "stretto/base/quantile.h"
 #include "stretto/base/random.h"
 #include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"
@@ -96,6 +98,8 @@ class Trainer::Impl final : public RoundListener {
   Traffic traffic();
   void trace(const PacedStep& step, std::uint64_t number);
   void note_loss(double loss);
+  /// For the report: how long steps have lasted, and what the order of gradients has cost.
+  void report_steps();
   void stand_still();
   RoundTotals totals(std::uint64_t made_by_all, const OwnCounts& counts);
   void end();
@@ -124,8 +128,11 @@ class Trainer::Impl final : public RoundListener {
   Round next_round_ = 0;
   TimePoint start_;  // of the first step
   TimePoint last_applied_;
-  const Duration before_;       // from the start of the job to the checkpoint it goes on from
-  TimePoint arrived_;           // at the last exchange
+  const Duration before_;  // from the start of the job to the checkpoint it goes on from
+  TimePoint arrived_;      // at the last exchange
+  TimePoint step_began_;
+  Duration cpu_before_{0};  // of this thread, before the first step
+  std::vector<double> step_seconds_;
   Duration waited_{0};          // inside it
   Duration waited_in_pass_{0};  // before it, for weights
   StepRecord step_;             // under way
@@ -197,12 +204,15 @@ void Trainer::Impl::begin() {
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) check_memory();
   const TrainOptions& options = context_.plan.options;
-  if (options.input_threads > 0) input_.emplace(options.input_threads, options.input_load);
+  const CoreSets& cores = context_.plan.recipe.cores;
+  if (!cores.application.empty()) pin_thread(cores.application);
+  if (options.input_threads > 0) input_.emplace(options.input_threads, options.input_load, cores.input);
   if (const std::string warning = session_.recipe().warning(); rank_ == 0 && !warning.empty()) {
     context_.page.tell(warning);
   }
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
+  cpu_before_ = thread_time();
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
   if (!context_.folder.empty()) {
@@ -233,6 +243,7 @@ void Trainer::Impl::check_memory() {
 
 void Trainer::Impl::step(const BatchRef& batch) {
   const Round base = next_round_;
+  step_began_ = context_.clock.now();
   require_going_on();
   if (moves_own_weights(*context_.plan.algorithm.recipe)) moves_by_itself(batch);
   double loss = 0;
@@ -266,6 +277,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
   trace(paced, batch.step);
+  step_seconds_.push_back(seconds(context_.clock.now() - step_began_));
   if (evaluations_) evaluate();
 }
 
@@ -433,7 +445,21 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& co
           .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
 }
 
+void Trainer::Impl::report_steps() {
+  if (step_seconds_.empty()) return;
+  report_.step_p50 = quantile(step_seconds_, 0.5);
+  report_.step_p99 = quantile(step_seconds_, 0.99);
+  const auto ordering = session_.recipe().ordering();
+  if (!ordering) return;
+  report_.ordering = RankOrdering{.statistics = *ordering,
+                                  .clock = name_of_this_clock(),
+                                  .steps = step_seconds_.size(),
+                                  .application = thread_time() - cpu_before_,
+                                  .input = input_ ? input_->burnt() : Duration(0)};
+}
+
 void Trainer::Impl::end() {
+  report_steps();
   report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();

@@ -30,12 +30,6 @@ double divisor(const RoundHeader& header, Normalize normalize) {
   return 1;
 }
 
-std::unique_ptr<RoundNotes> make_notes(const RecipeContext& context) {
-  if (!context.options.notes) return nullptr;
-  return std::make_unique<RoundNotes>(context.engine.rank(), context.engine.size(), context.replica.num_trained(),
-                                      context.options.max_lag);
-}
-
 std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNotes* notes) {
   std::vector<BucketSpec> buckets = context.replica.buckets();
   check_weights(context.options.normalize, buckets);
@@ -45,10 +39,34 @@ std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNote
 
 }  // namespace
 
+std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context) {
+  if (!context.options.notes) return nullptr;
+  return std::make_unique<RoundNotes>(context.engine.rank(), context.engine.size(), context.replica.num_trained(),
+                                      context.options.max_lag);
+}
+
+void move_by_average(const RecipeContext& context, RoundNotes* notes, const RoundResult& result,
+                     std::span<const std::int64_t> noted) {
+  if (result.empty()) {
+    if (notes != nullptr) notes->applies(result.round, std::nullopt);
+    return;
+  }
+  context.listener.before(result);
+  std::span<const std::int64_t> uses;
+  if (notes != nullptr) {
+    if (const auto difference = notes->difference(noted)) throw Failure({Errc::diverged, *difference, -1});
+    context.listener.counted(notes->counts(noted));
+    notes->applies(result.round, context.replica.optimizer_options());
+    uses = notes->uses(noted);
+  }
+  const auto gradients = result.buckets.first(context.replica.buckets().size());
+  context.replica.step(gradients, divisor(*result.header, context.options.normalize), uses);
+}
+
 GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery)
     : context_(context),
       num_buckets_(static_cast<int>(context.replica.buckets().size())),
-      notes_(make_notes(context)),
+      notes_(make_round_notes(context)),
       collective_(std::make_shared<PartialAllreduce>(context.engine, buckets_of(context, notes_.get()),
                                                      partial_options(context.options, policy, delivery))) {}
 
@@ -110,27 +128,11 @@ Result<bool> GradientAveraging::drain(Driver& driver) {
 }
 
 void GradientAveraging::apply(Driver& driver, const RoundResult& result) {
-  if (!result.empty()) {
-    move(result);
-  } else if (notes_) {
-    notes_->applies(result.round, std::nullopt);
-  }
+  std::span<const std::int64_t> noted;
+  if (notes_ && !result.empty()) noted = result.as<std::int64_t>(num_buckets_);
+  move_by_average(context_, notes_.get(), result, noted);
   moved(driver, result);
   context_.listener.after(result);
-}
-
-void GradientAveraging::move(const RoundResult& result) {
-  context_.listener.before(result);
-  std::span<const std::int64_t> uses;
-  if (notes_) {
-    const auto sum = result.as<std::int64_t>(num_buckets_);
-    if (const auto difference = notes_->difference(sum)) throw Failure({Errc::diverged, *difference, -1});
-    context_.listener.counted(notes_->counts(sum));
-    notes_->applies(result.round, context_.replica.optimizer_options());
-    uses = notes_->uses(sum);
-  }
-  const auto gradients = result.buckets.first(static_cast<std::size_t>(num_buckets_));
-  context_.replica.step(gradients, divisor(*result.header, context_.options.normalize), uses);
 }
 
 }  // namespace stretto

@@ -11,6 +11,13 @@ namespace stretto {
 
 class RoundNotes;
 
+/// The notes of a recipe whose rounds carry them (RecipeOptions::notes), else null.
+std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context);
+/// Takes a round into account, in order: moves the weights once, by the average of the gradients that it has brought
+/// in its first buckets, if it has brought any, after the listener has heard of it. `noted`: the sum of the notes.
+void move_by_average(const RecipeContext& context, RoundNotes* notes, const RoundResult& result,
+                     std::span<const std::int64_t> noted);
+
 /// What the algorithms that average gradients have in common: gradients are computed into the memory of a deposit,
 /// handed over as a whole, and each round that comes back moves the weights once, by the average.
 class GradientAveraging : public Recipe {
@@ -53,10 +60,6 @@ class GradientAveraging : public Recipe {
   std::uint64_t samples_ = 0;                           ///< of the step under way
   Duration waited_{0};                                  ///< before it
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite
-
- private:
-  /// Moves the weights by the average of what a round has brought. Requires: it is not empty.
-  void move(const RoundResult& result);
 };
 
 }  // namespace stretto

@@ -10,8 +10,11 @@
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/membership/rank_engine.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/ordering/graph.h"
+#include "stretto/ordering/ordering_statistics.h"
 #include "stretto/train/options.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
+#include "stretto/train/recipes/options/core_sets.h"
 #include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/replica/meeting.h"
 #include "stretto/train/replica/replica.h"
@@ -52,6 +55,7 @@ struct RecipeOptions {
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
   bool notes = false;
+  CoreSets cores;              ///< on which the helper thread runs, where `ordering` gives it some of its own
   std::string argument;        ///< what follows the algorithm's name and a colon, where anything does
   AlgorithmOptions algorithm;  ///< what this algorithm alone can be told
 };
@@ -107,6 +111,12 @@ class Recipe {
   /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
   /// exchange() does.
   virtual Result<int> bring(int /*bucket*/, Driver& /*driver*/, TimePoint /*deadline*/) { return 0; }
+  /// Whether the model may sum over the ranks while it computes.
+  virtual bool sums_in_passes() const { return false; }
+  /// In a pass: puts the sum over all ranks in the place of the elements in `data`, and returns 0, or as exchange()
+  /// does; after a timeout the same call again. Requires: sums_in_passes().
+  virtual Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
+                                  TimePoint deadline);
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
@@ -137,6 +147,8 @@ class Recipe {
   /// A sentence about options that work and are likely not what was meant. Said once, by one rank, before the first
   /// step. Empty: nothing.
   virtual std::string warning() const { return {}; }
+  /// What a person is to read that has come up since the last call, the same on every rank or on this one alone.
+  virtual std::vector<std::string> take_lines() { return {}; }
   /// What it holds beside the replica and a job has to go on with, the same on every rank: for a checkpoint, where all
   /// ranks are at the same full round. Empty: nothing.
   virtual std::string state() const { return {}; }
@@ -145,6 +157,8 @@ class Recipe {
   virtual void set_state(const std::string& state);
   /// What it counts by itself on this rank. Requires: after finish().
   virtual OwnCounts own_counts() const { return {}; }
+  /// What it has cost this rank to reduce its gradients in one order with the others; none: they have no such order.
+  virtual std::optional<OrderingStatistics> ordering() const { return std::nullopt; }
   /// For whom a rank waits: two algorithms side by side must not wait for each other.
   virtual StepWaits waits() const { return {}; }
   /// So many batches had been applied when the checkpoint was written that this rank goes on from; before the first

@@ -38,9 +38,14 @@ constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every"
 
 constexpr std::string_view kServerOptions[] = {"servers", "layerwise", "average-statistics"};
 
+constexpr std::string_view kSyncOptions[] = {"ordering",       "cycle-time",      "fusion-bytes",      "gs-every",
+                                             "cache-capacity", "cache",           "negotiation-wait",  "in-flight",
+                                             "cores",          "background-only", "scheduler-threads", "shuffle-ready",
+                                             "plan-patience",  "on-change",       "stall-warning",     "stall-abort"};
+
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
-     sync_policy, make_sync, sync_shape},
+     sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync},
     {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
      make_eager, eager_shape},
     {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",

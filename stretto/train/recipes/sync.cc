@@ -2,6 +2,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/gradient_averaging.h"
+#include "stretto/train/recipes/options/ordering_choice.h"
+#include "stretto/train/recipes/ordered_sync.h"
 
 namespace stretto {
 namespace {
@@ -105,7 +107,17 @@ Policy sync_policy(const std::string&, int, int) {
 }
 
 std::unique_ptr<Recipe> make_sync(const RecipeContext& context) {
+  const bool sums = context.replica.model_collectives() != nullptr;
+  OrderingChoice choice =
+      ordering_choice(context.options.algorithm, context.engine.size(), sums ? kOrderOfModelSums : kDefaultOrdering);
+  choice.ordering.background_cores = context.options.cores.background;
+  choice.ordering.background_first = context.options.cores.lends;
+  if (choice.ordering.kind != OrderingOptions::Kind::none) return make_ordered_sync(context, choice);
   return std::make_unique<Sync>(context);
+}
+
+void check_sync(const RecipeOptions& options, int ranks) {
+  ordering_choice(options.algorithm, ranks);
 }
 
 std::optional<AlgorithmShape> sync_shape(const RecipeOptions& options, int) {

@@ -23,6 +23,10 @@ constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 constexpr std::string_view kStatisticsAverages[] = {"end", "full"};
 constexpr std::string_view kMixOrders[] = {"average-then-step", "step-then-average"};
 
+constexpr std::string_view kCaches[] = {"on", "off"};
+constexpr std::string_view kWaits[] = {"sleep", "spin"};
+constexpr std::string_view kOnChange[] = {"coordinator", "fail"};
+
 constexpr AlgorithmOption kOptions[] = {
     {"outer-lr", "RATE",
      "diloco: rate of the outer step, by which all ranks move the outer model in each round; 1 with --outer-momentum 0 "
@@ -120,6 +124,62 @@ constexpr AlgorithmOption kOptions[] = {
      "stretched "
      "by sleeping.",
      "no", Kind::word, 0, 0, kYesOrNo},
+    {"ordering", "NAME",
+     "sync: how ranks come to reduce the same gradients together, in the same order (docs/ordering.md); not to be "
+     "confused with --order, in which a sum is added up. none (default): fixed buckets; coordinator: agreed on anew in "
+     "every cycle, as by Horovod; gs: the same, all ranks sleeping equally long; nbcs: without waiting for the "
+     "agreement; scp: with a core of its own for the background thread; topo: planned once, from what a step executes. "
+     "gs+scp and nbcs+scp are possible. Default for models that sum over the ranks while they compute: topo.",
+     "topo"},
+    {"cycle-time", "TIME", "--ordering: from one agreement to the next at least. Default 5ms.", "1ms"},
+    {"fusion-bytes", "SIZE",
+     "--ordering: gradients that are reduced together have so many bytes at most. More are fewer messages, and wait "
+     "for "
+     "one another. Default 64MiB.",
+     "1MiB"},
+    {"gs-every", "N", "--ordering gs: cycles after which all ranks sleep equally long. Default 1.", "10", Kind::count,
+     1, 1e9},
+    {"cache-capacity", "N",
+     "--ordering: gradients of which the ranks remember that they have agreed on them; for others they send a message "
+     "in each step. Default 1024.",
+     "64", Kind::count, 1, 1e6},
+    {"cache", "on|off", "--ordering: off: nothing is remembered. Default on.", "off", Kind::word, 0, 0, kCaches},
+    {"negotiation-wait", "HOW",
+     "--ordering: how a rank waits for the others' agreement: sleep (default), or spin, as MPI does, which takes a "
+     "core "
+     "from computing.",
+     "spin", Kind::word, 0, 0, kWaits},
+    {"in-flight", "N", "--ordering: so many buffers are reduced at a time, each in memory of its own. Default 4.", "2",
+     Kind::count, 1, 1024},
+    {"cores", "SETS",
+     "--ordering scp: the cores of application, input pipeline and background thread, as in app=0-2,input=3+4,bg=5. "
+     "Default: one for the background thread, the others by the number of threads. shared: they may have some in "
+     "common, where there are fewer than three. dynamic: none of its own for the background thread, which goes before "
+     "the others.",
+     "shared"},
+    {"background-only", "yes|no",
+     "--ordering: yes: a rank that waits leaves everything to its background thread, so that the two can be told "
+     "apart. "
+     "Default no; with scp yes.",
+     "yes", Kind::word, 0, 0, kYesOrNo},
+    {"scheduler-threads", "N",
+     "--ordering: gradients are handed over by so many threads, in an order that differs between ranks, as those of "
+     "frameworks do that schedule operations. Default 0: by the thread that computes, always in the same order.",
+     "2", Kind::count, 0, 64},
+    {"shuffle-ready", "SEED",
+     "--ordering: gradients are handed over when all are computed, in an order drawn for each rank and step.", "1",
+     Kind::count},
+    {"plan-patience", "TIME",
+     "--ordering topo: a rank that has waited so long for a gradient whose turn does not come leaves the plan, or ten "
+     "times the longest wait of the step from which it was made. Default 200ms.",
+     "1s"},
+    {"on-change", "WHAT",
+     "--ordering topo: what becomes of a job whose steps execute something else than planned: coordinator (default) "
+     "orders until they are alike again; fail.",
+     "fail", Kind::word, 0, 0, kOnChange},
+    {"stall-warning", "TIME",
+     "--ordering: after so long a line says which ranks a gradient waits for, and what they do. Default 10s.", "2s"},
+    {"stall-abort", "TIME", "--ordering: after so long the job fails; 0: never. Default 60s.", "0"},
 };
 
 std::vector<AlgorithmOption>& options() {

@@ -1,4 +1,4 @@
-#include "stretto/train/job/core_sets.h"
+#include "stretto/train/recipes/options/core_sets.h"
 
 #include <algorithm>
 #include <charconv>

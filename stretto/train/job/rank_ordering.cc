@@ -1,0 +1,196 @@
+#include "stretto/train/job/rank_ordering.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "stretto/base/quantile.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::size_t kLags = 8;
+
+template <class Values, class Count>
+json counts(const Values& values, Count count) {
+  json out = json::array();
+  for (const auto& value : values) out.push_back(count(value));
+  return out;
+}
+
+/// The members of Rank that are numbers, by name, in the order in which they are written.
+constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
+    {"negotiation", &OrderingFigures::Rank::negotiation},
+    {"control_messages", &OrderingFigures::Rank::control_messages},
+    {"control_bytes", &OrderingFigures::Rank::control_bytes},
+    {"cycles", &OrderingFigures::Rank::cycles},
+    {"buffers", &OrderingFigures::Rank::buffers},
+    {"fill", &OrderingFigures::Rank::fill},
+    {"application_cpu", &OrderingFigures::Rank::application_cpu},
+    {"input_cpu", &OrderingFigures::Rank::input_cpu},
+    {"background_cpu", &OrderingFigures::Rank::background_cpu},
+    {"spin_cpu", &OrderingFigures::Rank::spin_cpu},
+    {"oversleep_p50", &OrderingFigures::Rank::oversleep_p50},
+    {"oversleep_p90", &OrderingFigures::Rank::oversleep_p90},
+    {"oversleep_p99", &OrderingFigures::Rank::oversleep_p99},
+    {"oversleep_max", &OrderingFigures::Rank::oversleep_max}};
+
+double share(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+std::vector<double> oversleeps(const OrderingStatistics& statistics) {
+  std::vector<double> out;
+  for (const Duration late : statistics.oversleeps) out.push_back(seconds(late));
+  return out;
+}
+
+void set_oversleeps(OrderingFigures::Rank& rank, std::span<const double> lates) {
+  if (lates.empty()) return;
+  rank.oversleep_p50 = quantile(lates, 0.5);
+  rank.oversleep_p90 = quantile(lates, 0.9);
+  rank.oversleep_p99 = quantile(lates, 0.99);
+  rank.oversleep_max = std::ranges::max(lates);
+}
+
+OrderingFigures::Rank figures_of(const RankOrdering& rank) {
+  const OrderingStatistics& s = rank.statistics;
+  const auto steps = static_cast<double>(rank.steps);
+  OrderingFigures::Rank out;
+  out.negotiation = share(seconds(s.negotiation), static_cast<double>(s.tensors));
+  out.control_messages = share(static_cast<double>(s.control_messages), steps);
+  out.control_bytes = share(static_cast<double>(s.control_bytes), steps);
+  out.cycles = share(static_cast<double>(s.cycles), steps);
+  out.buffers = share(static_cast<double>(s.buffers), steps);
+  out.fill = share(static_cast<double>(s.buffer_bytes), static_cast<double>(s.buffers));
+  out.application_cpu = share(seconds(rank.application), steps);
+  out.input_cpu = share(seconds(rank.input), steps);
+  out.background_cpu = share(seconds(s.background_cpu), steps);
+  out.spin_cpu = share(seconds(s.spun), steps);
+  out.void_buffers = s.void_buffers;
+  set_oversleeps(out, oversleeps(s));
+  return out;
+}
+
+ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
+  ordered_json out;
+  for (const auto& [name, member] : kNumbers) out[name] = rank.*member;
+  out["void_buffers"] = rank.void_buffers;
+  return out;
+}
+
+OrderingFigures::Rank rank_from_json(const json& value) {
+  OrderingFigures::Rank out;
+  for (const auto& [name, member] : kNumbers) value.at(name).get_to(out.*member);
+  value.at("void_buffers").get_to(out.void_buffers);
+  return out;
+}
+
+}  // namespace
+
+std::string name_of_this_clock() {
+  std::string name;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
+  return name;
+}
+
+json to_json(const RankOrdering& rank) {
+  const OrderingStatistics& s = rank.statistics;
+  return {{"clock", rank.clock},
+          {"steps", rank.steps},
+          {"application", rank.application.count()},
+          {"input", rank.input.count()},
+          {"tensors", s.tensors},
+          {"buffers", s.buffers},
+          {"buffer_bytes", s.buffer_bytes},
+          {"void_buffers", s.void_buffers},
+          {"cycles", s.cycles},
+          {"controls", s.controls},
+          {"control_messages", s.control_messages},
+          {"control_bytes", s.control_bytes},
+          {"negotiation", s.negotiation.count()},
+          {"background_cpu", s.background_cpu.count()},
+          {"spun", s.spun.count()},
+          {"oversleeps", counts(s.oversleeps, [](Duration late) { return late.count(); })},
+          {"arrivals", counts(s.arrivals, [](TimePoint when) { return when.since_start.count(); })},
+          {"syncs", s.syncs}};
+}
+
+RankOrdering rank_ordering_from_json(const json& value) {
+  RankOrdering rank{.clock = value.at("clock"),
+                    .steps = value.at("steps"),
+                    .application = Duration(value.at("application").get<std::int64_t>()),
+                    .input = Duration(value.at("input").get<std::int64_t>())};
+  OrderingStatistics& s = rank.statistics;
+  s.steps = rank.steps;
+  s.tensors = value.at("tensors");
+  s.buffers = value.at("buffers");
+  s.buffer_bytes = value.at("buffer_bytes");
+  s.void_buffers = value.at("void_buffers");
+  s.cycles = value.at("cycles");
+  s.controls = value.at("controls");
+  s.control_messages = value.at("control_messages");
+  s.control_bytes = value.at("control_bytes");
+  s.negotiation = Duration(value.at("negotiation").get<std::int64_t>());
+  s.background_cpu = Duration(value.at("background_cpu").get<std::int64_t>());
+  s.spun = Duration(value.at("spun").get<std::int64_t>());
+  for (const json& late : value.at("oversleeps")) s.oversleeps.emplace_back(late.get<std::int64_t>());
+  for (const json& when : value.at("arrivals")) s.arrivals.push_back({Duration(when.get<std::int64_t>())});
+  s.syncs = value.at("syncs");
+  return rank;
+}
+
+OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
+  OrderingFigures out;
+  std::vector<double> lates;
+  std::vector<OrderingStatistics> statistics;
+  for (const RankOrdering& rank : ranks) {
+    out.ranks.push_back(figures_of(rank));
+    const auto more = oversleeps(rank.statistics);
+    lates.insert(lates.end(), more.begin(), more.end());
+    statistics.push_back(rank.statistics);
+    for (const auto& [name, member] : kNumbers)
+      out.all.*member += out.ranks.back().*member / static_cast<double>(ranks.size());
+    out.all.void_buffers += out.ranks.back().void_buffers;
+  }
+  set_oversleeps(out.all, lates);
+  const auto elsewhere = [&](const RankOrdering& rank) { return rank.clock != ranks.front().clock; };
+  if (ranks.size() < 2 || std::ranges::any_of(ranks, elsewhere)) return out;
+  const SyncSkew skew = sync_skew(statistics);
+  if (skew.spread.empty()) return out;
+  std::vector<double> spread;
+  for (const Duration apart : skew.spread) spread.push_back(seconds(apart));
+  out.skew_p50 = quantile(spread, 0.5);
+  out.skew_p99 = quantile(spread, 0.99);
+  for (std::size_t lag = 1; lag <= kLags; ++lag) {
+    double sum = 0;
+    for (const auto& arrivals : skew.arrivals) sum += autocorrelation(arrivals, lag);
+    out.cascade.push_back(sum / static_cast<double>(skew.arrivals.size()));
+  }
+  return out;
+}
+
+ordered_json to_json(const OrderingFigures& figures) {
+  ordered_json ranks = ordered_json::array();
+  for (const auto& rank : figures.ranks) ranks.push_back(rank_to_json(rank));
+  return {{"all", rank_to_json(figures.all)},
+          {"skew_p50", figures.skew_p50},
+          {"skew_p99", figures.skew_p99},
+          {"cascade", figures.cascade},
+          {"ranks", ranks}};
+}
+
+OrderingFigures ordering_figures_from_json(const json& value) {
+  OrderingFigures out{.all = rank_from_json(value.at("all")),
+                      .skew_p50 = value.at("skew_p50"),
+                      .skew_p99 = value.at("skew_p99"),
+                      .cascade = value.at("cascade")};
+  for (const json& rank : value.at("ranks")) out.ranks.push_back(rank_from_json(rank));
+  return out;
+}
+
+}  // namespace stretto

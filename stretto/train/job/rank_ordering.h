@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/ordering/ordering_statistics.h"
+
+namespace stretto {
+
+/// What it has cost one rank of a run to reduce its gradients in one order with the others, and what beside that took
+/// processor time there.
+struct RankOrdering {
+  OrderingStatistics statistics;
+  std::string clock;        ///< name_of_this_clock(), by which its arrivals are told
+  std::uint64_t steps = 0;  ///< of its own
+  Duration application{0};  ///< processor time of the thread that computes, in these steps
+  Duration input{0};        ///< of InputPipeline
+};
+
+/// The same for processes whose SteadyClock shows the same: those of one kernel since it was started.
+std::string name_of_this_clock();
+
+/// For a rank's report.
+nlohmann::json to_json(const RankOrdering& rank);
+/// Throws nlohmann::json::exception.
+RankOrdering rank_ordering_from_json(const nlohmann::json& value);
+
+/// The figures of a run that a person reads (docs/ordering.md); per step of the rank, in seconds, where they are times.
+struct OrderingFigures {
+  struct Rank {
+    double negotiation = 0;  ///< from handed over to begun, mean of a tensor
+    double control_messages = 0, control_bytes = 0, cycles = 0, buffers = 0;
+    double fill = 0;  ///< bytes of a buffer, mean
+    double application_cpu = 0, input_cpu = 0, background_cpu = 0, spin_cpu = 0;
+    double oversleep_p50 = 0, oversleep_p90 = 0, oversleep_p99 = 0, oversleep_max = 0;
+    std::uint64_t void_buffers = 0;  ///< thrown away in the whole run, since the graph has changed
+  };
+  std::vector<Rank> ranks;
+  Rank all;                     ///< means over the ranks; oversleeps and void buffers of all together
+  double skew_p50 = 0;          ///< of a sync: the last rank's arrival minus the first one's; 0 without syncs
+  double skew_p99 = 0;          ///< likewise
+  std::vector<double> cascade;  ///< autocorrelation of the arrivals minus the ranks' mean, at lags 1 … 8
+};
+
+/// Arrivals are compared where all ranks have one clock.
+OrderingFigures ordering_figures(std::span<const RankOrdering> ranks);
+/// For a summary.
+nlohmann::ordered_json to_json(const OrderingFigures& figures);
+/// Throws nlohmann::json::exception.
+OrderingFigures ordering_figures_from_json(const nlohmann::json& value);
+
+}  // namespace stretto

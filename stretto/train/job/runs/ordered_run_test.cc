@@ -1,0 +1,159 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "stretto/base/error.h"
+#include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/run.h"
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr const char* kOrderings[] = {"coordinator", "gs", "nbcs", "topo"};  // a simulated run has no cores: no scp
+
+/// `sync` with gradients in one order, in processes of their own and in virtual time.
+class OrderedRunTest : public testing::Test {
+ protected:
+  OrderedRunTest() : folder_(fs::path(testing::TempDir()) / text("stretto_ordered_", ::getpid())) { ::alarm(100); }
+  ~OrderedRunTest() override {
+    ::alarm(0);
+    fs::remove_all(folder_);
+  }
+
+  RunSummary run(const TrainOptions& options, const TrainingTask& task = *linear_task()) {
+    const RunHooks hooks{.progress = [this](const RunProgress& progress) {
+      if (!progress.notice.empty()) notices_ += progress.notice + '\n';
+    }};
+    return run_training(options, task, hooks).value();
+  }
+  /// The weights at the end.
+  ReplicaChecksum weights(TrainOptions options, const TrainingTask& task = *linear_task()) {
+    options.out = (folder_ / text("run", runs_++)).string();
+    options.checkpoint_every = 1'000'000;
+    last_ = run(options, task);
+    return read_checkpoint(options.out).checksum;
+  }
+  static std::string refusal(const TrainOptions& options) {
+    try {
+      resolved(options, linear_task()->facts());
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  static TrainOptions ordered(TrainOptions options, const std::string& ordering) {
+    options.algorithm_options.set("ordering", ordering);
+    if (ordering.find("scp") != std::string::npos) options.algorithm_options.set("cores", "shared");
+    return options;
+  }
+  static TrainOptions shuffled(TrainOptions options, std::uint64_t seed) {
+    options.algorithm_options.set("shuffle-ready", std::to_string(seed));
+    return options;
+  }
+
+  const fs::path folder_;
+  int runs_ = 0;
+  std::string notices_;
+  RunSummary last_;
+};
+
+TEST_F(OrderedRunTest, EveryOrderHasTheBitsOfNone) {
+  const auto task = linear_task({.varied = true});
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    for (const std::uint64_t seed : {1, 2, 3, 4}) {
+      const TrainOptions options{
+          .ranks = ranks, .steps = 6, .momentum = 0.5, .pace = 1ms, .seed = seed, .simulated = true};
+      const ReplicaChecksum none = weights(options, *task);
+      for (const char* ordering : kOrderings) {
+        EXPECT_EQ(weights(shuffled(ordered(options, ordering), seed), *task), none)
+            << ordering << " on " << ranks << " ranks, seed " << seed;
+        EXPECT_EQ(last_.ordering->all.void_buffers, 0u) << ordering << " deviates";
+      }
+    }
+  }
+}
+
+TEST_F(OrderedRunTest, RealRanksHaveTheSameBits) {
+  const auto task = linear_task({.varied = true});
+  const TrainOptions options{.ranks = 3, .steps = 8, .momentum = 0.5};
+  const ReplicaChecksum none = weights(options, *task);
+  for (const char* ordering : {"coordinator", "gs", "nbcs", "scp", "nbcs+scp", "topo"}) {
+    TrainOptions with = ordered(options, ordering);
+    with.algorithm_options.set("cycle-time", "1ms");
+    with.algorithm_options.set("scheduler-threads", "2");
+    EXPECT_EQ(weights(with, *task), none) << ordering;
+    EXPECT_TRUE(last_.replicas_identical);
+    EXPECT_EQ(last_.deposits.applied, 24u);
+  }
+}
+
+TEST_F(OrderedRunTest, APlanSendsNothingButGradients) {
+  const TrainOptions few{.ranks = 4, .steps = 2, .pace = 1ms, .simulated = true};
+  TrainOptions many = few;
+  many.steps = 40;
+  const auto controls = [&](const TrainOptions& options, const char* ordering) {
+    const RunSummary s = run(ordered(options, ordering));
+    return s.ordering->all.control_messages * static_cast<double>(options.steps);
+  };
+  EXPECT_GT(controls(few, "topo"), 0) << "the first step is agreed on";
+  EXPECT_EQ(controls(few, "topo"), controls(many, "topo"));
+  EXPECT_GT(controls(many, "coordinator"), 10 * controls(few, "coordinator"));
+}
+
+TEST_F(OrderedRunTest, RanksWithFewerBatchesGoOnTakingPart) {
+  // 64 samples, 4 a batch: 16 batches, of which rank 0 has 6 and the others 5.
+  for (const char* ordering : kOrderings) {
+    const TrainOptions options{.ranks = 3, .epochs = 1, .pace = 1ms, .simulated = true};
+    const ReplicaChecksum none = weights(options);
+    EXPECT_EQ(weights(ordered(options, ordering)), none) << ordering;
+    EXPECT_EQ(last_.deposits.applied, 16u) << ordering;
+    EXPECT_EQ(last_.rounds, 6u) << ordering;
+  }
+}
+
+TEST_F(OrderedRunTest, WeighsBySamplesAndResumes) {
+  TrainOptions options{
+      .ranks = 2, .epochs = 3, .batch = 5, .pace = 1ms, .normalize = Normalize::samples, .simulated = true};
+  EXPECT_EQ(weights(ordered(options, "topo")), weights(options));
+}
+
+TEST_F(OrderedRunTest, TellsOfAGradientThatIsNotFinite) {
+  const auto poisoned = linear_task({.poisoned = 5});
+  for (const char* ordering : {"coordinator", "topo"}) {
+    try {
+      run(ordered({.ranks = 2, .epochs = 1}, ordering), *poisoned);
+      ADD_FAILURE() << ordering;
+    } catch (const Failure& failure) {
+      EXPECT_THAT(failure.what(), HasSubstr("is not finite on rank")) << ordering;
+    }
+  }
+}
+
+TEST_F(OrderedRunTest, RefusesWhatCannotBeMeant) {
+  const auto with = [](std::vector<std::pair<std::string, std::string>> options) {
+    TrainOptions out;
+    for (const auto& [name, value] : options) out.algorithm_options.set(name, value);
+    return refusal(out);
+  };
+  EXPECT_THAT(with({{"ordering", "alphabetic"}}), HasSubstr("alphabetic"));
+  EXPECT_THAT(with({{"ordering", "gs+topo"}}), HasSubstr("topo"));
+  EXPECT_THAT(with({{"cycle-time", "5ms"}}), HasSubstr("ordering none: expected one that orders"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"cycle-time", "0"}}), HasSubstr("cycle"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"fusion-bytes", "3"}}), HasSubstr("fusion"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"fusion-bytes", "much"}}), HasSubstr("expected a size"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"gs-every", "2"}}), HasSubstr("expected gs"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"cores", "shared"}}), HasSubstr("expected scp"));
+  EXPECT_THAT(refusal(ordered({.pace = 1ms, .simulated = true}, "scp")), HasSubstr("a simulated one has no threads"));
+  EXPECT_THAT(with({{"ordering", "scp"}, {"cores", "app=0,bg=4096"}}), HasSubstr("4096 is none of them"));
+}
+
+}  // namespace
+}  // namespace stretto

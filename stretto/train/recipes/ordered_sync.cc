@@ -1,0 +1,324 @@
+#include "stretto/train/recipes/ordered_sync.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/ordering/ordered_allreduce.h"
+#include "stretto/train/ordering/model_collectives.h"
+#include "stretto/train/recipes/gradient_averaging.h"
+#include "stretto/train/recipes/round_notes.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+constexpr const char* kNotes = "notes of the loop";
+
+/// The tensors of a replica; of one that hands over whole buckets alone, those.
+std::vector<TrainedTensor> tensors_of(const Replica& replica) {
+  const std::span<const TrainedTensor> trained = replica.trained_tensors();
+  if (!trained.empty()) return {trained.begin(), trained.end()};
+  std::vector<TrainedTensor> out;
+  for (const BucketSpec& bucket : replica.buckets()) {
+    const int number = static_cast<int>(out.size());
+    out.push_back({.name = text("bucket ", number), .type = bucket.type, .count = bucket.count, .bucket = number});
+  }
+  return out;
+}
+
+class OrderedSync final : public Recipe {
+ public:
+  OrderedSync(const RecipeContext& context, const OrderingChoice& choice);
+  ~OrderedSync() override;
+
+  void begin_step(std::uint64_t samples, Duration waited) override;
+  void set_samples(std::uint64_t samples) override { info_.samples = samples; }
+  std::optional<std::string> end_backward() override;
+  void deposit(Duration computed) override;
+  void pass() override;
+  bool sums_in_passes() const override { return true; }
+  Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
+                          TimePoint deadline) override;
+  Result<int> exchange(Driver& driver, TimePoint deadline) override;
+  Result<int> finish(Driver& driver, TimePoint deadline) override;
+  Result<bool> drain(Driver& driver) override;
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override { return {tensors_}; }
+  Round rounds() const override { return tensors_->steps(); }
+  RecipeMemory memory() const override;
+  bool averages_gradients() const override { return true; }
+  std::vector<std::string> take_lines() override { return tensors_->take_lines(); }
+  std::optional<OrderingStatistics> ordering() const override { return tensors_->statistics(); }
+
+ private:
+  /// Where the step is that begin_step() has begun.
+  enum class Phase {
+    none,       // no step, or one of which nothing has been handed over
+    submitted,  // some of it has
+    complete,   // all of it has, and the ranks may be waiting for one another
+  };
+
+  /// A gradient lies in its memory.
+  void ready(int tensor);
+  /// Hands a gradient over. In any of several threads, each tensor once a step.
+  void submit(int tensor);
+  /// The step begins for the other ranks.
+  void begin();
+  /// Hands over the rest of a step, and what it has executed.
+  void complete();
+  std::optional<std::string> non_finite() const;
+  void apply(const OrderedStep& step);
+  /// Where nobody has brought a tensor lies what an earlier step has left there.
+  void clear_all_but(std::span<const TensorDescription> reduced);
+
+  std::span<std::byte> memory_of(int tensor);
+  TensorDescription description(int tensor) const;
+  TensorDescription notes_description() const;
+  Argument notes_in();
+  Argument notes_out();
+
+  const RecipeContext context_;
+  const std::vector<TrainedTensor> trained_;
+  const bool by_tensor_;  // the replica says when each gradient is there
+  const bool overlap_;    // gradients are handed over during the backward pass
+  const std::unique_ptr<RoundNotes> notes_;
+  Contribution gradients_;  // where the sums come, too
+  std::vector<std::span<std::byte>> memory_;
+  std::vector<std::span<const std::byte>> sums_;  // the same
+  std::unordered_map<std::string, int> tensor_named_;
+  std::vector<std::int64_t> own_notes_, sum_of_notes_;
+  const std::shared_ptr<OrderedAllreduce> tensors_;
+
+  Phase phase_ = Phase::none;
+  DepositInfo info_;  // of the step under way
+  TimePoint began_;
+  std::vector<int> computed_;       // gradients that wait for the end of the pass
+  std::optional<std::string> sum_;  // inside the model, that the pass waits for
+  std::atomic<int> poisoned_{-1};   // a tensor of this step that is not finite; relaxed: read after the threads' end
+
+  ReadyOrder order_;  // its threads hand over what is above
+};
+
+OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& choice)
+    : context_(context),
+      trained_(tensors_of(context.replica)),
+      by_tensor_(!context.replica.trained_tensors().empty()),
+      overlap_(context.options.overlap || context.replica.model_collectives() != nullptr),
+      notes_(make_round_notes(context)),
+      gradients_(context.replica.buckets(), 0),
+      tensors_(std::make_shared<OrderedAllreduce>(context.engine, choice.ordering)),
+      order_(choice.ready, context.engine.rank(), [this](int tensor) { submit(tensor); }) {
+  check_weights(context.options.normalize, context.replica.buckets());
+  for (int b = 0; b < gradients_.num_buckets(); ++b) {
+    memory_.push_back(gradients_.bucket(b));
+    sums_.push_back(gradients_.bucket(b));
+  }
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const int tensor = static_cast<int>(i);
+    tensor_named_.emplace(trained_[i].name, tensor);
+    const auto memory = memory_of(tensor);
+    tensors_->destination(description(tensor), Argument::out(trained_[i].type, trained_[i].count, memory.data()));
+  }
+  if (notes_) {
+    own_notes_.resize(notes_->bucket().count);
+    sum_of_notes_.resize(notes_->bucket().count);
+    tensors_->destination(notes_description(), notes_out());
+  }
+  if (by_tensor_) {
+    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); });
+    context_.replica.record_graphs(choice.ordering.kind == OrderingOptions::Kind::topo);
+  } else {
+    context_.replica.on_bucket_ready([this](int bucket) { ready(bucket); });
+  }
+}
+
+OrderedSync::~OrderedSync() {
+  context_.replica.on_gradient_ready(nullptr);
+  context_.replica.on_bucket_ready(nullptr);
+  context_.replica.record_graphs(false);
+}
+
+std::span<std::byte> OrderedSync::memory_of(int tensor) {
+  const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
+  const std::size_t size = size_of(t.type);
+  return gradients_.bucket(t.bucket).subspan(t.offset * size, t.count * size);
+}
+
+TensorDescription OrderedSync::description(int tensor) const {
+  const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
+  return {.name = t.name, .type = t.type, .count = t.count};
+}
+
+TensorDescription OrderedSync::notes_description() const {
+  return {.name = kNotes, .type = DataType::int64, .count = own_notes_.size()};
+}
+Argument OrderedSync::notes_in() {
+  return Argument::in(own_notes_);
+}
+Argument OrderedSync::notes_out() {
+  return Argument::out(sum_of_notes_);
+}
+
+RecipeMemory OrderedSync::memory() const {
+  std::uint64_t bytes = tensors_->memory_bytes();
+  for (const auto& bucket : memory_) bytes += bucket.size();
+  return {bytes, text("1 set, and ", tensors_->options().in_flight, " buffers under way")};
+}
+
+void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
+  info_ = {.batches = 1, .samples = samples, .waited = waited};
+  began_ = context_.engine.clock().now();
+  computed_.clear();
+  poisoned_.store(-1, std::memory_order_relaxed);
+  context_.replica.attach(gradients_.index(), memory_);
+  if (ModelCollectives* sums = context_.replica.model_collectives()) sums->begin_step();
+}
+
+void OrderedSync::begin() {
+  if (phase_ != Phase::none) return;
+  if (overlap_) info_.computed = context_.engine.clock().now() - began_;
+  tensors_->begin_step(info_);
+  phase_ = Phase::submitted;
+}
+
+void OrderedSync::ready(int tensor) {
+  if (!overlap_) return computed_.push_back(tensor);
+  begin();
+  order_.ready(tensor);
+}
+
+void OrderedSync::submit(int tensor) {
+  const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
+  const auto memory = memory_of(tensor);
+  if (!all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
+  if (context_.options.normalize == Normalize::samples) {
+    scale(t.type, memory, memory, static_cast<double>(info_.samples));
+  }
+  tensors_->submit(description(tensor), Argument::in(t.type, t.count, memory.data()),
+                   Argument::out(t.type, t.count, memory.data()));
+}
+
+std::optional<std::string> OrderedSync::non_finite() const {
+  const int tensor = poisoned_.load(std::memory_order_relaxed);
+  if (tensor < 0) return std::nullopt;
+  return context_.replica.find_non_finite(trained_[static_cast<std::size_t>(tensor)].bucket);
+}
+
+std::optional<std::string> OrderedSync::end_backward() {
+  context_.replica.end_backward();
+  if (overlap_) {
+    order_.flush();
+    return non_finite();
+  }
+  for (int b = 0; b < gradients_.num_buckets(); ++b) {
+    if (auto found = context_.replica.find_non_finite(b)) return found;
+  }
+  return std::nullopt;
+}
+
+void OrderedSync::deposit(Duration computed) {
+  if (!overlap_) info_.computed = computed;
+  complete();
+}
+
+void OrderedSync::pass() {
+  if (phase_ != Phase::none) {
+    throw UsageError(
+        "pass() after gradients of the batch have been handed over: expected no overlap, and no sums inside the model, "
+        "where a rank may drop a batch");
+  }
+  info_.batches = 0;
+  info_.samples = 0;
+  begin();
+  phase_ = Phase::complete;
+}
+
+void OrderedSync::complete() {
+  if (phase_ == Phase::complete) return;
+  begin();
+  for (const int tensor : computed_) order_.ready(tensor);
+  order_.flush();
+  if (notes_) {
+    notes_->write(own_notes_, context_.replica, tensors_->steps(), context_.listener.take_counts());
+    tensors_->submit(notes_description(), notes_in(), notes_out());
+  }
+  if (const auto graph = context_.replica.take_graph()) tensors_->executed(*graph);
+  phase_ = Phase::complete;
+}
+
+Result<int> OrderedSync::sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
+                                     TimePoint deadline) {
+  if (!sum_) {
+    begin();
+    order_.flush();  // other ranks may come to this sum only after the gradients before it
+    const Argument memory = Argument::out(tensor.type, tensor.count, data.data());
+    tensors_->submit(tensor, Argument::in(tensor.type, tensor.count, data.data()), memory);
+    sum_ = tensor.name;
+  }
+  const auto done = tensors_->wait(driver, tensor.name, deadline);
+  if (!done) return done.error();
+  sum_.reset();
+  return 0;
+}
+
+Result<int> OrderedSync::exchange(Driver& driver, TimePoint deadline) {
+  complete();
+  const auto done = tensors_->end_step(driver, deadline, [this](const OrderedStep& step) { apply(step); });
+  if (!done) return done.error();
+  phase_ = Phase::none;
+  return 1;
+}
+
+Result<int> OrderedSync::finish(Driver& driver, TimePoint deadline) {
+  int rounds = 0;
+  if (phase_ != Phase::none) {  // a loop that was left between backward pass and step: all ranks wait for the rest
+    const auto last = exchange(driver, deadline);
+    if (!last) return last;
+    rounds = *last;
+  }
+  const auto others = tensors_->finish(driver, deadline, [this](const OrderedStep& step) { apply(step); });
+  return others ? Result<int>(rounds + *others) : others;
+}
+
+Result<bool> OrderedSync::drain(Driver&) {
+  const auto applied = [this](const OrderedStep& step) { apply(step); };
+  if (phase_ != Phase::none) {
+    complete();
+    const auto ended = tensors_->try_end_step(applied);
+    if (!ended) return ended.error();
+    if (*ended == OrderedAllreduce::Progress::waiting) return false;
+    phase_ = Phase::none;
+  }
+  const auto finished = tensors_->try_finish(applied);
+  if (!finished) return finished.error();
+  return *finished == OrderedAllreduce::Progress::done;
+}
+
+void OrderedSync::apply(const OrderedStep& step) {
+  clear_all_but(step.reduced);
+  const RoundResult result{.round = step.step, .policy = Policy::full(), .header = step.header, .buckets = sums_};
+  move_by_average(context_, notes_.get(), result, sum_of_notes_);
+  context_.listener.after(result);
+}
+
+void OrderedSync::clear_all_but(std::span<const TensorDescription> reduced) {
+  std::vector<bool> there(trained_.size());
+  for (const TensorDescription& tensor : reduced) {
+    const auto known = tensor_named_.find(tensor.name);
+    if (known != tensor_named_.end()) there[static_cast<std::size_t>(known->second)] = true;
+  }
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!there[i]) std::ranges::fill(memory_of(static_cast<int>(i)), std::byte{0});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_ordered_sync(const RecipeContext& context, OrderingChoice choice) {
+  return std::make_unique<OrderedSync>(context, choice);
+}
+
+}  // namespace stretto
