@@ -66,7 +66,7 @@ class OrderingMembers {
   }
 
   TimePoint now;
-  /// Valid buffers of member 0, as names: "a b", with brought tensors of each member behind it: "a b: 11 10".
+  /// Valid buffers of member 0, with what each member has brought: "a b: 11 10"; "end": an empty one.
   std::vector<std::string> reduced;
   int void_buffers = 0;
   std::map<OrdererAction::Kind, int> begun;  ///< of member 0
@@ -154,9 +154,10 @@ class OrderingMembers {
       const FusedBuffer& buffer = member.buffers.front();
       if (&member == &members_[0]) {
         for (const TensorId id : buffer.tensors) what += member.orderer->description(id).name + " ";
-        if (!what.empty()) what.back() = ':';
+        if (what.empty()) what = "end";
+        if (!buffer.tensors.empty()) what.back() = ':';
       }
-      what += ' ';
+      if (!buffer.tensors.empty()) what += ' ';
       for (const bool brought : buffer.brought) what += brought ? '1' : '0';
       header.changed |= buffer.changed;
       header.all_drained &= buffer.drained;
