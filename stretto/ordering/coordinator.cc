@@ -255,8 +255,7 @@ void Coordinator::take_sync(const ControlResult& result) {
       defect(Defect::words_of_today) && options_.nonblocking && std::ranges::any_of(pending_, [&](std::uint32_t name) {
         return tensors_[name].asked == Asked::no && !cache_.find(name);
       });
-  gathers_ =
-      flags.unsent || unsent_today || evicted || (flags.waiting && flags.untold && !defect(Defect::ended_untold));
+  gathers_ = flags.unsent || unsent_today || evicted || (flags.waiting && flags.untold);
   take_flags(all, !issues && !gathers_);
   gathers_ |= report_ != Report::none;
 }
@@ -278,7 +277,7 @@ void Coordinator::take_flags(const CycleWords& all, bool quiet) {
 }
 
 std::vector<std::byte> Coordinator::report() {
-  MemberReport report{.ended = ended_, .drained = drained_};
+  MemberReport report{.ended = ended_ && !defect(Defect::ended_untold), .drained = drained_};
   if (options_.cache_capacity == 0) report.words = say(woke_).words();
   told_ = ended_;
   for (const std::uint32_t name : pending_) {
