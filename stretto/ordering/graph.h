@@ -26,10 +26,12 @@ struct TensorDescription {
 struct ExecutedGraph {
   /// A node, numbered from 0 in the order of creation, which is the same on every rank.
   using Node = std::uint32_t;
+  /// One operation waits for another.
   struct Edge {
     Node from = 0;  ///< ends
     Node to = 0;    ///< before this one begins
   };
+  /// An operation hands a tensor to a collective.
   struct Collective {
     Node node = 0;             ///< its result is the reduced tensor; one collective a node
     TensorDescription tensor;  ///< that it reduces

@@ -24,7 +24,7 @@ void describe_options(CommandLine& line, OrderingPlanCommand& command) {
   line.flag("--networks", "",
             "Of the networks themselves, as modules of LibTorch: executes a forward pass of each, and measures what "
             "recording its graph costs, planning by it, and the hash by which ranks see that they have planned alike. "
-            "Takes some ten seconds and 2 GiB.",
+            "Takes some seconds and 1 GiB.",
             [&command](std::string_view, const std::string&) { command.networks = true; });
   command.output.add_option(line);
   line.example("stretto bench ordering-plan", "The nine networks of the paper, and graphs of up to a million nodes.");

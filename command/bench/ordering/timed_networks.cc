@@ -1,5 +1,6 @@
 #include "command/bench/ordering/timed_networks.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/Tensor.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -64,6 +65,7 @@ NetworkTime time_network(const NetworkInfo& info, int repeats) {
 }  // namespace
 
 std::vector<NetworkTime> time_networks(int repeats) {
+  at::set_num_threads(1);  // threads that spin between operations would share the cores with what is timed
   std::vector<NetworkTime> times;
   for (const NetworkInfo& info : image_networks()) times.push_back(time_network(info, repeats));
   return times;

@@ -22,7 +22,8 @@ struct NetworkTime {
   std::vector<double> agree;   ///< OrderingPlan::fingerprint(), by which ranks see that they have planned alike
 };
 
-/// Of each of image_networks(): executes one forward pass over two small images, and times what follows it `repeats` times.
+/// Of each of image_networks(): executes one forward pass over two small images, and times what follows it `repeats`
+/// times.
 std::vector<NetworkTime> time_networks(int repeats);
 
 }  // namespace stretto::command
