@@ -190,6 +190,13 @@ void FusedBoard::ring_others() {
   }
 }
 
+/// A member that sleeps loses nothing as long as the chunk it waits for has others behind it, and slots are free for
+/// them.
+bool FusedBoard::is_worth_a_ring(const Flight& flight, std::uint64_t chunk) const {
+  const auto half = static_cast<std::uint64_t>(std::max(1, shape_.slots / 2));
+  return chunk + 1 == flight.first_chunk + flight.chunks || chunk % half == half - 1;
+}
+
 bool FusedBoard::put_in() {
   const std::uint64_t chunk = chunks_in_;
   if (chunk == chunks_begun_) return false;
@@ -216,7 +223,8 @@ bool FusedBoard::put_in() {
   ++chunks_in_;
   seat(chunk, set_.me()).uses.store(use_of(chunk), std::memory_order_relaxed);
   const bool last = slot_words.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == free_at + members;
-  if (last && know(flight) && flight.bringing.empty()) ring_others();  // else who sums the last piece does
+  if (last && know(flight) && flight.bringing.empty() && is_worth_a_ring(flight, chunk))
+    ring_others();  // else who sums the last piece does
   return true;
 }
 
@@ -272,7 +280,7 @@ bool FusedBoard::sum_a_piece() {
     // Releases the piece; a member that sees the last one counted acquires them all.
     while (!done.compare_exchange_weak(word, counted(use, count_in(word, use) + 1), std::memory_order_acq_rel)) {
     }
-    if (count_in(word, use) + 1 == pieces) ring_others();
+    if (count_in(word, use) + 1 == pieces && is_worth_a_ring(flight, chunk)) ring_others();
     return true;
   }
   return false;

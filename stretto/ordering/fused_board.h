@@ -33,7 +33,7 @@ class FusedBoard final : public FusedWay {
  public:
   struct Shape {
     int slots = 8;                          ///< chunks between the first member and the last
-    std::uint64_t chunk_bytes = 512 << 10;  ///< of a buffer at a time; a multiple of piece_bytes
+    std::uint64_t chunk_bytes = 1 << 20;    ///< of a buffer at a time; a multiple of piece_bytes
     std::uint64_t piece_bytes = 128 << 10;  ///< summed by one member at a time; a multiple of 64
   };
   /// For buffers that are rarely larger than `fusion_bytes`: no more memory than they need.
@@ -81,6 +81,7 @@ class FusedBoard final : public FusedWay {
   void gather(Flight& flight, std::byte* to, std::uint64_t bytes);
   void scatter(Flight& flight, const std::byte* from, std::uint64_t bytes);
   void sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece);
+  bool is_worth_a_ring(const Flight& flight, std::uint64_t chunk) const;
   void ring_others();
 
   Flight& flight_of(std::uint64_t chunk);
