@@ -33,7 +33,7 @@ DelayDistribution DelayDistribution::of_samples(std::vector<double> samples) {
 }
 
 double DelayDistribution::at(double p) const {
-  if (quantiles_.empty()) return -mean_ * std::log1p(-p);
+  if (quantiles_.empty()) return -mean_ * std::log(1 - p);
   const double place = p * static_cast<double>(quantiles_.size() - 1);
   const auto below = static_cast<std::size_t>(place);
   if (below + 1 >= quantiles_.size()) return quantiles_.back();

@@ -29,7 +29,7 @@ struct ClusterCosts {
 struct OrderedJob {
   int ranks = 6;
   int cores = 7;          ///< of a rank, for its threads alone
-  int input_threads = 7;  ///< of the input pipeline; beside them a thread that schedules, and a background thread
+  int input_threads = 6;  ///< of the input pipeline; beside them a thread that schedules, and a background thread
   double compute = 0;     ///< from a step's begin until all is ready, undisturbed
   double input = 0;       ///< how long the input pipeline works in a step; 0: there is none
   double cycle = 5e-3;    ///< of the background thread

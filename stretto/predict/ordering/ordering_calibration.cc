@@ -77,10 +77,10 @@ OrderingCalibration paper_calibration() {
   costs.look = 20e-6;
   // Fitted.
   costs.oversleep_busy = DelayDistribution::exponential(3e-3);
-  costs.pause = DelayDistribution::exponential(5.2e-3);
-  costs.pause_rate = 25;
-  costs.preemption_rate = 25;
-  costs.bookkeeping = 5e-3;
+  costs.pause = DelayDistribution::exponential(5.5e-3);
+  costs.pause_rate = 14;
+  costs.preemption_rate = 32;
+  costs.bookkeeping = 5.2e-3;
   return {"paper", "Summit (POWER9, V100), fitted to what is published of it", "", std::move(costs)};
 }
 
@@ -88,13 +88,14 @@ OrderedJob paper_job(int ranks) {
   OrderedJob job;
   job.ranks = ranks;
   job.compute = 56e-3;
+  job.input_threads = 6;  // not published: with the one that schedules, as many as there are cores
   job.input = 0.48 * job.compute;
   job.groups = {{1, 2 * 25'557'032.0}};  // gradients of 16 bits
   job.cluster = {.ranks_per_host = 6,
                  .host_bandwidth = 50e9,  // NVLink
                  .link_bandwidth = 23e9,  // two rails of EDR InfiniBand
                  .copy_bandwidth = 700e9,
-                 .host_doubling = 3e-3};
+                 .host_doubling = 2.2e-3};
   return job;
 }
 

@@ -8,6 +8,22 @@
 
 namespace stretto {
 
+namespace {
+
+/// In several sums at once: one addition need not wait for the one before.
+double product_of(const std::vector<double>& a, const std::vector<double>& b) {
+  constexpr std::size_t kSums = 8;
+  std::array<double, kSums> sums{};
+  std::size_t i = 0;
+  for (; i + kSums <= a.size(); i += kSums) {
+    for (std::size_t k = 0; k < kSums; ++k) sums[k] += a[i + k] * b[i + k];
+  }
+  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+}  // namespace
+
 SkewCorrelation::SkewCorrelation(std::size_t ranks) : ranks_(ranks), recent_(kLags + 1, std::vector<double>(ranks)) {}
 
 void SkewCorrelation::add(std::span<const double> arrivals) {
@@ -25,7 +41,7 @@ void SkewCorrelation::add(std::span<const double> arrivals) {
   last_ += last;
   for (std::size_t lag = 1; lag <= std::min(kLags, seen_); ++lag) {
     const std::size_t before = (seen_ - lag) % (kLags + 1);
-    products_[lag - 1] += std::inner_product(mine.begin(), mine.end(), recent_[before].begin(), 0.0);
+    products_[lag - 1] += product_of(mine, recent_[before]);
     squares_[lag - 1] += own_[before];
     later_squares_[lag - 1] += squares;
   }
