@@ -31,5 +31,6 @@ Subcommand advise_command();
 Subcommand fig9_command();
 Subcommand group_latency_command();
 Subcommand idle_command();
+Subcommand reproduce_ordering_command();
 
 }  // namespace stretto::command

@@ -49,7 +49,7 @@ struct OrderingCosts {
   double look = 0;                   ///< processor time of a cycle, without what it spins
   double spin_stretch = 1;     ///< what a spinning thread takes from the others, over its equal share of the cores
   double preemption_rate = 0;  ///< λ: pauses of the scheduling thread, per second beside a spinning thread
-  double pause_rate = 0;       ///< pauses of the scheduling thread, per second of the input pipeline alone
+  double pause_rate = 0;       ///< pauses of the computation, per second of it, whatever the threads of the rank do
   DelayDistribution pause;     ///< how long each of them is
   double bookkeeping = 0;      ///< of TOPO, for a buffer, from full to issued
 

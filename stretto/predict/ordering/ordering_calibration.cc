@@ -40,7 +40,7 @@ OrderingCosts costs_of(const json& whole) {
                                               "pause",
                                               "pauses_per_second_beside_spinning",
                                               "topo_bookkeeping",
-                                              "pauses_per_second_of_input"};
+                                              "pauses_per_second"};
   const JsonFields fields(whole, "costs", known);
   OrderingCosts costs;
   costs.oversleep_free = delays_of(fields, "oversleep_free");
@@ -50,7 +50,7 @@ OrderingCosts costs_of(const json& whole) {
   costs.look = fields.number("cycle_processor", kSeconds);
   costs.spin_stretch = fields.number("spin_stretch", kStretch);
   costs.preemption_rate = fields.number("pauses_per_second_beside_spinning", kRate);
-  costs.pause_rate = fields.number("pauses_per_second_of_input", kRate);
+  costs.pause_rate = fields.number("pauses_per_second", kRate);
   costs.pause = delays_of(fields, "pause");
   costs.bookkeeping = fields.number("topo_bookkeeping", kSeconds);
   return costs;
@@ -78,7 +78,7 @@ OrderingCalibration paper_calibration() {
   // Fitted.
   costs.oversleep_busy = DelayDistribution::exponential(3e-3);
   costs.pause = DelayDistribution::exponential(5.5e-3);
-  costs.pause_rate = 14;
+  costs.pause_rate = 6.7;
   costs.preemption_rate = 32;
   costs.bookkeeping = 5.2e-3;
   return {"paper", "Summit (POWER9, V100), fitted to what is published of it", "", std::move(costs)};
@@ -133,7 +133,7 @@ std::string to_json(const OrderingCalibration& calibration, std::string_view mea
                                           {"cycle_processor", costs.look},
                                           {"spin_stretch", costs.spin_stretch},
                                           {"pauses_per_second_beside_spinning", costs.preemption_rate},
-                                          {"pauses_per_second_of_input", costs.pause_rate},
+                                          {"pauses_per_second", costs.pause_rate},
                                           {"pause", quantiles_of(costs.pause)},
                                           {"topo_bookkeeping", costs.bookkeeping}}},
                                         {"measured", nlohmann::ordered_json::parse(measured)}};

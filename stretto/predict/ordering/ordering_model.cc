@@ -73,12 +73,9 @@ class VectorRun {
 };
 
 void VectorRun::begin_step() {
-  // Where the background thread has a core of its own, the input pipeline does its work with one less.
-  const double longer = own_core_ && job_.cores > 1 ? static_cast<double>(job_.cores) / (job_.cores - 1) : 1;
-  const double input = job_.input * longer;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    late_[rank] = compound_poisson(costs_.pause_rate * input, costs_.pause, pauses_[rank]);
-    input_end_[rank] = account_.begin() + input;
+    late_[rank] = compound_poisson(costs_.pause_rate * job_.compute, costs_.pause, pauses_[rank]);
+    input_end_[rank] = account_.begin() + job_.input;
   }
 }
 

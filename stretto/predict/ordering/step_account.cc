@@ -30,7 +30,7 @@ double StepAccount::issue(std::span<const double> ready, std::span<const double>
     sums_.steps.push_back(link_free_ - begin_);
     sums_.computing += mean_ready - begin_;
     sums_.overhead += mean_issued - mean_ready;
-    sums_.waiting += last - mean_issued;
+    sums_.waiting += std::max(0.0, last - mean_issued);  // a mean may be rounded above the largest
     sums_.transfer += link_free_ - last;
   }
   ++finished_;
