@@ -5,22 +5,11 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/base/random.h"
+#include "stretto/predict/ordering/rank_draws.h"
 
 namespace stretto {
 
 namespace {
-
-enum class Draws : std::uint64_t { pauses, preemptions, oversleeps };
-
-std::vector<Random> random_of_ranks(std::uint64_t seed, Draws what, std::size_t ranks) {
-  std::vector<Random> out;
-  out.reserve(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    out.emplace_back(seed, (static_cast<std::uint64_t>(what) << 40) + rank);
-  }
-  return out;
-}
 
 /// What the ranks' computation and background threads do to each other, over the steps of a run.
 class VectorRun {
@@ -32,9 +21,7 @@ class VectorRun {
         own_core_(scheme == OrderingScheme::scp),
         ranks_(static_cast<std::size_t>(job.ranks)),
         account_(job, warm_up, steps),
-        pauses_(random_of_ranks(seed, Draws::pauses, ranks_)),
-        preemptions_(random_of_ranks(seed, Draws::preemptions, ranks_)),
-        oversleeps_(random_of_ranks(seed, Draws::oversleeps, ranks_)),
+        draws_(seed, ranks_),
         late_(ranks_),
         input_end_(ranks_),
         ready_(ranks_),
@@ -65,7 +52,7 @@ class VectorRun {
   const bool own_core_;
   const std::size_t ranks_;
   StepAccount account_;
-  std::vector<Random> pauses_, preemptions_, oversleeps_;
+  RankDraws draws_;
   std::vector<double> late_;       // of the computation of the present step
   std::vector<double> input_end_;  // when the input pipeline has done its work of this step
   std::vector<double> ready_, issued_;
@@ -74,7 +61,7 @@ class VectorRun {
 
 void VectorRun::begin_step() {
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    late_[rank] = compound_poisson(costs_.pause_rate * job_.compute, costs_.pause, pauses_[rank]);
+    late_[rank] = compound_poisson(costs_.pause_rate * job_.compute, costs_.pause, draws_.pauses[rank]);
     input_end_[rank] = account_.begin() + job_.input;
   }
 }
@@ -89,13 +76,13 @@ void VectorRun::spin(std::size_t rank, double from, double to) {
   const double beside = last - first;
   const double share = 1 - static_cast<double>(job_.cores) / job_.threads();
   const double taken = beside * share * costs_.spin_stretch;
-  late_[rank] += taken + compound_poisson(costs_.preemption_rate * beside, costs_.pause, preemptions_[rank]);
+  late_[rank] += taken + compound_poisson(costs_.preemption_rate * beside, costs_.pause, draws_.preemptions[rank]);
   input_end_[rank] += taken;
 }
 
 double VectorRun::oversleep(std::size_t rank, double wakes) {
   const bool busy = !own_core_ && job_.threads() > job_.cores && wakes < input_end_[rank];
-  return (busy ? costs_.oversleep_busy : costs_.oversleep_free).draw(oversleeps_[rank]);
+  return (busy ? costs_.oversleep_busy : costs_.oversleep_free).draw(draws_.oversleeps[rank]);
 }
 
 bool VectorRun::all_ready() const {
