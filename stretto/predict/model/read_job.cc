@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
-#include "stretto/predict/model/json_fields.h"
+#include "stretto/base/words/suggest.h"
 #include "stretto/predict/model/layer_graph.h"
 
 namespace stretto {
@@ -16,16 +19,123 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMostWorkers = 10'000'000;
+constexpr double kLongest = 1e9;   // seconds; sums of such times stay far from where doubles end
 constexpr double kLargest = 1e18;  // bytes, bytes per second
 constexpr double kShortestTransfer = 1e-15;
 constexpr double kAgreement = 1e-6;
 
-constexpr NumberRange kBytes{0, true, kLargest, "bytes from 0 to 1e18, as in 4e6"};
-constexpr NumberRange kSomeBytes{0, false, kLargest, "bytes, more than 0, as in 1e8"};
-constexpr NumberRange kRate{0, false, kLargest, "bytes per second, more than 0, as in 1.25e9"};
-constexpr NumberRange kExamples{0, false, kLargest, "a number of examples, more than 0, as in 32"};
-constexpr NumberRange kStepRate{0, false, kLargest, "steps per second, more than 0, as in 12.5"};
-constexpr NumberRange kShare{0, true, 1, "a number from 0 to 1, as in 0.5"};
+/// `where`: "workers[1].layers[3].forward".
+[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+  throw Failure({Errc::bad_input, where.empty() ? why : text(where, ": ", why)});
+}
+
+/// The value for a message, on one line.
+std::string shown(const json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  constexpr std::size_t kMost = 60;
+  const std::string all = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return all.size() <= kMost ? all : all.substr(0, kMost) + "…";
+}
+
+struct Range {
+  double low;
+  bool low_included;
+  double high;
+  const char* expected;
+};
+constexpr Range kSeconds{0, true, kLongest, "seconds from 0 to 1e9, as in 0.04"};
+constexpr Range kBytes{0, true, kLargest, "bytes from 0 to 1e18, as in 4e6"};
+constexpr Range kSomeBytes{0, false, kLargest, "bytes, more than 0, as in 1e8"};
+constexpr Range kRate{0, false, kLargest, "bytes per second, more than 0, as in 1.25e9"};
+constexpr Range kExamples{0, false, kLargest, "a number of examples, more than 0, as in 32"};
+constexpr Range kStepRate{0, false, kLargest, "steps per second, more than 0, as in 12.5"};
+constexpr Range kShare{0, true, 1, "a number from 0 to 1, as in 0.5"};
+
+/// The fields of one object of the input. A field that is null counts as missing.
+class Fields {
+ public:
+  /// `path`: of the object, empty for the whole. Refuses keys that are not `known`.
+  Fields(const json& object, std::string path, std::span<const std::string> known)
+      : object_(object), path_(std::move(path)) {
+    if (!object.is_object()) refuse(path_, text("expected an object, found ", shown(object)));
+    for (const auto& [key, value] : object.items()) {
+      if (std::find(known.begin(), known.end(), key) == known.end()) {
+        refuse(where(key), text("there is no such key; ", suggestion(key, known)));
+      }
+    }
+  }
+
+  std::string where(const std::string& key) const { return path_.empty() ? key : text(path_, ".", key); }
+
+  /// Null where it is missing.
+  const json* find(const std::string& key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  std::optional<double> number_if_there(const std::string& key, const Range& range) const {
+    const json* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    const double number = value->is_number() ? value->get<double>() : NAN;
+    const bool in_range = (range.low_included ? number >= range.low : number > range.low) && number <= range.high;
+    if (!in_range) refuse(where(key), text("expected ", range.expected, "; found ", shown(*value)));
+    return number;
+  }
+
+  double number(const std::string& key, const Range& range) const {
+    const auto number = number_if_there(key, range);
+    if (!number) missing(key, range.expected);
+    return *number;
+  }
+
+  /// At least 1.
+  int count(const std::string& key, int fallback, int most = 1'000'000'000) const {
+    const json* value = find(key);
+    if (value == nullptr) return fallback;
+    const double number = value->is_number() ? value->get<double>() : NAN;
+    if (!(number >= 1 && number <= most) || number != std::floor(number)) {
+      refuse(where(key), text("expected a whole number from 1 to ", most, "; found ", shown(*value)));
+    }
+    return static_cast<int>(number);
+  }
+
+  bool truth(const std::string& key, bool fallback) const {
+    const json* value = find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_boolean()) refuse(where(key), text("expected true or false; found ", shown(*value)));
+    return value->get<bool>();
+  }
+
+  template <class T>
+  T one_of(const std::string& key, const std::vector<std::pair<std::string, T>>& values, T fallback) const {
+    const json* value = find(key);
+    if (value == nullptr) return fallback;
+    std::vector<std::string> known;
+    for (const auto& [name, meaning] : values) {
+      if (*value == name) return meaning;
+      known.push_back(name);
+    }
+    refuse(where(key), text("expected one of ", join(known), "; found ", shown(*value)));
+  }
+
+  /// A list with at least one element.
+  const json& list(const std::string& key, const char* of_what) const {
+    const json* value = find(key);
+    if (value == nullptr) missing(key, text("a list of ", of_what));
+    if (!value->is_array()) refuse(where(key), text("expected a list of ", of_what, "; found ", shown(*value)));
+    if (value->empty()) refuse(where(key), text("expected a list of ", of_what, "; it is empty"));
+    return *value;
+  }
+
+  [[noreturn]] void missing(const std::string& key, const std::string& expected) const {
+    refuse(where(key), text("missing; expected ", expected));
+  }
+
+ private:
+  const json& object_;
+  const std::string path_;
+};
 
 /// Values with the names that the input has for them.
 template <class T, class Value>
@@ -46,13 +156,12 @@ Names names_of(const json& layers, const std::string& path) {
   Names names;
   for (const json& layer : layers) {
     const std::string where = element(path, names.size());
-    if (!layer.is_object()) refuse_value(where, text("expected an object, found ", shown_value(layer)));
+    if (!layer.is_object()) refuse(where, text("expected an object, found ", shown(layer)));
     const auto name = layer.find("name");
     if (name == layer.end() || !name->is_string() || name->get_ref<const std::string&>().empty()) {
-      refuse_value(where + ".name", "a layer without a name");
+      refuse(where + ".name", "a layer without a name");
     }
-    if (!names.emplace(*name, names.size()).second)
-      refuse_value(where + ".name", text("a second layer ", shown_value(*name)));
+    if (!names.emplace(*name, names.size()).second) refuse(where + ".name", text("a second layer ", shown(*name)));
   }
   return names;
 }
@@ -62,15 +171,15 @@ int layer_of(const json& reference, const std::string& where, const Names& names
   if (reference.is_string()) {
     const auto found = names.find(reference);
     if (found != names.end()) return found->second;
-    refuse_value(where, text("there is no layer ", shown_value(reference)));
+    refuse(where, text("there is no layer ", shown(reference)));
   }
   if (reference.is_number_integer() && reference >= 0 && reference < names.size()) return reference.get<int>();
-  refuse_value(where, text("expected the name of a layer, or its number from 0 to ", names.size() - 1, "; found ",
-                           shown_value(reference)));
+  refuse(where, text("expected the name of a layer, or its number from 0 to ", names.size() - 1, "; found ",
+                     shown(reference)));
 }
 
 /// Without "after" a layer reads from the one before it in the list.
-std::vector<int> layers_before(const JsonFields& fields, std::size_t index, const Names& names) {
+std::vector<int> layers_before(const Fields& fields, std::size_t index, const Names& names) {
   const json* after = fields.find("after");
   if (after == nullptr) return index == 0 ? std::vector<int>() : std::vector<int>{static_cast<int>(index) - 1};
   if (!after->is_array()) return {layer_of(*after, fields.where("after"), names)};
@@ -88,7 +197,7 @@ ProfiledStep read_layers(const json& list, const std::string& path, std::optiona
   std::vector<Layer> layers;
   double bytes = 0;
   for (const json& value : list) {
-    const JsonFields fields(value, element(path, layers.size()), known);
+    const Fields fields(value, element(path, layers.size()), known);
     layers.push_back({.name = value["name"],
                       .bytes = fields.number("bytes", kBytes),
                       .forward = fields.number("forward", kSeconds),
@@ -98,12 +207,12 @@ ProfiledStep read_layers(const json& list, const std::string& path, std::optiona
     if (layers.back().update < 0 && !update) fields.missing("update", kSeconds.expected);
     bytes += layers.back().bytes;
   }
-  if (bytes == 0) refuse_value(path, "none of the layers has bytes");
+  if (bytes == 0) refuse(path, "none of the layers has bytes");
   for (Layer& layer : layers) {
     if (layer.update < 0) layer.update = *update * layer.bytes / bytes;
   }
   auto sorted = in_topological_order(std::move(layers));
-  if (!sorted) refuse_value(path, sorted.error().message);
+  if (!sorted) refuse(path, sorted.error().message);
   return std::move(sorted).value();
 }
 
@@ -122,20 +231,20 @@ double mean_of(const std::vector<ProfiledStep>& steps, double Layer::*member) {
   return sum / static_cast<double>(steps.size());
 }
 
-std::vector<ProfiledStep> read_steps(const JsonFields& fields, std::optional<double> update) {
+std::vector<ProfiledStep> read_steps(const Fields& fields, std::optional<double> update) {
   std::vector<ProfiledStep> steps;
   if (fields.find("layers") != nullptr && fields.find("profile") != nullptr) {
-    refuse_value(fields.where("profile"), "expected layers or a profile, not both");
+    refuse(fields.where("profile"), "expected layers or a profile, not both");
   }
   if (fields.find("layers") != nullptr) {
     steps.push_back(read_layers(fields.list("layers", "layers"), fields.where("layers"), update));
   } else if (fields.find("profile") != nullptr) {
     for (const json& step : fields.list("profile", "steps, each a list of layers")) {
       const std::string where = element(fields.where("profile"), steps.size());
-      if (!step.is_array() || step.empty()) refuse_value(where, "a step without layers");
+      if (!step.is_array() || step.empty()) refuse(where, "a step without layers");
       steps.push_back(read_layers(step, where, update));
       if (!same_layers(steps.back(), steps.front())) {
-        refuse_value(where, "its layers differ from those of step 0 in names, bytes or what they are after");
+        refuse(where, "its layers differ from those of step 0 in names, bytes or what they are after");
       }
     }
   }
@@ -149,7 +258,7 @@ class JobReader {
                                                 "workers",     "link",          "mode",   "overlap",       "steps",
                                                 "flow_cap",    "gpus_per_host", "nics",   "units",         "machine",
                                                 "measured",    "workload"};
-    const JsonFields fields(whole, "", known);
+    const Fields fields(whole, "", known);
     require_units(fields);
     update_ = fields.number_if_there("update", kSeconds);
     job_.bandwidth = fields.number("bandwidth", kRate);
@@ -169,7 +278,7 @@ class JobReader {
       read_class(value, element("workers", job_.classes.size()));
     }
     if (job_.workers() > kMostWorkers) {
-      refuse_value("workers", text("expected at most ", kMostWorkers, " workers in all; found ", job_.workers()));
+      refuse("workers", text("expected at most ", kMostWorkers, " workers in all; found ", job_.workers()));
     }
     read_model_bytes(fields);
     require_transfer();
@@ -178,32 +287,32 @@ class JobReader {
   }
 
  private:
-  static void require_units(const JsonFields& fields) {
+  static void require_units(const Fields& fields) {
     const json* units = fields.find("units");
     const json expected{{"time", "seconds"}, {"size", "bytes"}};
     if (units != nullptr && *units != expected) {
-      refuse_value("units", text("expected ", expected.dump(), ", for times are in seconds and sizes in bytes"));
+      refuse("units", text("expected ", expected.dump(), ", for times are in seconds and sizes in bytes"));
     }
   }
 
   void read_class(const json& value, const std::string& path) {
     static const std::vector<std::string> known{"count", "batch", "forward", "backward", "layers", "profile"};
-    const JsonFields fields(value, path, known);
+    const Fields fields(value, path, known);
     WorkerClass workers;
     workers.count = fields.count("count", workers.count, kMostWorkers);
     workers.batch = fields.number("batch", kExamples);
     workers.steps = read_steps(fields, update_);
     if (!workers.steps.empty()) {
       if (const ProfiledStep* first = some_step(); first != nullptr && !same_layers(*first, workers.steps.front())) {
-        refuse_value(path,
-                     "its layers differ from those of the classes before it in names, bytes or what they are after; "
-                     "all workers train one model");
+        refuse(path,
+               "its layers differ from those of the classes before it in names, bytes or what they are after; "
+               "all workers train one model");
       }
     }
     workers.forward = total(fields, "forward", kSeconds, workers.steps, &Layer::forward);
     workers.backward = total(fields, "backward", kSeconds, workers.steps, &Layer::backward);
     if (workers.steps.empty()) {
-      if (!update_) refuse_value("update", text("missing; expected ", kSeconds.expected));
+      if (!update_) refuse("update", text("missing; expected ", kSeconds.expected));
       workers.update = *update_;
     } else {
       workers.update = agreed("update", update_, mean_of(workers.steps, &Layer::update), path);
@@ -211,7 +320,7 @@ class JobReader {
     job_.classes.push_back(std::move(workers));
   }
 
-  void read_model_bytes(const JsonFields& fields) {
+  void read_model_bytes(const Fields& fields) {
     const ProfiledStep* layers = some_step();
     if (layers == nullptr) {
       job_.model_bytes = fields.number("model_bytes", kSomeBytes);
@@ -225,13 +334,13 @@ class JobReader {
     static const std::vector<std::string> known{"workers", "steps_per_s"};
     for (const json& value : runs) {
       const std::string path = element("measured", job_.measured.size());
-      const JsonFields fields(value, path, known);
+      const Fields fields(value, path, known);
       job_.measured.push_back({counts_of(fields), fields.number("steps_per_s", kStepRate)});
     }
   }
 
   /// One number where there is one class, else a list of as many.
-  std::vector<int> counts_of(const JsonFields& run) const {
+  std::vector<int> counts_of(const Fields& run) const {
     const json* workers = run.find("workers");
     const std::size_t classes = job_.classes.size();
     const std::string expected = classes == 1 ? text("a number of workers from 1 to ", kMostWorkers)
@@ -245,21 +354,21 @@ class JobReader {
       all += fits ? counts.back() : 2 * kMostWorkers;
     }
     if (counts.size() != classes || all < 1 || all > kMostWorkers) {
-      refuse_value(run.where("workers"), text("expected ", expected, "; found ", shown_value(*workers)));
+      refuse(run.where("workers"), text("expected ", expected, "; found ", shown(*workers)));
     }
     return counts;
   }
 
   void require_transfer() const {
     const double seconds = job_.model_bytes / job_.bandwidth;
-    if (seconds >= kShortestTransfer && seconds <= kLongestSeconds) return;
-    refuse_value("bandwidth", text("a transfer of the model takes ", seconds, " s; expected ", kShortestTransfer,
-                                   " to ", kLongestSeconds));
+    if (seconds >= kShortestTransfer && seconds <= kLongest) return;
+    refuse("bandwidth",
+           text("a transfer of the model takes ", seconds, " s; expected ", kShortestTransfer, " to ", kLongest));
   }
 
   /// What the class says, or its layers.
-  double total(const JsonFields& fields, const std::string& key, const NumberRange& range,
-               const std::vector<ProfiledStep>& steps, double Layer::*member) {
+  double total(const Fields& fields, const std::string& key, const Range& range, const std::vector<ProfiledStep>& steps,
+               double Layer::*member) {
     if (steps.empty()) return fields.number(key, range);
     return agreed(fields.where(key), fields.number_if_there(key, range), mean_of(steps, member), "the class");
   }
@@ -286,11 +395,44 @@ class JobReader {
   std::optional<double> update_;
 };
 
+/// Refuses a key that stands twice in one object, of which a parser keeps either.
+class SingleKeys {
+ public:
+  bool operator()(int, json::parse_event_t event, const json& value) {
+    switch (event) {
+      case json::parse_event_t::object_start: objects_.emplace_back(); break;
+      case json::parse_event_t::object_end: objects_.pop_back(); break;
+      case json::parse_event_t::key:
+        if (!objects_.back().insert(value.get<std::string>()).second) {
+          refuse("", text("the key ", shown(value), " stands twice in one object"));
+        }
+        break;
+      default: break;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::set<std::string>> objects_;  // that are open: their keys so far
+};
+
+json parsed(std::string_view content) {
+  try {
+    SingleKeys single;
+    return json::parse(content, std::ref(single));
+  } catch (const json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+    const std::string_view what = error.what();
+    const auto name = what.find("] ");
+    refuse("", text("expected JSON: ", name == std::string_view::npos ? what : what.substr(name + 2)));
+  }
+}
+
 }  // namespace
 
 Result<TrainingJob> read_job(std::string_view json, const std::string& source) {
   try {
-    return JobReader().read(parse_json(json));
+    return JobReader().read(parsed(json));
   } catch (const Failure& failure) {
     return Error{Errc::bad_input, text("'", source, "': ", failure.error().message)};
   }

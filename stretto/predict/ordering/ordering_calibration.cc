@@ -1,10 +1,13 @@
 #include "stretto/predict/ordering/ordering_calibration.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "stretto/predict/model/json_fields.h"
+#include "stretto/base/words/suggest.h"
 
 namespace stretto {
 
@@ -13,24 +16,70 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kUnits = "seconds";
-constexpr NumberRange kRate{0, true, 1e9, "events per second, at least 0, as in 20"};
-constexpr NumberRange kStretch{0, true, 1e3, "a ratio, at least 0, as in 1"};
+constexpr double kMost = 1e9;
 
-DelayDistribution delays_of(const JsonFields& fields, const std::string& key) {
-  std::vector<double> quantiles;
-  double before = 0;
-  for (const json& value : fields.list(key, "quantiles in seconds")) {
-    const double quantile = value.is_number() ? value.get<double>() : NAN;
-    if (!(quantile >= before && quantile <= kLongestSeconds)) {
-      refuse_value(text(fields.where(key), "[", quantiles.size(), "]"),
-                   text("expected quantiles in seconds, ascending from 0 on; found ", shown_value(value)));
+/// The fields of one object of the file. What is not as expected is refused: throws Failure (Errc::bad_input).
+class CalibrationFields {
+ public:
+  /// `path`: of the object, empty for the whole. Refuses keys that are not `known`.
+  CalibrationFields(const json& object, std::string path, std::span<const std::string> known)
+      : object_(object), path_(std::move(path)) {
+    if (!object.is_object()) refuse(path_, "expected an object");
+    for (const auto& [key, value] : object.items()) {
+      if (std::ranges::find(known, key) != known.end()) continue;
+      refuse(where(key), text("there is no such key; ", suggestion(key, known)));
     }
-    quantiles.push_back(before = quantile);
   }
-  return DelayDistribution::of_quantiles(std::move(quantiles));
-}
+
+  const json& value(const std::string& key, const char* expected) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) refuse(where(key), text("missing; expected ", expected));
+    return *found;
+  }
+
+  std::string words(const std::string& key, const char* expected) const {
+    const json& found = value(key, expected);
+    if (!found.is_string()) refuse(where(key), text("expected ", expected, "; found ", found.dump()));
+    return found.get<std::string>();
+  }
+
+  /// Requires: `expected` says at least 0.
+  double number(const std::string& key, const char* expected) const {
+    const json& found = value(key, expected);
+    const double number = found.is_number() ? found.get<double>() : NAN;
+    if (!(number >= 0 && number <= kMost)) refuse(where(key), text("expected ", expected, "; found ", found.dump()));
+    return number;
+  }
+
+  DelayDistribution delays(const std::string& key) const {
+    constexpr const char* kExpected = "quantiles in seconds, ascending from 0 on";
+    const json& list = value(key, kExpected);
+    if (!list.is_array() || list.empty()) refuse(where(key), text("expected ", kExpected));
+    std::vector<double> quantiles;
+    double before = 0;
+    for (const json& each : list) {
+      const double quantile = each.is_number() ? each.get<double>() : NAN;
+      if (!(quantile >= before && quantile <= kMost)) {
+        refuse(text(where(key), "[", quantiles.size(), "]"), text("expected ", kExpected, "; found ", each.dump()));
+      }
+      quantiles.push_back(before = quantile);
+    }
+    return DelayDistribution::of_quantiles(std::move(quantiles));
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& where, const std::string& why) {
+    throw Failure({Errc::bad_input, where.empty() ? why : text(where, ": ", why)});
+  }
+  std::string where(const std::string& key) const { return path_.empty() ? key : text(path_, ".", key); }
+
+  const json& object_;
+  const std::string path_;
+};
 
 OrderingCosts costs_of(const json& whole) {
+  constexpr const char* kTime = "seconds, at least 0, as in 0.0005";
+  constexpr const char* kRate = "events per second, at least 0, as in 20";
   static const std::vector<std::string> known{"oversleep_free",
                                               "oversleep_busy",
                                               "control_allreduce",
@@ -41,18 +90,18 @@ OrderingCosts costs_of(const json& whole) {
                                               "pauses_per_second_beside_spinning",
                                               "topo_bookkeeping",
                                               "pauses_per_second"};
-  const JsonFields fields(whole, "costs", known);
+  const CalibrationFields fields(whole, "costs", known);
   OrderingCosts costs;
-  costs.oversleep_free = delays_of(fields, "oversleep_free");
-  costs.oversleep_busy = delays_of(fields, "oversleep_busy");
-  costs.control = fields.number("control_allreduce", kSeconds);
-  costs.control_doubling = fields.number("control_allreduce_per_doubling", kSeconds);
-  costs.look = fields.number("cycle_processor", kSeconds);
-  costs.spin_stretch = fields.number("spin_stretch", kStretch);
+  costs.oversleep_free = fields.delays("oversleep_free");
+  costs.oversleep_busy = fields.delays("oversleep_busy");
+  costs.control = fields.number("control_allreduce", kTime);
+  costs.control_doubling = fields.number("control_allreduce_per_doubling", kTime);
+  costs.look = fields.number("cycle_processor", kTime);
+  costs.spin_stretch = fields.number("spin_stretch", "a ratio, at least 0, as in 1");
   costs.preemption_rate = fields.number("pauses_per_second_beside_spinning", kRate);
   costs.pause_rate = fields.number("pauses_per_second", kRate);
-  costs.pause = delays_of(fields, "pause");
-  costs.bookkeeping = fields.number("topo_bookkeeping", kSeconds);
+  costs.pause = fields.delays("pause");
+  costs.bookkeeping = fields.number("topo_bookkeeping", kTime);
   return costs;
 }
 
@@ -101,22 +150,23 @@ OrderedJob paper_job(int ranks) {
 
 Result<OrderingCalibration> read_calibration(std::string_view content, const std::string& source) {
   try {
-    const json whole = parse_json(content);
+    const json whole = json::parse(content);
     static const std::vector<std::string> known{"units", "machine", "date", "costs", "measured"};
-    const JsonFields fields(whole, "", known);
+    const CalibrationFields fields(whole, "", known);
     if (const std::string units = fields.words("units", kUnits); units != kUnits) {
-      refuse_value("units", text("expected ", kUnits, "; found ", units));
+      throw Failure({Errc::bad_input, text("units: expected ", kUnits, "; found ", units)});
     }
     OrderingCalibration out;
     out.source = source;
     out.machine = fields.words("machine", "the machine on which it was measured");
     out.date = fields.words("date", "the day on which it was measured, as in 2026-11-25");
-    const json* costs = fields.find("costs");
-    if (costs == nullptr) fields.missing("costs", "an object");
-    out.costs = costs_of(*costs);
+    out.costs = costs_of(fields.value("costs", "an object"));
     return out;
   } catch (const Failure& failure) {
     return Error{Errc::bad_input, text("'", source, "': ", failure.error().message)};
+  } catch (const json::exception& error) {
+    return Error{Errc::bad_input,
+                 text("'", source, "': expected JSON that stretto bench ordering has written: ", error.what())};
   }
 }
 
