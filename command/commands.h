@@ -12,6 +12,7 @@ Subcommand bench_limits_command();
 Subcommand bench_link_command();
 Subcommand bench_ordering_plan_command();
 Subcommand bench_overlap_command();
+Subcommand bench_oversleep_command();
 Subcommand bench_plot_command();
 Subcommand bench_simulate_command();
 Subcommand bench_skew_command();
