@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/base/words/bytes.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/imbalance/duration.h"
 
@@ -17,24 +17,7 @@ namespace stretto::command {
 
 namespace {
 
-struct Unit {
-  std::string_view name;
-  double factor;
-};
-
-constexpr double kKiB = 1024;
-constexpr std::array<Unit, 12> kSizes = {{{"", 1},
-                                          {"B", 1},
-                                          {"kB", 1e3},
-                                          {"MB", 1e6},
-                                          {"GB", 1e9},
-                                          {"KiB", kKiB},
-                                          {"K", kKiB},
-                                          {"k", kKiB},
-                                          {"MiB", kKiB* kKiB},
-                                          {"M", kKiB* kKiB},
-                                          {"GiB", kKiB* kKiB* kKiB},
-                                          {"G", kKiB* kKiB* kKiB}}};
+constexpr std::uint64_t kKiB = 1024;
 
 std::string range_text(std::string_view what, double low, double high) {
   const bool bounded = high < std::numeric_limits<double>::max();
@@ -79,16 +62,7 @@ Duration parse_duration(std::string_view option, const std::string& text, std::s
 }
 
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  std::string_view unit_name(rest, static_cast<std::size_t>(end - rest));
-  while (unit_name.starts_with(' ')) unit_name.remove_prefix(1);
-  const auto unit = std::find_if(kSizes.begin(), kSizes.end(), [&](const Unit& u) { return u.name == unit_name; });
-  if (error == std::errc() && unit != kSizes.end()) {
-    const double bytes = number * unit->factor;
-    if (bytes >= 0 && bytes < 1e15 && bytes == std::floor(bytes)) return static_cast<std::uint64_t>(bytes);
-  }
+  if (const auto bytes = bytes_from_text(text)) return *bytes;
   reject(option, text, "expected a size in bytes, KiB, MiB, GiB, or kB, MB, GB of thousands", example);
 }
 
@@ -106,9 +80,10 @@ std::vector<std::uint64_t> parse_float32_sizes(std::string_view option, const st
 }
 
 std::string to_bytes(std::uint64_t bytes) {
-  for (const Unit unit : {Unit{"GiB", kKiB * kKiB * kKiB}, Unit{"MiB", kKiB * kKiB}, Unit{"KiB", kKiB}}) {
-    const auto factor = static_cast<std::uint64_t>(unit.factor);
-    if (bytes >= factor && bytes % factor == 0) return fmt::format("{} {}", bytes / factor, unit.name);
+  constexpr std::pair<const char*, std::uint64_t> kUnits[] = {
+      {"GiB", kKiB * kKiB * kKiB}, {"MiB", kKiB * kKiB}, {"KiB", kKiB}};
+  for (const auto& [unit, factor] : kUnits) {
+    if (bytes >= factor && bytes % factor == 0) return fmt::format("{} {}", bytes / factor, unit);
   }
   return fmt::format("{} B", bytes);
 }

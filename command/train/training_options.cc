@@ -102,6 +102,13 @@ void describe_imbalance(CommandLine& line, TrainOptions& options) {
       "an image, a row), by sleeping the rest. So that many ranks on few cores show the algorithm and not the "
       "scheduler.",
       into(options.pace, "50us"));
+  line.option(
+      "--input-threads", "N",
+      "Emulates an input pipeline: so many threads of each rank burn --input-load for the next batch while this "
+      "one is computed, and take cores from it. A step waits for its own batch. Default 0.",
+      into(options.input_threads, 1, 1024, "2"));
+  line.option("--input-load", "TIME", "With --input-threads: processor time that all of them burn for a batch.",
+              into(options.input_load, "20ms"));
 }
 
 void describe_simulation(CommandLine& line, TrainOptions& options) {

@@ -3,10 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <optional>
 
 #include "stretto/base/control_groups.h"
+#include "stretto/base/error.h"
 
 namespace stretto {
 namespace {
@@ -53,6 +57,26 @@ int num_cores() {
   // A fact about the machine, the same for all ranks of a process; reading it takes some files.
   static const int kCores = count_cores();
   return kCores;
+}
+
+void pin_thread(std::span<const int> cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::string names;
+  for (const int core : cores) {
+    CPU_SET(core, &set);
+    names += text(names.empty() ? "" : ", ", core);
+  }
+  if (::sched_setaffinity(0, sizeof(set), &set) == 0) return;
+  const int why = errno;
+  throw Failure(
+      {Errc::io, text("cannot stay on core", cores.size() == 1 ? " " : "s ", names, ": ", std::strerror(why))});
+}
+
+Duration thread_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
 }
 
 }  // namespace stretto

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "stretto/base/clock.h"
 
 namespace stretto {
 
@@ -14,5 +17,12 @@ int num_cores();
 
 /// The same, read anew. `root` stands before /proc and /sys (tests).
 int count_cores(const std::string& root = "");
+
+/// From now on the calling thread runs on these cores alone, by their numbers. Throws Failure (Errc::io). Requires: at
+/// least one.
+void pin_thread(std::span<const int> cores);
+
+/// Processor time that the calling thread has used.
+Duration thread_time();
 
 }  // namespace stretto

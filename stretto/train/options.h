@@ -60,7 +60,9 @@ struct TrainOptions {
   std::string resume;                  ///< a run folder to continue
   std::string out;                     ///< run folder; empty: none
   ProgressBy progress_by = ProgressBy::thread;
-  double time_scale = 1;  ///< multiplies pace and injected delays
+  double time_scale = 1;   ///< multiplies pace and injected delays
+  int input_threads = 0;   ///< of InputPipeline (train/job/input_pipeline.h); 0: batches are there at once
+  Duration input_load{0};  ///< processor time that they burn for a batch
   /// All ranks in one process and in virtual time: steps take what `pace` and `imbalance` say, messages what `network`
   /// says. The gradients are real ones. Needs a pace.
   bool simulated = false;

@@ -26,6 +26,10 @@ void check(const TrainOptions& o) {
   require(std::isfinite(o.momentum) && o.momentum < 1, "momentum", o.momentum, "a number from 0 to below 1");
   require(o.pace >= Duration(0), "pace", text(o.pace.count(), " ns"), "a time such as 50us");
   require(o.max_lag >= 1 && o.max_lag <= 1024, "max-lag", o.max_lag, "a number from 1 to 1024, such as 4");
+  require(o.input_threads >= 0 && o.input_threads <= 1024, "input-threads", o.input_threads, "a number from 0 to 1024");
+  require(o.input_load >= Duration(0), "input-load", text(o.input_load.count(), " ns"), "a time such as 20ms");
+  require((o.input_threads == 0) == (o.input_load == Duration(0)), "input-threads", o.input_threads,
+          "input-load, the time that they burn for a batch, beside it, and neither without the other");
   require(o.seats >= 0 && o.seats <= o.ranks, "seats", o.seats,
           text("a number from 1, for messages alone, to ", o.ranks, ", the number of ranks").c_str());
   require(o.quorum >= 0 && o.quorum <= o.ranks, "quorum", o.quorum,
@@ -51,6 +55,8 @@ void check_simulation(const TrainOptions& o) {
   } else {
     require(o.pace * o.time_scale >= Duration(1), "pace", to_text(o.pace),
             "a time a step takes for each unit of work, such as 1ms: a simulated run has no other");
+    require(o.input_threads == 0, "input-threads", o.input_threads,
+            "a real run: a simulated one has no cores to share");
     require(o.seats <= 1, "seats", o.seats, "1: simulated ranks are hosts of a network, and share no memory");
     require(o.compute_threads >= 0, "compute-threads", o.compute_threads, "a number from 1");
   }

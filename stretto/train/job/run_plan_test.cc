@@ -118,6 +118,9 @@ TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
   EXPECT_THAT(complaint({.algorithm = "sync", .delivery = "latest"}), HasSubstr("expected an eager one"));
   EXPECT_THAT(complaint({.checkpoint_every = 10}), HasSubstr("a run folder"));
   EXPECT_THAT(complaint({.time_scale = 0}), HasSubstr("time scale 0"));
+  EXPECT_THAT(complaint({.input_threads = 2}), HasSubstr("input-threads 2: expected input-load"));
+  EXPECT_THAT(complaint({.input_load = std::chrono::milliseconds(5)}),
+              HasSubstr("input-threads 0: expected input-load"));
   EXPECT_THAT(complaint({.ranks = 200}), HasSubstr("100 samples for 200 ranks"));
 }
 

@@ -138,6 +138,8 @@ std::string to_json(const TrainOptions& o) {
                       {"checkpoint_every", o.checkpoint_every},
                       {"progress_by", o.progress_by == ProgressBy::thread ? "thread" : "application"},
                       {"time_scale", o.time_scale},
+                      {"input_threads", o.input_threads},
+                      {"input_load", to_text(o.input_load)},
                       {"simulated", o.simulated},
                       {"network", o.network},
                       {"no_gradients", o.no_gradients},

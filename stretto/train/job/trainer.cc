@@ -11,6 +11,7 @@
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
+#include "stretto/train/job/input_pipeline.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
@@ -110,6 +111,7 @@ class Trainer::Impl final : public RoundListener {
   Dispenser dispenser_;
   SyncPoints sync_points_;
   Pacer pacer_;
+  std::optional<InputPipeline> input_;
   std::optional<RunFolder> folder_;
   std::optional<RecordWriter> records_;
   std::optional<TraceWriter> trace_;
@@ -194,6 +196,8 @@ void Trainer::Impl::begin() {
   session_.begin(fingerprints);
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) check_memory();
+  const TrainOptions& options = context_.plan.options;
+  if (options.input_threads > 0) input_.emplace(options.input_threads, options.input_load);
   if (const std::string warning = session_.recipe().warning(); rank_ == 0 && !warning.empty()) {
     context_.page.tell(warning);
   }
@@ -273,6 +277,7 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
     loss = context_.task.forward_backward(batch.samples, random_bits(job_seed, kBatchStream, batch.sequence));
   };
   pacer_.begin();
+  if (input_) input_->next();
   session_.begin_step(batch.samples.size(), waited_in_pass_ + waited_);
   if (context_.place == nullptr) {
     waited_in_pass_ = Duration(0);
