@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <exception>
 #include <functional>
 #include <string>
@@ -23,12 +22,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kPiece = 100us;   // of computation, between two looks at the clock
 constexpr double kLongPause = 1e-3;  // seconds
-
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 /// Threads that keep a core busy until this object goes.
 class BusyThreads {
@@ -98,18 +91,18 @@ Oversleeps measure_oversleep(const OversleepExperiment& experiment) {
   const SteadyClock clock;
   Oversleeps out;
   run_on(usable_cores().front(), experiment.beside, [&] {
-    double processor = 0;
+    Duration processor{0};
     for (int i = 0; i < experiment.sleeps; ++i) {
-      const double used = processor_seconds();
+      const Duration used = thread_time();
       const TimePoint wakes = clock.now() + experiment.asked;
       std::this_thread::sleep_for(experiment.asked);
       out.seconds.push_back(std::max(0.0, seconds(clock.now() - wakes)));
-      processor += processor_seconds() - used;
+      processor += thread_time() - used;
       if (!experiment.spins) continue;
       for (const TimePoint end = clock.now() + experiment.asked; clock.now() < end;) {
       }
     }
-    out.processor = processor / experiment.sleeps;
+    out.processor = seconds(processor) / experiment.sleeps;
   });
   return out;
 }
