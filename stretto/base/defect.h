@@ -101,6 +101,27 @@ enum class Defect {
   keep_k,                         ///< server: k-sync waits for k gradients where fewer ranks can still push
   round_without_acknowledgement,  ///< server: a phase ends when all ranks have said so, whatever is not answered
   push_before_round_over,         ///< server: takes gradients of a phase that its own rank has not begun
+  // One order for all gradients (docs/ordering.md).
+  ids_by_arrival,             ///< topo: numbers tensors as they come, not by the graph
+  fusion_across_path,         ///< topo: fuses a tensor with one that it waits for
+  graph_of_buffers_ignored,   ///< topo: sees ancestors in the own process set alone
+  last_buffer_before_end,     ///< topo: issues the last buffer when it is full, before the step has ended
+  no_end_mark,                ///< topo: the last buffer ends the step, although something in the step waits for it
+  deviator_silent,            ///< topo: a rank that leaves the plan does not say so in its headers
+  void_applied,               ///< topo: hands over sums of buffers that ranks brought nothing to, since they left
+  no_patience,                ///< topo: a rank waits for ever for a tensor that it holds back itself
+  cache_by_local_use,         ///< coordinator: evicts by what this rank has used, not by what all agreed on
+  evicted_request_forgotten,  ///< coordinator: does not ask again for a tensor whose entry was evicted
+  invalid_evicted_locally,    ///< coordinator: only ranks with a new description evict the old one
+  stale_hit,                  ///< coordinator: takes the position of a name for that of the description
+  ended_untold,               ///< coordinator: the first member does not hear that a rank has ended the step
+  pending_of_nobody,          ///< coordinator: issues what no rank has submitted
+  step_not_closed,            ///< coordinator: a rank with nothing pending goes on to the next step by itself
+  request_again,              ///< coordinator: asks in every gather for what is pending
+  words_of_today,             ///< coordinator: judges a nonblocking sync by words that were not in it
+  drained_stops,              ///< coordinator: a drained rank stops cycling
+  ended_after_queue,          ///< reads whether the step has ended after it has emptied the queue of tensors
+  sets_in_different_order,    ///< serves several process sets one after the other, each rank in an order of its own
 };
 
 struct PlantedDefect {

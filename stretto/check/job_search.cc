@@ -8,6 +8,7 @@
 #include "stretto/check/diloco_search.h"
 #include "stretto/check/group_search.h"
 #include "stretto/check/neighbour_search.h"
+#include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/pair_search.h"
 #include "stretto/check/server_search.h"
 #include "stretto/check/threshold_search.h"
@@ -30,6 +31,8 @@ constexpr JobSearch kSearches[] = {
     {"ad-psgd", "models that ranks exchange in pairs, whose engines answer at once", kPairReaches, run_ad_psgd_job},
     {"easgd-async", "models that ranks exchange with a center", kPairReaches, run_easgd_async_job},
     {"server", "a sharded parameter server: sync, async, ssp and k-sync", kServerReaches, run_server_job},
+    {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator, gs, nbcs and topo",
+     kOrderingReaches, run_ordering_job},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

@@ -17,8 +17,9 @@ namespace stretto {
 using StepNumber = std::uint64_t;
 /// Fused buffers of a process set, from 0 over the whole run; the same on every member.
 using SequenceNumber = std::uint64_t;
-/// A tensor on this rank: its place among the tensors that the orderer of its process set knows of
-/// (Orderer::tensor()). Other ranks may have another for the same name.
+/// A tensor on this rank: its place among the descriptions that the orderer of its process set knows of
+/// (Orderer::tensor()). A name that is described anew has another one. Other ranks may have another for the same
+/// tensor.
 using TensorId = std::uint32_t;
 
 /// One collective over the tensors of one process set, type and operation, which lie one behind the other.
@@ -83,14 +84,15 @@ class Orderer {
  public:
   virtual ~Orderer() = default;  ///< at any time
 
-  /// Makes the tensor known here, if it is not. A name has one description a step; another one in a later step
-  /// replaces it.
+  /// Makes the tensor known here, if it is not, and returns its id: the same for equal descriptions, and another one
+  /// for another description of the same name.
   virtual TensorId tensor(const TensorDescription& description) = 0;
-  /// As it was described last. Requires: known.
+  /// As it was described, for ever: also of tensors in OrdererAction::buffer that only other ranks have described.
+  /// Requires: known.
   virtual const TensorDescription& description(TensorId id) const = 0;
 
   /// The application has handed the tensor over, in its step. Returns an error (Errc::bad_input) for the second time
-  /// in a step, and for a step that has ended.
+  /// that its name comes in a step, and for a step that has ended.
   virtual Result<void> submitted(TensorId id, StepNumber step) = 0;
   /// What the step executed on this rank, all process sets, before step_ended(): for who plans by it.
   virtual void executed(StepNumber step, const ExecutedGraph& graph) = 0;
@@ -106,7 +108,8 @@ class Orderer {
   /// The collective of a buffer is complete: in the order of numbers.
   virtual void completed(SequenceNumber number, const BufferHeader& header) = 0;
 
-  /// What is to be done at `now`. Called again at once after each action but sleep, wait, fail and end.
+  /// What is to be done at `now`. Called again at once after each action but sleep, wait, fail and end. After an event
+  /// of one process set the orderers of all sets of this rank are asked that wait.
   virtual OrdererAction next(TimePoint now) = 0;
   /// Buffers that have become valid or void since the last call, in order.
   virtual std::vector<BufferOutcome> take_outcomes() = 0;

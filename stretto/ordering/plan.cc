@@ -1,15 +1,15 @@
 #include "stretto/ordering/plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <optional>
 #include <span>
-#include <tuple>
 #include <unordered_map>
-#include <utility>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/base/random.h"
+#include "stretto/ordering/description_hash.h"
+#include "stretto/ordering/fusion.h"
 
 namespace stretto {
 namespace {
@@ -118,46 +118,26 @@ std::vector<Node> by_depth(const ExecutedGraph& graph, const Successors& success
   return reached;
 }
 
-/// Opens buffers, one at a time of each process set, type and operation.
-class Fusion {
- public:
-  Fusion(OrderingPlan& plan, std::uint64_t limit) : plan_(plan), limit_(limit) {}
-
-  /// Returns the buffer of a tensor that must be behind buffer `behind`, or behind none.
-  std::uint32_t add(const TensorDescription& tensor, std::uint32_t behind) {
-    if (size_of(tensor.type) > limit_) {
-      throw UsageError(text("buffers of ", limit_, " bytes: expected at least an element of ", tensor.name, ", ",
-                            size_of(tensor.type)));
-    }
-    std::uint32_t& open = open_.try_emplace({tensor.set, tensor.type, tensor.op, tensor.fuses}, kNone).first->second;
-    if (open == kNone || !tensor.fuses || (behind != kNone && open <= behind) ||
-        plan_.buffers[open].bytes + tensor.bytes() > limit_) {
-      open = static_cast<std::uint32_t>(plan_.buffers.size());
-      plan_.buffers.emplace_back();
-    }
-    OrderingPlan::Buffer& buffer = plan_.buffers[open];
-    buffer.tensors.push_back(static_cast<std::uint32_t>(plan_.tensors.size()));
-    buffer.bytes += tensor.bytes();
-    plan_.tensors.push_back(tensor);
-    plan_.buffer_of.push_back(open);
-    return open;
+/// Puts the next tensor of the plan, in the order of ids, behind buffer `behind`. Returns its buffer.
+std::uint32_t add(OrderingPlan& plan, Fusion& fusion, const TensorDescription& tensor,
+                  std::optional<std::uint32_t> behind, std::uint64_t limit) {
+  if (size_of(tensor.type) > limit) {
+    throw UsageError(text("buffers of ", limit, " bytes: expected at least an element of ", tensor.name, ", ",
+                          size_of(tensor.type)));
   }
-
- private:
-  OrderingPlan& plan_;
-  const std::uint64_t limit_;
-  std::map<std::tuple<int, DataType, ReduceOp, bool>, std::uint32_t> open_;
-};
-
-/// A number that two different texts hardly share.
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
-  return random_bits(hash, 0, word);
+  const std::uint32_t number = fusion.place(tensor, behind);
+  if (number == plan.buffers.size()) plan.buffers.emplace_back();
+  plan.buffers[number].tensors.push_back(static_cast<std::uint32_t>(plan.tensors.size()));
+  plan.buffers[number].bytes += tensor.bytes();
+  plan.tensors.push_back(tensor);
+  plan.buffer_of.push_back(number);
+  return number;
 }
 
-std::uint64_t mixed(std::uint64_t hash, std::string_view words) {
-  hash = mixed(hash, words.size());
-  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;  // FNV-1a
-  return mixed(hash, 0);
+/// Whether a planted defect does not see that a tensor must be behind this buffer.
+bool ignored(const OrderingPlan& plan, std::uint32_t behind, const TensorDescription& tensor) {
+  const bool other_set = plan.tensors[plan.buffers[behind].tensors.front()].set != tensor.set;
+  return defect(Defect::fusion_across_path) || (defect(Defect::graph_of_buffers_ignored) && other_set);
 }
 
 }  // namespace
@@ -172,13 +152,16 @@ OrderingPlan plan_order(const ExecutedGraph& graph, const FusionOptions& options
   OrderingPlan plan;
   plan.tensors.reserve(graph.collectives.size());
   plan.buffer_of.reserve(graph.collectives.size());
-  Fusion fusion(plan, options.fusion_bytes);
+  Fusion fusion(options.fusion_bytes);
   // Of each node one more than the largest number of a buffer with an ancestor of it; 0: there is none.
   std::vector<std::uint32_t> behind(graph.num_nodes);
   for (const Node node : by_depth(graph, successors, collective_of)) {
     std::uint32_t here = behind[node];
     if (collective_of[node] != kNone) {
-      here = 1 + fusion.add(graph.collectives[collective_of[node]].tensor, here == 0 ? kNone : here - 1);
+      auto behind_of = here == 0 ? std::nullopt : std::optional(here - 1);
+      if (behind_of && ignored(plan, *behind_of, graph.collectives[collective_of[node]].tensor)) behind_of.reset();
+      here = 1 + add(plan, fusion, graph.collectives[collective_of[node]].tensor, behind_of, options.fusion_bytes);
+      plan.awaited.push_back(!successors.of(node).empty());
     }
     for (const Node to : successors.of(node)) behind[to] = std::max(behind[to], here);
   }
@@ -186,20 +169,20 @@ OrderingPlan plan_order(const ExecutedGraph& graph, const FusionOptions& options
 }
 
 std::uint64_t OrderingPlan::fingerprint(int set) const {
-  std::uint64_t hash = mixed(0, static_cast<std::uint64_t>(set));
+  std::uint64_t hash = hashed(0, static_cast<std::uint64_t>(set));
   for (const Buffer& buffer : buffers) {
     if (tensors[buffer.tensors.front()].set != set) continue;
-    hash = mixed(hash, buffer.tensors.size());
-    for (const std::uint32_t id : buffer.tensors) {
-      const TensorDescription& tensor = tensors[id];
-      hash = mixed(hash, tensor.name);
-      for (const std::uint64_t word : {static_cast<std::uint64_t>(tensor.type), tensor.count,
-                                       static_cast<std::uint64_t>(tensor.op), std::uint64_t{tensor.fuses}}) {
-        hash = mixed(hash, word);
-      }
-    }
+    hash = hashed(hash, std::uint64_t{buffer.tensors.size()});
+    for (const std::uint32_t id : buffer.tensors) hash = hashed(hash, tensors[id]);
   }
-  return mixed(hash, kNone);
+  return hashed(hash, std::uint64_t{ends_by_mark(set)});
+}
+
+bool OrderingPlan::ends_by_mark(int set) const {
+  const auto last = std::ranges::find_if(buffers.rbegin(), buffers.rend(),
+                                         [&](const Buffer& buffer) { return tensors[buffer.tensors[0]].set == set; });
+  if (last == buffers.rend()) return true;
+  return std::ranges::any_of(last->tensors, [&](std::uint32_t id) { return awaited[id]; });
 }
 
 std::string OrderingPlan::to_text() const {

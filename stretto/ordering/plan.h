@@ -30,10 +30,15 @@ struct OrderingPlan {
 
   std::vector<TensorDescription> tensors;  ///< by id
   std::vector<std::uint32_t> buffer_of;    ///< by id: a number of `buffers`
+  std::vector<bool> awaited;               ///< by id: something that the step executed waits for the reduced tensor
   std::vector<Buffer> buffers;             ///< by number, of all process sets
 
   /// 64 bits that are equal where a set's buffers are: their order, the names and descriptions in them, and the end.
   std::uint64_t fingerprint(int set) const;
+  /// Whether an empty buffer ends a step of the set, since something within the step waits for a tensor of its last
+  /// buffer, or since it has none. Else the last buffer ends the step: it is issued when nothing more will be
+  /// submitted.
+  bool ends_by_mark(int set) const;
   /// A line for each buffer: "3: set 0, float32, sum, 12,345 bytes: conv2.weight, conv2.bias".
   std::string to_text() const;
 };

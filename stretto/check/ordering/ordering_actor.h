@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/random.h"
+#include "stretto/check/ordering/ordering_job.h"
+#include "stretto/check/ordering/ordering_network.h"
+#include "stretto/ordering/coordinator.h"
+#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/rank_patience.h"
+#include "stretto/ordering/topo.h"
+
+namespace stretto {
+
+/// One rank of an OrderingJob: an application that submits, waits and ends steps; an ordering thread that looks at what
+/// the application has done and asks the orderers of the rank's process sets; and the ends of their collectives. Each
+/// call is one transition, so that a caller interleaves them as it likes. What is handed over is checked
+/// (docs/ordering.md, O2).
+class OrderingActor {
+ public:
+  /// By set.
+  using Networks = std::vector<std::unique_ptr<OrderingNetwork>>;
+
+  OrderingActor(const OrderingJob& job, int rank, Networks& networks, std::uint64_t seed);
+
+  // Each returns whether something was to be done.
+  bool apply_one();               ///< the application does the next thing
+  bool look();                    ///< the ordering thread reads what the application has told; twice for all of it
+  bool ask();                     ///< asks an orderer
+  bool complete_control();        ///< a control collective of some set completes here
+  bool complete_buffer();         ///< a buffer of some set completes here
+  void pass_time(Duration time);  ///< long enough for whatever waits for a time
+
+  bool over() const;           ///< every orderer has ended
+  bool failed(int set) const;  ///< the orderer of the set has failed; false where this rank is no member
+  const std::optional<Error>& failure() const { return failure_; }
+  /// Whether the application submits nothing to the set before something of it is reduced, and all that it has
+  /// submitted has been told.
+  bool stuck_in(int set) const;
+  std::uint64_t progress() const { return progress_; }  ///< grows whenever something of the job is done
+  const std::optional<std::string>& violation() const { return violation_; }
+  std::string state() const;  ///< for a violation
+  std::uint64_t nulls() const { return nulls_; }
+  std::uint64_t void_buffers() const { return void_buffers_; }
+  std::uint64_t lines() const { return lines_; }
+  std::uint64_t planned_steps() const { return planned_steps_; }  ///< closed by a plan, by set
+  std::uint64_t gathered_plans() const;
+
+ private:
+  struct Seat {  // in a process set
+    int set = 0;
+    int member = 0;
+    std::unique_ptr<Orderer> orderer;
+    const Coordinator* coordinator = nullptr;  // its own, for what it caches
+    const Topo* topo = nullptr;                // null: another kind of orderer
+    enum class State { ready, sleeping, waiting, over, failed } state = State::ready;
+    TimePoint until;
+    std::deque<OrderingNetwork::Complete> complete;  // whose outcome is not known
+    bool told_blocked = false;
+  };
+  struct Told {               // what the application tells beside tensors
+    std::uint64_t ended = 0;  // steps
+    bool drained = false;
+    int waits_for = -1;  // tensor
+    friend bool operator==(const Told&, const Told&) = default;
+  };
+  enum class Node { idle, submitted, reduced };
+
+  OrderingNetwork& network(const Seat& seat) { return *networks_[static_cast<std::size_t>(seat.set)]; }
+  Seat* seat_of(int set);
+  bool ask(Seat& seat);
+  bool askable(const Seat& seat) const;
+  void tell_all();
+  void ready_again();
+  void take_outcomes(Seat& seat);
+  void take_result(const OrderingNetwork::Complete& buffer);
+  bool in_step() const { return step_ < job_.steps_of[static_cast<std::size_t>(rank_)]; }
+  void violated(const std::string& what);
+
+  const OrderingJob& job_;
+  const int rank_;
+  Networks& networks_;
+  Random random_;
+  TimePoint now_;
+  RankPatience patience_;
+  std::vector<Seat> seats_;
+  std::size_t cursor_ = 0;  // of one thread that serves all sets
+  bool blocking_ = false;   // it waits inside seats_[cursor_]
+
+  // The application.
+  std::uint64_t step_ = 0;
+  std::vector<Node> nodes_;  // by tensor, of this step
+  bool ending_ = false;
+  Told does_;
+  std::vector<int> queue_;  // submitted, not yet told
+
+  // The ordering thread.
+  bool looking_ = false;  // between the two readings
+  Told seen_, told_;
+  std::vector<int> seen_queue_;
+
+  std::vector<std::uint64_t> last_valid_;  // by tensor: one more than the step of its last valid buffer
+  std::optional<Error> failure_;
+  std::optional<std::string> violation_;
+  std::uint64_t progress_ = 0, nulls_ = 0, void_buffers_ = 0, lines_ = 0, planned_steps_ = 0;
+};
+
+}  // namespace stretto

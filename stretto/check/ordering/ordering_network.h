@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/check/ordering/ordering_job.h"
+#include "stretto/ordering/orderer.h"
+
+namespace stretto {
+
+/// The collectives of one process set, without time: each completes on a member when its caller says so, as soon as it
+/// may. Checks that the k-th of a member is the k-th of the others (docs/ordering.md, O1, O3, O9).
+class OrderingNetwork {
+ public:
+  OrderingNetwork(const OrderingJob& job, int set);
+
+  /// A member begins what the action says: a control collective or a buffer. `descriptions`: of the buffer's tensors.
+  void begin(int member, const OrdererAction& action, std::vector<TensorDescription> descriptions);
+
+  /// Before a member begins a sync: caches of all members must be equal then (O4). `cached`: by position.
+  void check_cache(const std::vector<std::optional<TensorId>>& cached, const Orderer& orderer);
+  /// A buffer is valid or void on all members alike (O5).
+  void outcome(int member, const BufferOutcome& outcome);
+
+  /// The next control collective that may complete on the member; it has then.
+  std::optional<ControlResult> complete_control(int member);
+  /// A buffer that is complete on a member.
+  struct Complete {
+    SequenceNumber number = 0;
+    BufferHeader header;
+    StepNumber step = 0;
+    std::vector<TensorDescription> tensors;
+    std::vector<std::uint64_t> sums;  // by place
+    std::vector<bool> brought;        // by place: by some member
+  };
+  std::optional<Complete> complete_buffer(int member);
+  bool may_complete_buffer(int member) const;
+  bool may_complete_control(int member) const;
+  bool control_under_way(int member) const {
+    return done_control_[static_cast<std::size_t>(member)] < next_control_[static_cast<std::size_t>(member)];
+  }
+  std::uint64_t controls() const { return controls_begun_; }  ///< over all members
+  const std::optional<std::string>& violation() const { return violation_; }
+
+ private:
+  using Cache = std::vector<std::optional<TensorDescription>>;  // by position
+  struct Control {
+    OrdererAction::Kind kind = OrdererAction::Kind::sync;
+    std::vector<bool> begun;  // by member
+    std::vector<std::uint64_t> words;
+    std::vector<std::vector<std::byte>> bytes;  // by member
+    Duration nap{0};
+    std::optional<Cache> cache;  // of the first member that has begun it
+  };
+  struct Buffer {
+    FusedBuffer what;  // of the first member that has issued it
+    std::vector<TensorDescription> tensors;
+    std::vector<bool> begun;
+    std::vector<std::uint64_t> sums;
+    BufferHeader header;
+    std::vector<bool> brought;  // by place: by some member
+    std::optional<bool> valid;
+  };
+  std::size_t members() const { return ranks_.size(); }
+  Control& control_at(std::size_t k, const OrdererAction& action);
+  void begin_control(int member, const OrdererAction& action);
+  void begin_buffer(int member, const FusedBuffer& buffer, std::vector<TensorDescription> descriptions);
+  void violated(const std::string& what);
+
+  const OrderingJob& job_;
+  const int set_;
+  const std::vector<int>& ranks_;  // by member
+  std::deque<Control> controls_;
+  std::deque<Buffer> buffers_;
+  std::vector<std::size_t> next_control_, next_buffer_;  // by member: that it begins
+  std::vector<std::size_t> done_control_, done_buffer_;  // by member: that completes
+  Cache cache_;                                          // of the member that is about to begin
+  std::uint64_t controls_begun_ = 0;
+  std::optional<std::string> violation_;
+};
+
+}  // namespace stretto

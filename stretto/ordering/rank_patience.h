@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "stretto/base/clock.h"
+#include "stretto/ordering/orderer.h"
+
+namespace stretto {
+
+/// What the orderers of one rank, one for each of its process sets, tell each other: a rank that waits in vain for a
+/// tensor of one set may hold back those of another. One thread, that of the orderers; outlives them.
+class RankPatience {
+ public:
+  /// The application waits since `since` for a tensor of this set that is in no buffer that this rank has issued, and
+  /// not because too many are under way; nothing: it does not.
+  void holds(int set, std::optional<TimePoint> since) {
+    if (since) {
+      holds_[set] = *since;
+    } else {
+      holds_.erase(set);
+    }
+  }
+  /// The same of the sets but this one: since when.
+  std::optional<TimePoint> held_beside(int set) const {
+    std::optional<TimePoint> since;
+    for (const auto& [other, when] : holds_) {
+      if (other != set) since = std::min(since.value_or(when), when);
+    }
+    return since;
+  }
+  /// The set's plan is left in this step, by this rank or another.
+  void left(StepNumber step) { left_ = std::max(left_.value_or(step), step); }
+  /// Whether the plan of some set was left in this step.
+  bool left_in(StepNumber step) const { return left_ == step; }
+
+ private:
+  std::map<int, TimePoint> holds_;  // by set
+  std::optional<StepNumber> left_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/ordering/graph.h"
+#include "stretto/ordering/plan.h"
+
+namespace stretto {
+
+/// The part of a plan that belongs to one process set, as its members follow it.
+struct SetPlan {
+  std::vector<std::vector<TensorDescription>> buffers;  ///< in order; an empty one behind them where it ends the step
+
+  /// `several_sets`: the job has others, whose tensors may wait for the last buffer: an empty one ends the step.
+  static SetPlan of(const OrderingPlan& plan, int set, bool several_sets);
+
+  std::vector<std::byte> encode() const;  ///< as a message
+  /// Errc::bad_input for anything but what encode() makes. `set`: of the tensors.
+  static Result<SetPlan> decode(std::span<const std::byte> bytes, int set);
+  friend bool operator==(const SetPlan&, const SetPlan&) = default;  ///< member by member
+};
+
+/// A graph as a message; its tensors are of one process set.
+std::vector<std::byte> encode_graph(const ExecutedGraph& graph);
+/// Errc::bad_input for anything but what encode_graph() makes.
+Result<ExecutedGraph> decode_graph(std::span<const std::byte> bytes, int set);
+
+/// One graph in which each tensor waits for all that it waits for in one of these; and one that is not in all of them,
+/// for all that the others wait for within the step. Nodes that reduce tensors of one name are one; the other nodes are
+/// each graph's own. The first graph numbers its nodes first.
+ExecutedGraph union_of(std::span<const ExecutedGraph> graphs);
+
+}  // namespace stretto

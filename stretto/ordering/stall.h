@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+/// Which ranks of a process set wait for which tensors that others have not submitted, for a person. Ranks are those
+/// of the job.
+struct StallReport {
+  struct Tensor {
+    std::string name;
+    std::vector<int> waiting;  ///< have submitted it
+    std::vector<int> lacking;  ///< have not, and some may still
+  };
+  struct Rank {
+    int rank = 0;
+    bool ended = false;     ///< it submits nothing more in this step
+    std::string waits_for;  ///< empty: its application waits for no tensor of this set
+  };
+  std::vector<Tensor> tensors;
+  std::vector<Rank> ranks;  ///< of all members
+
+  /// "norm.3: ranks 0, 1 wait, rank 2 has not; head: rank 2 waits, ranks 0, 1 have not"
+  std::string circle() const;
+  /// circle(), and what the ranks do that lack something: "rank 2 computes", "rank 3 waits for head".
+  std::string to_text() const;
+};
+
+/// "rank 2", "ranks 0, 1".
+std::string ranks_text(const std::vector<int>& ranks);
+
+}  // namespace stretto
