@@ -10,7 +10,7 @@ Subcommand bench_command();  ///< a group of those below
 Subcommand bench_allreduce_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
-Subcommand bench_ordering_command();
+Subcommand bench_ordering_costs_command();
 Subcommand bench_ordering_plan_command();
 Subcommand bench_overlap_command();
 Subcommand bench_oversleep_command();

@@ -39,7 +39,7 @@ void describe_options(CommandLine& line, OrderingCommand& command) {
             [&command](std::string_view, const std::string&) { command.options.strong = true; });
   line.option("--calibration", "FILE",
               "What threads and messages cost: paper (the default), a fit to six numbers of the paper, or a file that "
-              "stretto bench ordering has written.",
+              "stretto bench ordering-costs has written.",
               into(command.calibration, {kPaper}));
   line.option("--ranks", "N", "Up to so many of the paper's numbers of ranks. Default 24576.",
               into(command.options.most_ranks, 96, 24'576, "1536"));

@@ -166,7 +166,7 @@ Result<OrderingCalibration> read_calibration(std::string_view content, const std
     return Error{Errc::bad_input, text("'", source, "': ", failure.error().message)};
   } catch (const json::exception& error) {
     return Error{Errc::bad_input,
-                 text("'", source, "': expected JSON that stretto bench ordering has written: ", error.what())};
+                 text("'", source, "': expected JSON that stretto bench ordering-costs has written: ", error.what())};
   }
 }
 

@@ -26,8 +26,8 @@ OrderingCalibration paper_calibration();
 /// the number of hosts adds is part of the fit.
 OrderedJob paper_job(int ranks);
 
-/// Reads what `stretto bench ordering` has written. Errc::bad_input names `source`, the value, and what was expected
-/// instead of it; other units than seconds are among that.
+/// Reads what `stretto bench ordering-costs` has written. Errc::bad_input names `source`, the value, and what was
+/// expected instead of it; other units than seconds are among that.
 Result<OrderingCalibration> read_calibration(std::string_view json, const std::string& source);
 
 /// What read_calibration() reads. `measured`: an object in JSON with whatever else is worth keeping, which nothing

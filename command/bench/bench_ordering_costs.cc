@@ -49,7 +49,7 @@ void describe_options(CommandLine& line, OrderingCalibrationCommand& command) {
   line.heading("Output");
   line.option("--out", "FILE", "Where the costs go, as JSON. Default " + command.out + ".",
               writable_file_into(command.out));
-  line.example("stretto bench ordering --out here.json", "A quarter of a minute.");
+  line.example("stretto bench ordering-costs --out here.json", "A quarter of a minute.");
   line.note(
       "Measures what stretto reproduce ordering --calibration FILE is to be told of this machine: how much later than "
       "asked threads wake, what a spinning thread takes from one that computes, how long small allreduces take, and "
@@ -131,8 +131,8 @@ int run(const OrderingCalibrationCommand& command) {
 
 }  // namespace
 
-Subcommand bench_ordering_command() {
-  return make_command({.name = "ordering",
+Subcommand bench_ordering_costs_command() {
+  return make_command({.name = "ordering-costs",
                        .summary = "What threads and small messages cost here, for the simulation of orderings.",
                        .introduction = "Measures what threads and small messages cost on this machine, and writes it "
                                        "for stretto reproduce ordering."},
