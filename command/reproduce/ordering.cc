@@ -140,15 +140,6 @@ Json to_json(const ScaleRun& run, const ScaleRuns& runs) {
           {"gain", runs.gain(run.experiment, run.ranks, run.scheme)}};
 }
 
-/// Whether two runs with the same seed are the same.
-bool same_bits(const OrderingCosts& costs, std::uint64_t seed) {
-  constexpr int kRanks = 96, kSteps = 10;
-  return std::ranges::all_of(kOrderingSchemes, [&](OrderingScheme scheme) {
-    const auto once = [&] { return predict_ordered_steps(paper_job(kRanks), costs, scheme, kSteps, seed).steps; };
-    return once() == once();
-  });
-}
-
 void write_files(const OrderingCommand& command, const ScaleRuns& runs) {
   if (command.out.empty()) return;
   const auto csv = std::filesystem::path(command.out) / "ordering.csv";
@@ -164,18 +155,19 @@ int run(const OrderingCommand& command) {
   if (!command.out.empty()) require_writable_folder("--out", command.out);
   command.output.say(introduction(calibration));
 
-  double seconds = 0;
+  ScaleChecks checks;
   std::optional<Progress> progress(std::in_place, "ordering", "runs", 0);
-  const ScaleRuns runs = predict_scale(calibration.costs, command.options, seconds,
-                                       [&](std::size_t done, std::size_t) { progress->update(done); });
+  const ScaleRuns runs = predict_scale(calibration.costs, command.options, checks.seconds,
+                                       [&](std::size_t done) { progress->update(done); });
   progress.reset();
+  checks.same_bits = repeats_to_the_bit(calibration.costs, command.options.seed);
+  checks.apart = largest_difference(calibration.costs, command.options);
   const std::string experiment = command.options.strong ? "strong" : "weak";
   command.output.say(scale_table(runs, experiment));
   if (!command.options.strong) {
     command.output.say(network_table(runs, scale_ranks(command.options).back()));
   }
-  const Judgement judgement = judge_scale(runs, command.options, calibration.source == kPaper, seconds,
-                                          same_bits(calibration.costs, command.options.seed));
+  const Judgement judgement = judge_scale(runs, command.options, calibration.source == kPaper, checks);
   command.output.say(judgement.text);
   write_files(command, runs);
 
@@ -189,7 +181,7 @@ int run(const OrderingCommand& command) {
                                   {"holds", statement.holds}});
   }
   json["holds"] = judgement.holds;
-  json["seconds"] = seconds;
+  json["seconds"] = checks.seconds;
   json["machine"] = machine.to_json();
   command.output.emit(json);
   return judgement.holds ? kSuccess : kFailedRun;

@@ -62,10 +62,12 @@ class Claims {
         Required::no);
   }
 
-  void close(double seconds, bool same_bits) {
-    add(fmt::format("five orderings of {} ranks within {:.0f} s", most_, kLimit), "–", fmt::format("{:.1f} s", seconds),
-        seconds <= kLimit);
-    add("the same seed gives the same bits", "–", same_bits ? "yes" : "no", same_bits);
+  void close(const ScaleChecks& checks) {
+    add(fmt::format("five orderings of {} ranks within {:.0f} s", most_, kLimit), "–",
+        fmt::format("{:.1f} s", checks.seconds), checks.seconds <= kLimit);
+    add("the same seed gives the same bits", "–", checks.same_bits ? "yes" : "no", checks.same_bits);
+    add("thread by thread on cores, 6, 24 and 96 ranks: within 10 % of these", "–", percent(checks.apart),
+        checks.apart <= 0.1);
   }
 
   Judgement judgement() const {
@@ -151,14 +153,14 @@ class Claims {
 
 }  // namespace
 
-Judgement judge_scale(const ScaleRuns& runs, const ScaleOptions& options, bool fitted, double seconds, bool same_bits) {
+Judgement judge_scale(const ScaleRuns& runs, const ScaleOptions& options, bool fitted, const ScaleChecks& checks) {
   Claims claims(runs, options, fitted);
   if (options.strong) {
     claims.strong();
   } else {
     claims.weak();
   }
-  claims.close(seconds, same_bits);
+  claims.close(checks);
   return claims.judgement();
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "stretto/base/error.h"
+#include "stretto/predict/ordering/ordering_simulation.h"
 
 namespace stretto::command {
 
@@ -140,24 +141,44 @@ std::string input_experiment(double share) {
 }
 
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
-                        const std::function<void(std::size_t, std::size_t)>& progress) {
-  const std::vector<ScaleJob> jobs = jobs_of(options);
-  std::size_t total = 0;
-  for (const ScaleJob& job : jobs) total += job.schemes.size();
+                        const std::function<void(std::size_t)>& progress) {
   ScaleRuns runs;
   const SteadyClock clock;
   seconds = 0;
-  for (const ScaleJob& job : jobs) {
+  for (const ScaleJob& job : jobs_of(options)) {
     const TimePoint start = clock.now();
     for (const OrderingScheme scheme : job.schemes) {
       runs.add({job.experiment, job.job.ranks, job.samples, scheme,
                 predict_ordered_steps(job.job, costs, scheme, job.steps, options.seed)});
-      progress(runs.all().size(), total);
+      progress(runs.all().size());
     }
     const bool largest = job.job.ranks == scale_ranks(options).back() && seconds == 0;
     if (largest) seconds = stretto::seconds(clock.now() - start);
   }
   return runs;
+}
+
+bool repeats_to_the_bit(const OrderingCosts& costs, std::uint64_t seed) {
+  constexpr int kRepeatedRanks = 96, kSteps = 10;
+  return std::ranges::all_of(kOrderingSchemes, [&](OrderingScheme scheme) {
+    const auto once = [&] {
+      return predict_ordered_steps(paper_job(kRepeatedRanks), costs, scheme, kSteps, seed).steps;
+    };
+    return once() == once();
+  });
+}
+
+double largest_difference(const OrderingCosts& costs, const ScaleOptions& options) {
+  double largest = 0;
+  for (const int ranks : {6, 24, 96}) {
+    const OrderedJob job = paper_job(ranks);
+    for (const OrderingScheme scheme : kOrderingSchemes) {
+      const double simulated = simulate_ordered_steps(job, costs, scheme, options.steps, options.seed).mean_step();
+      const double predicted = predict_ordered_steps(job, costs, scheme, options.steps, options.seed).mean_step();
+      largest = std::max(largest, std::abs(predicted / simulated - 1));
+    }
+  }
+  return largest;
 }
 
 }  // namespace stretto::command

@@ -71,13 +71,25 @@ std::vector<int> scale_ranks(const ScaleOptions& options);
 std::string input_experiment(double share);
 
 /// Predicts all: weak (or strong) over the numbers of ranks; on the most ranks, with a fifth of the steps, four amounts
-/// of input, and TOPO beside the coordinator for each network. `progress` is told how many runs there were, and are in
-/// all. `seconds`: what the five schemes on the most ranks took.
+/// of input, and TOPO beside the coordinator for each network. `progress` is told how many runs there were. `seconds`:
+/// set to what the five schemes on the most ranks took.
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
-                        const std::function<void(std::size_t, std::size_t)>& progress);
+                        const std::function<void(std::size_t)>& progress);
+
+/// What was found out about the predictions themselves.
+struct ScaleChecks {
+  double seconds = 0;      ///< for the five schemes on the most ranks
+  bool same_bits = false;  ///< a run was repeated with the same seed, and was the same
+  double apart = 0;        ///< of steps as predicted and as simulated thread by thread: the largest share of the latter
+};
+
+/// Whether each scheme is the same in two runs with that seed.
+bool repeats_to_the_bit(const OrderingCosts& costs, std::uint64_t seed);
+/// ScaleChecks::apart, on 6, 24 and 96 ranks.
+double largest_difference(const OrderingCosts& costs, const ScaleOptions& options);
 
 /// The statements about them. `fitted`: with the paper's calibration, which alone has to be close to the paper's
-/// numbers; where it is not, nothing is required. `same_bits`: a run was repeated with the same seed, and was the same.
-Judgement judge_scale(const ScaleRuns& runs, const ScaleOptions& options, bool fitted, double seconds, bool same_bits);
+/// numbers; where it is not, nothing is required.
+Judgement judge_scale(const ScaleRuns& runs, const ScaleOptions& options, bool fitted, const ScaleChecks& checks);
 
 }  // namespace stretto::command

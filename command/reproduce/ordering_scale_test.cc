@@ -16,7 +16,7 @@ constexpr ScaleOptions kSmall{.most_ranks = 96, .steps = 5};
 
 ScaleRuns predicted(const ScaleOptions& options) {
   double seconds = 0;
-  return predict_scale(paper_calibration().costs, options, seconds, [](std::size_t, std::size_t) {});
+  return predict_scale(paper_calibration().costs, options, seconds, [](std::size_t) {});
 }
 
 /// A run whose step takes so long, of which the overhead is a part.
@@ -46,9 +46,12 @@ ScaleRuns as_in_the_paper(double gain) {
   return runs;
 }
 
-std::string failed(const ScaleRuns& runs, double seconds = 1, bool same_bits = true) {
+constexpr ScaleChecks kChecked{.seconds = 1, .same_bits = true, .apart = 0.05};
+constexpr ScaleChecks kSlow{.seconds = 31, .same_bits = true, .apart = 0.05};
+
+std::string failed(const ScaleRuns& runs, const ScaleChecks& checks = kChecked) {
   std::string out;
-  for (const Statement& statement : judge_scale(runs, kSmall, true, seconds, same_bits).statements) {
+  for (const Statement& statement : judge_scale(runs, kSmall, true, checks).statements) {
     if (!statement.holds) out += statement.text + "\n";
   }
   return out;
@@ -89,13 +92,14 @@ TEST(OrderingScale, NetworksHaveTheSameInput) {
 
 TEST(OrderingScale, WhatThePaperSaysHolds) {
   EXPECT_EQ(failed(as_in_the_paper(0.2)), "");
-  EXPECT_TRUE(judge_scale(as_in_the_paper(0.2), kSmall, true, 1, true).holds);
+  EXPECT_TRUE(judge_scale(as_in_the_paper(0.2), kSmall, true, kChecked).holds);
 }
 
 TEST(OrderingScale, EachStatementCanFail) {
-  ScaleRuns slower = as_in_the_paper(0.2);
-  EXPECT_THAT(failed(slower, 31), HasSubstr("within 30 s"));
-  EXPECT_THAT(failed(slower, 1, false), HasSubstr("same bits"));
+  EXPECT_THAT(failed(as_in_the_paper(0.2), kSlow), HasSubstr("within 30 s"));
+  EXPECT_THAT(failed(as_in_the_paper(0.2), {.seconds = 1, .same_bits = false, .apart = 0.05}), HasSubstr("same bits"));
+  EXPECT_THAT(failed(as_in_the_paper(0.2), {.seconds = 1, .same_bits = true, .apart = 0.11}),
+              HasSubstr("thread by thread"));
 
   const auto with = [](std::string_view experiment, int ranks, OrderingScheme scheme, auto change) {
     const ScaleRuns before = as_in_the_paper(0.2);
@@ -121,11 +125,19 @@ TEST(OrderingScale, EachStatementCanFail) {
               HasSubstr("autocorrelation"));
 }
 
+TEST(OrderingScale, PredictionsAreChecked) {
+  const OrderingCosts costs = paper_calibration().costs;
+  EXPECT_TRUE(repeats_to_the_bit(costs, 3));
+  const double apart = largest_difference(costs, kSmall);
+  EXPECT_GT(apart, 0);
+  EXPECT_LT(apart, 1);
+}
+
 TEST(OrderingScale, NothingIsRequiredOfOtherCosts) {
-  const Judgement judgement = judge_scale(as_in_the_paper(0.2), kSmall, false, 31, true);
+  const Judgement judgement = judge_scale(as_in_the_paper(0.2), kSmall, false, kSlow);
   EXPECT_TRUE(judgement.holds);
   EXPECT_THAT(judgement.text, HasSubstr("nothing is required"));
-  EXPECT_FALSE(judge_scale(as_in_the_paper(0.2), kSmall, true, 31, true).holds);
+  EXPECT_FALSE(judge_scale(as_in_the_paper(0.2), kSmall, true, kSlow).holds);
 }
 
 }  // namespace
