@@ -15,7 +15,9 @@ Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks
 Subcommand bench_allreduce_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
+Subcommand bench_ordering_costs_command();
 Subcommand bench_overlap_command();
+Subcommand bench_oversleep_command();
 Subcommand bench_plot_command();
 Subcommand bench_simulate_command();
 Subcommand bench_skew_command();
@@ -35,5 +37,6 @@ Subcommand advise_command();
 Subcommand fig9_command();
 Subcommand group_latency_command();
 Subcommand idle_command();
+Subcommand reproduce_ordering_command();
 
 }  // namespace stretto::command

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "command/machine/process.h"
 #include "stretto/base/error.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto::command {
 
@@ -30,6 +32,16 @@ std::string draw(const std::string& script, const std::vector<std::string>& argu
   if (drawn) return {};
   return has_matplotlib(python) ? fmt::format("{}: {}", script, drawn.error().message)
                                 : fmt::format("matplotlib is not in .venv, nor in {}", python);
+}
+
+Drawn write_and_draw(const std::string& csv, const std::string& content, const std::string& script,
+                     const std::string& pictures) {
+  if (const auto written = write_whole_file(csv, content); !written) {
+    return {fmt::format("no {}: {}", std::filesystem::path(csv).filename().string(), written.error().message)};
+  }
+  const std::string why = draw(script, {csv});
+  if (!why.empty()) return {fmt::format("{} (no SVG: {})", csv, why)};
+  return {fmt::format("{}, {}", csv, pictures), true};
 }
 
 void require_matplotlib(std::string_view asked) {

@@ -46,23 +46,6 @@ std::string field(const std::optional<double>& number) {
   return number ? fmt::format("{:.9g}", *number) : std::string();
 }
 
-/// What has come of a file and its pictures, as a sentence.
-struct Drawn {
-  std::string sentence;
-  bool pictures = false;
-};
-
-/// Writes `csv` and has `script` draw it. `pictures`: the names of the files that the script makes.
-Drawn write_and_draw(const fs::path& csv, const std::string& content, const std::string& script,
-                     const std::string& pictures) {
-  if (const auto written = write_whole_file(csv.string(), content); !written) {
-    return {fmt::format("no {}: {}", csv.filename().string(), written.error().message)};
-  }
-  const std::string why = draw(script, {csv.string()});
-  if (!why.empty()) return {fmt::format("{} (no SVG: {})", csv.string(), why)};
-  return {fmt::format("{}, {}", csv.string(), pictures), true};
-}
-
 }  // namespace
 
 std::string curves_csv(std::span<const RunGroup> groups) {

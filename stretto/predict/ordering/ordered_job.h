@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stretto/predict/ordering/delay_distribution.h"
+
+namespace stretto {
+
+/// Tensors of a step that become ready together and are reduced as one.
+struct ReadyGroup {
+  double computed = 1;  ///< the share of the step's computation after which they are ready
+  double bytes = 0;
+};
+
+/// What a transfer between all ranks takes: LogGP with a ring inside each host and a tree over the hosts.
+struct ClusterCosts {
+  int ranks_per_host = 6;
+  double host_bandwidth = 0;  ///< bytes per second of a rank, to its neighbour in the host
+  double link_bandwidth = 0;  ///< bytes per second of a host, to others
+  double copy_bandwidth = 0;  ///< bytes per second into the fused buffer, and back
+  double host_doubling = 0;   ///< seconds for each doubling of the number of hosts
+
+  /// An allreduce of so many bytes, once all ranks have begun it, in seconds.
+  double transfer(double bytes, int ranks) const;
+};
+
+/// A step of training on each of `ranks` ranks. Times in seconds.
+struct OrderedJob {
+  int ranks = 6;
+  int cores = 7;          ///< of a rank, for its threads alone
+  int input_threads = 6;  ///< of the input pipeline; beside them a thread that schedules, and a background thread
+  double compute = 0;     ///< from a step's begin until all is ready, undisturbed
+  double input = 0;       ///< how long the input pipeline works in a step; 0: there is none
+  double cycle = 5e-3;    ///< of the background thread
+  std::vector<ReadyGroup> groups = {{}};  ///< ascending by `computed`; the last one is ready when all is computed
+  ClusterCosts cluster;
+
+  /// With the background thread.
+  int threads() const { return input_threads + 2; }
+};
+
+/// What threads, messages and bookkeeping cost: what is calibrated. Times in seconds.
+struct OrderingCosts {
+  DelayDistribution oversleep_free;  ///< of a thread that wakes while a core is free
+  DelayDistribution oversleep_busy;  ///< while the input pipeline keeps the cores busy
+  double control = 0;                ///< a: of a small allreduce, from the last arrival on
+  double control_doubling = 0;       ///< b: for each doubling of the number of ranks
+  double look = 0;                   ///< processor time of a cycle, without what it spins
+  double spin_stretch = 1;     ///< what a spinning thread takes from the others, over its equal share of the cores
+  double preemption_rate = 0;  ///< λ: pauses of the scheduling thread, per second beside a spinning thread
+  double pause_rate = 0;       ///< pauses of the computation, per second of it, whatever the threads of the rank do
+  DelayDistribution pause;     ///< how long each of them is
+  double bookkeeping = 0;      ///< of TOPO, for a buffer, from full to issued
+
+  /// s(P) = a + b · log2(P).
+  double control_latency(int ranks) const;
+};
+
+}  // namespace stretto
