@@ -1,4 +1,4 @@
-#include "stretto/ordering/set_runner.h"
+#include "stretto/ordering/runtime/set_runner.h"
 
 #include <algorithm>
 #include <cstring>
