@@ -102,6 +102,8 @@ void describe_options(CommandLine& line, CheckCommand& command) {
                           "others with a tenth of the rounds.",
                           others),
               one_of(command.collective, collective_names()));
+  line.flag("--ordering", "", "The same as --collective ordering.",
+            [&command](std::string_view, const std::string&) { command.collective = "ordering"; });
   line.option("--rounds", "N",
               fmt::format("Takes seed after seed until there were so many rounds in all. Default {}, or what --seeds "
                           "has. 500,000 take a minute on one core at 8 ranks.",

@@ -255,8 +255,7 @@ void Coordinator::take_sync(const ControlResult& result) {
       defect(Defect::words_of_today) && options_.nonblocking && std::ranges::any_of(pending_, [&](std::uint32_t name) {
         return tensors_[name].asked == Asked::no && !cache_.find(name);
       });
-  gathers_ =
-      flags.unsent || unsent_today || evicted || (flags.waiting && flags.untold && !defect(Defect::ended_untold));
+  gathers_ = flags.unsent || unsent_today || evicted || (flags.waiting && flags.untold);
   take_flags(all, !issues && !gathers_);
   gathers_ |= report_ != Report::none;
 }
@@ -278,7 +277,7 @@ void Coordinator::take_flags(const CycleWords& all, bool quiet) {
 }
 
 std::vector<std::byte> Coordinator::report() {
-  MemberReport report{.ended = ended_, .drained = drained_};
+  MemberReport report{.ended = ended_ && !defect(Defect::ended_untold), .drained = drained_};
   if (options_.cache_capacity == 0) report.words = say(woke_).words();
   told_ = ended_;
   for (const std::uint32_t name : pending_) {
@@ -298,7 +297,11 @@ std::vector<std::byte> Coordinator::report() {
 std::vector<std::byte> Coordinator::answer(const ControlResult& result) {
   CoordinatorAnswer answer;
   std::vector<MemberReport> reports;
-  for (std::size_t member = 0; member < result.gathered.size(); ++member) {
+  const std::size_t members = options_.ranks.size();
+  if (result.gathered.size() != members) {
+    answer.error = Error{Errc::bad_input, text("requests of ", result.gathered.size(), " members of ", members)};
+  }
+  for (std::size_t member = 0; member < std::min(members, result.gathered.size()); ++member) {
     Result<MemberReport> told = MemberReport::decode(result.gathered[member], options_.set);
     const Result<void> taken = told ? requests_.take(static_cast<int>(member), *told) : Result<void>(told.error());
     if (!taken && !answer.error) answer.error = taken.error();
@@ -307,9 +310,6 @@ std::vector<std::byte> Coordinator::answer(const ControlResult& result) {
   for (const MemberReport& one : reports) {
     if (answer.words.empty()) answer.words = one.words;
     for (std::size_t i = 0; i < std::min(answer.words.size(), one.words.size()); ++i) answer.words[i] &= one.words[i];
-  }
-  if (reports.size() != options_.ranks.size() && !answer.error) {
-    answer.error = Error{Errc::bad_input, text("requests of ", reports.size(), " members of ", options_.ranks.size())};
   }
   if (!answer.error) answer.tensors = requests_.take_complete();
   if (report_ != Report::none && answer.tensors.empty() && !answer.error) answer.error = judge(reports);

@@ -236,7 +236,7 @@ void Topo::look_for_stall(TimePoint now) {
   const auto line = [&](Duration limit) {
     return text("step ", step_, ", after ", seconds(limit), " s: rank ",
                 limits.ranks[static_cast<std::size_t>(limits.member)], " waits for ", description(*blocked_).name,
-                held_back().empty() ? ", which others have not begun to reduce" : ", and " + held_back());
+                holds() ? ", and " + held_back() : ", which others have not begun to reduce");
   };
   if (limits.stall_abort > Duration{0} && waited >= limits.stall_abort) {
     error_ = Error{Errc::timeout, line(limits.stall_abort)};

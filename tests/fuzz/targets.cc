@@ -19,6 +19,8 @@
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/trace.h"
+#include "stretto/ordering/negotiation/control_messages.h"
+#include "stretto/ordering/set_plan.h"
 #include "stretto/predict/coarse/threshold_fit.h"
 #include "stretto/predict/model/read_job.h"
 #include "stretto/train/job/rank_report.h"
@@ -153,6 +155,35 @@ Target memory_of_a_job() {
             close(fd);
             return taken || content.size() == 4096;  // the size of the file is another
           }};
+}
+
+/// The first byte says what the rest is.
+Target ordering_control() {
+  MemberReport report{.ended = true, .words = {1, 2, 3}, .pending = {"a", "b"}, .waits_for = "a"};
+  report.requests = {{.name = "a", .count = 3}, {.name = "b", .type = DataType::int64, .count = 5}};
+  CoordinatorAnswer answer{.tensors = report.requests, .error = Error{Errc::bad_input, "none"}};
+  const ExecutedGraph graph{.num_nodes = 2, .edges = {{0, 1}}, .collectives = {{0, report.requests[0]}}};
+  const SetPlan plan{.buffers = {report.requests, {}}};
+  Target target{.name = "control messages of an orderer"};
+  char kind = 0;
+  for (const auto& bytes : {report.encode(), answer.encode(), encode_graph(graph), plan.encode()}) {
+    target.inputs.push_back(kind++ + bytes_of(bytes.data(), bytes.size()));
+  }
+  target.read = [](const std::string& input) {
+    if (input.empty()) return false;
+    const auto bytes = as_bytes(input).subspan(1);
+    switch (input[0]) {
+      case 0: return MemberReport::decode(bytes, 0).ok();
+      case 1: return CoordinatorAnswer::decode(bytes, 0).ok();
+      case 2: {
+        const Result<ExecutedGraph> read = decode_graph(bytes, 0);
+        if (!read || read->num_nodes > 1000) return read.ok();
+        return plan_order(union_of(std::span(&*read, 1))).tensors.size() == read->collectives.size();
+      }
+      default: return SetPlan::decode(bytes, 0).ok();
+    }
+  };
+  return target;
 }
 
 // ---- words ----
@@ -299,15 +330,25 @@ Target parts_of_a_trace(const std::string& folder) {
 }  // namespace
 
 std::vector<Target> targets(const std::string& folder) {
-  return {round_header(),     ring_of_a_peer(),
-          packet_of_a_peer(), memory_of_a_job(),
-          imbalance(),        policy(),
-          duration(),         trace_of_delays(folder),
-          costs(folder),      table(),
-          compressed(folder), series(),
-          measured(),         job_to_predict(),
-          position(),         log_of_a_rank(),
-          report_of_a_rank(), parts_of_a_trace(folder)};
+  return {round_header(),
+          ring_of_a_peer(),
+          packet_of_a_peer(),
+          memory_of_a_job(),
+          ordering_control(),
+          imbalance(),
+          policy(),
+          duration(),
+          trace_of_delays(folder),
+          costs(folder),
+          table(),
+          compressed(folder),
+          series(),
+          measured(),
+          job_to_predict(),
+          position(),
+          log_of_a_rank(),
+          report_of_a_rank(),
+          parts_of_a_trace(folder)};
 }
 
 Target planted_overflow() {

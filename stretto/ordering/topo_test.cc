@@ -1,0 +1,269 @@
+#include "stretto/ordering/topo.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stretto/ordering/testing/members.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Each tensor a node of its own, none after another; those in `awaited` have something behind them.
+ExecutedGraph graph_of(const std::vector<std::string>& names, const std::vector<std::string>& awaited = {}) {
+  ExecutedGraph graph;
+  for (const std::string& name : names) graph.collectives.push_back({graph.num_nodes++, {.name = name, .count = 1}});
+  const ExecutedGraph::Node end = graph.num_nodes++;
+  for (const auto& [node, tensor] : graph.collectives) {
+    if (std::ranges::count(awaited, tensor.name) > 0) graph.edges.push_back({node, end});
+  }
+  return graph;
+}
+
+/// A whole step of a member.
+void step(OrderingMembers& members, int member, const std::vector<std::string>& names, const ExecutedGraph& graph) {
+  for (const std::string& name : names) ASSERT_TRUE(members.submit(member, name));
+  members[member].executed(members[member].closed(), graph);
+  members.end_step(member);
+}
+
+TEST(Topo, SendsNoControlMessageAfterTheFirstStep) {
+  OrderingMembers members(3, TopoOptions{});
+  const ExecutedGraph graph = graph_of({"a", "b", "c"});
+  int controls = 0;
+  for (int s = 0; s < 5; ++s) {
+    step(members, 0, {"a", "b", "c"}, graph);
+    step(members, 1, {"c", "b", "a"}, graph);
+    step(members, 2, {"b", "a", "c"}, graph);
+    members.run(30ms);
+    ASSERT_EQ(members[2].closed(), s + 1u);
+    if (s == 0) controls = members.controls();
+  }
+  EXPECT_EQ(members.controls(), controls);
+  EXPECT_EQ(members.topo(0).gathered_plans(), 0u);
+  EXPECT_THAT(std::vector(members.reduced.end() - 2, members.reduced.end()),
+              ElementsAre("a b c: 111 111 111", "a b c: 111 111 111"));
+  EXPECT_THAT(members.lines, IsEmpty());
+}
+
+TEST(Topo, IssuesABufferAsSoonAsItIsFullAndTheLastOneAtTheEndOfTheStep) {
+  OrderingMembers members(1, TopoOptions{.coordinator = {.fusion_bytes = 4}});
+  const ExecutedGraph graph = graph_of({"a", "b", "c"});
+  step(members, 0, {"a", "b", "c"}, graph);
+  members.run(30ms);
+  ASSERT_TRUE(members.topo(0).planned());
+  members.reduced.clear();
+  ASSERT_TRUE(members.submit(0, "b"));
+  members.run(1ms);
+  EXPECT_THAT(members.reduced, IsEmpty());
+  EXPECT_EQ(members.topo(0).held_back(), "buffer 0 lacks a");
+  ASSERT_TRUE(members.submit(0, "a"));
+  members.run(1ms);
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1", "b: 1"));
+  ASSERT_TRUE(members.submit(0, "c"));
+  members.run(1ms);
+  EXPECT_EQ(members.reduced.size(), 2u);
+  EXPECT_EQ(members.topo(0).held_back(), "buffer 2 waits for the end of the step");
+  members.end_step(0);
+  members.run(1ms);
+  EXPECT_EQ(members.reduced.size(), 3u);
+  EXPECT_EQ(members[0].closed(), 2u);
+}
+
+TEST(Topo, TheLastBufferDoesNotWaitForTheEndWhereTheStepWaitsForIt) {
+  OrderingMembers members(1, TopoOptions{});
+  step(members, 0, {"a"}, graph_of({"a"}, {"a"}));
+  members.run(30ms);
+  members.reduced.clear();
+  ASSERT_TRUE(members.submit(0, "a"));
+  members.run(1ms);
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1"));
+  EXPECT_EQ(members[0].closed(), 1u);
+  members.end_step(0);
+  members.run(1ms);
+  EXPECT_EQ(members[0].closed(), 2u);
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1", "end"));
+}
+
+TEST(Topo, AStepWithoutTensorsIsAStep) {
+  OrderingMembers members(2, TopoOptions{});
+  for (int s = 0; s < 3; ++s) {
+    for (int m : {0, 1}) step(members, m, {}, graph_of({}));
+    members.run(30ms);
+    ASSERT_EQ(members[0].closed(), s + 1u);
+  }
+  EXPECT_TRUE(members.topo(0).planned());
+}
+
+TEST(Topo, AnUnusedParameterIsNullAtTheEndOfTheStep) {
+  OrderingMembers members(2, TopoOptions{});
+  for (int s = 0; s < 3; ++s) {
+    for (int m : {0, 1}) step(members, m, {"a", "b"}, graph_of({"a", "b"}));
+    members.run(30ms);
+  }
+  members.reduced.clear();
+  step(members, 0, {"a", "b"}, graph_of({"a", "b"}));
+  step(members, 1, {"a"}, graph_of({"a"}));
+  members.run(30ms);
+  EXPECT_THAT(members.reduced, ElementsAre("a b: 11 10"));
+  EXPECT_TRUE(members.topo(1).planned());
+}
+
+TEST(Topo, RanksWithOtherGraphsPlanTheirUnion) {
+  OrderingMembers members(2, TopoOptions{});
+  for (int s = 0; s < 3; ++s) {
+    step(members, 0, {"a", "left"}, graph_of({"a", "left"}));
+    step(members, 1, {"right", "a"}, graph_of({"a", "right"}));
+    members.run(30ms);
+    ASSERT_EQ(members[0].closed(), s + 1u);
+    ASSERT_TRUE(members.topo(s % 2).planned());
+  }
+  EXPECT_EQ(members.topo(0).gathered_plans(), 1u);
+  EXPECT_EQ(members.reduced.back(), "a left right: 110 101");
+}
+
+TEST(Topo, RefusesGraphsThatWaitForOneAnotherInACircle) {
+  OrderingMembers members(2, TopoOptions{});
+  ExecutedGraph there = graph_of({"a", "b"}), back = there;
+  there.edges.push_back({0, 1});
+  back.edges.push_back({1, 0});
+  step(members, 0, {"a", "b"}, there);
+  step(members, 1, {"a", "b"}, back);
+  members.run(30ms);
+  for (int m : {0, 1}) {
+    ASSERT_TRUE(members.failure(m));
+    EXPECT_THAT(members.failure(m)->message, HasSubstr("in a circle: a after b after a"));
+  }
+}
+
+/// A branch: in step 2 rank 1 does not come to `head`, and waits for `a` before its step ends.
+TEST(Topo, LeavesThePlanOnAllRanksWhereOneWaitsForWhatItHoldsBack) {
+  OrderingMembers members(2, TopoOptions{});
+  const ExecutedGraph graph = graph_of({"head", "a"}, {"a", "head"});
+  for (int s = 0; s < 2; ++s) {
+    for (int m : {0, 1}) step(members, m, {"head", "a"}, graph);
+    members.run(30ms);
+  }
+  ASSERT_TRUE(members.topo(0).planned());
+  members.reduced.clear();
+  for (const char* name : {"head", "a"}) ASSERT_TRUE(members.submit(0, name));
+  members.wait(0, "a");
+  ASSERT_TRUE(members.submit(1, "a"));
+  members.wait(1, "a");
+  members.run(190ms);
+  EXPECT_THAT(members.lines, IsEmpty());
+  members.run(50ms);
+  EXPECT_THAT(members.lines,
+              ElementsAre("step 2: rank 1 has no gradient for head; coordinator until the graph is stable"));
+  EXPECT_EQ(members.void_buffers, 2) << "the one buffer, and the end";
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1 1"));
+  for (int m : {0, 1}) {
+    members[m].blocked(std::nullopt, members.now);
+    members[m].executed(2, graph);
+    members.end_step(m);
+  }
+  members.run(30ms);
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1 1", "head: 1 0"));
+  EXPECT_EQ(members[0].closed(), 3u);
+  EXPECT_FALSE(members.topo(0).planned());
+  for (int s = 0; s < 2; ++s) {  // two equal steps, after the first deviation
+    for (int m : {0, 1}) step(members, m, {"head", "a"}, graph);
+    members.run(30ms);
+  }
+  EXPECT_TRUE(members.topo(0).planned());
+}
+
+TEST(Topo, LeavesThePlanAtOnceForATensorThatIsNotInIt) {
+  OrderingMembers members(2, TopoOptions{});
+  for (int m : {0, 1}) step(members, m, {"a"}, graph_of({"a"}));
+  members.run(30ms);
+  members.reduced.clear();
+  for (int m : {0, 1}) ASSERT_TRUE(members.submit(m, "a"));
+  ASSERT_TRUE(members.submit(1, "new", 3));
+  ASSERT_TRUE(members.submit(0, "new", 3));
+  for (int m : {0, 1}) members.end_step(m);
+  members.run(30ms);
+  ASSERT_EQ(members.lines.size(), 2u);
+  EXPECT_EQ(
+      members.lines[1],
+      "step 1: rank 1 submits new (float32, sum, 3 elements), which is not planned; coordinator until the graph is "
+      "stable");
+  EXPECT_EQ(members.void_buffers, 1);
+  EXPECT_THAT(members.reduced, ElementsAre("a: 1 1", "new: 1 1")) << "one is cached";
+  EXPECT_EQ(members[1].closed(), 2u);
+}
+
+TEST(Topo, FailsAtAChangeWhereThatIsAsked) {
+  OrderingMembers members(1, TopoOptions{.on_change = TopoOptions::OnChange::fail});
+  step(members, 0, {"a"}, graph_of({"a"}));
+  members.run(30ms);
+  ASSERT_TRUE(members.submit(0, "b"));
+  members.run(1ms);
+  ASSERT_TRUE(members.failure(0));
+  EXPECT_EQ(members.failure(0)->code, Errc::diverged);
+}
+
+TEST(Topo, ADrainedRankBringsNullsUntilAllHaveDrained) {
+  OrderingMembers members(2, TopoOptions{});
+  for (int m : {0, 1}) step(members, m, {"a"}, graph_of({"a"}));
+  members.run(30ms);
+  members[1].drained();
+  const int controls = members.controls();
+  for (int s = 1; s < 4; ++s) {
+    step(members, 0, {"a"}, graph_of({"a"}));
+    members.run(30ms);
+    ASSERT_EQ(members[0].closed(), s + 1u);
+    EXPECT_EQ(members.reduced.back(), "a: 1 0");
+  }
+  members[0].drained();
+  members.run(30ms);
+  EXPECT_TRUE(members.ended(0));
+  EXPECT_TRUE(members.ended(1));
+  EXPECT_EQ(members.controls(), controls);
+}
+
+TEST(Topo, ARankThatHasDrainedBeforeThePlanIsSentIt) {
+  OrderingMembers members(2, TopoOptions{});
+  members[0].drained();
+  for (int s = 0; s < 3; ++s) {
+    step(members, 1, {"a"}, graph_of({"a"}));
+    members.run(30ms);
+    ASSERT_EQ(members[1].closed(), s + 1u);
+  }
+  EXPECT_TRUE(members.topo(0).planned());
+  EXPECT_THAT(members.reduced, ElementsAre("a: 0 1", "a: 0 1", "a: 0 1"));
+}
+
+TEST(Topo, PlansByWhatItSeesWhereNoGraphIsTold) {
+  OrderingMembers members(1, TopoOptions{.coordinator = {.fusion_bytes = 4}});
+  for (const char* name : {"z", "a"}) ASSERT_TRUE(members.submit(0, name));
+  members.end_step(0);
+  members.run(30ms);
+  members.reduced.clear();
+  for (const char* name : {"a", "z"}) ASSERT_TRUE(members.submit(0, name));
+  members.end_step(0);
+  members.run(1ms);
+  EXPECT_THAT(members.reduced, ElementsAre("z: 1", "a: 1"));
+}
+
+TEST(Topo, SaysAfterAWhileThatOthersLackWhatItWaitsForAndFailsInTheEnd) {
+  OrderingMembers members(2, TopoOptions{});
+  const ExecutedGraph graph = graph_of({"a"}, {"a"});
+  for (int m : {0, 1}) step(members, m, {"a"}, graph);
+  members.run(30ms);
+  ASSERT_TRUE(members.submit(0, "a"));
+  members.wait(0, "a");
+  members.run(11s);
+  EXPECT_THAT(members.lines,
+              ElementsAre("step 1, after 10 s: rank 0 waits for a, which others have not begun to reduce"));
+  members.run(50s);
+  ASSERT_TRUE(members.failure(0));
+  EXPECT_EQ(members.failure(0)->code, Errc::timeout);
+}
+
+}  // namespace
+}  // namespace stretto
