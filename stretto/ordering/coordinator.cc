@@ -297,7 +297,11 @@ std::vector<std::byte> Coordinator::report() {
 std::vector<std::byte> Coordinator::answer(const ControlResult& result) {
   CoordinatorAnswer answer;
   std::vector<MemberReport> reports;
-  for (std::size_t member = 0; member < result.gathered.size(); ++member) {
+  const std::size_t members = options_.ranks.size();
+  if (result.gathered.size() != members) {
+    answer.error = Error{Errc::bad_input, text("requests of ", result.gathered.size(), " members of ", members)};
+  }
+  for (std::size_t member = 0; member < std::min(members, result.gathered.size()); ++member) {
     Result<MemberReport> told = MemberReport::decode(result.gathered[member], options_.set);
     const Result<void> taken = told ? requests_.take(static_cast<int>(member), *told) : Result<void>(told.error());
     if (!taken && !answer.error) answer.error = taken.error();
@@ -306,9 +310,6 @@ std::vector<std::byte> Coordinator::answer(const ControlResult& result) {
   for (const MemberReport& one : reports) {
     if (answer.words.empty()) answer.words = one.words;
     for (std::size_t i = 0; i < std::min(answer.words.size(), one.words.size()); ++i) answer.words[i] &= one.words[i];
-  }
-  if (reports.size() != options_.ranks.size() && !answer.error) {
-    answer.error = Error{Errc::bad_input, text("requests of ", reports.size(), " members of ", options_.ranks.size())};
   }
   if (!answer.error) answer.tensors = requests_.take_complete();
   if (report_ != Report::none && answer.tensors.empty() && !answer.error) answer.error = judge(reports);

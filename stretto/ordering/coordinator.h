@@ -9,11 +9,11 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/ordering/buffer_sequence.h"
-#include "stretto/ordering/control_messages.h"
-#include "stretto/ordering/cycle_words.h"
+#include "stretto/ordering/negotiation/control_messages.h"
+#include "stretto/ordering/negotiation/cycle_words.h"
+#include "stretto/ordering/negotiation/request_table.h"
+#include "stretto/ordering/negotiation/response_cache.h"
 #include "stretto/ordering/orderer.h"
-#include "stretto/ordering/request_table.h"
-#include "stretto/ordering/response_cache.h"
 #include "stretto/ordering/tensor_table.h"
 
 namespace stretto {

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "stretto/ordering/ordering_counters.h"
+#include "stretto/ordering/runtime/ordering_counters.h"
 
 namespace stretto {
 namespace {

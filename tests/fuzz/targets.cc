@@ -19,7 +19,7 @@
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/trace.h"
-#include "stretto/ordering/control_messages.h"
+#include "stretto/ordering/negotiation/control_messages.h"
 #include "stretto/ordering/set_plan.h"
 #include "stretto/predict/coarse/threshold_fit.h"
 #include "stretto/predict/model/read_job.h"

@@ -168,6 +168,7 @@ void OrderingActor::tell_all() {
     Orderer& orderer = *seat.orderer;
     const Result<void> taken = orderer.submitted(orderer.tensor(job_.described(rank_, open, tensor)), open);
     if (!taken) violated(taken.error().message);
+    if (!job_.topo) network(seat).told_submitted(seat.member, open, tensor, seat.coordinator->cycles());
   }
   for (Seat& seat : seats_) {
     const bool here = seen_.waits_for >= 0 && job_.tensors[static_cast<std::size_t>(seen_.waits_for)].set == seat.set;
@@ -180,8 +181,12 @@ void OrderingActor::tell_all() {
     if (seen_.ended != told_.ended) {
       seat.orderer->executed(open, job_.executed(rank_, open));
       seat.orderer->step_ended(open);
+      if (!job_.topo) network(seat).told_ended(seat.member, open, seat.coordinator->cycles());
     }
-    if (seen_.drained && !told_.drained) seat.orderer->drained();
+    if (seen_.drained && !told_.drained) {
+      seat.orderer->drained();
+      if (!job_.topo) network(seat).told_drained(seat.member, seat.coordinator->cycles());
+    }
   }
   ready_again();
   told_ = seen_;
@@ -226,6 +231,9 @@ bool OrderingActor::ask(Seat& seat) {
         for (const TensorId id : action.buffer.tensors) tensors.push_back(seat.orderer->description(id));
         nulls_ += static_cast<std::uint64_t>(std::ranges::count(action.buffer.brought, false));
         if (action.kind == Kind::sync) network(seat).check_cache(seat.coordinator->cached(), *seat.orderer);
+        if (action.kind == Kind::issue && !job_.topo) {
+          network(seat).check_promptness(action.buffer, tensors, seat.coordinator->cycles());
+        }
         network(seat).begin(seat.member, action, std::move(tensors));
         if (action.kind == Kind::issue) ready_again();
         seat.state = Seat::State::ready;

@@ -10,6 +10,8 @@ namespace {
 
 using Kind = OrdererAction::Kind;
 
+constexpr std::uint64_t kMostCycles = 2;  // until what all have submitted is issued
+
 bool all_of(const std::vector<bool>& flags) {
   return std::ranges::all_of(flags, [](bool flag) { return flag; });
 }
@@ -23,10 +25,58 @@ OrderingNetwork::OrderingNetwork(const OrderingJob& job, int set)
       next_control_(ranks_.size()),
       next_buffer_(ranks_.size()),
       done_control_(ranks_.size()),
-      done_buffer_(ranks_.size()) {}
+      done_buffer_(ranks_.size()),
+      drained_(ranks_.size()) {}
 
 void OrderingNetwork::violated(const std::string& what) {
   if (!violation_) violation_ = text("set ", set_, ": ", what);
+}
+
+OrderingNetwork::Heard& OrderingNetwork::heard_of(std::uint64_t step) {
+  Heard& heard = heard_[step];
+  heard.submitted.resize(job_.tensors.size(), std::vector<bool>(members()));
+  heard.ended.resize(members());
+  heard.cycle.resize(job_.tensors.size());
+  return heard;
+}
+
+void OrderingNetwork::note_complete(std::uint64_t cycles) {
+  newest_cycle_ = std::max(newest_cycle_, cycles);
+  for (auto& [step, heard] : heard_) {
+    for (std::size_t t = 0; t < heard.submitted.size(); ++t) {
+      bool there = !heard.cycle[t] && std::ranges::count(heard.submitted[t], true) > 0;
+      for (std::size_t m = 0; m < members(); ++m) there &= heard.submitted[t][m] || heard.ended[m] || drained_[m];
+      if (there) heard.cycle[t] = newest_cycle_;
+    }
+  }
+}
+
+void OrderingNetwork::told_submitted(int member, std::uint64_t step, int tensor, std::uint64_t cycles) {
+  heard_of(step).submitted[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(member)] = true;
+  note_complete(cycles);
+}
+
+void OrderingNetwork::told_ended(int member, std::uint64_t step, std::uint64_t cycles) {
+  heard_of(step).ended[static_cast<std::size_t>(member)] = true;
+  note_complete(cycles);
+}
+
+void OrderingNetwork::told_drained(int member, std::uint64_t cycles) {
+  drained_[static_cast<std::size_t>(member)] = true;
+  note_complete(cycles);
+}
+
+void OrderingNetwork::check_promptness(const FusedBuffer& buffer, const std::vector<TensorDescription>& tensors,
+                                       std::uint64_t cycles) {
+  newest_cycle_ = std::max(newest_cycle_, cycles);
+  heard_.erase(heard_.begin(), heard_.lower_bound(buffer.step));
+  Heard& heard = heard_of(buffer.step);
+  for (const TensorDescription& tensor : tensors) {
+    const auto since = heard.cycle[static_cast<std::size_t>(job_.number_of(tensor.name))];
+    if (since && cycles > *since + kMostCycles) {
+      violated(text("O6: tensor ", tensor.name, " is issued in cycle ", cycles, ", and was there in cycle ", *since));
+    }
+  }
 }
 
 void OrderingNetwork::begin(int member, const OrdererAction& action, std::vector<TensorDescription> descriptions) {

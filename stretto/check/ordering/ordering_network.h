@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,13 @@ class OrderingNetwork {
   /// A member begins what the action says: a control collective or a buffer. `descriptions`: of the buffer's tensors.
   void begin(int member, const OrdererAction& action, std::vector<TensorDescription> descriptions);
 
+  /// The orderer of a member that is coordinated has been told that a tensor of the step is submitted, or that none
+  /// follows in this step, or in any. `cycles`: that it has begun.
+  void told_submitted(int member, std::uint64_t step, int tensor, std::uint64_t cycles);
+  void told_ended(int member, std::uint64_t step, std::uint64_t cycles);
+  void told_drained(int member, std::uint64_t cycles);
+  /// It issues a buffer: no tensor of it has been there on all members for more than two cycles (O6).
+  void check_promptness(const FusedBuffer& buffer, const std::vector<TensorDescription>& tensors, std::uint64_t cycles);
   /// Before a member begins a sync: caches of all members must be equal then (O4). `cached`: by position.
   void check_cache(const std::vector<std::optional<TensorId>>& cached, const Orderer& orderer);
   /// A buffer is valid or void on all members alike (O5).
@@ -65,6 +73,15 @@ class OrderingNetwork {
     std::vector<bool> brought;  // by place: by some member
     std::optional<bool> valid;
   };
+  struct Heard {                                      // of a step
+    std::vector<std::vector<bool>> submitted;         // by tensor and member
+    std::vector<bool> ended;                          // by member
+    std::vector<std::optional<std::uint64_t>> cycle;  // by tensor: the newest one begun when it was there on all
+  };
+
+  Heard& heard_of(std::uint64_t step);
+  void note_complete(std::uint64_t cycles);
+
   std::size_t members() const { return ranks_.size(); }
   Control& control_at(std::size_t k, const OrdererAction& action);
   void begin_control(int member, const OrdererAction& action);
@@ -78,6 +95,9 @@ class OrderingNetwork {
   std::deque<Buffer> buffers_;
   std::vector<std::size_t> next_control_, next_buffer_;  // by member: that it begins
   std::vector<std::size_t> done_control_, done_buffer_;  // by member: that completes
+  std::map<std::uint64_t, Heard> heard_;                 // by step
+  std::vector<bool> drained_;                            // by member
+  std::uint64_t newest_cycle_ = 0;                       // begun by some member
   Cache cache_;                                          // of the member that is about to begin
   std::uint64_t controls_begun_ = 0;
   std::optional<std::string> violation_;

@@ -1,4 +1,4 @@
-#include "stretto/ordering/ordering_counters.h"
+#include "stretto/ordering/runtime/ordering_counters.h"
 
 #include <utility>
 

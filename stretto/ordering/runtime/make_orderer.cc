@@ -1,4 +1,4 @@
-#include "stretto/ordering/make_orderer.h"
+#include "stretto/ordering/runtime/make_orderer.h"
 
 #include "stretto/ordering/coordinator.h"
 #include "stretto/ordering/topo.h"

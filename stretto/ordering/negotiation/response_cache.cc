@@ -1,4 +1,4 @@
-#include "stretto/ordering/response_cache.h"
+#include "stretto/ordering/negotiation/response_cache.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "stretto/ordering/set_runner.h"
+#include "stretto/ordering/runtime/set_runner.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,11 +80,13 @@ bool SetRunner::advance(TimePoint now, StepNumber handed) {
     sleeps_ = false;
     for (bool more = true; more;) {
       more = ask(now);
-      did |= more | take_controls();
+      did |= take_controls();
+      did |= more;
     }
-    something_new_ |= begin_buffers(now) | take_controls();
+    something_new_ |= begin_buffers(now);
+    something_new_ |= take_controls();
     settle(handed);
-    did |= sleeps_ | something_new_;
+    did |= sleeps_ || something_new_;
   }
   return did;
 }

@@ -13,8 +13,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/kernel/combination.h"
-#include "stretto/ordering/fused_way.h"
 #include "stretto/ordering/process_set.h"
+#include "stretto/ordering/runtime/fused_way.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/ordering/fused_sequence.h"
+#include "stretto/ordering/runtime/fused_sequence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,13 +12,13 @@
 #include "stretto/collective/collective_failure.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/control_collectives.h"
-#include "stretto/ordering/fused_way.h"
 #include "stretto/ordering/orderer.h"
-#include "stretto/ordering/ordering_counters.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/process_set.h"
-#include "stretto/ordering/tensor_slot.h"
+#include "stretto/ordering/runtime/control_collectives.h"
+#include "stretto/ordering/runtime/fused_way.h"
+#include "stretto/ordering/runtime/ordering_counters.h"
+#include "stretto/ordering/runtime/tensor_slot.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/ordering/application_queue.h"
+#include "stretto/ordering/runtime/application_queue.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "stretto/ordering/control_collectives.h"
+#include "stretto/ordering/runtime/control_collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

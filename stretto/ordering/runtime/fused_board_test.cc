@@ -1,4 +1,4 @@
-#include "stretto/ordering/fused_board.h"
+#include "stretto/ordering/runtime/fused_board.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "stretto/base/mutex.h"
 #include "stretto/collective/argument.h"
 #include "stretto/ordering/process_set.h"
-#include "stretto/ordering/tensor_slot.h"
+#include "stretto/ordering/runtime/tensor_slot.h"
 
 namespace stretto {
 

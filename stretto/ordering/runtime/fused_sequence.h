@@ -14,8 +14,8 @@
 
 #include "stretto/collective/collective_failure.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/fused_way.h"
 #include "stretto/ordering/process_set.h"
+#include "stretto/ordering/runtime/fused_way.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/ordering/fused_way.h"
+#include "stretto/ordering/runtime/fused_way.h"
 
 #include <algorithm>
 

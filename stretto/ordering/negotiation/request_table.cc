@@ -1,4 +1,4 @@
-#include "stretto/ordering/request_table.h"
+#include "stretto/ordering/negotiation/request_table.h"
 
 #include <algorithm>
 #include <set>

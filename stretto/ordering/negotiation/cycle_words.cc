@@ -1,4 +1,4 @@
-#include "stretto/ordering/cycle_words.h"
+#include "stretto/ordering/negotiation/cycle_words.h"
 
 #include <algorithm>
 #include <utility>

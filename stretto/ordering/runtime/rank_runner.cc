@@ -1,0 +1,239 @@
+#include "stretto/ordering/runtime/rank_runner.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "stretto/base/align.h"
+#include "stretto/base/cores.h"
+#include "stretto/base/futex.h"
+#include "stretto/ordering/runtime/fused_board.h"
+#include "stretto/ordering/runtime/fused_sequence.h"
+#include "stretto/ordering/runtime/make_orderer.h"
+
+namespace stretto {
+namespace {
+
+std::vector<ProcessSet> sets_of(const Engine& engine, const OrderingOptions& options) {
+  std::vector<int> all(static_cast<std::size_t>(engine.size()));
+  for (int rank = 0; rank < engine.size(); ++rank) all[static_cast<std::size_t>(rank)] = rank;
+  std::vector<ProcessSet> sets{ProcessSet(0, std::move(all), engine.rank())};
+  for (std::vector<int> members : options.sets) {
+    std::ranges::sort(members);
+    sets.emplace_back(static_cast<int>(sets.size()), std::move(members), engine.rank());
+  }
+  return sets;
+}
+
+/// What must be the same on every rank, a line each.
+std::string items_of(const OrderingOptions& options, const std::vector<ProcessSet>& sets) {
+  std::string out = text("\nordering ", options.name());
+  out += text("\ncycle time ", options.cycle_time.count(), " ns");
+  out += text("\nfusion bytes ", options.fusion_bytes);
+  out += text("\ngs every ", options.gs_every);
+  out += text("\ncache capacity ", options.cache_capacity);
+  out += text("\nin flight ", options.in_flight);
+  out += text("\nshared memory ", options.share_memory ? "yes" : "no");
+  for (const ProcessSet& set : sets) out += text('\n', set.to_text());
+  return out;
+}
+
+}  // namespace
+
+RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Factory& factory)
+    : engine_(engine), options_(options), sets_(sets_of(engine, options_)), failure_(engine), queue_(sets_) {
+  const Engine::Pause pause(engine);
+  const Factory make =
+      factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set, patience_); };
+  const std::string alike = items_of(options_, sets_);
+  id_ = engine.add(*this, "ordered allreduce" + alike);
+  failure_.enroll(id_);
+  const std::span<std::byte> shared = take_shared(alike);
+  std::uint64_t at = 0;
+  for (const ProcessSet& set : sets_) {
+    std::unique_ptr<FusedWay> buffers;
+    const std::uint64_t bytes = shared.empty() ? 0 : board_bytes(set);
+    if (bytes > 0 && set.has_this_rank()) {
+      SharedArena& arena = *engine.arena();
+      buffers = std::make_unique<FusedBoard>(
+          shared.subspan(at, bytes), FusedBoard::shape_for(options_.fusion_bytes), set, engine.size(),
+          [&arena](int rank) { arena.ring(rank); }, [this](const Error& why) { failure_.fail(why, true); },
+          arena.interleaved());
+    } else if (bytes == 0) {
+      buffers = std::make_unique<FusedSequence>(engine, failure_, set, alike);
+    }
+    at += bytes;
+    runners_.push_back(std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike,
+                                                   std::move(buffers), set.has_this_rank() ? make(set) : nullptr));
+    if (set.has_this_rank()) mine_.push_back(runners_.back().get());
+  }
+}
+
+RankRunner::~RankRunner() {
+  const Engine::Pause pause(engine_);
+  engine_.remove(id_);
+  runners_.clear();
+}
+
+/// Of a set that reduces through shared memory: one of several members.
+std::uint64_t RankRunner::board_bytes(const ProcessSet& set) const {
+  return set.size() == 1
+             ? 0
+             : round_up(FusedBoard::bytes_needed(FusedBoard::shape_for(options_.fusion_bytes), set, engine_.size()),
+                        kPage);
+}
+
+/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none.
+std::span<std::byte> RankRunner::take_shared(const std::string& alike) {
+  if (engine_.arena() == nullptr) return {};
+  std::uint64_t bytes = 0;
+  if (options_.share_memory) {
+    for (const ProcessSet& set : sets_) bytes += board_bytes(set);
+  }
+  const auto region = failure_.take_shared(bytes, "ordered allreduce" + alike);
+  if (region) return *region;
+  if (region.error().code != Errc::unavailable) failure_.fail(region.error(), false);
+  return {};
+}
+
+RankRunner::Finished RankRunner::take_finished() {
+  MutexLock lock(results_mutex_);
+  Finished finished = std::move(finished_.front());
+  finished_.pop_front();
+  return finished;
+}
+
+std::vector<std::string> RankRunner::take_lines() {
+  MutexLock lock(results_mutex_);
+  return std::exchange(lines_, {});
+}
+
+// ---- the driving thread ----
+
+/// The driving thread, after the application may have something to look at.
+void RankRunner::wake_application() {
+  if (!options_.background_only) return;
+  progress_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(progress_, ~0u, false);
+}
+
+std::string RankRunner::waits_for(TimePoint since) const {
+  std::string what, silent;
+  for (const SetRunner* runner : mine_) {
+    if (!runner->ended()) what += text(what.empty() ? "" : ", ", runner->waits_for());
+  }
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (peer == engine_.rank() || engine_.last_heard(peer) >= since) continue;
+    silent += text(silent.empty() ? "; nothing has come from rank " : ", ", peer);
+  }
+  return what + (silent.empty() ? "; something has come from every rank meanwhile" : silent);
+}
+
+/// The helper thread, which drives for the first time, goes where it is to run.
+void RankRunner::settle_background() {
+  if (!options_.background_cores.empty()) pin_thread(options_.background_cores);
+  if (options_.background_first) prefer_thread();
+}
+
+bool RankRunner::take_events() {
+  events_.clear();
+  queue_.take(events_);
+  for (const OrderingEvent& event : events_) {
+    for (SetRunner* runner : mine_) {
+      if (event.slot != nullptr && event.slot->description.set != runner->set().number()) continue;
+      const auto taken = runner->take(event);
+      if (!taken) failure_.fail(taken.error(), true);
+    }
+  }
+  return !events_.empty();
+}
+
+bool RankRunner::poll(TimePoint now) {
+  if (!failure_.poll()) {
+    if (!std::exchange(told_of_failure_, true)) wake_application();
+    return false;
+  }
+  bool did = take_events();
+  const StepNumber handed = handed_.load(std::memory_order_acquire);
+  std::uint64_t memory = 0;
+  bool agrees = false;
+  for (SetRunner* runner : mine_) {
+    if (runner->advance(now, handed)) {
+      did = true;
+      for (SetRunner* other : mine_) other->look_again();  // what is held back in one set may hold back another
+    }
+    agrees |= runner->agrees();
+    memory += runner->memory_bytes();
+  }
+  memory_bytes_.store(memory, std::memory_order_relaxed);
+  did |= publish();
+  if (did) wake_application();
+  if (!left_.empty()) look_who_has_left();
+  const bool spins = agrees && options_.negotiation_wait == OrderingOptions::Waiting::spin;
+  if (counters_.driven(spins)) settle_background();
+  return did || spins;
+}
+
+TimePoint RankRunner::poll_by() const {
+  TimePoint by = TimePoint::never();
+  if (failure_.failed()) return by;
+  for (const SetRunner* runner : mine_) by = std::min(by, runner->advance_by());
+  return by;
+}
+
+/// Hands steps that all sets have closed to the application, and what a person is to read.
+bool RankRunner::publish() {
+  StepNumber closed = std::numeric_limits<StepNumber>::max();
+  bool over = true;
+  for (SetRunner* runner : mine_) {
+    closed = std::min(closed, runner->closed());
+    over &= runner->ended();
+    auto lines = runner->take_lines();
+    if (lines.empty()) continue;
+    MutexLock lock(results_mutex_);
+    lines_.insert(lines_.end(), lines.begin(), lines.end());
+  }
+  const bool any = (closed > published_ && !at_end_) || over != over_.load(std::memory_order_relaxed);
+  for (; published_ < closed && !at_end_; ++published_) {
+    Finished finished{.step = published_};
+    for (SetRunner* runner : mine_) {
+      SetRunner::ClosedStep step = runner->take_step(published_);
+      if (runner->set().number() == 0) finished.header = std::move(step.header);
+      std::ranges::move(step.reduced, std::back_inserter(finished.reduced));
+    }
+    // Ranks that follow a plan learn from the buffers of one more step that all have drained.
+    at_end_ = finished.header.drained.all();
+    if (at_end_) break;
+    MutexLock lock(results_mutex_);
+    finished_.push_back(std::move(finished));
+  }
+  closed_.store(published_, std::memory_order_release);
+  over_.store(over, std::memory_order_release);
+  return any;
+}
+
+void RankRunner::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  if (!failure_.control(envelope, head)) broken(CollectiveFailure::unknown(peer, envelope));
+}
+
+void RankRunner::broken(const Error& reason) {
+  failure_.fail({reason.code, text("ordering: ", reason.message), reason.rank}, true);
+}
+
+void RankRunner::lost(int, const Error& reason) {
+  failure_.lose(reason, "ordering");
+}
+
+/// Fails where something under way waits for a rank that has left.
+void RankRunner::look_who_has_left() {
+  for (const int peer : left_) {
+    for (const SetRunner* runner : mine_) {
+      if (!runner->ended() && runner->lacks(peer)) {
+        return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});
+      }
+    }
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/collective/collective_failure.h"
+#include "stretto/engine/engine.h"
+#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/ordering_options.h"
+#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/rank_patience.h"
+#include "stretto/ordering/runtime/application_queue.h"
+#include "stretto/ordering/runtime/ordering_counters.h"
+#include "stretto/ordering/runtime/set_runner.h"
+
+namespace stretto {
+
+/// The side of an OrderedAllreduce that the engine drives: takes what the application has queued, lets the runners of
+/// all process sets go on, and hands back the steps that all of them have closed.
+class RankRunner final : private EngineClient {
+ public:
+  /// A step that all sets of this rank have closed.
+  struct Finished {
+    StepNumber step = 0;
+    RoundHeader header;
+    std::vector<TensorDescription> reduced;
+  };
+  /// Makes the orderer of a process set that this rank is in.
+  using Factory = std::function<std::unique_ptr<Orderer>(const ProcessSet& set)>;
+
+  /// Registers with the engine, on every rank. Requires: check() of the options.
+  RankRunner(Engine& engine, const OrderingOptions& options, const Factory& factory);
+  ~RankRunner() override;
+  RankRunner(const RankRunner&) = delete;
+  RankRunner& operator=(const RankRunner&) = delete;
+
+  // ---- any thread ----
+
+  ApplicationQueue& queue() { return queue_; }
+  OrderingCounters& counters() { return counters_; }
+  const OrderingCounters& counters() const { return counters_; }
+  CollectiveFailure& failure() { return failure_; }
+  const CollectiveFailure& failure() const { return failure_; }
+  std::uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+  // ---- the application's thread ----
+
+  /// Steps that it has applied.
+  StepNumber handed() const { return handed_.load(std::memory_order_relaxed); }
+  void set_handed(StepNumber steps) { handed_.store(steps, std::memory_order_release); }
+  /// Whether the step after those is closed: take_finished() returns it.
+  bool closed() const { return closed_.load(std::memory_order_acquire) > handed(); }
+  Finished take_finished();
+  /// Whether every rank has drained.
+  bool over() const { return over_.load(std::memory_order_acquire); }
+  std::vector<std::string> take_lines();
+  /// A word to sleep on, that changes after any of these has changed and after a failure: OrderingOptions'
+  /// background_only alone.
+  std::atomic<std::uint32_t>& progress() { return progress_; }
+
+  /// What is waited for since `since`, in words. Requires: the calling thread drives the engine.
+  std::string waits_for(TimePoint since) const;
+
+ private:
+  bool poll(TimePoint now) override;
+  TimePoint poll_by() const override;
+  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  void lost(int peer, const Error& reason) override;
+  void left(int peer, const Error&) override { left_.push_back(peer); }
+  void broken(const Error& reason) override;
+
+  std::uint64_t board_bytes(const ProcessSet& set) const;
+  std::span<std::byte> take_shared(const std::string& alike);
+  void settle_background();
+  bool take_events();
+  bool publish();
+  void look_who_has_left();
+  void wake_application();
+
+  // Fixed after construction.
+  Engine& engine_;
+  const OrderingOptions options_;
+  const std::vector<ProcessSet> sets_;
+  CollectiveId id_ = 0;
+  OrderingCounters counters_;     // thread-safe, as the next
+  CollectiveFailure failure_;     // gives back the memory of boards, which nobody looks at without a step of the engine
+  std::vector<SetRunner*> mine_;  // the runners of sets that this rank is in, by number: set 0 first
+
+  // The driving thread's.
+  RankPatience patience_;                            // before the runners, whose orderers refer to it
+  std::vector<std::unique_ptr<SetRunner>> runners_;  // of all sets
+  std::vector<OrderingEvent> events_;
+  std::vector<int> left_;  // ranks from which nothing comes any more
+  StepNumber published_ = 0;
+  bool at_end_ = false;  // no further steps: all ranks had drained in the one that was closed last
+  bool told_of_failure_ = false;
+
+  // Between the two.
+  ApplicationQueue queue_;
+  std::atomic<StepNumber> closed_{
+      0};  // driver, with release: steps that are finished_ or have been; pairs with closed()
+  std::atomic<StepNumber> handed_{0};       // application, with release: steps that it has applied; pairs with poll()
+  std::atomic<bool> over_{false};           // driver, with release: every rank has drained; pairs with over()
+  std::atomic<std::uint32_t> progress_{0};  // the driver counts it up after any of the above
+  std::atomic<std::uint64_t> memory_bytes_{0};
+  mutable Mutex results_mutex_;
+  std::deque<Finished> finished_ GUARDED_BY(results_mutex_);
+  std::vector<std::string> lines_ GUARDED_BY(results_mutex_);
+};
+
+}  // namespace stretto
