@@ -15,7 +15,7 @@
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kSearchStream = 0x6f72647372;
+constexpr std::uint64_t kInterleavings = 0x6f72647372;
 constexpr std::uint64_t kMostTransitions = 2'000'000;
 constexpr int kMostPauses = 60;                 // of the whole job, in which nothing moves but time
 constexpr std::uint64_t kIdleTransitions = 40;  // of a rank and process set, before it is asked whether anybody moves
@@ -24,7 +24,7 @@ constexpr int kTurns = 60;                      // of every rank: a cycle takes 
 /// All ranks of a job, and their collectives.
 class OrderingRun {
  public:
-  explicit OrderingRun(const OrderingJob& job) : job_(job), random_(job.seed, kSearchStream) {
+  explicit OrderingRun(const OrderingJob& job) : job_(job), random_(job.seed, kInterleavings) {
     for (int set = 0; set < static_cast<int>(job.sets.size()); ++set) {
       networks_.push_back(std::make_unique<OrderingNetwork>(job, set));
     }
