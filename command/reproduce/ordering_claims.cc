@@ -63,7 +63,7 @@ class Claims {
   }
 
   void close(const ScaleChecks& checks) {
-    add(fmt::format("five orderings of {} ranks within {:.0f} s", most_, kLimit), "–",
+    add(fmt::format("five orderings of {} ranks within {:.0f} s of a core", most_, kLimit), "–",
         fmt::format("{:.1f} s", checks.seconds), checks.seconds <= kLimit);
     add("the same seed gives the same bits", "–", checks.same_bits ? "yes" : "no", checks.same_bits);
     add("thread by thread on cores, 6, 24 and 96 ranks: within 10 % of these", "–", percent(checks.apart),

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 
+#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/predict/ordering/ordering_simulation.h"
 
@@ -143,17 +143,16 @@ std::string input_experiment(double share) {
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
                         const std::function<void(std::size_t)>& progress) {
   ScaleRuns runs;
-  const SteadyClock clock;
   seconds = 0;
   for (const ScaleJob& job : jobs_of(options)) {
-    const TimePoint start = clock.now();
+    const Duration start = thread_time();
     for (const OrderingScheme scheme : job.schemes) {
       runs.add({job.experiment, job.job.ranks, job.samples, scheme,
                 predict_ordered_steps(job.job, costs, scheme, job.steps, options.seed)});
       progress(runs.all().size());
     }
     const bool largest = job.job.ranks == scale_ranks(options).back() && seconds == 0;
-    if (largest) seconds = stretto::seconds(clock.now() - start);
+    if (largest) seconds = stretto::seconds(thread_time() - start);
   }
   return runs;
 }

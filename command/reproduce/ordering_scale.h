@@ -72,13 +72,13 @@ std::string input_experiment(double share);
 
 /// Predicts all: weak (or strong) over the numbers of ranks; on the most ranks, with a fifth of the steps, four amounts
 /// of input, and TOPO beside the coordinator for each network. `progress` is told how many runs there were. `seconds`:
-/// set to what the five schemes on the most ranks took.
+/// set to the processor time that the five schemes on the most ranks took.
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
                         const std::function<void(std::size_t)>& progress);
 
 /// What was found out about the predictions themselves.
 struct ScaleChecks {
-  double seconds = 0;      ///< for the five schemes on the most ranks
+  double seconds = 0;      ///< of processor time, for the five schemes on the most ranks
   bool same_bits = false;  ///< a run was repeated with the same seed, and was the same
   double apart = 0;        ///< of steps as predicted and as simulated thread by thread: the largest share of the latter
 };
