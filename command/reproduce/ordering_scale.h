@@ -22,6 +22,12 @@ struct OrderedNetwork {
 };
 std::span<const OrderedNetwork> ordered_networks();
 
+/// On which the paper gives its numbers.
+inline constexpr int kPaperRanks = 24'576;
+
+/// In the paper, on kPaperRanks; 0 of the coordinator, which the others are compared with.
+double paper_gain(OrderingScheme scheme);
+
 /// The paper's step of that network. What the input pipeline does for a batch is the same for all networks, so that
 /// the computation is that time over the window. Without a window: the computation of ResNet-50, and no input pipeline.
 OrderedJob network_job(const OrderedNetwork& network, int ranks);
@@ -58,7 +64,7 @@ class ScaleRuns {
 };
 
 struct ScaleOptions {
-  int most_ranks = 24'576;
+  int most_ranks = kPaperRanks;
   int steps = 100;
   std::uint64_t seed = 1;
   bool strong = false;
