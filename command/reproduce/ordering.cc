@@ -78,18 +78,6 @@ std::string introduction(const OrderingCalibration& calibration) {
                      calibration.machine, calibration.date);
 }
 
-std::string paper_gain(int ranks, OrderingScheme scheme) {
-  if (ranks != 24'576) return "";
-  switch (scheme) {
-    case OrderingScheme::gs: return "10 %";
-    case OrderingScheme::nbcs: return "16 %";
-    case OrderingScheme::scp: return "18 %";
-    case OrderingScheme::topo: return "21 %";
-    case OrderingScheme::coordinator: break;
-  }
-  return "";
-}
-
 std::string scale_table(const ScaleRuns& runs, const std::string& experiment) {
   Table table({"ranks, ordering", "step, ms", "p99", "computing", "overhead", "waiting", "transfer", "background, ms",
                "gain", "paper"});
@@ -97,12 +85,14 @@ std::string scale_table(const ScaleRuns& runs, const std::string& experiment) {
     if (run.experiment != experiment) continue;
     const OrderedSteps& steps = run.steps;
     const double step = steps.mean_step();
+    const bool compared = run.scheme != OrderingScheme::coordinator;
+    const bool in_paper = compared && experiment == "weak" && run.ranks == kPaperRanks;
     table.add({fmt::format("{} {}", run.ranks, name_of(run.scheme)), fmt::format("{:.1f}", 1e3 * median(steps.steps)),
                fmt::format("{:.1f}", 1e3 * quantile(steps.steps, 0.99)), percent(steps.computing / step),
                percent(steps.overhead / step), percent(steps.waiting / step), percent(steps.transfer / step),
                fmt::format("{:.1f}", 1e3 * steps.processor),
-               run.scheme == OrderingScheme::coordinator ? "" : percent(runs.gain(experiment, run.ranks, run.scheme)),
-               experiment == "weak" ? paper_gain(run.ranks, run.scheme) : ""});
+               compared ? percent(runs.gain(experiment, run.ranks, run.scheme)) : "",
+               in_paper ? percent(paper_gain(run.scheme), 0) : ""});
   }
   return table.to_text();
 }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 
+#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/predict/ordering/ordering_simulation.h"
 
@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kBatch = 32;
 constexpr double kBytesOfGradient = 2;  // mixed precision
-constexpr double kFusionBytes = 64 << 20;
 /// Of a step's computation, which does not get shorter with the batch: launching kernels. Assumed, the paper has none.
 constexpr double kLaunching = 12e-3;
 constexpr int kGlobalBatch = 24'576;
@@ -75,6 +74,17 @@ std::span<const OrderedNetwork> ordered_networks() {
                                                                {"VGG16", 138'357'544, 0.32, "2 to 6"},
                                                                {"AlexNet", 61'100'840, NAN, "-6"}}};
   return kNetworks;
+}
+
+double paper_gain(OrderingScheme scheme) {
+  switch (scheme) {
+    case OrderingScheme::gs: return 0.10;
+    case OrderingScheme::nbcs: return 0.16;
+    case OrderingScheme::scp: return 0.18;
+    case OrderingScheme::topo: return 0.21;
+    case OrderingScheme::coordinator: break;
+  }
+  return 0;
 }
 
 OrderedJob network_job(const OrderedNetwork& network, int ranks) {
@@ -143,17 +153,16 @@ std::string input_experiment(double share) {
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
                         const std::function<void(std::size_t)>& progress) {
   ScaleRuns runs;
-  const SteadyClock clock;
   seconds = 0;
   for (const ScaleJob& job : jobs_of(options)) {
-    const TimePoint start = clock.now();
+    const Duration start = thread_time();
     for (const OrderingScheme scheme : job.schemes) {
       runs.add({job.experiment, job.job.ranks, job.samples, scheme,
                 predict_ordered_steps(job.job, costs, scheme, job.steps, options.seed)});
       progress(runs.all().size());
     }
     const bool largest = job.job.ranks == scale_ranks(options).back() && seconds == 0;
-    if (largest) seconds = stretto::seconds(clock.now() - start);
+    if (largest) seconds = stretto::seconds(thread_time() - start);
   }
   return runs;
 }

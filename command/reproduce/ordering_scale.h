@@ -22,6 +22,12 @@ struct OrderedNetwork {
 };
 std::span<const OrderedNetwork> ordered_networks();
 
+/// On which the paper gives its numbers.
+inline constexpr int kPaperRanks = 24'576;
+
+/// In the paper, on kPaperRanks; 0 of the coordinator, which the others are compared with.
+double paper_gain(OrderingScheme scheme);
+
 /// The paper's step of that network. What the input pipeline does for a batch is the same for all networks, so that
 /// the computation is that time over the window. Without a window: the computation of ResNet-50, and no input pipeline.
 OrderedJob network_job(const OrderedNetwork& network, int ranks);
@@ -58,7 +64,7 @@ class ScaleRuns {
 };
 
 struct ScaleOptions {
-  int most_ranks = 24'576;
+  int most_ranks = kPaperRanks;
   int steps = 100;
   std::uint64_t seed = 1;
   bool strong = false;
@@ -72,13 +78,13 @@ std::string input_experiment(double share);
 
 /// Predicts all: weak (or strong) over the numbers of ranks; on the most ranks, with a fifth of the steps, four amounts
 /// of input, and TOPO beside the coordinator for each network. `progress` is told how many runs there were. `seconds`:
-/// set to what the five schemes on the most ranks took.
+/// set to the processor time that the five schemes on the most ranks took.
 ScaleRuns predict_scale(const OrderingCosts& costs, const ScaleOptions& options, double& seconds,
                         const std::function<void(std::size_t)>& progress);
 
 /// What was found out about the predictions themselves.
 struct ScaleChecks {
-  double seconds = 0;      ///< for the five schemes on the most ranks
+  double seconds = 0;      ///< of processor time, for the five schemes on the most ranks
   bool same_bits = false;  ///< a run was repeated with the same seed, and was the same
   double apart = 0;        ///< of steps as predicted and as simulated thread by thread: the largest share of the latter
 };

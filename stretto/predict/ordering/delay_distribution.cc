@@ -11,7 +11,7 @@ namespace stretto {
 namespace {
 
 /// Of a function that is linear between equally distant values.
-double mean_of(std::span<const double> quantiles) {
+double mean_between(std::span<const double> quantiles) {
   if (quantiles.size() == 1) return quantiles.front();
   double sum = -(quantiles.front() + quantiles.back()) / 2;
   for (const double value : quantiles) sum += value;
@@ -21,7 +21,7 @@ double mean_of(std::span<const double> quantiles) {
 }  // namespace
 
 DelayDistribution::DelayDistribution(double mean, std::vector<double> quantiles)
-    : mean_(quantiles.empty() ? mean : mean_of(quantiles)), quantiles_(std::move(quantiles)) {
+    : mean_(quantiles.empty() ? mean : mean_between(quantiles)), quantiles_(std::move(quantiles)) {
   STRETTO_CHECK(mean_ >= 0, "a mean delay of ", mean_);
   STRETTO_CHECK(std::ranges::is_sorted(quantiles_), "quantiles descend");
 }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "command/bench/ordering/timed_bookkeeping.h"
+#include "command/bench/ordering/timed_oversleep.h"
 #include "command/bench/timed_allreduce.h"
-#include "command/bench/timed_bookkeeping.h"
-#include "command/bench/timed_oversleep.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"

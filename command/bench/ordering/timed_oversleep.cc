@@ -1,4 +1,4 @@
-#include "command/bench/timed_oversleep.h"
+#include "command/bench/ordering/timed_oversleep.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "command/bench/timed_bookkeeping.h"
+#include "command/bench/ordering/timed_bookkeeping.h"
 
 #include <algorithm>
 #include <cmath>

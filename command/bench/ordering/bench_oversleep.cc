@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "command/bench/timed_oversleep.h"
+#include "command/bench/ordering/timed_oversleep.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
