@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "stretto/base/error.h"
 
@@ -16,47 +15,96 @@ int CardShares::begin(TimePoint now, int src, int dst, Duration alone, double we
   }
   const int number = free_.back();
   free_.pop_back();
-  Transfer& transfer = transfers_[static_cast<std::size_t>(number)];
-  transfer = {.src = src, .dst = dst, .weight = weight, .left = static_cast<double>(alone.count()), .since = now};
-  for (Card* card : {&sending(transfer), &receiving(transfer)}) {
-    card->transfers.push_back(number);
-    weigh(*card);
-  }
-  share(now, sending(transfer));
-  share(now, receiving(transfer));
+  transfer(number) = {
+      .from = 2 * src, .to = 2 * dst + 1, .weight = weight, .left = static_cast<double>(alone.count()), .since = now};
+  card(2 * src).transfers.push_back(number);
+  card(2 * dst + 1).transfers.push_back(number);
+  find_connected(transfer(number));
+  fill();
+  set_rates(now);
   return number;
 }
 
 void CardShares::end(TimePoint now, int number) {
-  Transfer& transfer = transfers_[static_cast<std::size_t>(number)];
-  over_.erase({transfer.over, number});
-  for (Card* card : {&sending(transfer), &receiving(transfer)}) {
-    std::erase(card->transfers, number);
-    weigh(*card);
-  }
-  share(now, sending(transfer));
-  share(now, receiving(transfer));
+  const Transfer& ended = transfer(number);
+  over_.erase({ended.over, number});
+  std::erase(card(ended.from).transfers, number);
+  std::erase(card(ended.to).transfers, number);
+  find_connected(ended);
+  fill();
+  set_rates(now);
   free_.push_back(number);
 }
 
-/// Adds up anew: a sum that is added to and taken from would drift.
-void CardShares::weigh(Card& card) const {
+void CardShares::find(int direction) {
+  Card& card = this->card(direction);
+  if (card.found) return;
+  card.found = true;
+  card.rate_left = 1;
   card.weight = 0;
-  for (const int number : card.transfers) card.weight += transfers_[static_cast<std::size_t>(number)].weight;
+  card.open = card.transfers.size();
+  for (const int number : card.transfers) {
+    card.weight += transfer(number).weight;
+    transfer(number).next = 0;
+  }
+  found_.push_back(direction);
 }
 
-void CardShares::share(TimePoint now, const Card& card) {
-  for (const int number : card.transfers) {
-    Transfer& transfer = transfers_[static_cast<std::size_t>(number)];
-    const double share = transfer.weight / std::max(sending(transfer).weight, receiving(transfer).weight);
-    if (share == transfer.share) continue;
-    const auto passed = static_cast<double>((now - transfer.since).count());
-    transfer.left = std::max(0.0, transfer.left - passed * transfer.share);
-    if (transfer.share > 0) over_.erase({transfer.over, number});
-    transfer.share = share;
-    transfer.since = now;
-    transfer.over = now + Duration(std::llround(transfer.left / share));
-    over_.emplace(transfer.over, number);
+/// All directions that a chain of transfers leads to from those of `transfer`.
+void CardShares::find_connected(const Transfer& transfer) {
+  found_.clear();
+  find(transfer.from);
+  find(transfer.to);
+  for (std::size_t i = 0; i < found_.size(); ++i) {
+    for (const int number : card(found_[i]).transfers) {
+      find(this->transfer(number).from);
+      find(this->transfer(number).to);
+    }
+  }
+  for (const int direction : found_) card(direction).found = false;
+}
+
+/// Progressive filling: the card that is used up first decides the rates of all that pass it.
+void CardShares::fill() {
+  for (;;) {
+    const Card* tightest = nullptr;
+    double level = 0;  // rate by weight
+    for (const int direction : found_) {
+      const Card& card = this->card(direction);
+      if (card.open == 0) continue;
+      const double here = card.rate_left / card.weight;
+      if (tightest != nullptr && here >= level) continue;
+      tightest = &card;
+      level = here;
+    }
+    if (tightest == nullptr) return;
+    for (const int number : tightest->transfers) {
+      Transfer& transfer = this->transfer(number);
+      if (transfer.next > 0) continue;
+      transfer.next = transfer.weight * level;
+      for (const int direction : {transfer.from, transfer.to}) {
+        Card& card = this->card(direction);
+        card.rate_left -= transfer.next;
+        card.weight -= transfer.weight;
+        --card.open;
+      }
+    }
+  }
+}
+
+void CardShares::set_rates(TimePoint now) {
+  for (const int direction : found_) {
+    for (const int number : card(direction).transfers) {
+      Transfer& transfer = this->transfer(number);
+      if (transfer.next == transfer.rate) continue;
+      transfer.left =
+          std::max(0.0, transfer.left - static_cast<double>((now - transfer.since).count()) * transfer.rate);
+      if (transfer.rate > 0) over_.erase({transfer.over, number});
+      transfer.rate = transfer.next;
+      transfer.since = now;
+      transfer.over = now + Duration(std::llround(transfer.left / transfer.rate));
+      over_.emplace(transfer.over, number);
+    }
   }
 }
 

@@ -9,12 +9,13 @@
 namespace stretto {
 
 /// The network cards of ranks, on which transfers advance together. Each card has two directions, independent of each
-/// other. A transfer of weight w may use w/W of its sender's card and w/W of its receiver's, W being the weight of all
-/// transfers in that direction of that card; it advances at the smaller of the two shares. What it leaves of the larger
-/// one is not given to others.
+/// other. A transfer passes the sending direction of one card and the receiving one of another. The rates are max-min
+/// fair by weight: all rates rise in proportion to the weights until a card is used up; those that pass it stay as they
+/// are, the others rise further (progressive filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
 ///
-/// Times never go back from call to call. An event costs the logarithm of the number of transfers for each transfer
-/// whose share it changes.
+/// Times never go back from call to call. An event costs a few steps for each transfer whose cards are connected with
+/// those of the one that begins or ends by cards shared, and the logarithm of the number of transfers for each one
+/// whose rate it changes.
 class CardShares {
  public:
   explicit CardShares(int ranks) : cards_(2 * static_cast<std::size_t>(ranks)) {}
@@ -31,26 +32,33 @@ class CardShares {
 
  private:
   struct Transfer {
-    int src = 0, dst = 0;
+    int from = 0, to = 0;  // directions of cards, indices into cards_
     double weight = 0;
     double left = 0;  // nanoseconds if it were alone, at `since`
-    double share = 0;
+    double rate = 0;  // of a card's
+    double next = 0;  // what the rate becomes; 0: not known yet
     TimePoint since, over;
   };
   struct Card {  // one direction
     std::vector<int> transfers;
-    double weight = 0;
+    bool found = false;
+    // Of the transfers whose next rate is not known yet.
+    double rate_left = 0, weight = 0;
+    std::size_t open = 0;
   };
 
-  Card& sending(const Transfer& transfer) { return cards_[2 * static_cast<std::size_t>(transfer.src)]; }
-  Card& receiving(const Transfer& transfer) { return cards_[2 * static_cast<std::size_t>(transfer.dst) + 1]; }
-  void weigh(Card& card) const;
-  void share(TimePoint now, const Card& card);
+  Transfer& transfer(int number) { return transfers_[static_cast<std::size_t>(number)]; }
+  Card& card(int direction) { return cards_[static_cast<std::size_t>(direction)]; }
+  void find(int direction);
+  void find_connected(const Transfer& transfer);
+  void fill();
+  void set_rates(TimePoint now);
 
   std::vector<Card> cards_;
   std::vector<Transfer> transfers_;
   std::vector<int> free_;                     // numbers of transfers that are over
   std::set<std::pair<TimePoint, int>> over_;  // of all that are under way
+  std::vector<int> found_;                    // directions connected with the one that changes
 };
 
 }  // namespace stretto

@@ -61,14 +61,15 @@ TEST(CardShares, DirectionsAreIndependent) {
   EXPECT_EQ(ends_of(cards), (std::map<int, Duration>{{there, 40us}, {back, 30us}}));
 }
 
-TEST(CardShares, TheSmallerOfTwoSharesCountsAndTheRestIsNotGivenToOthers) {
+TEST(CardShares, WhatOneMayNotUseIsGivenToOthers) {
   CardShares cards(4);
-  const int a = cards.begin(at(0us), 0, 2, 30us, 1);  // a half of card 0, a third of card 2
-  const int b = cards.begin(at(0us), 0, 3, 30us, 1);  // a half of card 0
+  const int a = cards.begin(at(0us), 0, 2, 30us, 1);
+  const int b = cards.begin(at(0us), 0, 3, 30us, 1);
   const int c = cards.begin(at(0us), 1, 2, 30us, 1);
   const int d = cards.begin(at(0us), 3, 2, 10us, 1);
-  // d is over at 30: a and c have 20 left, at a half from now on. b, at a half, is over at 60.
-  EXPECT_EQ(ends_of(cards), (std::map<int, Duration>{{a, 70us}, {b, 60us}, {c, 70us}, {d, 30us}}));
+  // Card 2 gives a, c and d a third each, so that b has two thirds of card 0. d is over at 30: from then on each has a
+  // half. b has 10 left then; a and c have 20.
+  EXPECT_EQ(ends_of(cards), (std::map<int, Duration>{{a, 70us}, {b, 50us}, {c, 70us}, {d, 30us}}));
 }
 
 TEST(CardShares, SharesFollowTheWeights) {
