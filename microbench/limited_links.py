@@ -5,9 +5,9 @@
 
 Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train`
 there by mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the
-profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it, with how evenly two ranks
-share the card of a third. That depends on TCP's congestion control: reno (the default here) splits it in halves, bbr does
-not (--congestion). Computing is paced, so that the cores are
+profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it, with
+how evenly two ranks share the card of a third. That depends on TCP's congestion control: reno (the default here) splits
+it in halves, bbr does not (--congestion). Computing is paced, so that the cores are
 not what limits; the machine has to be quiet for it. A server is a rank of its own, which does nothing else. At the end
 come the errors of each family beside those of the paper, and `stretto predict fit` chooses the threshold that the
 asynchronous runs speak for. Needs root, iproute2 and Open MPI.
@@ -110,16 +110,20 @@ def options(workload: str, algorithm: str, steps: int, pace: str) -> list[str]:
 
 
 class Link:
-    """What `stretto bench link` measures: the time of a message between two ranks by its size, and how two share a card."""
+    """What `stretto bench link` measures: the time of a message by its size, and how two messages share a card."""
 
     def __init__(self, hosts: Hosts, program: str, model_sizes: list[int]) -> None:
         measured = json.loads(hosts.run(2, program, "bench", "link", "--json"))
         self.latency: float = measured["latency"]
         self.times = [(row["bytes"], row["seconds"]) for row in measured["rows"]]
-        self.unevenness: dict[int, float] = {}  # by bytes of the model
+        # By bytes of the model. A busy link has no burst of tbf to give away, so two messages show a lower bandwidth.
+        self.unevenness: dict[int, float] = {}
+        self.busy_bandwidth: dict[int, float] = {}
         for size in model_sizes:
-            sharing = hosts.run(3, program, "bench", "link", "--sharing", "--sizes", f"4,{size}", "--time", "2s", "--json")
-            self.unevenness[size] = json.loads(sharing)["unevenness"]
+            sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", f"4,{size}",
+                                           "--time", "2s", "--json"))
+            self.unevenness[size] = sharing["unevenness"]
+            self.busy_bandwidth[size] = 2 * size / statistics.median(row["last"] for row in sharing["rows"])
 
     def bandwidth(self, size: float) -> float:
         """Bytes a second of a message of that size, without the latency."""
@@ -166,12 +170,13 @@ def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int, 
         program, "predict", "run", "--ranks", str(ranks), "--compute", f"{computed * 1e6:.0f}us", "--imbalance", "none",
         "--noise", NOISE, "--steps", str(steps), "--replicas", "3", "--algorithms", setting,
         "--model-bytes", str(worker["bytes"]), "--network", f"latency={link.latency * 1e6:.0f}us,"
-        f"bandwidth={link.bandwidth(worker['bytes']):.0f}B/s,{sharing}", "--json"))
+        f"bandwidth={link.busy_bandwidth[worker['bytes']]:.0f}B/s,{sharing}", "--json"))
     batches: float = run["algorithms"][0]["batches_per_s"]
     return batches
 
 
-def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: int, steps: int) -> dict[str, float]:
+def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: int,
+                steps: int) -> dict[str, float]:
     """Batches a second of the job, by each of the models that apply."""
     layerwise = algorithm.endswith(LAYERWISE)
     mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm.removesuffix(LAYERWISE), "async")
