@@ -1,4 +1,4 @@
-#include "command/bench/timed_sharing.h"
+#include "command/bench/link/timed_sharing.h"
 
 #include <fmt/format.h>
 

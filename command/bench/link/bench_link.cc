@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "command/bench/timed_link.h"
-#include "command/bench/timed_sharing.h"
+#include "command/bench/link/timed_link.h"
+#include "command/bench/link/timed_sharing.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
