@@ -5,7 +5,9 @@
 
 Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train`
 there by mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the
-profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it. Computing is paced, so that the cores are
+profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it, with
+how evenly two ranks share the card of a third. That depends on TCP's congestion control: reno (the default here) splits
+it in halves, bbr does not (--congestion). Computing is paced, so that the cores are
 not what limits; the machine has to be quiet for it. A server is a rank of its own, which does nothing else. At the end
 come the errors of each family beside those of the paper, and `stretto predict fit` chooses the threshold that the
 asynchronous runs speak for. Needs root, iproute2 and Open MPI.
@@ -35,19 +37,21 @@ BATCH = 16  # of 4 ms each, so that what several processes do on few cores matte
 FAMILIES = (
     ("asynchronous, a server", ("ps-async", "ssp:3"), (
         ("coarse", "by formulas (eq 5)", "4.7 % (11.1 %)"), ("FCFS alone", "without the switch (eq 2)", ""),
-        ("fine", "by simulation of each operation", "5.4 % (15.0 %)"), ("run", "by running the algorithm", ""))),
+        ("fine", "by simulation of each operation", "5.4 % (15.0 %)"), ("run", "by running the algorithm", ""),
+        ("in order", "the same, links in order", ""))),
     ("the same, layer by layer", ("ps-async" + LAYERWISE,), (
         ("overlap", "by formulas, with overlap (eq 6)", "4.7 % (15.2 %)"), ("coarse", "without that (eq 5)", ""),
         ("fine", "by simulation of each operation", "4.4 % (11.4 %)"))),
     ("synchronous, a server", ("ps-sync",), (
         ("coarse", "by formulas (eq 9)", "3.2 % (10.0 %)"), ("FCFS alone", "links in order alone (eq 8)", ""),
-        ("fine", "by simulation of each operation", "5.2 % (11.9 %)"), ("run", "by running the algorithm", ""))),
+        ("fine", "by simulation of each operation", "5.2 % (11.9 %)"), ("run", "by running the algorithm", ""),
+        ("in order", "the same, links in order", ""))),
     ("the same, layer by layer", ("ps-sync" + LAYERWISE,), (
         ("overlap", "by formulas, with overlap (eq 10)", "4.1 % (10.5 %)"), ("coarse", "without that (eq 9)", ""),
         ("fine", "by simulation of each operation", "4.7 % (10.2 %)"))),
     ("allreduce", ("sync",), (
         ("coarse", "by formulas, a ring (eq 11)", "5.0 % (11.6 %)"), ("fine", "by simulation, a ring", "2.5 % (9.3 %)"),
-        ("run", "by running the algorithm", ""))))
+        ("run", "by running the algorithm", ""), ("in order", "the same, links in order", ""))))
 
 Job = dict[str, Any]
 
@@ -78,11 +82,13 @@ class Hosts:
         output_of(HOSTS, "down", env=self.environment)
         self.folder.cleanup()
 
-    def limit(self, rate: str) -> None:
+    def limit(self, rate: str, congestion: str) -> None:
         tbf = ("root", "tbf", "rate", rate, "burst", BURST, "latency", "1s")
         for host in range(1, self.count + 1):
             output_of(HOSTS, "exec", str(host), "tc", "qdisc", "replace", "dev", "eth0", *tbf, env=self.environment)
             output_of(HOSTS, "exec", "0", "tc", "qdisc", "replace", "dev", f"port{host}", *tbf, env=self.environment)
+            output_of(HOSTS, "exec", str(host), "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={congestion}",
+                      env=self.environment)
 
     def run(self, ranks: int, *command: str) -> str:
         hosts = ",".join(f"h{host}" for host in range(1, ranks + 1))
@@ -104,12 +110,20 @@ def options(workload: str, algorithm: str, steps: int, pace: str) -> list[str]:
 
 
 class Link:
-    """What `stretto bench link` measures between two ranks: the time of a message by its size."""
+    """What `stretto bench link` measures: the time of a message by its size, and how two messages share a card."""
 
-    def __init__(self, hosts: Hosts, program: str) -> None:
+    def __init__(self, hosts: Hosts, program: str, model_sizes: list[int]) -> None:
         measured = json.loads(hosts.run(2, program, "bench", "link", "--json"))
         self.latency: float = measured["latency"]
         self.times = [(row["bytes"], row["seconds"]) for row in measured["rows"]]
+        # By bytes of the model. A busy link has no burst of tbf to give away, so two messages show a lower bandwidth.
+        self.unevenness: dict[int, float] = {}
+        self.busy_bandwidth: dict[int, float] = {}
+        for size in model_sizes:
+            sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", f"4,{size}",
+                                           "--time", "2s", "--json"))
+            self.unevenness[size] = sharing["unevenness"]
+            self.busy_bandwidth[size] = 2 * size / statistics.median(row["last"] for row in sharing["rows"])
 
     def bandwidth(self, size: float) -> float:
         """Bytes a second of a message of that size, without the latency."""
@@ -145,19 +159,24 @@ def plain_job(worker: Job, link: Link, workers: int) -> Job:
             "workers": [{"count": workers, "batch": BATCH} | {part: worker[part] for part in ("forward", "backward")}]}
 
 
-def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int) -> float:
+NOISE = "0.001"  # of paced steps, as a share: less than a timer is late
+
+
+def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int, steps: int, sharing: str) -> float:
     """Batches a second by `stretto predict run`: the algorithm itself, over links of that rate."""
     computed = worker["forward"] + worker["backward"] + (worker["update"] if algorithm == "sync" else 0)
     ranks, setting = (workers, algorithm) if algorithm == "sync" else (workers + 1, f"{algorithm}, servers = dedicated:1")
     run = json.loads(output_of(
         program, "predict", "run", "--ranks", str(ranks), "--compute", f"{computed * 1e6:.0f}us", "--imbalance", "none",
-        "--steps", "100", "--replicas", "1", "--algorithms", setting, "--model-bytes", str(worker["bytes"]),
-        "--network", f"latency={link.latency * 1e6:.0f}us,bandwidth={link.bandwidth(worker['bytes']):.0f}B/s", "--json"))
+        "--noise", NOISE, "--steps", str(steps), "--replicas", "3", "--algorithms", setting,
+        "--model-bytes", str(worker["bytes"]), "--network", f"latency={link.latency * 1e6:.0f}us,"
+        f"bandwidth={link.busy_bandwidth[worker['bytes']]:.0f}B/s,{sharing}", "--json"))
     batches: float = run["algorithms"][0]["batches_per_s"]
     return batches
 
 
-def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: int) -> dict[str, float]:
+def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: int,
+                steps: int) -> dict[str, float]:
     """Batches a second of the job, by each of the models that apply."""
     layerwise = algorithm.endswith(LAYERWISE)
     mode = {"sync": "allreduce", "ps-sync": "sync"}.get(algorithm.removesuffix(LAYERWISE), "async")
@@ -180,7 +199,9 @@ def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: 
                  "overlap": coarse["async"]["overlap"]["steps_per_s"]}
     found["fine"] = predict("fine", layered)["steps_per_s"]
     if not layerwise:
-        found["run"] = as_run(program, algorithm, worker, link, workers)
+        fair = f"sharing=fair,unevenness={link.unevenness[worker['bytes']]:.3f}"
+        found["run"] = as_run(program, algorithm, worker, link, workers, steps, fair)
+        found["in order"] = as_run(program, algorithm, worker, link, workers, steps, "sharing=fifo")
     return found
 
 
@@ -218,6 +239,7 @@ def main() -> int:
     parser.add_argument("--program", default=str(ROOT / "build/release/bin/stretto"))
     parser.add_argument("--workloads", default="digits,digits-wide")
     parser.add_argument("--rates", default="300mbit,1gbit")
+    parser.add_argument("--congestion", default="reno", help="TCP's congestion control on all hosts")
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
@@ -231,14 +253,15 @@ def main() -> int:
     profiles = {workload: profile(arguments.program, workload, arguments.pace, arguments.steps)
                 for workload in arguments.workloads.split(",")}
     rows = []
-    with Hosts(max(counts) + 1) as hosts:
+    with Hosts(max(3, max(counts) + 1)) as hosts:
         links = {}
         for rate, workload, workers, algorithm in itertools.product(
                 arguments.rates.split(","), profiles, counts, arguments.algorithms.split(",")):
             if rate not in links:
-                hosts.limit(rate)
-                links[rate] = Link(hosts, arguments.program)
-                speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s for {name}"
+                hosts.limit(rate, arguments.congestion)
+                links[rate] = Link(hosts, arguments.program, [profile["bytes"] for profile in profiles.values()])
+                speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s, unevenness "
+                                   f"{links[rate].unevenness[profile['bytes']]:.3f} for {name}"
                                    for name, profile in profiles.items())
                 print(f"{rate}: {links[rate].latency * 1e6:.0f} us, {speeds}", flush=True)
             ranks = workers + (algorithm != "sync")
@@ -246,7 +269,8 @@ def main() -> int:
                 continue
             run = json.loads(hosts.run(ranks, arguments.program, "train",
                                        *options(workload, algorithm, arguments.steps, arguments.pace)))
-            found = predictions(arguments.program, algorithm, profiles[workload], links[rate], workers)
+            found = predictions(arguments.program, algorithm, profiles[workload], links[rate], workers,
+                                arguments.steps)
             rows.append({"workload": workload, "rate": rate, "workers": workers, "algorithm": algorithm,
                          "measured": run["throughput"], "predicted": found})
             errors = ", ".join(f"{name} {value:.1f} ({value / run['throughput'] - 1:+.1%})"

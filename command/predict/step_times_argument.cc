@@ -65,7 +65,7 @@ void StepTimesArgument::add_options(CommandLine& line) {
               });
   line.option("--network", "SPEC",
               "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
-              "overhead=TIME of a message at its sender, jitter=TIME. Default "
+              "overhead=TIME of a message at its sender, jitter=TIME, sharing=fifo or fair, unevenness=NUMBER. Default "
               "latency=1us,bandwidth=10GB/s,overhead=100ns, or that of the simulated run in FILE, or with "
               "the bandwidth that a profile says.",
               [this](std::string_view, const std::string& text) {

@@ -117,19 +117,19 @@ void describe_simulation(CommandLine& line, TrainOptions& options) {
             "All ranks in one process, on a virtual clock: the gradients are real, and a step takes what --pace and "
             "--imbalance say, a message what --network says. The same seed gives the same bits on any number of cores.",
             [&options](std::string_view, const std::string&) { options.simulated = true; });
-  line.option(
-      "--network", "SPEC",
-      "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
-      "overhead=TIME of a message at its sender, jitter=TIME. Default latency=1us,bandwidth=10GB/s,overhead=100ns.",
-      {{"latency=", "bandwidth="}, [&options](std::string_view option, const std::string& written) {
-         try {
-           parse_network(written);
-         } catch (const UsageError& error) {
-           throw UsageError(fmt::format("--{}", error.what()));
-         }
-         if (written.empty()) reject(option, written, "a network", "latency=1us,bandwidth=10GB/s");
-         options.network = written;
-       }});
+  line.option("--network", "SPEC",
+              "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
+              "overhead=TIME of a message at its sender, jitter=TIME, sharing=fifo or fair, unevenness=NUMBER. Default "
+              "latency=1us,bandwidth=10GB/s,overhead=100ns.",
+              {{"latency=", "bandwidth="}, [&options](std::string_view option, const std::string& written) {
+                 try {
+                   parse_network(written);
+                 } catch (const UsageError& error) {
+                   throw UsageError(fmt::format("--{}", error.what()));
+                 }
+                 if (written.empty()) reject(option, written, "a network", "latency=1us,bandwidth=10GB/s");
+                 options.network = written;
+               }});
   line.flag("--no-gradients", "", "Compute nothing: throughput alone, of more ranks in less time.",
             [&options](std::string_view, const std::string&) { options.no_gradients = true; });
   line.option("--model-bytes", "SIZE",

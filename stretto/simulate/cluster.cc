@@ -21,7 +21,7 @@ struct SimulatedCluster::Message {
   int pieces = 1;               // of the body
   int come = 0;                 // pieces delivered
   std::byte* target = nullptr;  // from the first piece on
-  Duration transfer{0};         // at the receiver's card
+  Duration transfer{0};         // at the receiver's card, alone
   bool reaching = false;        // on its way there
   bool queued = false;          // waits for others at both cards
   bool last_piece() const { return come + 1 >= pieces; }
@@ -105,14 +105,25 @@ class SimulatedCluster::Node final : public Transport {
   /// Of the messages to one peer: none overtakes another.
   struct Arrival {
     int peer;
-    TimePoint time;     // when the last one arrives
-    TimePoint reached;  // when the last one that goes through the receiver's card comes there
-    int reaching = 0;   // so many are on their way to it
+    TimePoint time;                 // when the last one arrives
+    TimePoint reached;              // when the last one that goes through the receiver's card comes there
+    int reaching = 0;               // so many are on their way to it, or there
+    std::vector<Message*> there{};  // at fair cards, in order; the first is under way
   };
   Arrival& last_arrival(int peer) {
     const auto at = std::ranges::lower_bound(arrivals_, peer, {}, &Arrival::peer);
     if (at != arrivals_.end() && at->peer == peer) return *at;
     return *arrivals_.insert(at, {peer, TimePoint(), TimePoint()});
+  }
+
+  /// Forgets the messages at fair cards, and returns how many there were.
+  std::int64_t drop_there() {
+    std::int64_t dropped = 0;
+    for (Arrival& arrival : arrivals_) {
+      dropped += static_cast<std::int64_t>(arrival.there.size());
+      arrival.there.clear();
+    }
+    return dropped;
   }
 
   std::vector<Message*> inbox;
@@ -168,6 +179,7 @@ class SimulatedCluster::Node final : public Transport {
 SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed)
     : network_(network), random_(seed, 0x636c7573746572) {
   STRETTO_CHECK(!network_.shared_card || network_.pieces == 1, "messages in pieces through a shared card");
+  if (network_.shared_card && network_.fair_shares) shares_.emplace(ranks);
   for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
 }
 
@@ -266,7 +278,7 @@ void SimulatedCluster::post(Message* message) {
     message->reaching = true;
     ++last.reaching;
     TimePoint leaves = sender.busy_until;
-    if (message->queued) {
+    if (message->queued && !shares_) {
       leaves = std::max(leaves, sender.sending_until);
       sender.sending_until = leaves + message->transfer;
     }
@@ -287,6 +299,13 @@ void SimulatedCluster::post(Message* message) {
 
 void SimulatedCluster::reach(Message* message) {
   message->reaching = false;
+  if (shares_) {
+    auto& there = nodes_[static_cast<std::size_t>(message->src)]->last_arrival(message->dst).there;
+    ++under_way_;
+    there.push_back(message);
+    if (there.size() == 1) pass_on(message->src, message->dst);
+    return;
+  }
   Node::Arrival& last = nodes_[static_cast<std::size_t>(message->src)]->last_arrival(message->dst);
   --last.reaching;
   TimePoint received = now() + message->transfer;
@@ -299,7 +318,51 @@ void SimulatedCluster::reach(Message* message) {
   push(last.time, message->dst, message);
 }
 
+void SimulatedCluster::pass_on(int src, int dst) {
+  const std::vector<Message*>& there = nodes_[static_cast<std::size_t>(src)]->last_arrival(dst).there;
+  while (!there.empty() && !there.front()->queued) pass(src, dst, now() + there.front()->transfer);
+  if (there.empty()) return;
+  const double weight = network_.unevenness > 0 ? random_.log_normal(1, network_.unevenness) : 1;
+  const auto number = static_cast<std::size_t>(shares_->begin(now(), src, dst, there.front()->transfer, weight));
+  transfers_.resize(std::max(transfers_.size(), number + 1));
+  transfers_[number] = there.front();
+}
+
+void SimulatedCluster::pass(int src, int dst, TimePoint received) {
+  Node::Arrival& last = nodes_[static_cast<std::size_t>(src)]->last_arrival(dst);
+  Message* message = last.there.front();
+  last.there.erase(last.there.begin());
+  --last.reaching;
+  --under_way_;
+  last.time = std::max(received, last.time + Duration(1));
+  push(last.time, dst, message);
+}
+
+void SimulatedCluster::end_transfer() {
+  clock_.advance_to(std::max(shares_->earliest(), now()));
+  ++happened_;
+  const int number = shares_->first();
+  const Message& message = *std::exchange(transfers_[static_cast<std::size_t>(number)], nullptr);
+  shares_->end(now(), number);
+  pass(message.src, message.dst, now());
+  pass_on(message.src, message.dst);
+}
+
+/// Of a rank that has crashed.
+void SimulatedCluster::give_up_transfers(int src) {
+  for (std::size_t number = 0; number < transfers_.size(); ++number) {
+    if (transfers_[number] == nullptr || transfers_[number]->src != src) continue;
+    transfers_[number] = nullptr;
+    shares_->end(now(), static_cast<int>(number));
+  }
+  under_way_ -= nodes_[static_cast<std::size_t>(src)]->drop_there();
+}
+
 bool SimulatedCluster::run_next() {
+  if (shares_ && !shares_->empty() && (queue_.empty() || shares_->earliest() <= queue_.front().time)) {
+    end_transfer();
+    return true;
+  }
   if (queue_.empty()) return false;
   std::pop_heap(queue_.begin(), queue_.end(), Later{});
   Event event = queue_.back();
@@ -355,6 +418,7 @@ void SimulatedCluster::crash(int rank, Duration notice) {
   under_way_ -= static_cast<std::int64_t>(
       std::erase_if(queue_, [&](const Event& e) { return e.message != nullptr && e.message->src == rank; }));
   std::make_heap(queue_.begin(), queue_.end(), Later{});
+  if (shares_) give_up_transfers(rank);
   for (int other = 0; other < size(); ++other) {
     if (other == rank) continue;
     Node& node = *nodes_[static_cast<std::size_t>(other)];

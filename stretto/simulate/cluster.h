@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <span>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/random.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/simulate/card_shares.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
@@ -35,6 +37,11 @@ struct NetworkOptions {
   /// have left, and is received when those that reached the receiver before it have been; smaller ones pass between
   /// the packets of larger ones, except those between the same two ranks. Requires: pieces = 1.
   bool shared_card = false;
+  /// Of shared cards. True: messages larger than kPacketBytes do not queue there but advance together, as over TCP,
+  /// each by its share (CardShares); only those between the same two ranks go one after another.
+  bool fair_shares = false;
+  /// Of fair shares: each message draws its weight, log-normal with the mean 1 and this standard deviation.
+  double unevenness = 0;
   /// Bytes that a byte of a body stands for, in the time it takes: a small model in place of a large one.
   double body_scale = 1;
   Duration jitter{0};   ///< added to the latency, uniform in [0, jitter]; lets pairs overtake one another
@@ -104,6 +111,14 @@ class SimulatedCluster {
   void post(Message* message);
   /// The first byte of a message has come to the card of the receiver.
   void reach(Message* message);
+  /// Of the messages between two ranks that are at fair cards: small ones in front pass, and the first large one
+  /// begins.
+  void pass_on(int src, int dst);
+  /// The first of them has been received.
+  void pass(int src, int dst, TimePoint received);
+  /// The earliest transfer at fair cards is over.
+  void end_transfer();
+  void give_up_transfers(int src);
   void enqueue(const Event& event);
   /// A piece of `message` for `rank`; null: something else that wakes it.
   void push(TimePoint time, int rank, Message* message = nullptr);
@@ -125,6 +140,8 @@ class SimulatedCluster {
   std::vector<std::int32_t> free_runs_;                    // indices into runs_ that no event has
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
+  std::optional<CardShares> shares_;  // of fair cards
+  std::vector<Message*> transfers_;   // by their numbers there; null: over
   std::unique_ptr<std::byte, FreeMemory> shared_;
 };
 

@@ -142,7 +142,7 @@ TEST(SimulatedCluster, IsAFunctionOfItsSeed) {
 
 /// When each message came, as (source, round).
 struct Arrivals {
-  explicit Arrivals(NetworkOptions network, int ranks) : h(ranks, network) {
+  explicit Arrivals(NetworkOptions network, int ranks, std::uint64_t seed = 1) : h(ranks, network, seed) {
     for (int rank = 0; rank < ranks; ++rank) {
       h.cluster.on_wake(rank, [this, rank] {
         Inbox& inbox = h.inboxes[static_cast<std::size_t>(rank)];
@@ -204,6 +204,75 @@ TEST(SharedCard, ASmallMessagePassesLargeOnesOfOtherPairsAlone) {
   EXPECT_EQ((a.at[{0, 1}]), 1us + transfer);
   EXPECT_EQ((a.at[{0, 2}]), 1us + kEnvelope);
   EXPECT_EQ((a.at[{0, 3}]), 1us + transfer + Duration(1)) << "none overtakes another of its pair";
+}
+
+constexpr NetworkOptions fair(double unevenness = 0) {
+  NetworkOptions network = kCards;
+  network.fair_shares = true;
+  network.unevenness = unevenness;
+  return network;
+}
+
+TEST(FairCard, MessagesToOneReceiverEndTogether) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  Arrivals a(fair(), 3);
+  a.h.send(0, 2, 1, body);
+  a.h.send(1, 2, 2, body);
+  a.h.send(2, 0, 3, body);
+  a.h.run();
+  EXPECT_EQ((a.at[{0, 1}]), 1us + 2 * transfer);
+  EXPECT_EQ((a.at[{1, 2}]), 1us + 2 * transfer);
+  EXPECT_EQ((a.at[{2, 3}]), 1us + transfer) << "the other direction";
+  EXPECT_FALSE(a.h.cluster.busy());
+}
+
+TEST(FairCard, MessagesBetweenTwoRanksGoOneAfterAnother) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  Arrivals a(fair(), 3);
+  a.h.send(0, 2, 1, body);
+  a.h.send(0, 2, 2, body);
+  a.h.send(0, 2, 3);
+  a.h.send(1, 2, 4);
+  a.h.send(1, 2, 5, body);
+  a.h.run();
+  EXPECT_EQ((a.at[{1, 4}]), 1us + kEnvelope) << "small ones do not share";
+  EXPECT_EQ((a.at[{0, 1}]), 1us + 2 * transfer);
+  EXPECT_EQ((a.at[{1, 5}]), 1us + 2 * transfer);
+  EXPECT_EQ((a.at[{0, 2}]), 1us + 3 * transfer) << "alone then";
+  EXPECT_EQ((a.at[{0, 3}]), 1us + 3 * transfer + kEnvelope) << "none overtakes another of its pair";
+}
+
+TEST(FairCard, UnevenSharesRepeatAndLoseNothing) {
+  const std::vector<std::byte> body(100'000);
+  const Duration transfer = 100us + kEnvelope;
+  std::vector<std::map<std::pair<int, Round>, Duration>> runs;
+  for (const std::uint64_t seed : {1, 1, 2}) {
+    Arrivals a(fair(0.5), 4, seed);
+    for (int src = 1; src < 4; ++src) a.h.send(src, 0, 0, body);
+    a.h.run();
+    runs.push_back(a.at);
+    Duration last{0};
+    for (const auto& [message, time] : a.at) last = std::max(last, time);
+    EXPECT_NEAR(static_cast<double>(last.count()), static_cast<double>((1us + 3 * transfer).count()), 3);
+    EXPECT_NE((a.at[{1, 0}]), (a.at[{2, 0}])) << "shares differ";
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_NE(runs[0], runs[2]);
+}
+
+TEST(FairCard, ARankThatCrashesLeavesItsShareToOthers) {
+  const std::vector<std::byte> body(100'000);
+  Arrivals a(fair(), 3);
+  a.h.send(0, 2, 1, body);
+  a.h.send(0, 2, 2, body);
+  a.h.send(1, 2, 3, body);
+  a.h.cluster.at(TimePoint{} + 51us, 2, [&] { a.h.cluster.crash(0, 1us); });
+  a.h.run();
+  EXPECT_EQ(a.at.size(), 1u);
+  EXPECT_EQ((a.at[{1, 3}]), 1us + 50us + 75us + kEnvelope) << "half of the card for 50 us, then all of it";
+  EXPECT_FALSE(a.h.cluster.busy());
 }
 
 TEST(SimulatedCluster, BytesOfABodyStandForMore) {

@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, double> kUnits[] = {  // longer ones first
     {"Gbit/s", 1e9 / 8}, {"Mbit/s", 1e6 / 8}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}, {"B/s", 1}};
 // What a message of a gigabyte takes at the least of them is still far below the longest duration.
 constexpr double kLeast = 1e4;
+constexpr double kMostUneven = 10;
 
 std::optional<double> parse_bandwidth(std::string_view written) {
   for (const auto& [unit, bytes] : kUnits) {
@@ -30,11 +31,19 @@ std::optional<double> parse_bandwidth(std::string_view written) {
   return std::nullopt;
 }
 
+std::optional<double> parse_unevenness(std::string_view written) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), number);
+  if (error != std::errc() || end != written.data() + written.size()) return std::nullopt;
+  if (!(number >= 0 && number <= kMostUneven)) return std::nullopt;
+  return number;
+}
+
 [[noreturn]] void reject(std::string_view written, std::string_view part) {
   throw UsageError(
       text("network ", written, ": '", part,
-           "': expected latency=TIME, bandwidth=RATE of at least 10kB/s, overhead=TIME and jitter=TIME, as "
-           "in latency=1us,bandwidth=10GB/s"));
+           "': expected latency=TIME, bandwidth=RATE of at least 10kB/s, overhead=TIME, jitter=TIME, sharing=fifo or "
+           "fair, and of fair ones unevenness=NUMBER from 0 to 10, as in latency=1us,bandwidth=10GB/s"));
 }
 
 }  // namespace
@@ -55,6 +64,17 @@ NetworkOptions parse_network(const std::string& written) {
       network.bytes_per_second = *rate;
       continue;
     }
+    if (name == "sharing") {
+      if (value != "fifo" && value != "fair") reject(written, part);
+      network.fair_shares = value == "fair";
+      continue;
+    }
+    if (name == "unevenness") {
+      const auto number = parse_unevenness(value);
+      if (!number) reject(written, part);
+      network.unevenness = *number;
+      continue;
+    }
     const auto time = parse_duration(value);
     if (!time) reject(written, part);
     if (name == "latency") {
@@ -67,15 +87,21 @@ NetworkOptions parse_network(const std::string& written) {
       reject(written, part);
     }
   }
+  if (network.unevenness > 0 && !network.fair_shares) reject(written, "unevenness without sharing=fair");
   return network;
 }
 
 std::string to_text(const NetworkOptions& network) {
-  char rate[32];
-  const auto [end, error] = std::to_chars(rate, rate + sizeof(rate), network.bytes_per_second / 1e9);
-  STRETTO_CHECK(error == std::errc(), "bandwidth ", network.bytes_per_second);
-  return text("latency=", to_text(network.latency), ",bandwidth=", std::string(rate, end),
-              "GB/s,overhead=", to_text(network.overhead), ",jitter=", to_text(network.jitter));
+  const auto number = [](double value) {
+    char digits[32];
+    const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), value);
+    STRETTO_CHECK(error == std::errc(), value);
+    return std::string(digits, end);
+  };
+  std::string words = text("latency=", to_text(network.latency), ",bandwidth=", number(network.bytes_per_second / 1e9),
+                           "GB/s,overhead=", to_text(network.overhead), ",jitter=", to_text(network.jitter));
+  if (network.fair_shares) words += text(",sharing=fair,unevenness=", number(network.unevenness));
+  return words;
 }
 
 }  // namespace stretto

@@ -37,10 +37,37 @@ TEST(NetworkSpec, ReadsUnitsOfBandwidth) {
   EXPECT_EQ(parse_network("bandwidth=1.5Mbit/s").bytes_per_second, 1.5e6 / 8);
 }
 
+TEST(NetworkSpec, ReadsHowCardsAreShared) {
+  EXPECT_FALSE(parse_network("").fair_shares);
+  EXPECT_FALSE(parse_network("sharing=fifo").fair_shares);
+  const NetworkOptions network = parse_network("unevenness=0.25,sharing=fair");
+  EXPECT_TRUE(network.fair_shares);
+  EXPECT_EQ(network.unevenness, 0.25);
+  EXPECT_EQ(to_text(network), "latency=1us,bandwidth=10GB/s,overhead=100ns,jitter=0s,sharing=fair,unevenness=0.25");
+  EXPECT_EQ(to_text(parse_network(to_text(network))), to_text(network));
+}
+
 TEST(NetworkSpec, NamesThePartThatIsWrong) {
-  for (const char* written : {"latency", "latency=1", "latency=-1us", "speed=1us", "bandwidth=10", "bandwidth=0GB/s",
-                              "bandwidth=-1GB/s", "bandwidth=nanGB/s", "bandwidth=1 GB/s", "bandwidth=1GB", ",",
-                              "latency=1us,", ",latency=1us", "latency=1us,,jitter=0", "1us"}) {
+  for (const char* written : {"latency",
+                              "latency=1",
+                              "latency=-1us",
+                              "speed=1us",
+                              "bandwidth=10",
+                              "bandwidth=0GB/s",
+                              "bandwidth=-1GB/s",
+                              "bandwidth=nanGB/s",
+                              "bandwidth=1 GB/s",
+                              "bandwidth=1GB",
+                              ",",
+                              "latency=1us,",
+                              ",latency=1us",
+                              "latency=1us,,jitter=0",
+                              "1us",
+                              "sharing=equal",
+                              "sharing=fair,unevenness=-1",
+                              "sharing=fair,unevenness=11",
+                              "sharing=fair,unevenness=1x",
+                              "sharing=fair,unevenness=nan"}) {
     try {
       parse_network(written);
       ADD_FAILURE() << written;
@@ -49,6 +76,7 @@ TEST(NetworkSpec, NamesThePartThatIsWrong) {
       EXPECT_THAT(error.what(), HasSubstr("latency=1us,bandwidth=10GB/s")) << written;
     }
   }
+  EXPECT_THROW(parse_network("unevenness=0.5"), UsageError) << "of what is shared in order";
 }
 
 }  // namespace

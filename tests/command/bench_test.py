@@ -152,6 +152,14 @@ class Limits(ProgramTest):
             self.assertGreater(row["seconds"], 0)
             self.assertAlmostEqual(row["line"] / (link["latency"] + row["bytes"] / bandwidth), 1)
         self.assertEqual(link["transport"], "shm")
+        shared = stretto("bench", "link", "--sharing", "--sizes", "4,64KiB", "--time", "5ms", "--json")
+        self.assertEqual(shared.returncode, 0, shared.stderr)
+        sharing = json.loads(shared.stdout)
+        self.assertEqual((sharing["transport"], sharing["bytes"]), ("shm", 65536))
+        self.assertGreaterEqual(len(sharing["rows"]), 20)
+        for row in sharing["rows"]:
+            self.assertTrue(0 < row["first"] <= row["last"], row)
+        self.assertGreaterEqual(sharing["unevenness"], 0)
         self.assertIn("off by at most", result.stderr)
         self.assert_rejected(stretto("bench", "link", "--sizes", "4KiB,4KiB"), "--sizes 4KiB,4KiB", "two different sizes")
         torchrun = {"RANK": "0", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}

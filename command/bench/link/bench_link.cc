@@ -5,13 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "command/bench/timed_link.h"
+#include "command/bench/link/timed_link.h"
+#include "command/bench/link/timed_sharing.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"
+#include "command/statistics/statistics.h"
 
 namespace stretto::command {
 
@@ -22,6 +24,7 @@ using namespace std::chrono_literals;
 struct LinkCommand {
   std::string sizes = "4,64,1KiB,16KiB,256KiB,1MiB,4MiB,16MiB";
   Duration time = 200ms;
+  bool sharing = false;
   Output output;
 };
 
@@ -30,10 +33,15 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   line.option("--sizes", "LIST", "Bytes of float32 in a message, two sizes at least. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--time", "TIME", "Spent on each size. Default 200ms.", into(command.time, "200ms"));
+  line.flag("--sharing", "",
+            "Instead: two ranks send the largest message to a third at the same time; how evenly they share its card.",
+            [&command](std::string_view, const std::string&) { command.sharing = true; });
   line.heading("Output");
   command.output.add_option(line);
   line.example("stretto bench link", "Between two processes of this host.");
   line.example("mpirun -n 2 --host a,b stretto bench link", "Between two hosts.");
+  line.example("mpirun -n 3 --host a,b,c stretto bench link --sharing --sizes 4,1MiB",
+               "Two hosts that send to a third.");
   line.note(
       "A message goes from rank 0 to rank 1 and back; half of it, the median over all round trips, is one way. The "
       "line is "
@@ -68,11 +76,39 @@ nlohmann::ordered_json to_json(const TimedLink& link, const LinkLine& line) {
   return json;
 }
 
+int run_sharing(const LinkCommand& command, std::uint64_t bytes) {
+  const TimedSharing sharing = measure_sharing(bytes, command.time).or_throw();
+  if (sharing.transfers.empty()) return kSuccess;  // rank 0 tells
+  std::vector<double> firsts, lasts;
+  for (const SharedTransfer& transfer : sharing.transfers) {
+    firsts.push_back(transfer.first);
+    lasts.push_back(transfer.last);
+  }
+  const double unevenness = fit_unevenness(sharing.transfers);
+  command.output.say(this_machine().to_text());
+  command.output.say(fmt::format(
+      "{}: of two messages of {} to one rank the first is there after {} ms, both after {} ms (medians of {}): "
+      "unevenness {}",
+      sharing.transport, to_bytes(bytes), significant(1e3 * median(firsts)), significant(1e3 * median(lasts)),
+      firsts.size(), significant(unevenness)));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const SharedTransfer& transfer : sharing.transfers) {
+    rows.push_back({{"first", transfer.first}, {"last", transfer.last}});
+  }
+  command.output.emit(nlohmann::ordered_json{{"transport", sharing.transport},
+                                             {"bytes", bytes},
+                                             {"unevenness", unevenness},
+                                             {"rows", std::move(rows)},
+                                             {"machine", this_machine().to_json()}});
+  return kSuccess;
+}
+
 int run(const LinkCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   if (std::set(sizes.begin(), sizes.end()).size() < 2) {
     reject("--sizes", command.sizes, "expected two different sizes at least", "4,1MiB");
   }
+  if (command.sharing) return run_sharing(command, std::ranges::max(sizes));
   const TimedLink link = measure_link(sizes, command.time).or_throw();
   if (link.transfers.empty()) return kSuccess;  // rank 0 tells
   const LinkLine line = fit_line(link.transfers);
