@@ -10,12 +10,15 @@ namespace stretto::command {
 
 struct OrderingPlanCommand;  // command/bench/ordering/bench_ordering_plan.h
 
-/// A group of those below, and of bench_ordering_plan_command(networks).
+/// A group of those below; `networks` is bench_ordering_plan_command()'s.
 Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks);
 Subcommand bench_allreduce_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
 Subcommand bench_ordering_costs_command();
+/// `networks` is called in the place of the command where OrderingPlanCommand::networks is set; it returns an exit
+/// code.
+Subcommand bench_ordering_plan_command(std::function<int(const OrderingPlanCommand&)> networks);
 Subcommand bench_overlap_command();
 Subcommand bench_oversleep_command();
 Subcommand bench_plot_command();

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "command/bench/ordering/bench_ordering_plan.h"
 #include "command/commands.h"
 
 namespace stretto::command {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "stretto/base/quantile.h"
+#include "stretto/observe/quantile.h"
 
 namespace stretto::command {
 

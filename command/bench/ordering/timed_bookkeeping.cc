@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "command/bench/timed_plans.h"
+#include "command/bench/ordering/timed_plans.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "stretto/base/quantile.h"
+#include "stretto/observe/quantile.h"
 
 namespace stretto {
 namespace {
@@ -98,29 +98,31 @@ std::string name_of_this_clock() {
   return name;
 }
 
-json to_json(const RankOrdering& rank) {
+std::string to_json(const RankOrdering& rank) {
   const OrderingStatistics& s = rank.statistics;
-  return {{"clock", rank.clock},
-          {"steps", rank.steps},
-          {"application", rank.application.count()},
-          {"input", rank.input.count()},
-          {"tensors", s.tensors},
-          {"buffers", s.buffers},
-          {"buffer_bytes", s.buffer_bytes},
-          {"void_buffers", s.void_buffers},
-          {"cycles", s.cycles},
-          {"controls", s.controls},
-          {"control_messages", s.control_messages},
-          {"control_bytes", s.control_bytes},
-          {"negotiation", s.negotiation.count()},
-          {"background_cpu", s.background_cpu.count()},
-          {"spun", s.spun.count()},
-          {"oversleeps", counts(s.oversleeps, [](Duration late) { return late.count(); })},
-          {"arrivals", counts(s.arrivals, [](TimePoint when) { return when.since_start.count(); })},
-          {"syncs", s.syncs}};
+  return json{{"clock", rank.clock},
+              {"steps", rank.steps},
+              {"application", rank.application.count()},
+              {"input", rank.input.count()},
+              {"tensors", s.tensors},
+              {"buffers", s.buffers},
+              {"buffer_bytes", s.buffer_bytes},
+              {"void_buffers", s.void_buffers},
+              {"cycles", s.cycles},
+              {"controls", s.controls},
+              {"control_messages", s.control_messages},
+              {"control_bytes", s.control_bytes},
+              {"negotiation", s.negotiation.count()},
+              {"background_cpu", s.background_cpu.count()},
+              {"spun", s.spun.count()},
+              {"oversleeps", counts(s.oversleeps, [](Duration late) { return late.count(); })},
+              {"arrivals", counts(s.arrivals, [](TimePoint when) { return when.since_start.count(); })},
+              {"syncs", s.syncs}}
+      .dump();
 }
 
-RankOrdering rank_ordering_from_json(const json& value) {
+RankOrdering rank_ordering_from_json(const std::string& text) {
+  const json value = json::parse(text);
   RankOrdering rank{.clock = value.at("clock"),
                     .steps = value.at("steps"),
                     .application = Duration(value.at("application").get<std::int64_t>()),
@@ -174,17 +176,19 @@ OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
   return out;
 }
 
-ordered_json to_json(const OrderingFigures& figures) {
+std::string to_json(const OrderingFigures& figures) {
   ordered_json ranks = ordered_json::array();
   for (const auto& rank : figures.ranks) ranks.push_back(rank_to_json(rank));
-  return {{"all", rank_to_json(figures.all)},
-          {"skew_p50", figures.skew_p50},
-          {"skew_p99", figures.skew_p99},
-          {"cascade", figures.cascade},
-          {"ranks", ranks}};
+  return ordered_json{{"all", rank_to_json(figures.all)},
+                      {"skew_p50", figures.skew_p50},
+                      {"skew_p99", figures.skew_p99},
+                      {"cascade", figures.cascade},
+                      {"ranks", ranks}}
+      .dump();
 }
 
-OrderingFigures ordering_figures_from_json(const json& value) {
+OrderingFigures ordering_figures_from_json(const std::string& text) {
+  const json value = json::parse(text);
   OrderingFigures out{.all = rank_from_json(value.at("all")),
                       .skew_p50 = value.at("skew_p50"),
                       .skew_p99 = value.at("skew_p99"),

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +23,10 @@ struct RankOrdering {
 /// The same for processes whose SteadyClock shows the same: those of one kernel since it was started.
 std::string name_of_this_clock();
 
-/// For a rank's report.
-nlohmann::json to_json(const RankOrdering& rank);
-/// Throws nlohmann::json::exception.
-RankOrdering rank_ordering_from_json(const nlohmann::json& value);
+/// For a rank's report, as JSON.
+std::string to_json(const RankOrdering& rank);
+/// Reads what that has written. Throws an exception of nlohmann::json for another text.
+RankOrdering rank_ordering_from_json(const std::string& text);
 
 /// The figures of a run that a person reads (docs/ordering.md); per step of the rank, in seconds, where they are times.
 struct OrderingFigures {
@@ -48,9 +47,9 @@ struct OrderingFigures {
 
 /// Arrivals are compared where all ranks have one clock.
 OrderingFigures ordering_figures(std::span<const RankOrdering> ranks);
-/// For a summary.
-nlohmann::ordered_json to_json(const OrderingFigures& figures);
-/// Throws nlohmann::json::exception.
-OrderingFigures ordering_figures_from_json(const nlohmann::json& value);
+/// For a summary, as JSON.
+std::string to_json(const OrderingFigures& figures);
+/// Reads what that has written. Throws an exception of nlohmann::json for another text.
+OrderingFigures ordering_figures_from_json(const std::string& text);
 
 }  // namespace stretto

@@ -108,7 +108,7 @@ std::string to_json(const RankReport& report) {
               {"identical", report.identical},
               {"step_p50", report.step_p50},
               {"step_p99", report.step_p99},
-              {"ordering", report.ordering ? to_json(*report.ordering) : json()},
+              {"ordering", report.ordering ? json::parse(to_json(*report.ordering)) : json()},
               {"losses", losses},
               {"totals", totals_to_json(report.totals)},
               {"test", score_to_json(report.test)},
@@ -138,7 +138,7 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     report.step_p50 = value.at("step_p50");
     report.step_p99 = value.at("step_p99");
     if (const json& ordering = value.at("ordering"); !ordering.is_null()) {
-      report.ordering = rank_ordering_from_json(ordering);
+      report.ordering = rank_ordering_from_json(ordering.dump());
     }
     for (const json& bin : value.at("losses")) {
       report.losses.push_back({number(bin.at(0)), bin.at(1), number(bin.at(2)), bin.at(3)});

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "stretto/base/quantile.h"
+#include "stretto/observe/quantile.h"
 #include "stretto/imbalance/ideal.h"
 
 namespace stretto {

@@ -87,7 +87,7 @@ RunSummary summary_in(const json& object) {
   read(object.at("step_seconds"), "p50", s.step_p50);
   read(object.at("step_seconds"), "p99", s.step_p99);
   if (const json& ordering = object.at("ordering"); !ordering.is_null())
-    s.ordering = ordering_figures_from_json(ordering);
+    s.ordering = ordering_figures_from_json(ordering.dump());
   read(object, "messages_per_step", s.messages_per_step);
   read(object, "bytes_per_step", s.bytes_per_step);
   const json& sent = object.at("sent");
@@ -193,7 +193,7 @@ std::string to_json(const RunSummary& s) {
       {"fresh_share", s.fresh_share},
       {"wait_share", s.wait_share},
       {"step_seconds", {{"p50", s.step_p50}, {"p99", s.step_p99}}},
-      {"ordering", s.ordering ? to_json(*s.ordering) : ordered_json()},
+      {"ordering", s.ordering ? ordered_json::parse(to_json(*s.ordering)) : ordered_json()},
       {"messages_per_step", s.messages_per_step},
       {"bytes_per_step", s.bytes_per_step},
       {"sent", {{"messages", s.sent.messages}, {"body_bytes", s.sent.body_bytes}, {"bytes", s.sent.bytes}}},

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "stretto/base/cores.h"
-#include "stretto/base/quantile.h"
+#include "stretto/observe/quantile.h"
 #include "stretto/base/random.h"
 #include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"

@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/outer_optimizer.h"
+#include "stretto/train/replica/outer_optimizer.h"
 
 #include <cmath>
 #include <cstring>
