@@ -110,6 +110,7 @@ std::unique_ptr<Recipe> make_sync(const RecipeContext& context) {
   const bool sums = context.replica.model_collectives() != nullptr;
   OrderingChoice choice =
       ordering_choice(context.options.algorithm, context.engine.size(), sums ? kOrderOfModelSums : kDefaultOrdering);
+  choice.ordering.share_memory = context.options.seats != 1;
   choice.ordering.background_cores = context.options.cores.background;
   choice.ordering.background_first = context.options.cores.lends;
   if (choice.ordering.kind != OrderingOptions::Kind::none) return make_ordered_sync(context, choice);

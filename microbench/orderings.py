@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""What an order of gradients costs on this machine, live: the lines of docs/ordering.md that need real ranks.
+
+    microbench/orderings.py [--repeats 10] [--json FILE] [PROGRAM]
+
+Runs `stretto train` with each ordering in turn, again and again, so that what the machine does meanwhile meets all of them
+alike; prints medians over the repeats, the smallest and the largest, and beside them what is asked. The input pipeline's
+threads burn real processor time; steps are paced, so that two cores are enough for the computation itself. Wants an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+Run = dict[str, Any]
+
+PACED = ("digits", "--ranks", "3", "--batch", "16", "--pace", "1ms", "--steps", "60")
+BUSY = (*PACED, "--input-threads", "2", "--input-load", "8ms")
+
+
+@dataclasses.dataclass
+class Setting:
+    """One way to run the job."""
+
+    name: str
+    words: tuple[str, ...]
+    runs: list[Run] = dataclasses.field(default_factory=list)
+
+    def values(self, figure: Callable[[Run], float]) -> list[float]:
+        return [figure(run) for run in self.runs]
+
+    def median(self, figure: Callable[[Run], float]) -> float:
+        return statistics.median(self.values(figure))
+
+
+def step(run: Run) -> float:
+    return run["step_seconds"]["p50"]
+
+
+def cost(name: str) -> Callable[[Run], float]:
+    """A figure of all ranks together, a step."""
+    return lambda run: run["ordering"]["all"][name]
+
+
+def skew(run: Run) -> float:
+    return run["ordering"]["skew_p50"]
+
+
+def cascade(run: Run) -> float:
+    return run["ordering"]["cascade"][0]
+
+
+def share_of_a_core(name: str) -> Callable[[Run], float]:
+    return lambda run: run["ordering"]["all"][name] / step(run)
+
+
+def ordered(ordering: str, *more: str) -> tuple[str, ...]:
+    return ("--ordering", ordering, *more)
+
+
+class Bench:
+    """Runs settings in turn."""
+
+    def __init__(self, program: str, repeats: int) -> None:
+        self.program = program
+        self.repeats = repeats
+        self.results: list[dict[str, Any]] = []
+
+    def run(self, words: tuple[str, ...]) -> Run:
+        command = [self.program, "train", *words, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode != 0:
+            sys.exit(f"orderings: {' '.join(command)}\n{done.stderr}")
+        return json.loads(done.stdout)["runs"][0]
+
+    def interleave(self, *settings: Setting) -> None:
+        for repeat in range(self.repeats):
+            for setting in settings[repeat % len(settings):] + settings[:repeat % len(settings)]:
+                setting.runs.append(self.run(setting.words))
+
+    def say(self, what: str, values: list[float], asked: str = "", met: bool | None = None, unit: str = "") -> None:
+        middle, low, high = statistics.median(values), min(values), max(values)
+        verdict = "" if met is None else ("  met" if met else "  MISSED")
+        print(f"  {what:<58} {middle:9.4g}{unit} ({low:.4g} to {high:.4g})  {asked}{verdict}", flush=True)
+        self.results.append({"what": what, "median": middle, "low": low, "high": high, "unit": unit, "asked": asked,
+                             "met": met})
+
+    def say_ratio(self, what: str, a: Setting, b: Setting, figure: Callable[[Run], float], asked: str,
+                  holds: Callable[[float], bool]) -> None:
+        ratios = [x / y if y > 0 else 0.0 for x, y in zip(a.values(figure), b.values(figure), strict=True)]
+        self.say(what, ratios, asked, holds(statistics.median(ratios)), " ×")
+
+
+def same_bits(settings: list[Setting]) -> bool:
+    return len({run["loss"] for setting in settings for run in setting.runs}) == 1
+
+
+def costs(bench: Bench) -> None:
+    print("topo beside fixed buckets and the coordinator (digits, 4 ranks, unpaced; by messages and on a board)")
+    for seats, words in (("messages", ("--seats", "1")), ("a board", ())):
+        job = ("digits", "--ranks", "4", "--batch", "64", "--steps", "150", *words)
+        none = Setting("none", (*job, *ordered("none")))
+        topo = Setting("topo", (*job, *ordered("topo")))
+        coordinator = Setting("coordinator", (*job, *ordered("coordinator")))
+        bench.interleave(none, topo, coordinator)
+        bench.say_ratio(f"step of topo / none, {seats}", topo, none, step, "≤ 1.03", lambda r: r <= 1.03)
+        bench.say_ratio(f"step of topo / coordinator, {seats}", topo, coordinator, step, "≤ 1", lambda r: r <= 1)
+        bench.say(f"the same bits, {seats}", [float(same_bits([none, topo, coordinator]))], "1",
+                  same_bits([none, topo, coordinator]))
+    few, many = (bench.run(("digits", "--ranks", "4", "--steps", steps, *ordered("topo"))) for steps in ("20", "220"))
+    messages = [220 * cost("control_messages")(many) - 20 * cost("control_messages")(few)]
+    bench.say("control messages of a rank in the last 200 steps of topo", messages, "0", messages[0] == 0)
+
+
+def idle(bench: Bench) -> None:
+    print("an idle library (digits, 3 ranks, steps of 160 ms, nothing else runs)")
+    job = ("digits", "--ranks", "3", "--batch", "16", "--pace", "10ms", "--steps", "20")
+    topo = Setting("topo", (*job, *ordered("topo")))
+    coordinator = Setting("coordinator", (*job, *ordered("coordinator")))
+    bench.interleave(topo, coordinator)
+    shares = [100 * share for share in topo.values(share_of_a_core("background_cpu"))]
+    bench.say("background thread under topo, of a core", shares, "≤ 1 %", statistics.median(shares) <= 1, " %")
+    bench.say("the same under the coordinator", [100 * s for s in coordinator.values(share_of_a_core("background_cpu"))],
+              unit=" %")
+
+
+def mechanism(bench: Bench) -> None:
+    print("the cascade (digits, 3 ranks, steps of 16 ms, two input threads a rank burn 8 ms a step)")
+    sleeping = {name: Setting(name, (*BUSY, *ordered(name, "--background-only", "yes")))
+                for name in ("coordinator", "gs", "nbcs", "topo")}
+    bench.interleave(*sleeping.values())
+    coordinator, gs, topo = sleeping["coordinator"], sleeping["gs"], sleeping["topo"]
+    bench.say("autocorrelation of skew, coordinator", coordinator.values(cascade), "≥ 0.8",
+              coordinator.median(cascade) >= 0.8)
+    bench.say("autocorrelation of skew, gs", gs.values(cascade), "≤ 0.4", gs.median(cascade) <= 0.4)
+    bench.say_ratio("median skew of gs / coordinator", gs, coordinator, skew, "≤ 0.1", lambda r: r <= 0.1)
+    bench.say_ratio("negotiation of topo / coordinator", topo, coordinator, cost("negotiation"), "≤ 0.1",
+                    lambda r: r <= 0.1)
+    for name, setting in sleeping.items():
+        bench.say(f"step, {name}", [1000 * s for s in setting.values(step)], unit=" ms")
+    spinning = {name: Setting(name, (*BUSY, *ordered(name, "--background-only", "yes", "--negotiation-wait", "spin")))
+                for name in ("coordinator", "gs", "nbcs")}
+    print("the same, spinning in agreements, as MPI does")
+    bench.interleave(*spinning.values())
+    spun = share_of_a_core("spin_cpu")
+    bench.say("burnt in agreements, coordinator, of a core", spinning["coordinator"].values(spun), "≥ 0.3",
+              spinning["coordinator"].median(spun) >= 0.3)
+    bench.say_ratio("burnt by nbcs / coordinator", spinning["nbcs"], spinning["coordinator"], spun, "≤ 0.2",
+                    lambda r: r <= 0.2)
+    for name, setting in spinning.items():
+        bench.say(f"autocorrelation of skew, {name}", setting.values(cascade))
+        bench.say(f"step, {name}", [1000 * s for s in setting.values(step)], unit=" ms")
+
+
+def change(bench: Bench) -> None:
+    print("a graph that changes in every tenth step (branches, 4 ranks)")
+    job = ("branches", "--ranks", "4", "--steps", "60")
+    none = Setting("none", (*job, *ordered("none")))
+    topo = Setting("topo", (*job, *ordered("topo")))
+    coordinator = Setting("coordinator", (*job, *ordered("coordinator")))
+    bench.interleave(none, topo, coordinator)
+    bench.say("the same bits", [float(same_bits([none, topo, coordinator]))], "1", same_bits([none, topo, coordinator]))
+    wall = lambda run: run["wall_seconds"]  # noqa: E731
+    bench.say_ratio("wall time of topo / coordinator", topo, coordinator, wall, "≤ 1.2", lambda r: r <= 1.2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/bin/stretto"))
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians of {arguments.repeats} interleaved runs")
+    bench = Bench(arguments.program, arguments.repeats)
+    costs(bench)
+    idle(bench)
+    mechanism(bench)
+    change(bench)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(bench.results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
