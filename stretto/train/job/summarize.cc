@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "stretto/observe/quantile.h"
 #include "stretto/imbalance/ideal.h"
+#include "stretto/observe/quantile.h"
 
 namespace stretto {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "stretto/base/cores.h"
-#include "stretto/observe/quantile.h"
 #include "stretto/base/random.h"
 #include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/observe/quantile.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
