@@ -1,4 +1,5 @@
 #include "command/bench/ordering/bench_ordering_plan.h"
+#include "command/commands.h"
 #include "command/schedule/schedule_plan.h"
 #include "command/training_program.h"
 
