@@ -35,7 +35,7 @@ std::string with_quorum(std::string algorithm, int ranks) {
 
 /// The algorithms of one situation: four of the ten, of several families. Any five situations that follow one another
 /// have each algorithm twice. All ten in each would leave time for 40 steps of a job, and the share of fresh
-/// contributions of so few differs by three to five points between two runs of one job.
+/// contributions of so few differs by up to four points and a half between two runs of one job.
 std::vector<const char*> algorithms_of(std::size_t situation) {
   constexpr std::size_t kTurns = 5;
   std::vector<const char*> chosen;
