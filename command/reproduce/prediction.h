@@ -7,8 +7,8 @@
 
 namespace stretto::command {
 
-/// `stretto reproduce prediction`: jobs of two to `ranks` ranks under six kinds of imbalance, live, by algorithms of
-/// every family.
+/// `stretto reproduce prediction`: jobs of two to `ranks` ranks under six kinds of imbalance, live, each by four of
+/// ten algorithms in turn; with every number of ranks each of the ten has its turn.
 std::vector<Experiment> prediction_experiments(const ReproduceCommand& command);
 
 /// The first is one worker by itself, for what a step takes longer than it is paced. Of the others what `stretto

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "command/predict/simulated_choice.h"
 
@@ -42,8 +43,9 @@ Experiment alone() {
   return {"", {group}, {""}, nullptr};
 }
 
-TEST(Prediction, AtLeastSixtyConfigurationsOfEveryFamily) {
-  const auto experiments = prediction_experiments({.ranks = 8, .steps = 40, .pace = 4ms});
+TEST(Prediction, AtLeastSixtyConfigurationsInTwentySituations) {
+  const auto experiments = prediction_experiments({.ranks = 8, .steps = 100, .pace = 4ms});
+  EXPECT_GE(experiments.size() - 1, 20u);  // the first is one worker by itself
   std::set<std::string> configurations;
   for (const Experiment& experiment : experiments) {
     for (const RunGroup& group : experiment.groups) {
@@ -53,6 +55,18 @@ TEST(Prediction, AtLeastSixtyConfigurationsOfEveryFamily) {
     }
   }
   EXPECT_GE(configurations.size(), 60u);
+}
+
+TEST(Prediction, EachAlgorithmHasItsTurnWithEachNumberOfRanks) {
+  std::map<int, std::set<std::string>> algorithms;
+  const auto experiments = prediction_experiments({.ranks = 8, .steps = 100, .pace = 4ms});
+  for (const Experiment& experiment : std::span(experiments).subspan(1)) {
+    EXPECT_EQ(experiment.groups.size(), 4u);
+    EXPECT_EQ(experiment.expect.size(), experiment.groups.size());
+    for (const RunGroup& group : experiment.groups) algorithms[group.options.ranks].insert(group.label);
+  }
+  EXPECT_EQ(algorithms.size(), 4u);
+  for (const auto& [ranks, tried] : algorithms) EXPECT_EQ(tried.size(), 10u) << ranks << " ranks";
 }
 
 TEST(Prediction, ManyRanksHaveMoreTimeOnTheSameCores) {
