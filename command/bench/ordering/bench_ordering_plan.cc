@@ -11,6 +11,7 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
+#include "command/commands.h"
 #include "command/machine/machine.h"
 
 namespace stretto::command {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "stretto/base/cores.h"
-#include "stretto/observe/quantile.h"
 #include "stretto/base/random.h"
 #include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/observe/quantile.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
@@ -454,6 +454,7 @@ void Trainer::Impl::report_steps() {
   report_.ordering = RankOrdering{.statistics = *ordering,
                                   .clock = name_of_this_clock(),
                                   .steps = step_seconds_.size(),
+                                  .step_p50 = report_.step_p50,
                                   .application = thread_time() - cpu_before_,
                                   .input = input_ ? input_->burnt() : Duration(0)};
 }
