@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "command/cli/table.h"
 #include "stretto/transport/memory_budget.h"
@@ -14,9 +15,15 @@ std::string milliseconds(double seconds) {
   return significant(1000 * seconds);
 }
 
+/// A dash for what is not known.
+double known(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
 void add(Table& table, std::string name, const OrderingFigures::Rank& rank) {
   table.add({std::move(name), significant(rank.buffers), format_bytes(static_cast<std::uint64_t>(rank.fill)),
              significant(rank.control_messages), significant(rank.cycles), milliseconds(rank.negotiation),
+             percent(rank.negotiation_share), milliseconds(known(rank.stall)), percent(known(rank.stall_share)),
              milliseconds(rank.application_cpu), milliseconds(rank.input_cpu), milliseconds(rank.background_cpu),
              milliseconds(rank.spin_cpu), milliseconds(rank.oversleep_p50), milliseconds(rank.oversleep_p99),
              milliseconds(rank.oversleep_max)});
@@ -41,8 +48,8 @@ std::string ordering_table(std::span<const RunGroup> groups) {
     const RunSummary& run = group.runs.front();
     if (!run.ordering) continue;
     Table table({fmt::format("{}, a step", group.options.algorithm_options.word("ordering", "ordered")), "buffers",
-                 "fill", "control msgs", "cycles", "negotiation ms", "app. CPU ms", "input", "background", "spun",
-                 "oversleep p50 ms", "p99", "max"});
+                 "fill", "control msgs", "cycles", "negotiation ms", "of step", "stall ms", "of step", "app. CPU ms",
+                 "input", "background", "spun", "oversleep p50 ms", "p99", "max"});
     if (run.ordering->ranks.size() <= 8) {
       for (std::size_t rank = 0; rank < run.ordering->ranks.size(); ++rank) {
         add(table, fmt::format("rank {}", rank), run.ordering->ranks[rank]);
@@ -52,6 +59,9 @@ std::string ordering_table(std::span<const RunGroup> groups) {
     out += table.to_text() + skew(*run.ordering);
     out += fmt::format("a step takes {} ms in the middle, {} ms in 1 of 100", milliseconds(run.step_p50),
                        milliseconds(run.step_p99));
+    if (run.ordering->all.deviations > 0) {
+      out += fmt::format("; the plan was left in {} steps", run.ordering->all.deviations);
+    }
     if (run.ordering->all.void_buffers > 0) {
       out += fmt::format("; {} buffers were thrown away, since the graph had changed", run.ordering->all.void_buffers);
     }

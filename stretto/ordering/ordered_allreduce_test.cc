@@ -74,6 +74,12 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
                   EXPECT_EQ(cost.steps, 5u);
                   EXPECT_EQ(cost.tensors, 5 * tensors.size());
                   EXPECT_EQ(cost.void_buffers, 0u);
+                  std::uint64_t handed_over = 0;  // what a drained rank brings no more has no time
+                  for (const BufferTimes& buffer : cost.buffer_times) {
+                    handed_over += buffer.submitted.size() -
+                                   static_cast<std::uint64_t>(std::ranges::count(buffer.submitted, TimePoint::never()));
+                  }
+                  EXPECT_EQ(handed_over, cost.tensors);
                   EXPECT_EQ(all.memory_bytes(), 0u);
                 });
   }

@@ -115,6 +115,8 @@ class Orderer {
   virtual std::vector<BufferOutcome> take_outcomes() = 0;
   /// Steps that are closed on all members: end_step() of those below returns.
   virtual StepNumber closed() const = 0;
+  /// Steps in which some member has left the plan; 0 without plans.
+  virtual std::uint64_t deviations() const { return 0; }
   /// What a person is to read, once: "step 812: rank 3 has no gradient for head.b.weight; …".
   virtual std::vector<std::string> take_lines() = 0;
 };

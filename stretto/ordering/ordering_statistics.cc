@@ -1,6 +1,9 @@
 #include "stretto/ordering/ordering_statistics.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 namespace stretto {
 namespace {
@@ -11,6 +14,12 @@ void keep(std::deque<T>& newest, T value) {
   newest.push_back(value);
 }
 
+/// A buffer over all ranks.
+struct JointBuffer {
+  std::size_t ranks = 0;        // that have kept it
+  std::vector<TimePoint> last;  // by tensor: handed over by the last of them
+};
+
 }  // namespace
 
 void OrderingStatistics::note_oversleep(Duration late) {
@@ -20,6 +29,15 @@ void OrderingStatistics::note_oversleep(Duration late) {
 void OrderingStatistics::note_arrival(TimePoint when) {
   ++syncs;
   keep(arrivals, when);
+}
+
+void OrderingStatistics::note_buffer(BufferTimes times) {
+  timed_tensors += times.submitted.size();
+  buffer_times.push_back(std::move(times));
+  while (timed_tensors > kKeptTensors) {
+    timed_tensors -= buffer_times.front().submitted.size();
+    buffer_times.pop_front();
+  }
 }
 
 SyncSkew sync_skew(std::span<const OrderingStatistics> ranks) {
@@ -51,6 +69,40 @@ SyncSkew sync_skew(std::span<const OrderingStatistics> ranks) {
     }
   }
   return skew;
+}
+
+std::vector<double> mean_stalls(std::span<const OrderingStatistics> ranks) {
+  std::map<std::pair<int, std::uint64_t>, JointBuffer> joint;
+  std::map<int, std::size_t> members;
+  for (const OrderingStatistics& rank : ranks) {
+    std::set<int> sets;
+    for (const BufferTimes& buffer : rank.buffer_times) {
+      sets.insert(buffer.set);
+      JointBuffer& all = joint[{buffer.set, buffer.number}];
+      ++all.ranks;
+      all.last.resize(buffer.submitted.size());
+      for (std::size_t i = 0; i < all.last.size(); ++i) {
+        if (buffer.submitted[i] != TimePoint::never()) all.last[i] = std::max(all.last[i], buffer.submitted[i]);
+      }
+    }
+    for (const int set : sets) ++members[set];
+  }
+  std::vector<double> means;
+  for (const OrderingStatistics& rank : ranks) {
+    double sum = 0;
+    std::size_t tensors = 0;
+    for (const BufferTimes& buffer : rank.buffer_times) {
+      const JointBuffer& all = joint[{buffer.set, buffer.number}];
+      if (all.ranks < members[buffer.set]) continue;
+      for (std::size_t i = 0; i < buffer.submitted.size(); ++i) {
+        if (buffer.submitted[i] == TimePoint::never()) continue;
+        ++tensors;
+        sum += std::max(0.0, seconds(std::min(all.last[i], buffer.begun) - buffer.submitted[i]));
+      }
+    }
+    means.push_back(tensors == 0 ? 0 : sum / static_cast<double>(tensors));
+  }
+  return means;
 }
 
 double autocorrelation(std::span<const double> numbers, std::size_t lag) {

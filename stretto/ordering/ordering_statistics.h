@@ -10,16 +10,27 @@
 
 namespace stretto {
 
+/// One fused buffer on one rank: when its tensors were handed over there, and when it was begun.
+struct BufferTimes {
+  int set = 0;                       ///< process set
+  std::uint64_t number = 0;          ///< in the set's sequence: the same on every member
+  TimePoint begun;                   ///< by the rank's clock, as the next
+  std::vector<TimePoint> submitted;  ///< by tensor, in the buffer's order; TimePoint::never(): not by this rank
+};
+
 /// What ordering has cost one rank: counts and times since the first step, of all process sets.
 struct OrderingStatistics {
   /// Oversleeps and arrivals that are kept, the newest.
   static constexpr std::size_t kKept = 1 << 16;
+  /// Tensors in the buffers whose times are kept, the newest.
+  static constexpr std::size_t kKeptTensors = 1 << 14;
 
   std::uint64_t steps = 0;             ///< handed over
   std::uint64_t tensors = 0;           ///< begun, that this rank has submitted; a tensor of a void buffer again
   std::uint64_t buffers = 0;           ///< begun
   std::uint64_t buffer_bytes = 0;      ///< in them
   std::uint64_t void_buffers = 0;      ///< thrown away, since the graph has changed
+  std::uint64_t deviations = 0;        ///< steps in which some rank has left the plan of a set, of all sets
   std::uint64_t cycles = 0;            ///< passes of the orderer that ended in a sleep
   std::uint64_t controls = 0;          ///< control collectives
   std::uint64_t control_messages = 0;  ///< sent for them
@@ -32,10 +43,15 @@ struct OrderingStatistics {
   std::deque<TimePoint> arrivals;   ///< when this rank came to a sync, by its clock
   std::uint64_t syncs = 0;          ///< it has come to; the last of `arrivals` is number `syncs` − 1
 
+  std::deque<BufferTimes> buffer_times;  ///< of those that hold tensors
+  std::size_t timed_tensors = 0;         ///< in these
+
   /// The thread that drives asked the orderer again so long after the time it had been told.
   void note_oversleep(Duration late);
   /// This rank came to a sync.
   void note_arrival(TimePoint when);
+  /// A buffer was begun.
+  void note_buffer(BufferTimes times);
 };
 
 /// How far from each other ranks come to the same syncs.
@@ -46,6 +62,12 @@ struct SyncSkew {
 
 /// Puts the arrivals of the ranks of one host together, whose clock is the same: the syncs that all of them have kept.
 SyncSkew sync_skew(std::span<const OrderingStatistics> ranks);
+
+/// *Stall* of a tensor on a rank: the part of its negotiation (handed over here until begun here) in which some rank
+/// had not handed it over yet. Returns the mean over the tensors that the rank has handed over, by rank, in seconds; 0
+/// for none. Counts the buffers that all members of their set have kept. Requires: the clock of the ranks is the same,
+/// and `ranks` are all of the job.
+std::vector<double> mean_stalls(std::span<const OrderingStatistics> ranks);
 
 /// How much of the deviation from the mean is still there `lag` numbers later: 1 all of it, 0 nothing, about −1 it
 /// alternates (the sample's autocorrelation, with the sum of squares of all numbers below). 0 where there are not more

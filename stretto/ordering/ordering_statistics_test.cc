@@ -45,6 +45,38 @@ TEST(OrderingStatistics, PutTheArrivalsOfRanksTogether) {
   EXPECT_TRUE(sync_skew({}).spread.empty());
 }
 
+TEST(OrderingStatistics, KeepTheTimesOfSoManyTensors) {
+  OrderingStatistics all;
+  const std::vector<TimePoint> submitted(OrderingStatistics::kKeptTensors / 4);
+  for (std::uint64_t number = 0; number < 7; ++number) all.note_buffer({.number = number, .submitted = submitted});
+  EXPECT_EQ(all.timed_tensors, OrderingStatistics::kKeptTensors);
+  EXPECT_EQ(all.buffer_times.size(), 4u);
+  EXPECT_EQ(all.buffer_times.front().number, 3u);
+}
+
+TEST(OrderingStatistics, ATensorStallsUntilTheLastRankHasHandedItOver) {
+  const auto at = [](int ms) { return TimePoint{1ms * ms}; };
+  const TimePoint never = TimePoint::never();
+  OrderingStatistics ranks[3];
+  // Set 0: the first tensor waits for rank 1, the second for rank 0; rank 2 brings the first alone.
+  ranks[0].note_buffer({.number = 0, .begun = at(20), .submitted = {at(4), at(12)}});
+  ranks[1].note_buffer({.number = 0, .begun = at(30), .submitted = {at(10), at(2)}});
+  ranks[2].note_buffer({.number = 0, .begun = at(8), .submitted = {at(6), never}});  // begins before rank 1 has it
+  // Set 1, of ranks 0 and 1.
+  ranks[0].note_buffer({.set = 1, .number = 0, .begun = at(50), .submitted = {at(40)}});
+  ranks[1].note_buffer({.set = 1, .number = 0, .begun = at(50), .submitted = {at(49)}});
+  // Not begun on every rank.
+  ranks[0].note_buffer({.number = 1, .begun = at(90), .submitted = {at(60)}});
+  ranks[1].note_buffer({.number = 1, .begun = at(90), .submitted = {at(80)}});
+  const auto stalls = mean_stalls(ranks);
+  ASSERT_EQ(stalls.size(), 3u);
+  EXPECT_DOUBLE_EQ(stalls[0], (0.006 + 0 + 0.009) / 3);
+  EXPECT_DOUBLE_EQ(stalls[1], (0 + 0.010 + 0) / 3);
+  EXPECT_DOUBLE_EQ(stalls[2], 0.002);
+  EXPECT_TRUE(mean_stalls({}).empty());
+  EXPECT_DOUBLE_EQ(mean_stalls(std::vector<OrderingStatistics>(2))[1], 0);
+}
+
 TEST(OrderingStatistics, AutocorrelationByHand) {
   const double up[] = {1, 2, 3, 4};  // deviations −1.5, −0.5, 0.5, 1.5; squares 5
   EXPECT_DOUBLE_EQ(autocorrelation(up, 0), 1);

@@ -51,13 +51,13 @@ class Topo final : public Orderer {
   OrdererAction next(TimePoint now) override;
   std::vector<BufferOutcome> take_outcomes() override;
   StepNumber closed() const override { return step_; }
+  std::uint64_t deviations() const override { return deviations_; }
   std::vector<std::string> take_lines() override;
 
   /// What orders the steps without a plan.
   const Coordinator& coordinator() const { return coordinator_; }
   bool planned() const { return phase_ == Phase::planned; }         ///< the open step follows a plan
   std::uint64_t gathered_plans() const { return gathered_plans_; }  ///< plans for which graphs were gathered
-  std::uint64_t deviations() const { return deviations_; }          ///< steps in which some rank has left the plan
   /// What this rank holds back of the open step, for the others to be told: "buffer 3 lacks head.weight"; empty:
   /// nothing.
   std::string held_back() const;

@@ -189,6 +189,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
   Duration negotiation{0};
   std::uint64_t brought = 0;
+  BufferTimes times{.set = set_.number(), .number = buffer.number, .begun = now};
   // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
   // may be thrown away, and come again.
   flight.into_place = !buffer.tensors.empty();
@@ -201,6 +202,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     round.composition.push_back(in_words(tensor));
     round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
     flight.into_place &= brings(buffer, i) && at.out != at.in;
+    times.submitted.push_back(brings(buffer, i) ? at.submitted_at : TimePoint::never());
     if (!brings(buffer, i)) continue;
     ++brought;
     negotiation += now - at.submitted_at;
@@ -221,6 +223,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     all.buffer_bytes += flight.bytes;
     all.tensors += brought;
     all.negotiation += negotiation;
+    if (!times.submitted.empty()) all.note_buffer(std::move(times));
   });
   flight.buffer = std::move(buffer);
   buffers_->start(std::move(round));
@@ -273,6 +276,10 @@ void SetRunner::settle(StepNumber handed) {
       give_back(landed.mapped());
       counters_.count([](OrderingStatistics& all) { ++all.void_buffers; });
     }
+  }
+  if (const std::uint64_t deviations = orderer_->deviations(); deviations != counted_deviations_) {
+    counters_.count([&](OrderingStatistics& all) { all.deviations += deviations - counted_deviations_; });
+    counted_deviations_ = deviations;
   }
   while (!held_.empty() && held_.front().buffer.step <= handed) {
     hand_out(held_.front());

@@ -108,7 +108,8 @@ class SetRunner {
   const std::unique_ptr<Orderer> orderer_;
 
   ControlCollectives controls_;
-  ControlTraffic counted_;  // of controls_, by counters_
+  ControlTraffic counted_;                // of controls_, by counters_
+  std::uint64_t counted_deviations_ = 0;  // of orderer_, likewise
   const std::unique_ptr<FusedWay> buffers_;
   BlockPool pool_;
   std::uint64_t memory_bytes_ = 0;

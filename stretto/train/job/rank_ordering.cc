@@ -22,9 +22,22 @@ json counts(const Values& values, Count count) {
   return out;
 }
 
+/// [set, number, begun, [submitted, …]], in nanoseconds.
+json buffer_to_json(const BufferTimes& buffer) {
+  return json::array({buffer.set, buffer.number, buffer.begun.since_start.count(),
+                      counts(buffer.submitted, [](TimePoint when) { return when.since_start.count(); })});
+}
+
+BufferTimes buffer_from_json(const json& value) {
+  BufferTimes buffer{.set = value.at(0), .number = value.at(1), .begun = {Duration(value.at(2).get<std::int64_t>())}};
+  for (const json& when : value.at(3)) buffer.submitted.push_back({Duration(when.get<std::int64_t>())});
+  return buffer;
+}
+
 /// The members of Rank that are numbers, by name, in the order in which they are written.
 constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
     {"negotiation", &OrderingFigures::Rank::negotiation},
+    {"negotiation_share", &OrderingFigures::Rank::negotiation_share},
     {"control_messages", &OrderingFigures::Rank::control_messages},
     {"control_bytes", &OrderingFigures::Rank::control_bytes},
     {"cycles", &OrderingFigures::Rank::cycles},
@@ -38,6 +51,10 @@ constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
     {"oversleep_p90", &OrderingFigures::Rank::oversleep_p90},
     {"oversleep_p99", &OrderingFigures::Rank::oversleep_p99},
     {"oversleep_max", &OrderingFigures::Rank::oversleep_max}};
+
+/// Those that only ranks with one clock have.
+constexpr std::pair<const char*, std::optional<double> OrderingFigures::Rank::*> kOfOneClock[] = {
+    {"stall", &OrderingFigures::Rank::stall}, {"stall_share", &OrderingFigures::Rank::stall_share}};
 
 double share(double part, double whole) {
   return whole > 0 ? part / whole : 0;
@@ -62,6 +79,7 @@ OrderingFigures::Rank figures_of(const RankOrdering& rank) {
   const auto steps = static_cast<double>(rank.steps);
   OrderingFigures::Rank out;
   out.negotiation = share(seconds(s.negotiation), static_cast<double>(s.tensors));
+  out.negotiation_share = share(out.negotiation, rank.step_p50);
   out.control_messages = share(static_cast<double>(s.control_messages), steps);
   out.control_bytes = share(static_cast<double>(s.control_bytes), steps);
   out.cycles = share(static_cast<double>(s.cycles), steps);
@@ -71,14 +89,34 @@ OrderingFigures::Rank figures_of(const RankOrdering& rank) {
   out.input_cpu = share(seconds(rank.input), steps);
   out.background_cpu = share(seconds(s.background_cpu), steps);
   out.spin_cpu = share(seconds(s.spun), steps);
+  out.deviations = s.deviations;
   out.void_buffers = s.void_buffers;
   set_oversleeps(out, oversleeps(s));
   return out;
 }
 
+void set_stalls(OrderingFigures& figures, std::span<const RankOrdering> ranks, std::span<const double> stalls) {
+  double sum = 0, shares = 0;
+  for (std::size_t i = 0; i < stalls.size(); ++i) {
+    const double of_step = share(stalls[i], ranks[i].step_p50);
+    figures.ranks[i].stall = stalls[i];
+    figures.ranks[i].stall_share = of_step;
+    sum += stalls[i];
+    shares += of_step;
+  }
+  const auto count = static_cast<double>(stalls.size());
+  figures.all.stall = share(sum, count);
+  figures.all.stall_share = share(shares, count);
+}
+
 ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
   ordered_json out;
   for (const auto& [name, member] : kNumbers) out[name] = rank.*member;
+  for (const auto& [name, member] : kOfOneClock) {
+    const std::optional<double>& value = rank.*member;
+    out[name] = value ? ordered_json(*value) : ordered_json();
+  }
+  out["deviations"] = rank.deviations;
   out["void_buffers"] = rank.void_buffers;
   return out;
 }
@@ -86,6 +124,10 @@ ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
 OrderingFigures::Rank rank_from_json(const json& value) {
   OrderingFigures::Rank out;
   for (const auto& [name, member] : kNumbers) value.at(name).get_to(out.*member);
+  for (const auto& [name, member] : kOfOneClock) {
+    if (const json& known = value.at(name); !known.is_null()) out.*member = known.get<double>();
+  }
+  value.at("deviations").get_to(out.deviations);
   value.at("void_buffers").get_to(out.void_buffers);
   return out;
 }
@@ -102,12 +144,14 @@ std::string to_json(const RankOrdering& rank) {
   const OrderingStatistics& s = rank.statistics;
   return json{{"clock", rank.clock},
               {"steps", rank.steps},
+              {"step_p50", rank.step_p50},
               {"application", rank.application.count()},
               {"input", rank.input.count()},
               {"tensors", s.tensors},
               {"buffers", s.buffers},
               {"buffer_bytes", s.buffer_bytes},
               {"void_buffers", s.void_buffers},
+              {"deviations", s.deviations},
               {"cycles", s.cycles},
               {"controls", s.controls},
               {"control_messages", s.control_messages},
@@ -117,7 +161,8 @@ std::string to_json(const RankOrdering& rank) {
               {"spun", s.spun.count()},
               {"oversleeps", counts(s.oversleeps, [](Duration late) { return late.count(); })},
               {"arrivals", counts(s.arrivals, [](TimePoint when) { return when.since_start.count(); })},
-              {"syncs", s.syncs}}
+              {"syncs", s.syncs},
+              {"buffer_times", counts(s.buffer_times, buffer_to_json)}}
       .dump();
 }
 
@@ -125,6 +170,7 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
   const json value = json::parse(text);
   RankOrdering rank{.clock = value.at("clock"),
                     .steps = value.at("steps"),
+                    .step_p50 = value.at("step_p50"),
                     .application = Duration(value.at("application").get<std::int64_t>()),
                     .input = Duration(value.at("input").get<std::int64_t>())};
   OrderingStatistics& s = rank.statistics;
@@ -133,6 +179,7 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
   s.buffers = value.at("buffers");
   s.buffer_bytes = value.at("buffer_bytes");
   s.void_buffers = value.at("void_buffers");
+  s.deviations = value.at("deviations");
   s.cycles = value.at("cycles");
   s.controls = value.at("controls");
   s.control_messages = value.at("control_messages");
@@ -143,6 +190,7 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
   for (const json& late : value.at("oversleeps")) s.oversleeps.emplace_back(late.get<std::int64_t>());
   for (const json& when : value.at("arrivals")) s.arrivals.push_back({Duration(when.get<std::int64_t>())});
   s.syncs = value.at("syncs");
+  for (const json& buffer : value.at("buffer_times")) s.note_buffer(buffer_from_json(buffer));
   return rank;
 }
 
@@ -157,11 +205,14 @@ OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
     statistics.push_back(rank.statistics);
     for (const auto& [name, member] : kNumbers)
       out.all.*member += out.ranks.back().*member / static_cast<double>(ranks.size());
+    out.all.deviations = std::max(out.all.deviations, out.ranks.back().deviations);
     out.all.void_buffers += out.ranks.back().void_buffers;
   }
   set_oversleeps(out.all, lates);
   const auto elsewhere = [&](const RankOrdering& rank) { return rank.clock != ranks.front().clock; };
-  if (ranks.size() < 2 || std::ranges::any_of(ranks, elsewhere)) return out;
+  if (std::ranges::any_of(ranks, elsewhere)) return out;
+  set_stalls(out, ranks, mean_stalls(statistics));
+  if (ranks.size() < 2) return out;
   const SyncSkew skew = sync_skew(statistics);
   if (skew.spread.empty()) return out;
   std::vector<double> spread;

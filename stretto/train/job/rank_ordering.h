@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct RankOrdering {
   OrderingStatistics statistics;
   std::string clock;        ///< name_of_this_clock(), by which its arrivals are told
   std::uint64_t steps = 0;  ///< of its own
+  double step_p50 = 0;      ///< seconds that one of them takes, the middle one
   Duration application{0};  ///< processor time of the thread that computes, in these steps
   Duration input{0};        ///< of InputPipeline
 };
@@ -31,21 +33,25 @@ RankOrdering rank_ordering_from_json(const std::string& text);
 /// The figures of a run that a person reads (docs/ordering.md); per step of the rank, in seconds, where they are times.
 struct OrderingFigures {
   struct Rank {
-    double negotiation = 0;  ///< from handed over to begun, mean of a tensor
+    double negotiation = 0;             ///< from handed over to begun, mean of a tensor
+    double negotiation_share = 0;       ///< of a step: negotiation ÷ RankOrdering::step_p50
+    std::optional<double> stall;        ///< mean_stalls(); nothing where the ranks have several clocks
+    std::optional<double> stall_share;  ///< of a step, likewise
     double control_messages = 0, control_bytes = 0, cycles = 0, buffers = 0;
     double fill = 0;  ///< bytes of a buffer, mean
     double application_cpu = 0, input_cpu = 0, background_cpu = 0, spin_cpu = 0;
     double oversleep_p50 = 0, oversleep_p90 = 0, oversleep_p99 = 0, oversleep_max = 0;
+    std::uint64_t deviations = 0;    ///< steps of the whole run in which some rank has left the plan
     std::uint64_t void_buffers = 0;  ///< thrown away in the whole run, since the graph has changed
   };
   std::vector<Rank> ranks;
-  Rank all;                     ///< means over the ranks; oversleeps and void buffers of all together
-  double skew_p50 = 0;          ///< of a sync: the last rank's arrival minus the first one's; 0 without syncs
-  double skew_p99 = 0;          ///< likewise
+  Rank all;             ///< means over the ranks; oversleeps and void buffers of all, deviations the most of one
+  double skew_p50 = 0;  ///< of a sync: the last rank's arrival minus the first one's; 0 without syncs
+  double skew_p99 = 0;  ///< likewise
   std::vector<double> cascade;  ///< autocorrelation of the arrivals minus the ranks' mean, at lags 1 … 8
 };
 
-/// Arrivals are compared where all ranks have one clock.
+/// `ranks`: all of the job. Arrivals and stalls are compared where all ranks have one clock.
 OrderingFigures ordering_figures(std::span<const RankOrdering> ranks);
 /// For a summary, as JSON.
 std::string to_json(const OrderingFigures& figures);

@@ -454,6 +454,7 @@ void Trainer::Impl::report_steps() {
   report_.ordering = RankOrdering{.statistics = *ordering,
                                   .clock = name_of_this_clock(),
                                   .steps = step_seconds_.size(),
+                                  .step_p50 = report_.step_p50,
                                   .application = thread_time() - cpu_before_,
                                   .input = input_ ? input_->burnt() : Duration(0)};
 }

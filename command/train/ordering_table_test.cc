@@ -1,0 +1,74 @@
+#include "command/train/ordering_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stretto::command {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RunGroup ordered() {
+  RunGroup group;
+  group.options.algorithm_options.set("ordering", "topo");
+  OrderingFigures::Rank rank{.negotiation = 0.0015, .negotiation_share = 0.125, .stall = 0.0004, .stall_share = 0.033};
+  rank.buffers = 3;
+  rank.oversleep_max = 0.0071;
+  RunSummary run;
+  run.step_p50 = 0.012;
+  run.step_p99 = 0.034;
+  run.ordering = OrderingFigures{.ranks = {rank, rank}, .all = rank};
+  group.runs.push_back(run);
+  return group;
+}
+
+TEST(OrderingTable, IsEmptyWithoutAnOrder) {
+  RunGroup none;
+  none.runs.emplace_back();
+  EXPECT_EQ(ordering_table(std::vector{none}), "");
+  EXPECT_EQ(ordering_table({}), "");
+}
+
+TEST(OrderingTable, HasALineForEachRankAndOneForAll) {
+  const std::string text = ordering_table(std::vector{ordered()});
+  EXPECT_THAT(text, HasSubstr("topo, a step"));
+  for (const char* name : {"rank 0", "rank 1", "all"}) {
+    EXPECT_THAT(text, ContainsRegex(std::string(name) + " .*1\\.5.* 12\\.5 %.* 0\\.4.* 3\\.3 %.* 7\\.1"));
+  }
+  EXPECT_THAT(text, HasSubstr("a step takes 12.0 ms in the middle, 34.0 ms in 1 of 100"));
+  EXPECT_THAT(text, Not(HasSubstr("thrown away")));
+  EXPECT_THAT(text, Not(HasSubstr("came to an agreement"))) << "there was none";
+  EXPECT_NE(text.back(), '\n');
+}
+
+TEST(OrderingTable, HasADashForAStallThatNobodyKnows) {
+  RunGroup group = ordered();
+  group.runs[0].ordering->all.stall.reset();
+  group.runs[0].ordering->all.stall_share.reset();
+  EXPECT_THAT(ordering_table(std::vector{group}), ContainsRegex("all .*12\\.5 %.*–.*–"));
+}
+
+TEST(OrderingTable, TellsOfManyRanksTogetherAlone) {
+  RunGroup group = ordered();
+  group.runs[0].ordering->ranks.resize(9);
+  EXPECT_THAT(ordering_table(std::vector{group}), Not(HasSubstr("rank 0")));
+}
+
+TEST(OrderingTable, TellsOfChangesAndOfSkew) {
+  RunGroup group = ordered();
+  OrderingFigures& figures = *group.runs[0].ordering;
+  figures.all.deviations = 4;
+  figures.all.void_buffers = 17;
+  figures.skew_p50 = 0.0025;
+  figures.skew_p99 = 0.0125;
+  figures.cascade = {0.98, -0.25};
+  const std::string text = ordering_table(std::vector{group});
+  EXPECT_THAT(text, HasSubstr("the plan was left in 4 steps; 17 buffers were thrown away"));
+  EXPECT_THAT(text, HasSubstr("2.50 ms apart in the middle, 12.5 ms in 1 of 100"));
+  EXPECT_THAT(text, HasSubstr("0.98, -0.25"));
+}
+
+}  // namespace
+}  // namespace stretto::command
