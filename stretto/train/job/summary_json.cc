@@ -84,10 +84,13 @@ RunSummary summary_in(const json& object) {
   read(object.at("staleness"), "histogram", s.staleness_histogram);
   read(object, "fresh_share", s.fresh_share);
   read(object, "wait_share", s.wait_share);
-  read(object.at("step_seconds"), "p50", s.step_p50);
-  read(object.at("step_seconds"), "p99", s.step_p99);
-  if (const json& ordering = object.at("ordering"); !ordering.is_null())
-    s.ordering = ordering_figures_from_json(ordering.dump());
+  if (const auto steps = object.find("step_seconds"); steps != object.end()) {  // older runs have neither
+    read(*steps, "p50", s.step_p50);
+    read(*steps, "p99", s.step_p99);
+  }
+  if (const auto ordering = object.find("ordering"); ordering != object.end() && !ordering->is_null()) {
+    s.ordering = ordering_figures_from_json(ordering->dump());
+  }
   read(object, "messages_per_step", s.messages_per_step);
   read(object, "bytes_per_step", s.bytes_per_step);
   const json& sent = object.at("sent");
