@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 BUILD = sys.argv.pop()
-API, DETAIL = 13, 42
+API, DETAIL = 13, 45
 
 
 class Headers(unittest.TestCase):
