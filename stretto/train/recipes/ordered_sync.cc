@@ -275,11 +275,11 @@ Result<int> OrderedSync::exchange(Driver& driver, TimePoint deadline) {
 Result<int> OrderedSync::finish(Driver& driver, TimePoint deadline) {
   int rounds = 0;
   if (phase_ != Phase::none) {  // a loop that was left between backward pass and step: all ranks wait for the rest
-    const auto last = exchange(driver, deadline);
+    auto last = exchange(driver, deadline);
     if (!last) return last;
     rounds = *last;
   }
-  const auto others = tensors_->finish(driver, deadline, [this](const OrderedStep& step) { apply(step); });
+  auto others = tensors_->finish(driver, deadline, [this](const OrderedStep& step) { apply(step); });
   return others ? Result<int>(rounds + *others) : others;
 }
 
