@@ -184,7 +184,7 @@ def test_what_is_no_array_is_refused(array_of_none):
 
 def test_other_bad_input_is_refused():
     ones = array.array("f", [1.0])
-    with pytest.raises(stretto.UsageError, match=r"allreduce\(op='mean'\): expected sum, min or max"):
+    with pytest.raises(stretto.UsageError, match=r"allreduce\(op='mean'\): expected sum, min, max or bit_and"):
         stretto.allreduce(ones, "mean")
     with pytest.raises(stretto.UsageError, match=r"broadcast\(src=1\) on 1 ranks: expected a rank from 0 to 0"):
         stretto.broadcast(ones, 1)
