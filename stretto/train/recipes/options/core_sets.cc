@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kExample = ", as in app=0-2,input=3+4,bg=5";
 
-[[noreturn]] void reject(const std::string& written, const std::string& expected) {
+[[noreturn]] void refuse(const std::string& written, const std::string& expected) {
   throw UsageError(text("cores ", written, ": expected ", expected));
 }
 
@@ -41,10 +41,10 @@ std::vector<int> cores_of(const std::string& written, std::string_view list, std
     const std::size_t dash = range.find('-');
     const auto first = number(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
-    if (!first || !last || *last < *first) reject(written, text("numbers of cores", kExample));
+    if (!first || !last || *last < *first) refuse(written, text("numbers of cores", kExample));
     for (int core = *first; core <= *last; ++core) {
       if (std::ranges::count(allowed, core) == 0) {
-        reject(written, text("cores that this process may run on; ", core, " is none of them"));
+        refuse(written, text("cores that this process may run on; ", core, " is none of them"));
       }
       cores.push_back(core);
     }
@@ -62,19 +62,19 @@ CoreSets given(const std::string& written, std::span<const int> allowed) {
                             : name == "bg"    ? &sets.background
                                               : nullptr;
     if (set == nullptr || equals == std::string_view::npos || !set->empty()) {
-      reject(written, text("shared, dynamic, or a set for each of app, input and bg", kExample));
+      refuse(written, text("shared, dynamic, or a set for each of app, input and bg", kExample));
     }
     *set = cores_of(written, part.substr(equals + 1), allowed);
   });
   if (sets.application.empty() || sets.background.empty()) {
-    reject(written, text("a set for app and one for bg at least", kExample));
+    refuse(written, text("a set for app and one for bg at least", kExample));
   }
   std::vector<int> all = sets.application;
   all.insert(all.end(), sets.input.begin(), sets.input.end());
   all.insert(all.end(), sets.background.begin(), sets.background.end());
   std::ranges::sort(all);
   if (const auto twice = std::ranges::adjacent_find(all); twice != all.end()) {
-    reject(written, text("sets without a core in common; ", *twice, " is in two of them"));
+    refuse(written, text("sets without a core in common; ", *twice, " is in two of them"));
   }
   return sets;
 }

@@ -9,13 +9,12 @@
 namespace stretto {
 namespace {
 
-using Kind = OrderingOptions::Kind;
-
 /// Options that mean nothing where nobody orders.
 constexpr std::string_view kOfAnOrder[] = {"cycle-time",    "fusion-bytes",      "gs-every",       "cache-capacity",
                                            "cache",         "negotiation-wait",  "in-flight",      "cores",
                                            "shuffle-ready", "scheduler-threads", "stall-warning",  "stall-abort",
                                            "on-change",     "plan-patience",     "background-only"};
+
 Duration duration(const AlgorithmOptions& said, std::string_view name, Duration fallback) {
   return said.given(name) ? require_duration(std::string(name), said.word(name, "")) : fallback;
 }
@@ -47,7 +46,7 @@ CoreSets cores_of(const AlgorithmOptions& said, std::span<const int> allowed, in
 OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::string_view fallback) {
   OrderingChoice choice{.ordering = OrderingOptions::named(said.word("ordering", std::string(fallback)))};
   OrderingOptions& o = choice.ordering;
-  if (o.kind == Kind::none) {
+  if (o.kind == OrderingOptions::Kind::none) {
     require_order(said);
     return choice;
   }
