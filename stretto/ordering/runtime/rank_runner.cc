@@ -170,7 +170,8 @@ bool RankRunner::poll(TimePoint now) {
   did |= publish();
   if (did) wake_application();
   if (!left_.empty()) look_who_has_left();
-  const bool spins = agrees && options_.negotiation_wait == OrderingOptions::Waiting::spin;
+  const bool waits = agrees && !options_.nonblocking;  // of which nbcs is told when it looks the next time
+  const bool spins = waits && options_.negotiation_wait == OrderingOptions::Waiting::spin;
   if (counters_.driven(spins)) settle_background();
   return did || spins;
 }
