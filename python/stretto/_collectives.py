@@ -23,7 +23,7 @@ _OPS = {"sum": 0, "min": 1, "max": 2, "bit_and": 3}
 
 
 def allreduce(tensor: Array, op: Literal["sum", "min", "max", "bit_and"] = "sum") -> Array:
-    """The sum, minimum, maximum or bitwise AND over all ranks, by element: a new tensor on each rank, with the same bits.
+    """Sum, minimum, maximum or bitwise AND over all ranks, by element: a new tensor on each rank, with the same bits.
 
     `tensor`: a dense tensor on the CPU, a NumPy array, or another contiguous buffer, of float32, float64, bfloat16,
     float16, int32 or int64, and of the same shape and type on all ranks. Gradients do not flow through it. Waits for
