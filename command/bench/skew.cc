@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "command/machine/shared_barrier.h"
+#include "stretto/base/cores.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
@@ -38,9 +38,7 @@ double cpu_seconds() {
 }
 
 double thread_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+  return seconds(thread_time());
 }
 
 // One rank of the experiment; reports its measurements.
