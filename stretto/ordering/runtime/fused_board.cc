@@ -328,7 +328,7 @@ void FusedBoard::scatter(Flight& flight, const std::byte* from, std::uint64_t by
   while (bytes > 0) {
     const FusedPart& part = flight.round.parts[flight.out.part];
     const std::uint64_t here = std::min(bytes, part.bytes - flight.out.offset);
-    std::memcpy(part.sum + flight.out.offset, from, here);
+    if (here != 0) std::memcpy(part.sum + flight.out.offset, from, here);  // an empty tensor may lie nowhere
     from += here;
     bytes -= here;
     flight.out.offset += here;
