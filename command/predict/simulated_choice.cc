@@ -114,7 +114,8 @@ void add_setting(Choice& choice, std::string_view option, const std::string& wri
   std::vector<std::string> known(recipe.options.begin(), recipe.options.end());
   if (recipe.local_steps != 0) known.insert(known.begin(), "H");
   if (std::ranges::find(known, name) == known.end()) {
-    const std::string hint = known.empty() ? "it has no settings" : suggestion(name, known);
+    const std::string hint =
+        known.empty() ? "it has no settings" : "there is no such setting; " + suggestion(name, known);
     reject(option, fmt::format("{}, {}", choice.algorithm, written), hint, kExample);
   }
   const bool again =

@@ -151,8 +151,8 @@ TEST(SimulatedChoice, WithASettingThatThereIsNotIsRefused) {
   const auto refused = [](const std::string& list, const std::string& why) {
     EXPECT_THAT([&] { parse_choices("--algorithms", list); }, ::testing::ThrowsMessage<UsageError>(HasSubstr(why)));
   };
-  refused("sync,tau=3", "--algorithms sync, tau=3: Known: ordering, ");
-  refused("wagma:2,tua=3", "--algorithms wagma:2, tua=3: did you mean tau");
+  refused("sync,tau=3", "--algorithms sync, tau=3: there is no such setting; Known: ordering, ");
+  refused("wagma:2,tua=3", "--algorithms wagma:2, tua=3: there is no such setting; did you mean tau");
   refused("wagma:2,tau=x", "tau");
   refused("wagma:2,tau=3,tau=4", "expected each setting once");
   refused("local,H=0", "--algorithms 0: expected a whole number");

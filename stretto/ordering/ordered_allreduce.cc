@@ -27,8 +27,7 @@ class OrderedAllreduce::Impl {
 
   StepNumber begin_step(const DepositInfo& info);
   void submit(const TensorDescription& tensor, const Argument& in, const Argument& out) {
-    runner_.queue().submit(tensor, in, out, engine_.clock().now());
-    engine_.doorbell().ring();
+    if (runner_.queue().submit(tensor, in, out, engine_.clock().now())) engine_.doorbell().ring();
   }
   Result<void> wait(Driver& driver, const std::string& name, TimePoint deadline);
   void executed(const ExecutedGraph& graph);
@@ -42,7 +41,7 @@ class OrderedAllreduce::Impl {
   const OrderingOptions& options() const { return options_; }
 
  private:
-  void end();
+  bool end();
   Result<bool> hand_over(Apply apply, bool until_over);
   bool wait_until(Driver& driver, FunctionRef<bool()> done, TimePoint deadline);
   Error timeout(Driver& driver, TimePoint called);
@@ -98,24 +97,24 @@ Result<void> OrderedAllreduce::Impl::wait(Driver& driver, const std::string& nam
   if (reduced()) return {};
   const TimePoint called = engine_.clock().now();
   runner_.queue().push({.kind = OrderingEvent::Kind::blocked, .slot = &runner_.queue().submitted(name), .at = called});
-  driver.notify();
+  if (options_.background_only) driver.notify();  // else this thread drives
   const bool done = wait_until(
       driver, [&] { return reduced() || failed(); }, deadline);
   runner_.queue().push({.kind = OrderingEvent::Kind::blocked, .at = engine_.clock().now()});
-  driver.notify();
   if (reduced()) return {};
   if (auto why = runner_.failure().error()) return *std::move(why);
   STRETTO_CHECK(!done, "the wait for ", name, " has ended for nothing");
   return timeout(driver, called);
 }
 
-void OrderedAllreduce::Impl::end() {
+/// Returns whether that is new, and whoever drives has to know.
+bool OrderedAllreduce::Impl::end() {
   if (!in_step_) throw UsageError("end_step() without begin_step()");
-  if (ended_) return;
+  if (ended_) return false;
   runner_.queue().end_step();
   ended_ = true;
   begun_ = engine_.clock().now();
-  engine_.doorbell().ring();
+  return true;
 }
 
 void OrderedAllreduce::Impl::drain() {
@@ -144,7 +143,7 @@ Result<bool> OrderedAllreduce::Impl::hand_over(Apply apply, bool until_over) {
 }
 
 Result<OrderedAllreduce::Progress> OrderedAllreduce::Impl::try_end_step(Apply apply) {
-  end();
+  if (end()) engine_.doorbell().ring();
   const auto handed = hand_over(apply, false);
   if (!handed) return handed.error();
   return *handed ? Progress::done : Progress::waiting;
@@ -161,7 +160,7 @@ Result<OrderedAllreduce::Progress> OrderedAllreduce::Impl::try_finish(Apply appl
 
 Result<void> OrderedAllreduce::Impl::end_step(Driver& driver, TimePoint deadline, Apply apply) {
   const TimePoint called = engine_.clock().now();
-  end();
+  if (end() && options_.background_only) driver.notify();  // else this thread drives
   const bool done = wait_until(
       driver, [&] { return runner_.closed() || failed(); }, deadline);
   const auto handed = hand_over(apply, false);
@@ -232,6 +231,9 @@ Result<void> OrderedAllreduce::wait(Driver& driver, const std::string& name, Tim
 }
 void OrderedAllreduce::executed(const ExecutedGraph& graph) {
   impl_->executed(graph);
+}
+bool OrderedAllreduce::follows_plan() const {
+  return impl_->runner().queue().follows_plan();
 }
 Result<void> OrderedAllreduce::end_step(Driver& driver, TimePoint deadline, Apply apply) {
   return impl_->end_step(driver, deadline, apply);

@@ -79,8 +79,10 @@ class OrderedAllreduce final : public Collective {
   Result<void> wait(Driver& driver, const std::string& name, TimePoint deadline);
 
   /// What this step has executed, all process sets, for an orderer that plans by it. Between the last submit() and
-  /// end_step().
+  /// end_step(). Of no use while follows_plan().
   void executed(const ExecutedGraph& graph);
+  /// Whether the next step follows a plan in every set of this rank, as far as is known here. Between two steps.
+  bool follows_plan() const;
 
   /// Nothing more is submitted in this step. Waits until it is closed on all members of all sets of this rank, passes
   /// it to `apply` and returns. Errc::timeout: call again. Throws UsageError where another thread submits still.

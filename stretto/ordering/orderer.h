@@ -111,6 +111,10 @@ class Orderer {
   /// What is to be done at `now`. Called again at once after each action but sleep, wait, fail and end. After an event
   /// of one process set the orderers of all sets of this rank are asked that wait.
   virtual OrdererAction next(TimePoint now) = 0;
+  /// Once after it has changed, the plan that the open step follows: its tensors by buffer. Those of one buffer are
+  /// issued as soon as all of them and of the buffers before it are submitted, the last one after the end of the step:
+  /// between these, a submission needs no look. Empty: no plan.
+  virtual std::optional<std::vector<std::vector<TensorId>>> take_plan() { return std::nullopt; }
   /// Buffers that have become valid or void since the last call, in order.
   virtual std::vector<BufferOutcome> take_outcomes() = 0;
   /// Steps that are closed on all members: end_step() of those below returns.

@@ -185,6 +185,7 @@ void Topo::adopt(const SetPlan& plan) {
     for (const TensorDescription& tensor : tensors) buffers.back().push_back(coordinator_.tensor(tensor));
   }
   array_ = RequestArray(std::move(buffers));
+  new_plan_ = true;
   own_plan_.reset();
   gathered_.reset();
   phase_ = Phase::planned;
@@ -338,6 +339,7 @@ void Topo::fall_back() {
   ++deviations_;
   stable_ = 0;
   phase_ = Phase::coordinating;
+  new_plan_ = true;
   coordinator_.go_on(step_);
   submissions_ = seen_submissions_ = 0;
   std::vector<TensorId> left = std::move(unplanned_);
@@ -417,6 +419,14 @@ OrdererAction Topo::next(TimePoint now) {
       }
     }
   }
+}
+
+std::optional<std::vector<std::vector<TensorId>>> Topo::take_plan() {
+  if (!std::exchange(new_plan_, false)) return std::nullopt;
+  std::vector<std::vector<TensorId>> plan;
+  if (phase_ != Phase::planned) return plan;
+  for (std::size_t buffer = 0; buffer < array_.size(); ++buffer) plan.push_back(array_.tensors(buffer));
+  return plan;
 }
 
 std::vector<BufferOutcome> Topo::take_outcomes() {

@@ -49,6 +49,7 @@ class Topo final : public Orderer {
   void control(const ControlResult& result) override;
   void completed(SequenceNumber number, const BufferHeader& header) override;
   OrdererAction next(TimePoint now) override;
+  std::optional<std::vector<std::vector<TensorId>>> take_plan() override;
   std::vector<BufferOutcome> take_outcomes() override;
   StepNumber closed() const override { return step_; }
   std::uint64_t deviations() const override { return deviations_; }
@@ -115,6 +116,7 @@ class Topo final : public Orderer {
 
   // The plan, and how far the open step has come.
   RequestArray array_{{}};
+  bool new_plan_ = false;  // since take_plan()
   std::size_t issued_ = 0, done_ = 0;
   bool leaving_ = false;                  // all further buffers of the step are null here
   std::optional<std::size_t> void_from_;  // the first buffer of the step in which some rank has left

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kRanks = 3;
 constexpr std::size_t kLeastRounds = 20, kMostRounds = 10'000;
+constexpr double kMostUneven = 10;     // that NetworkOptions::unevenness takes: the first has the card, then the next
 constexpr float kGoOn = 1, kStop = 2;  // what rank 0 tells the others with each round
 
 /// Rank 0 tells the others to begin, and calls as each message has come.
@@ -126,7 +127,7 @@ double fit_unevenness(std::span<const SharedTransfer> transfers) {
     logs.push_back(std::abs(std::log(share / (1 - share))));
   }
   const double deviation = median(logs) / kMiddleOfNormal / std::numbers::sqrt2;  // of the logarithm of one weight
-  return std::sqrt(std::expm1(deviation * deviation));
+  return std::min(kMostUneven, std::sqrt(std::expm1(deviation * deviation)));
 }
 
 }  // namespace stretto::command

@@ -30,7 +30,7 @@ Result<TimedSharing> measure_sharing(std::uint64_t bytes, Duration time);
 /// The standard deviation of weights, log-normal with the mean 1, by which messages share a card (unevenness= of
 /// stretto/simulate/network_spec.h). The first of two equal messages over after a time t, and both after T, had T / 2t
 /// of the card; the logarithm of the ratio of the two weights is normal. Fitted to the middle one of its sizes, on
-/// which single pauses of a busy machine have no influence. Requires: transfers, with 0 < first ≤ last.
+/// which single pauses of a busy machine have no influence; at most 10. Requires: transfers, with 0 < first ≤ last.
 double fit_unevenness(std::span<const SharedTransfer> transfers);
 
 }  // namespace stretto::command

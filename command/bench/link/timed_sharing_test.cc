@@ -34,6 +34,7 @@ TEST(FitUnevenness, FindsWhatWeightsWereDrawnWith) {
 
 TEST(FitUnevenness, APauseOfTheMachineChangesNothing) {
   EXPECT_EQ(fit_unevenness(std::vector<SharedTransfer>{{0.1, 0.1}, {0.1, 0.1}, {0.1, 3}}), 0);
+  EXPECT_EQ(fit_unevenness(std::vector<SharedTransfer>{{0.1, 0.2}}), 10) << "one behind the other";
 }
 
 }  // namespace

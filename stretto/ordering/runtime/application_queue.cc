@@ -1,5 +1,6 @@
 #include "stretto/ordering/runtime/application_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -43,6 +44,10 @@ void ApplicationQueue::begin_step(StepNumber step, RoundHeader account) {
   MutexLock lock(mutex_);
   step_ = step;
   takes_ = true;
+  for (Progress& of : progress_) {
+    of.missing = of.tensors;
+    of.complete = 0;
+  }
   add({.kind = OrderingEvent::Kind::begin_step, .step = step, .account = std::move(account)});
 }
 
@@ -55,7 +60,35 @@ void ApplicationQueue::destination(const TensorDescription& tensor, const Argume
   add({.kind = OrderingEvent::Kind::destination, .slot = &to, .out = out.memory().data});
 }
 
-void ApplicationQueue::submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now) {
+void ApplicationQueue::plan(int set, const std::vector<std::vector<TensorSlot*>>& buffers) {
+  MutexLock lock(mutex_);
+  Progress& of = progress_[static_cast<std::size_t>(set)];
+  for (const auto& [name, slot] : slots_) {
+    if (slot->description.set == set) slot->planned_buffer.reset();
+  }
+  of = {};
+  for (std::size_t buffer = 0; buffer < buffers.size(); ++buffer) {
+    std::size_t missing = 0;
+    for (TensorSlot* const slot : buffers[buffer]) {
+      if (slot != nullptr) slot->planned_buffer = buffer;
+      if (!takes_ || slot == nullptr || slot->submitted != step_ + 1) ++missing;
+    }
+    of.tensors.push_back(buffers[buffer].size());
+    of.missing.push_back(missing);
+  }
+}
+
+/// After the slot's tensor has been submitted.
+bool ApplicationQueue::completes_buffers(const TensorSlot& slot) {
+  Progress& of = progress_[static_cast<std::size_t>(slot.description.set)];
+  if (of.tensors.empty() || !slot.planned_buffer) return true;
+  --of.missing[*slot.planned_buffer];
+  const std::size_t before = of.complete;
+  while (of.complete + 1 < of.missing.size() && of.missing[of.complete] == 0) ++of.complete;
+  return of.complete > before;
+}
+
+bool ApplicationQueue::submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now) {
   struct Submitting {
     explicit Submitting(std::atomic<int>& count) : count(count) { ++count; }
     ~Submitting() { --count; }
@@ -75,6 +108,7 @@ void ApplicationQueue::submit(const TensorDescription& tensor, const Argument& i
        .out = out.memory().data,
        .step = step_,
        .at = now});
+  return completes_buffers(of);
 }
 
 TensorSlot& ApplicationQueue::submitted(const std::string& name) {
@@ -91,6 +125,13 @@ void ApplicationQueue::end_step() {
   if (submitting_.load() > 0) throw UsageError(text("step ", step_, " ends while a thread still submits"));
   takes_ = false;
   add({.kind = OrderingEvent::Kind::step_ended, .step = step_});
+}
+
+bool ApplicationQueue::follows_plan() {
+  MutexLock lock(mutex_);
+  return std::ranges::none_of(sets_, [&](const ProcessSet& set) REQUIRES(mutex_) {
+    return set.has_this_rank() && progress_[static_cast<std::size_t>(set.number())].tensors.empty();
+  });
 }
 
 void ApplicationQueue::take(std::vector<OrderingEvent>& events) {

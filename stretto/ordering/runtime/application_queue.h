@@ -18,20 +18,23 @@ namespace stretto {
 class ApplicationQueue {
  public:
   /// `sets`: of the job, by number; they outlive it.
-  explicit ApplicationQueue(const std::vector<ProcessSet>& sets) : sets_(sets) {}
+  explicit ApplicationQueue(const std::vector<ProcessSet>& sets) : sets_(sets), progress_(sets.size()) {}
 
   // ---- the application's threads ----
 
   /// A step has begun: tensors are taken.
   void begin_step(StepNumber step, RoundHeader account);
-  /// See OrderedAllreduce::submit().
-  void submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now);
+  /// See OrderedAllreduce::submit(). Returns whether the thread that drives can do something now: always, unless a plan
+  /// says that more must come first.
+  bool submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now);
   /// See OrderedAllreduce::destination().
   void destination(const TensorDescription& tensor, const Argument& out);
   /// The tensor of this step. Throws UsageError where it has not been submitted.
   TensorSlot& submitted(const std::string& name);
   /// Nothing more is taken in this step. Throws UsageError where a submit() has not returned.
   void end_step();
+  /// Whether there is a plan for every set that this rank is in.
+  bool follows_plan();
   /// Any other event.
   void push(OrderingEvent event);
 
@@ -39,10 +42,20 @@ class ApplicationQueue {
 
   /// What has come since the last call, appended to `events`, which is empty.
   void take(std::vector<OrderingEvent>& events);
+  /// The steps of a process set follow this plan from now on: Orderer::take_plan(). Null: a tensor that this rank has
+  /// never submitted.
+  void plan(int set, const std::vector<std::vector<TensorSlot*>>& buffers);
 
  private:
+  /// How far the open step of a process set has come in its plan.
+  struct Progress {
+    std::vector<std::size_t> tensors;  // by buffer; empty: there is no plan
+    std::vector<std::size_t> missing;  // of these, not submitted
+    std::size_t complete = 0;          // buffers before the first with a missing one
+  };
   void check(const TensorDescription& tensor, const Argument& argument, const char* which) const;
   TensorSlot& slot(const std::string& name) REQUIRES(mutex_);
+  bool completes_buffers(const TensorSlot& slot) REQUIRES(mutex_);
   void add(OrderingEvent event) REQUIRES(mutex_);
 
   const std::vector<ProcessSet>& sets_;
@@ -54,6 +67,7 @@ class ApplicationQueue {
   std::unordered_map<std::string, std::unique_ptr<TensorSlot>> slots_ GUARDED_BY(mutex_);
   StepNumber step_ GUARDED_BY(mutex_) = 0;
   bool takes_ GUARDED_BY(mutex_) = false;
+  std::vector<Progress> progress_ GUARDED_BY(mutex_);  // by process set
 };
 
 }  // namespace stretto

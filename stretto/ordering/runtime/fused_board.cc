@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kMaxCompositionBytes = 2048;
 /// Trees kept: one where all bring something, few where some do not.
 constexpr std::size_t kMaxTrees = 64;
+/// Bytes put in, summed or taken out before a ring that is due: some 20 µs.
+constexpr std::uint64_t kMostPutOff = 128 << 10;
 
 struct alignas(kCacheLine) SharedWord {
   std::atomic<std::uint64_t> value{0};
@@ -174,8 +176,10 @@ bool FusedBoard::step() {
   bool any = false;
   while (step_once()) {
     any = true;
+    if (one_at_a_time_ || since_due_ > kMostPutOff) ring_if_due();
     if (one_at_a_time_) break;
   }
+  ring_if_due();
   return any;
 }
 
@@ -184,7 +188,10 @@ bool FusedBoard::step_once() {
   return put_in() || take_out() || sum_a_piece();
 }
 
-void FusedBoard::ring_others() {
+/// Members that sleep are woken once for several small buffers that are over together.
+void FusedBoard::ring_if_due() {
+  since_due_ = 0;
+  if (!std::exchange(ring_due_, false)) return;
   for (const int rank : set_.members()) {
     if (rank != set_.rank_of(set_.me())) ring_(rank);
   }
@@ -215,7 +222,7 @@ bool FusedBoard::put_in() {
     mine.brings = flight.round.brings ? 1 : 0;
     mine.header_bytes = static_cast<std::uint32_t>(flight.round.header.wire_bytes());
     flight.round.header.write(header_at(chunk, set_.me()));
-    const std::string made_of = joined_composition(flight.round.composition, kMaxCompositionBytes);
+    const std::string_view made_of = cut_composition(flight.round.composition, kMaxCompositionBytes);
     mine.composition_bytes = static_cast<std::uint32_t>(made_of.size());
     std::memcpy(mine.composition, made_of.data(), made_of.size());
   }
@@ -223,8 +230,7 @@ bool FusedBoard::put_in() {
   ++chunks_in_;
   seat(chunk, set_.me()).uses.store(use_of(chunk), std::memory_order_relaxed);
   const bool last = slot_words.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == free_at + members;
-  if (last && know(flight) && flight.bringing.empty() && is_worth_a_ring(flight, chunk))
-    ring_others();  // else who sums the last piece does
+  ring_due_ |= last && know(flight) && flight.bringing.empty() && is_worth_a_ring(flight, chunk);
   return true;
 }
 
@@ -280,7 +286,7 @@ bool FusedBoard::sum_a_piece() {
     // Releases the piece; a member that sees the last one counted acquires them all.
     while (!done.compare_exchange_weak(word, counted(use, count_in(word, use) + 1), std::memory_order_acq_rel)) {
     }
-    if (count_in(word, use) + 1 == pieces && is_worth_a_ring(flight, chunk)) ring_others();
+    ring_due_ |= count_in(word, use) + 1 == pieces && is_worth_a_ring(flight, chunk);
     return true;
   }
   return false;
@@ -297,13 +303,14 @@ bool FusedBoard::take_out() {
   SlotWords& slot_words = words(chunk);
   const std::uint64_t taken = slot_words.taken.value.fetch_add(1, std::memory_order_seq_cst) + 1;
   const bool frees = taken == use_of(chunk) * static_cast<std::uint64_t>(set_.size());
-  if (frees && slot_words.wanted.value.exchange(0, std::memory_order_seq_cst) != 0) ring_others();
+  ring_due_ |= frees && slot_words.wanted.value.exchange(0, std::memory_order_seq_cst) != 0;
   return true;
 }
 
 // ---- elements ----
 
 void FusedBoard::gather(Flight& flight, std::byte* to, std::uint64_t bytes) {
+  count_work(bytes);
   while (bytes > 0) {
     const FusedPart& part = flight.round.parts[flight.in.part];
     const std::uint64_t here = std::min(bytes, part.bytes - flight.in.offset);
@@ -320,6 +327,7 @@ void FusedBoard::gather(Flight& flight, std::byte* to, std::uint64_t bytes) {
 }
 
 void FusedBoard::scatter(Flight& flight, const std::byte* from, std::uint64_t bytes) {
+  count_work(bytes);
   if (flight.round.sum != nullptr) {
     std::memcpy(flight.round.sum + flight.out.offset, from, bytes);
     flight.out.offset += bytes;
@@ -346,6 +354,7 @@ const Combination& FusedBoard::tree_of(const std::vector<int>& members) {
 void FusedBoard::sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece) {
   const std::uint64_t from = piece * shape_.piece_bytes;
   const std::uint64_t bytes = std::min(shape_.piece_bytes, bytes_of_chunk(flight, chunk) - from);
+  count_work(bytes);
   sources_.clear();
   for (const int member : flight.bringing) sources_.push_back(input(chunk, member) + from);
   combine(tree_of(flight.bringing), flight.round.type, flight.round.op, result(chunk) + from, sources_,

@@ -82,7 +82,10 @@ class FusedBoard final : public FusedWay {
   void scatter(Flight& flight, const std::byte* from, std::uint64_t bytes);
   void sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece);
   bool is_worth_a_ring(const Flight& flight, std::uint64_t chunk) const;
-  void ring_others();
+  void ring_if_due();
+  void count_work(std::uint64_t bytes) {
+    if (ring_due_) since_due_ += bytes;
+  }
 
   Flight& flight_of(std::uint64_t chunk);
   std::uint64_t bytes_of_chunk(const Flight& flight, std::uint64_t chunk) const;
@@ -114,6 +117,8 @@ class FusedBoard final : public FusedWay {
   std::uint64_t chunks_in_ = 0;     // put in
   std::uint64_t chunks_out_ = 0;    // taken out
   bool failed_ = false;
+  bool ring_due_ = false;                          // members may sleep that have something to do now
+  std::uint64_t since_due_ = 0;                    // bytes worked at since then
   std::map<std::vector<int>, Combination> trees_;  // by the members that bring something
   std::vector<const std::byte*> sources_;          // of the piece being summed
 };

@@ -203,7 +203,7 @@ TEST(FusedBoards, BuffersThatDifferAreNamedOnEveryMember) {
     Drawn drawn(1, 1);
     FusedRound round = round_of(drawn, 0, member, 4, held[member], true);
     round.sequence_hash = member == 1 ? 5 : 6;
-    round.composition = {"a", member == 1 ? "b" : "c"};
+    round.composition = std::make_shared<const std::string>(member == 1 ? "a\nb\n" : "a\nc\n");
     boards.all[static_cast<std::size_t>(member)]->start(std::move(round));
   }
   for (int i = 0; i < 30; ++i) (void)boards.all[static_cast<std::size_t>(i % 3)]->step();

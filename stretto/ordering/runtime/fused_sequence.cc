@@ -132,7 +132,7 @@ void FusedSequence::send_compositions(int peer, Round up_to) {
   if (!told_.insert(peer).second) return;
   for (const Composition& composition : compositions_) {
     if (composition.number > up_to) break;
-    const std::string tensors = joined_composition(composition.tensors, kMaxHeadBytes);
+    const std::string_view tensors = cut_composition(composition.tensors, kMaxHeadBytes);
     engine_.send_control(id_, peer, kComposition, composition.number, composition.hash,
                          std::as_bytes(std::span(tensors)));
   }
@@ -142,7 +142,7 @@ void FusedSequence::control(int peer, const Envelope& envelope, std::span<const 
   if (envelope.channel != kComposition) return broken(CollectiveFailure::unknown(peer, envelope));
   const auto mine = std::ranges::find(compositions_, envelope.round, &Composition::number);
   if (mine == compositions_.end() || mine->hash == envelope.note) return;
-  const std::string tensors = joined_composition(mine->tensors, kMaxHeadBytes);
+  const std::string_view tensors = cut_composition(mine->tensors, kMaxHeadBytes);
   const std::string_view theirs(reinterpret_cast<const char*>(head.data()), head.size());
   broken({Errc::bad_input,
           text("buffer ", envelope.round,

@@ -52,7 +52,7 @@ class FusedSequence final : public FusedWay, private RoundOwner {
   struct Composition {
     SequenceNumber number = 0;
     std::uint64_t hash = 0;
-    std::vector<std::string> tensors;
+    std::shared_ptr<const std::string> tensors;
   };
   using Shape = std::tuple<DataType, ReduceOp, std::uint64_t>;
   struct KnownSchedule {

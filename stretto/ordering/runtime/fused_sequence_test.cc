@@ -127,7 +127,7 @@ TEST(Sequences, MoreShapesThanSchedulesAreKept) {
 }
 
 /// Starts buffer `number` of one rank, with tensors that have as many elements as their names have letters.
-void start(Job& job, int rank, SequenceNumber number, std::uint64_t hash, std::vector<std::string> tensors,
+void start(Job& job, int rank, SequenceNumber number, std::uint64_t hash, std::string tensors,
            std::vector<std::int64_t>& memory) {
   job.part(rank).start({.number = number,
                         .sequence_hash = hash,
@@ -136,7 +136,7 @@ void start(Job& job, int rank, SequenceNumber number, std::uint64_t hash, std::v
                         .brings = true,
                         .parts = {{address_of(memory), address_of(memory) + 24, 24}},
                         .header = RoundHeader(job.cluster.size()),
-                        .composition = std::move(tensors)});
+                        .composition = std::make_shared<const std::string>(std::move(tensors))});
 }
 
 TEST(Sequences, ThatDifferFailOnEveryRankAndBothAreNamed) {
@@ -148,9 +148,9 @@ TEST(Sequences, ThatDifferFailOnEveryRankAndBothAreNamed) {
       std::vector<std::vector<std::int64_t>> memory(static_cast<std::size_t>(ranks), std::vector<std::int64_t>(6));
       for (int rank = 0; rank < ranks; ++rank) {
         auto& mine = memory[static_cast<std::size_t>(rank)];
-        start(job, rank, 0, 5, {"same"}, mine);
-        start(job, rank, 1, rank == odd ? 6 : 7, {"a", rank == odd ? "b" : "c"}, mine);
-        start(job, rank, 2, rank == odd ? 8 : 9, {"same again"}, mine);
+        start(job, rank, 0, 5, "same\n", mine);
+        start(job, rank, 1, rank == odd ? 6 : 7, rank == odd ? "a\nb\n" : "a\nc\n", mine);
+        start(job, rank, 2, rank == odd ? 8 : 9, "same again\n", mine);
       }
       job.run();
       for (int rank = 0; rank < ranks; ++rank) {
@@ -167,8 +167,8 @@ TEST(Sequences, ThatDifferFailOnEveryRankAndBothAreNamed) {
 TEST(Sequences, AreOfOneLengthEach) {
   Job job(2, {0, 1}, 1);
   std::vector<std::int64_t> memory(6);
-  start(job, 0, 0, 5, {"a", "b"}, memory);
-  start(job, 1, 0, 6, {"a"}, memory);
+  start(job, 0, 0, 5, "a\nb\n", memory);
+  start(job, 1, 0, 6, "a\n", memory);
   job.run();
   ASSERT_TRUE(job.failure(0).failed());
   EXPECT_THAT(job.failure(0).error()->message, HasSubstr(" has nothing"));
@@ -178,7 +178,7 @@ TEST(Sequences, AreOfOneLengthEach) {
 TEST(Sequences, SayForWhomTheyWait) {
   Job job(2, {0, 1}, 1);
   std::vector<std::int64_t> memory(12);
-  start(job, 0, 0, 5, {"a"}, memory);
+  start(job, 0, 0, 5, "a\n", memory);
   job.run();
   EXPECT_TRUE(job.part(0).lacks(1));
   EXPECT_FALSE(job.part(1).lacks(0));

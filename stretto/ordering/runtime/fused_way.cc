@@ -18,13 +18,8 @@ std::string_view line_at(std::string_view text, std::size_t& at) {
 
 }  // namespace
 
-std::string joined_composition(const std::vector<std::string>& tensors, std::size_t at_most) {
-  std::string out;
-  for (const std::string& tensor : tensors) {
-    if (out.size() >= at_most) break;
-    out += tensor + '\n';
-  }
-  return out.substr(0, at_most);
+std::string_view cut_composition(const std::shared_ptr<const std::string>& tensors, std::size_t at_most) {
+  return tensors == nullptr ? std::string_view() : std::string_view(*tensors).substr(0, at_most);
 }
 
 std::string composition_difference(int rank, std::string_view mine, int other, std::string_view theirs) {

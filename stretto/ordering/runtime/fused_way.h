@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,16 +23,17 @@ struct FusedPart {
 
 /// One fused buffer as its collective is begun on a rank.
 struct FusedRound {
-  SequenceNumber number = 0;             ///< of the set's sequence
-  std::uint64_t sequence_hash = 0;       ///< FusedBuffer::sequence_hash
-  DataType type = DataType::float32;     ///< of an element
-  ReduceOp op = ReduceOp::sum;           ///< by which they are reduced
-  std::uint64_t count = 0;               ///< elements
-  bool brings = false;                   ///< false: this rank brings none, and the parts have no `mine`
-  std::vector<FusedPart> parts;          ///< one behind the other; `count` elements in all
-  std::byte* sum = nullptr;              ///< room for all of them; null: each part has its own
-  RoundHeader header;                    ///< of this rank
-  std::vector<std::string> composition;  ///< a tensor each, in words: what must be the same on every member
+  SequenceNumber number = 0;          ///< of the set's sequence
+  std::uint64_t sequence_hash = 0;    ///< FusedBuffer::sequence_hash
+  DataType type = DataType::float32;  ///< of an element
+  ReduceOp op = ReduceOp::sum;        ///< by which they are reduced
+  std::uint64_t count = 0;            ///< elements
+  bool brings = false;                ///< false: this rank brings none, and the parts have no `mine`
+  std::vector<FusedPart> parts;       ///< one behind the other; `count` elements in all
+  std::byte* sum = nullptr;           ///< room for all of them; null: each part has its own
+  RoundHeader header;                 ///< of this rank
+  /// Its tensors in words, a line each: what must be the same on every member. Null: says nothing.
+  std::shared_ptr<const std::string> composition;
 };
 
 /// What has come of one.
@@ -60,8 +62,8 @@ class FusedWay {
   virtual bool lacks(int rank) const = 0;
 };
 
-/// The tensors of a fused buffer, a line each, cut where they are longer.
-std::string joined_composition(const std::vector<std::string>& tensors, std::size_t at_most);
+/// FusedRound::composition, cut where it is longer.
+std::string_view cut_composition(const std::shared_ptr<const std::string>& tensors, std::size_t at_most);
 /// The first place at which two of these differ, in words: "at place 3 rank 1 has …, rank 0 has …".
 std::string composition_difference(int rank, std::string_view mine, int other, std::string_view theirs);
 

@@ -163,6 +163,7 @@ bool RankRunner::poll(TimePoint now) {
       did = true;
       for (SetRunner* other : mine_) other->look_again();  // what is held back in one set may hold back another
     }
+    if (const auto plan = runner->take_plan()) queue_.plan(runner->set().number(), *plan);
     agrees |= runner->agrees();
     memory += runner->memory_bytes();
   }

@@ -9,6 +9,8 @@
 namespace stretto {
 namespace {
 
+constexpr std::size_t kMaxCompositions = 1024;  // more buffers than a step has
+
 std::string in_words(const TensorDescription& tensor) {
   return text(tensor.name, " (", tensor.count, ' ', name_of(tensor.type), ", ", name_of(tensor.op), ')');
 }
@@ -199,7 +201,6 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     round.type = tensor.type;
     round.op = tensor.op;
     round.count += tensor.count;
-    round.composition.push_back(in_words(tensor));
     round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
     flight.into_place &= brings(buffer, i) && at.out != at.in;
     times.submitted.push_back(brings(buffer, i) ? at.submitted_at : TimePoint::never());
@@ -209,6 +210,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   }
   flight.bytes = round.count * size_of(round.type);
   round.brings = brought > 0;
+  round.composition = composition(buffer.tensors);
   if (round.parts.size() > 1 && !buffers_->takes_parts()) {
     flight.into_place = false;
     if (round.brings) flight.mine = fused(round);
@@ -227,6 +229,18 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   });
   flight.buffer = std::move(buffer);
   buffers_->start(std::move(round));
+}
+
+/// FusedRound::composition. By a plan the same buffers come in every step.
+std::shared_ptr<const std::string> SetRunner::composition(const std::vector<TensorId>& tensors) {
+  if (compositions_.size() > kMaxCompositions) compositions_.clear();
+  std::shared_ptr<const std::string>& known = compositions_[tensors];
+  if (known == nullptr) {
+    std::string words;
+    for (const TensorId id : tensors) words += in_words(orderer_->description(id)) + '\n';
+    known = std::make_shared<const std::string>(std::move(words));
+  }
+  return known;
 }
 
 /// The parts, one behind the other.
@@ -301,6 +315,17 @@ void SetRunner::hand_out(const Flight& flight) {
     if (flight.present) reduced.push_back(tensor);
     if (to.slot != nullptr) to.slot->reduced.store(flight.buffer.step + 1, std::memory_order_release);
   }
+}
+
+std::optional<std::vector<std::vector<TensorSlot*>>> SetRunner::take_plan() {
+  const auto plan = orderer_->take_plan();
+  if (!plan) return std::nullopt;
+  std::vector<std::vector<TensorSlot*>> slots;
+  for (const std::vector<TensorId>& buffer : *plan) {
+    slots.emplace_back();
+    for (const TensorId id : buffer) slots.back().push_back(place(id).slot);
+  }
+  return slots;
 }
 
 // ---- steps ----

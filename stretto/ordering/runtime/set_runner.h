@@ -59,6 +59,8 @@ class SetRunner {
   bool ended() const { return ended_; }
   /// Whether an agreement is under way.
   bool agrees() const { return controls_.under_way(); }
+  /// Orderer::take_plan(), in terms of the application: for ApplicationQueue::plan().
+  std::optional<std::vector<std::vector<TensorSlot*>>> take_plan();
   /// What a person is to read, since the last call.
   std::vector<std::string> take_lines() { return orderer_->take_lines(); }
   /// Whether something that is under way waits for a message of this rank of the job.
@@ -93,6 +95,7 @@ class SetRunner {
   bool begin_buffers(TimePoint now);
   void begin(FusedBuffer buffer, TimePoint now);
   Block fused(const FusedRound& round);
+  std::shared_ptr<const std::string> composition(const std::vector<TensorId>& tensors);
   RoundHeader header_for(const FusedBuffer& buffer);
   Place& place(TensorId id);
   bool brings(const FusedBuffer& buffer, std::size_t i) const { return i < buffer.brought.size() && buffer.brought[i]; }
@@ -118,7 +121,8 @@ class SetRunner {
   bool sleeps_ = false;        // until ask_at_, whatever happens
   bool ended_ = false;
   TimePoint ask_at_;
-  std::vector<Place> places_;                                  // by TensorId
+  std::vector<Place> places_;                                                         // by TensorId
+  std::map<std::vector<TensorId>, std::shared_ptr<const std::string>> compositions_;  // of the last buffers, in words
   std::optional<std::pair<StepNumber, RoundHeader>> account_;  // this rank's, of the step it is in
   StepNumber next_header_ = 0;                                 // the first step whose header has not been sent
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "stretto/base/clock.h"
 #include "stretto/observe/round_header.h"
@@ -18,6 +19,8 @@ struct TensorSlot {
   /// the driving thread reads it once it has taken the submission from the queue.
   TensorDescription description;
   StepNumber submitted = 0;  ///< 1 + the step it was submitted in last; guarded by the queue's mutex
+  /// Where the plan has it; nothing: nowhere. Guarded by the queue's mutex.
+  std::optional<std::size_t> planned_buffer;
   /// 1 + the step it was reduced in last. The driving thread's release store, after it has written the result, pairs
   /// with the application's acquire load in wait().
   std::atomic<StepNumber> reduced{0};

@@ -61,6 +61,7 @@ class OrderedSync final : public Recipe {
     complete,   // all of it has, and the ranks may be waiting for one another
   };
 
+  void record();
   /// A gradient lies in its memory.
   void ready(int tensor);
   /// Hands a gradient over. In any of several threads, each tensor once a step.
@@ -92,6 +93,7 @@ class OrderedSync final : public Recipe {
   std::vector<std::int64_t> own_notes_, sum_of_notes_;
   const std::shared_ptr<OrderedAllreduce> tensors_;
 
+  bool records_ = false;  // the replica, the graph of each step
   Phase phase_ = Phase::none;
   DepositInfo info_;  // of the step under way
   TimePoint began_;
@@ -129,7 +131,6 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
   }
   if (by_tensor_) {
     context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); });
-    context_.replica.record_graphs(choice.ordering.kind == OrderingOptions::Kind::topo);
   } else {
     context_.replica.on_bucket_ready([this](int bucket) { ready(bucket); });
   }
@@ -173,8 +174,16 @@ void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
   began_ = context_.engine.clock().now();
   computed_.clear();
   poisoned_.store(-1, std::memory_order_relaxed);
+  record();
   context_.replica.attach(gradients_.index(), memory_);
   if (ModelCollectives* sums = context_.replica.model_collectives()) sums->begin_step();
+}
+
+/// The graph of a step is of use where no plan orders it.
+void OrderedSync::record() {
+  const bool wanted =
+      by_tensor_ && tensors_->options().kind == OrderingOptions::Kind::topo && !tensors_->follows_plan();
+  if (std::exchange(records_, wanted) != wanted) context_.replica.record_graphs(wanted);
 }
 
 void OrderedSync::begin() {
