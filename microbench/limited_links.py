@@ -119,7 +119,12 @@ class Link:
         # By bytes of the model. A busy link has no burst of tbf to give away, so two messages show a lower bandwidth.
         self.unevenness: dict[int, float] = {}
         self.busy_bandwidth: dict[int, float] = {}
+        # Of messages that go in both directions at a time, as those of an allreduce do: latency and bandwidth.
+        self.exchange: dict[int, tuple[float, float]] = {}
         for size in model_sizes:
+            parts = ",".join(str(size // (4 * parts) * 4) for parts in (8, 4, 2, 1))
+            both = json.loads(hosts.run(2, program, "bench", "link", "--both-ways", "--sizes", parts, "--time", "1s", "--json"))
+            self.exchange[size] = (both["latency"], both["bandwidth"])
             sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", f"4,{size}",
                                            "--time", "2s", "--json"))
             self.unevenness[size] = sharing["unevenness"]
@@ -166,11 +171,13 @@ def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int, 
     """Batches a second by `stretto predict run`: the algorithm itself, over links of that rate."""
     computed = worker["forward"] + worker["backward"] + (worker["update"] if algorithm == "sync" else 0)
     ranks, setting = (workers, algorithm) if algorithm == "sync" else (workers + 1, f"{algorithm}, servers = dedicated:1")
+    latency, bandwidth = (link.exchange[worker["bytes"]] if algorithm == "sync"
+                          else (link.latency, link.busy_bandwidth[worker["bytes"]]))
     run = json.loads(output_of(
         program, "predict", "run", "--ranks", str(ranks), "--compute", f"{computed * 1e6:.0f}us", "--imbalance", "none",
         "--noise", NOISE, "--steps", str(steps), "--replicas", "3", "--algorithms", setting,
-        "--model-bytes", str(worker["bytes"]), "--network", f"latency={link.latency * 1e6:.0f}us,"
-        f"bandwidth={link.busy_bandwidth[worker['bytes']]:.0f}B/s,{sharing}", "--json"))
+        "--model-bytes", str(worker["bytes"]), "--network", f"latency={latency * 1e6:.0f}us,bandwidth={bandwidth:.0f}B/s,{sharing}",
+        "--json"))
     batches: float = run["algorithms"][0]["batches_per_s"]
     return batches
 

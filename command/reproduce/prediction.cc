@@ -81,6 +81,10 @@ std::set<int> numbers_of_ranks(int most) {
 /// With more ranks than this two cores are too few for the pace.
 constexpr int kRanksOfPace = 8;
 
+/// Of a prediction. The noise of a run is not known before it: one replica is as far from the mean as the run is.
+constexpr int kReplicas = 5;
+constexpr std::uint64_t kSeedsApart = 1'000'003;  // the noise of two runs is not the same
+
 /// Of a time: about what waking up and handing over take of a step here, which no prediction knows exactly.
 constexpr double kResolution = 0.05;
 
@@ -95,15 +99,28 @@ struct Case {
   Trial predicted;         // with which it competes
 };
 
-/// `noise`: seconds that a step takes longer than it is paced, in the mean.
-Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
-  const TrainOptions& options = group.options;
+/// The mean over replicas, of which each draws its own noise; the step times of all of them.
+Outcome predict(const TrainOptions& options, std::uint64_t seed, double noise) {
   // What a rank draws that makes more steps than the mean, too.
   const std::size_t drawn = 4 * options.steps;
   const StepTimes times = drawn_step_times(Imbalance::parse(options.imbalance, options.ranks),
-                                           seconds(options.pace) * kBatch, options.ranks, drawn, run.seed)
-                              .with_noise(run.seed, noise);
-  const Outcome outcome = simulate({options.algorithm}, times, kHosts, run.seed, options.steps);
+                                           seconds(options.pace) * kBatch, options.ranks, drawn, seed);
+  Outcome all;
+  for (int replica = 0; replica < kReplicas; ++replica) {
+    const std::uint64_t noise_seed = seed + static_cast<std::uint64_t>(replica) * kSeedsApart;
+    const Outcome one = simulate({options.algorithm}, times.with_noise(noise_seed, noise), kHosts, seed, options.steps);
+    all.rate += one.rate / kReplicas;
+    all.fresh_share += one.fresh_share / kReplicas;
+    all.staleness_mean += one.staleness_mean / kReplicas;
+    all.steps.insert(all.steps.end(), one.steps.begin(), one.steps.end());
+  }
+  return all;
+}
+
+/// `noise`: seconds that a step takes longer than it is paced, in the mean.
+Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
+  const TrainOptions& options = group.options;
+  const Outcome outcome = predict(options, run.seed, noise);
   double ks = std::nan(""), rough_ks = ks;
   if (!options.out.empty()) {
     const auto recorded = recorded_steps(options.out + "/" + run_folder_name(group, run.seed), options.ranks);

@@ -28,9 +28,8 @@ struct OrderedStep {
   StepNumber step = 0;                  ///< its number, from 0; the same on every rank
   const RoundHeader* header = nullptr;  ///< who brought how much, from the first buffer of set 0; never null
   /// Tensors that have been reduced, of the sets this rank is in, the same on every member of a set: not those of which
-  /// no member has brought an element. The result of each lies where submit() or
-  /// destination() has said last.
-  std::span<const TensorDescription> reduced;
+  /// no member has brought an element. The result of each lies where submit() or destination() has said last.
+  std::span<const TensorDescription* const> reduced;
 };
 
 /// Makes the orderer of a process set that this rank is in.

@@ -135,7 +135,7 @@ TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
       const auto apply = [&](const OrderedStep& done) {
         for (std::size_t t = 0; t < tensors.size(); ++t) {
           const bool reduced =
-              std::ranges::any_of(done.reduced, [&](const TensorDescription& d) { return d.name == tensors[t].name; });
+              std::ranges::any_of(done.reduced, [&](const TensorDescription* d) { return d->name == tensors[t].name; });
           bool any = false;
           std::int64_t sum = 0;
           for (int r = 0; r < ranks; ++r) {

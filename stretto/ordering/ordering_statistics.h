@@ -23,7 +23,7 @@ struct OrderingStatistics {
   /// Oversleeps and arrivals that are kept, the newest.
   static constexpr std::size_t kKept = 1 << 16;
   /// Tensors in the buffers whose times are kept, the newest.
-  static constexpr std::size_t kKeptTensors = 1 << 14;
+  static constexpr std::size_t kKeptTensors = 1 << 12;
 
   std::uint64_t steps = 0;             ///< handed over
   std::uint64_t tensors = 0;           ///< begun, that this rank has submitted; a tensor of a void buffer again

@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 struct LinkCommand {
   std::string sizes = "4,64,1KiB,16KiB,256KiB,1MiB,4MiB,16MiB";
   Duration time = 200ms;
+  Ways ways = Ways::one;
   bool sharing = false;
   Output output;
 };
@@ -33,6 +34,8 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   line.option("--sizes", "LIST", "Bytes of float32 in a message, two sizes at least. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--time", "TIME", "Spent on each size. Default 200ms.", into(command.time, "200ms"));
+  line.flag("--both-ways", "", "Two messages at the same time, one in each direction, as allreduces exchange them.",
+            [&command](std::string_view, const std::string&) { command.ways = Ways::both; });
   line.flag("--sharing", "",
             "Instead: two ranks send the largest message to a third at the same time; how evenly they share its card.",
             [&command](std::string_view, const std::string&) { command.sharing = true; });
@@ -43,9 +46,9 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   line.example("mpirun -n 3 --host a,b,c stretto bench link --sharing --sizes 4,1MiB",
                "Two hosts that send to a third.");
   line.note(
-      "A message goes from rank 0 to rank 1 and back; half of it, the median over all round trips, is one way. The "
-      "line is "
-      "that of latency and bandwidth which comes closest in relative terms: put its bandwidth into the job of stretto "
+      "A message goes from rank 0 to rank 1 and back; half of it, the median over all round trips, is a "
+      "transfer; with --both-ways the time until both have come. The line is that of latency and bandwidth which comes "
+      "closest in relative terms: put its bandwidth into the job of stretto "
       "predict. A link that is far off its line at some sizes is predicted as badly there.");
 }
 
@@ -54,7 +57,7 @@ double off(const LinkLine& line, const TimedTransfer& transfer) {
 }
 
 std::string to_table(const TimedLink& link, const LinkLine& line) {
-  Table table({"message", "one way, us", "MB/s", "line, us", "line is off"});
+  Table table({"message", "transfer, us", "MB/s", "line, us", "line is off"});
   for (const TimedTransfer& transfer : link.transfers) {
     table.add({to_bytes(static_cast<std::uint64_t>(transfer.bytes)), significant(1e6 * transfer.seconds),
                significant(1e-6 * transfer.bytes / transfer.seconds), significant(1e6 * line.seconds(transfer.bytes)),
@@ -108,8 +111,11 @@ int run(const LinkCommand& command) {
   if (std::set(sizes.begin(), sizes.end()).size() < 2) {
     reject("--sizes", command.sizes, "expected two different sizes at least", "4,1MiB");
   }
+  if (command.sharing && command.ways == Ways::both) {
+    throw UsageError("--sharing is of two messages in one direction; expected it without --both-ways");
+  }
   if (command.sharing) return run_sharing(command, std::ranges::max(sizes));
-  const TimedLink link = measure_link(sizes, command.time).or_throw();
+  const TimedLink link = measure_link(sizes, command.time, command.ways).or_throw();
   if (link.transfers.empty()) return kSuccess;  // rank 0 tells
   const LinkLine line = fit_line(link.transfers);
   const auto worst = std::ranges::max_element(

@@ -7,8 +7,9 @@
 
 #include "command/cli/own_ranks.h"
 #include "command/statistics/statistics.h"
-#include "stretto/collective/plain.h"
+#include "stretto/collective/scheduled_collective.h"
 #include "stretto/membership/job.h"
+#include "stretto/schedule/builder.h"
 #include "stretto/train/job/run.h"
 
 namespace stretto::command {
@@ -19,23 +20,34 @@ constexpr int kLeastTrips = 5;
 constexpr std::size_t kMostTrips = 100'000;
 constexpr float kGoOn = 1, kStop = 2;  // the first value of what rank 0 sends
 
-/// One of the two ranks. A broadcast among two is one message.
+/// Rank 0 sends a message to rank 1, which sends one back: when it has got it, or at the same time.
+Schedule there_and_back(int rank, std::uint64_t count, Ways ways) {
+  ScheduleBuilder b(ways == Ways::one ? "there and back" : "both ways", rank, 2);
+  const int peer = 1 - rank;
+  const BufferId mine = b.buffer("mine", DataType::float32, count);
+  const BufferId theirs = b.buffer("theirs", DataType::float32, count);
+  if (ways == Ways::one && rank == 1)
+    return b.build(b.send(peer, 0, b.whole(mine), {b.recv(peer, 0, b.whole(theirs), {})}));
+  return b.build(b.nop({b.send(peer, 0, b.whole(mine), {}), b.recv(peer, 0, b.whole(theirs), {})}));
+}
+
+/// One of the two ranks.
 class LinkRank {
  public:
-  LinkRank(RankContext& context, std::span<const std::uint64_t> sizes)
-      : context_(context), engine_(context.transport(), clock_), driver_(engine_, waiting_of(context)) {
+  LinkRank(RankContext& context, std::span<const std::uint64_t> sizes, Ways ways)
+      : context_(context), engine_(context.transport(), clock_), driver_(engine_, waiting_of(context)), ways_(ways) {
     for (const std::uint64_t bytes : sizes) {
-      there_.emplace_back(engine_, DataType::float32, bytes / sizeof(float), 0);
-      back_.emplace_back(engine_, DataType::float32, bytes / sizeof(float), 1);
+      trips_.emplace_back(engine_, there_and_back(context.rank(), bytes / sizeof(float), ways));
     }
   }
 
   void run(std::span<const std::uint64_t> sizes, Duration time) {
     std::string report = context_.transport().name();
     for (std::size_t index = 0; index < sizes.size(); ++index) {
-      data_.assign(sizes[index] / sizeof(float), kGoOn);
+      mine_.assign(sizes[index] / sizeof(float), kGoOn);
+      theirs_ = mine_;
       const std::vector<double> trips = context_.rank() == 0 ? send(index, time) : answer(index);
-      report += fmt::format(" {} {:.9e}", sizes[index], median(trips) / 2);
+      report += fmt::format(" {} {:.9e}", sizes[index], median(trips) / (ways_ == Ways::one ? 2 : 1));
     }
     if (context_.rank() == 0) context_.report(report);
   }
@@ -50,32 +62,35 @@ class LinkRank {
       trip(index);
       trips.push_back(seconds(clock_.now() - begin));
     }
-    data_.front() = kStop;
+    mine_.front() = kStop;
     trip(index);
     return trips;
   }
 
   std::vector<double> answer(std::size_t index) {
-    while (data_.front() != kStop) trip(index);
+    while (theirs_.front() != kStop) trip(index);
     return {0};
   }
 
   void trip(std::size_t index) {
-    there_[index].run(driver_, driver_.deadline(kCallTimeout), data_).or_throw();
-    back_[index].run(driver_, driver_.deadline(kCallTimeout), data_).or_throw();
+    trips_[index]
+        .run(driver_, driver_.deadline(kCallTimeout),
+             {Argument::in(std::span(mine_)), Argument::out(std::span(theirs_))})
+        .or_throw();
   }
 
   RankContext& context_;
   const SteadyClock clock_;
   Engine engine_;
-  std::deque<Broadcast> there_, back_;  // by size
+  std::deque<ScheduledCollective> trips_;  // by size
   EngineDriver driver_;
-  std::vector<float> data_;
+  const Ways ways_;
+  std::vector<float> mine_, theirs_;
 };
 
 }  // namespace
 
-Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time) {
+Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time, Ways ways) {
   if (const auto launched = launched_rank(); launched && launched->ranks != 2) {
     throw UsageError(fmt::format("a link has two ends, and {} has started {} ranks; start two, as in mpirun -n 2",
                                  launched->starter, launched->ranks));
@@ -83,7 +98,7 @@ Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration ti
   JobOptions options{.ranks = 2, .tell = [](const std::string&) {}};  // the Error says it
   options.grace_after_loss = std::chrono::seconds(1);
   const auto result = launch(options, [&](RankContext& context) {
-    LinkRank(context, sizes).run(sizes, time);
+    LinkRank(context, sizes, ways).run(sizes, time);
     return 0;
   });
   if (!result) return result.error();

@@ -48,7 +48,9 @@ void ApplicationQueue::begin_step(StepNumber step, RoundHeader account) {
     of.missing = of.tensors;
     of.complete = 0;
   }
-  add({.kind = OrderingEvent::Kind::begin_step, .step = step, .account = std::move(account)});
+  add({.kind = OrderingEvent::Kind::begin_step,
+       .step = step,
+       .account = std::make_shared<const RoundHeader>(std::move(account))});
 }
 
 void ApplicationQueue::destination(const TensorDescription& tensor, const Argument& out) {

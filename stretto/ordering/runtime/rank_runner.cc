@@ -202,7 +202,7 @@ bool RankRunner::publish() {
     for (SetRunner* runner : mine_) {
       SetRunner::ClosedStep step = runner->take_step(published_);
       if (runner->set().number() == 0) finished.header = std::move(step.header);
-      std::ranges::move(step.reduced, std::back_inserter(finished.reduced));
+      std::ranges::copy(step.reduced, std::back_inserter(finished.reduced));
     }
     // Ranks that follow a plan learn from the buffers of one more step that all have drained.
     at_end_ = finished.header.drained.all();

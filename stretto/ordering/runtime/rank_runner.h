@@ -29,7 +29,7 @@ class RankRunner final : private EngineClient {
   struct Finished {
     StepNumber step = 0;
     RoundHeader header;
-    std::vector<TensorDescription> reduced;
+    std::vector<const TensorDescription*> reduced;  // as long as this object lives
   };
   /// Makes the orderer of a process set that this rank is in.
   using Factory = std::function<std::unique_ptr<Orderer>(const ProcessSet& set)>;

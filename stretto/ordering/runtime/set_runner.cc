@@ -40,7 +40,7 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
   using Kind = OrderingEvent::Kind;
   something_new_ = true;
   switch (event.kind) {
-    case Kind::begin_step: account_ = {event.step, event.account}; return {};
+    case Kind::begin_step: account_ = {event.step, *event.account}; return {};
     case Kind::executed: orderer_->executed(event.step, *event.graph); return {};
     case Kind::step_ended: orderer_->step_ended(event.step); return {};
     case Kind::drained: orderer_->drained(); return {};
@@ -312,7 +312,7 @@ void SetRunner::hand_out(const Flight& flight) {
       if (to.out != nullptr && tensor.count > 0) std::memcpy(to.out, from, tensor.bytes());
       from += tensor.bytes();
     }
-    if (flight.present) reduced.push_back(tensor);
+    if (flight.present) reduced.push_back(&tensor);
     if (to.slot != nullptr) to.slot->reduced.store(flight.buffer.step + 1, std::memory_order_release);
   }
 }

@@ -52,7 +52,7 @@ class SetRunner {
   /// The account of a closed step, to take once: of all members, from the step's first buffer.
   struct ClosedStep {
     RoundHeader header;
-    std::vector<TensorDescription> reduced;
+    std::vector<const TensorDescription*> reduced;  // the orderer's
   };
   ClosedStep take_step(StepNumber step);
   /// Whether every member has drained: nothing more will come.

@@ -44,7 +44,7 @@ struct OrderingEvent {
   StepNumber step = 0;
   TimePoint at;
   std::shared_ptr<const ExecutedGraph> graph;
-  RoundHeader account;  ///< begin_step: this rank's, for the step's header
+  std::shared_ptr<const RoundHeader> account;  ///< begin_step: this rank's, for the step's header
 };
 
 }  // namespace stretto

@@ -73,10 +73,10 @@ class OrderedSync final : public Recipe {
   std::optional<std::string> non_finite() const;
   void apply(const OrderedStep& step);
   /// Where nobody has brought a tensor lies what an earlier step has left there.
-  void clear_all_but(std::span<const TensorDescription> reduced);
+  void clear_all_but(std::span<const TensorDescription* const> reduced);
 
-  std::span<std::byte> memory_of(int tensor);
-  TensorDescription description(int tensor) const;
+  std::span<std::byte> memory_of(int tensor, Contribution& in);
+  Argument sum_of(int tensor);
   TensorDescription notes_description() const;
   Argument notes_in();
   Argument notes_out();
@@ -86,9 +86,11 @@ class OrderedSync final : public Recipe {
   const bool by_tensor_;  // the replica says when each gradient is there
   const bool overlap_;    // gradients are handed over during the backward pass
   const std::unique_ptr<RoundNotes> notes_;
-  Contribution gradients_;  // where the sums come, too
-  std::vector<std::span<std::byte>> memory_;
-  std::vector<std::span<const std::byte>> sums_;  // the same
+  Contribution gradients_;
+  Contribution sum_of_gradients_;
+  std::vector<std::span<std::byte>> memory_;  // of both, by bucket
+  std::vector<std::span<const std::byte>> sums_;
+  std::vector<TensorDescription> descriptions_;  // by tensor
   std::unordered_map<std::string, int> tensor_named_;
   std::vector<std::int64_t> own_notes_, sum_of_notes_;
   const std::shared_ptr<OrderedAllreduce> tensors_;
@@ -111,18 +113,19 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
       overlap_(context.options.overlap || context.replica.model_collectives() != nullptr),
       notes_(make_round_notes(context)),
       gradients_(context.replica.buckets(), 0),
+      sum_of_gradients_(context.replica.buckets(), 1),
       tensors_(std::make_shared<OrderedAllreduce>(context.engine, choice.ordering)),
       order_(choice.ready, context.engine.rank(), [this](int tensor) { submit(tensor); }) {
   check_weights(context.options.normalize, context.replica.buckets());
   for (int b = 0; b < gradients_.num_buckets(); ++b) {
     memory_.push_back(gradients_.bucket(b));
-    sums_.push_back(gradients_.bucket(b));
+    sums_.push_back(sum_of_gradients_.bucket(b));
   }
   for (std::size_t i = 0; i < trained_.size(); ++i) {
     const int tensor = static_cast<int>(i);
     tensor_named_.emplace(trained_[i].name, tensor);
-    const auto memory = memory_of(tensor);
-    tensors_->destination(description(tensor), Argument::out(trained_[i].type, trained_[i].count, memory.data()));
+    descriptions_.push_back({.name = trained_[i].name, .type = trained_[i].type, .count = trained_[i].count});
+    tensors_->destination(descriptions_.back(), sum_of(tensor));
   }
   if (notes_) {
     own_notes_.resize(notes_->bucket().count);
@@ -142,15 +145,15 @@ OrderedSync::~OrderedSync() {
   context_.replica.record_graphs(false);
 }
 
-std::span<std::byte> OrderedSync::memory_of(int tensor) {
+std::span<std::byte> OrderedSync::memory_of(int tensor, Contribution& in) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
   const std::size_t size = size_of(t.type);
-  return gradients_.bucket(t.bucket).subspan(t.offset * size, t.count * size);
+  return in.bucket(t.bucket).subspan(t.offset * size, t.count * size);
 }
 
-TensorDescription OrderedSync::description(int tensor) const {
+Argument OrderedSync::sum_of(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
-  return {.name = t.name, .type = t.type, .count = t.count};
+  return Argument::out(t.type, t.count, memory_of(tensor, sum_of_gradients_).data());
 }
 
 TensorDescription OrderedSync::notes_description() const {
@@ -165,8 +168,8 @@ Argument OrderedSync::notes_out() {
 
 RecipeMemory OrderedSync::memory() const {
   std::uint64_t bytes = tensors_->memory_bytes();
-  for (const auto& bucket : memory_) bytes += bucket.size();
-  return {bytes, text("1 set, and ", tensors_->options().in_flight, " buffers under way")};
+  for (const auto& bucket : memory_) bytes += 2 * bucket.size();
+  return {bytes, text("1 set and its sum, and ", tensors_->options().in_flight, " buffers under way")};
 }
 
 void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
@@ -201,13 +204,13 @@ void OrderedSync::ready(int tensor) {
 
 void OrderedSync::submit(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
-  const auto memory = memory_of(tensor);
+  const auto memory = memory_of(tensor, gradients_);
   if (!all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
   if (context_.options.normalize == Normalize::samples) {
     scale(t.type, memory, memory, static_cast<double>(info_.samples));
   }
-  tensors_->submit(description(tensor), Argument::in(t.type, t.count, memory.data()),
-                   Argument::out(t.type, t.count, memory.data()));
+  tensors_->submit(descriptions_[static_cast<std::size_t>(tensor)], Argument::in(t.type, t.count, memory.data()),
+                   sum_of(tensor));
 }
 
 std::optional<std::string> OrderedSync::non_finite() const {
@@ -313,14 +316,14 @@ void OrderedSync::apply(const OrderedStep& step) {
   context_.listener.after(result);
 }
 
-void OrderedSync::clear_all_but(std::span<const TensorDescription> reduced) {
+void OrderedSync::clear_all_but(std::span<const TensorDescription* const> reduced) {
   std::vector<bool> there(trained_.size());
-  for (const TensorDescription& tensor : reduced) {
-    const auto known = tensor_named_.find(tensor.name);
+  for (const TensorDescription* const tensor : reduced) {
+    const auto known = tensor_named_.find(tensor->name);
     if (known != tensor_named_.end()) there[static_cast<std::size_t>(known->second)] = true;
   }
   for (std::size_t i = 0; i < there.size(); ++i) {
-    if (!there[i]) std::ranges::fill(memory_of(static_cast<int>(i)), std::byte{0});
+    if (!there[i]) std::ranges::fill(memory_of(static_cast<int>(i), sum_of_gradients_), std::byte{0});
   }
 }
 
