@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "command/machine/cores.h"
 #include "command/machine/fixed_work.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/control_groups.h"
@@ -29,7 +28,7 @@ class BusyThreads {
   BusyThreads(int count, int core) {
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([this, core] {
-        pin_to(core);
+        pin_thread(std::span(&core, 1));
         while (!stop_.load(std::memory_order_relaxed)) {
         }
       });
@@ -52,7 +51,7 @@ void run_on(int core, int beside, const std::function<void()>& work) {
   std::exception_ptr thrown;
   std::thread thread([&] {
     try {
-      pin_to(core);
+      pin_thread(std::span(&core, 1));
       const BusyThreads others(beside, core);
       work();
     } catch (...) {
