@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/data_type.h"
@@ -58,6 +60,18 @@ class FusedWay {
   virtual std::optional<FusedResult> take_result() = 0;
   /// Whether one that is under way waits for this rank of the job.
   virtual bool lacks(int rank) const = 0;
+
+  /// `tell` is called with the number of each buffer, in start() or step(), when all that this rank brings to it lies
+  /// where the others find it. Before the first start().
+  void on_contributed(std::function<void(SequenceNumber)> tell) { tell_ = std::move(tell); }
+
+ protected:
+  void contributed(SequenceNumber number) const {
+    if (tell_) tell_(number);
+  }
+
+ private:
+  std::function<void(SequenceNumber)> tell_;
 };
 
 /// The tensors of a fused buffer, a line each, cut where they are longer.

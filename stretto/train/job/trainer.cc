@@ -222,6 +222,7 @@ void Trainer::Impl::begin() {
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
     records_.emplace(*folder_, rank_, mode);
     trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
+    if (options.timeline) session_.recipe().record_timeline();
   }
 }
 
@@ -415,6 +416,7 @@ void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
     trace_->slice(kind, at, duration, number);
     at = at + duration;
   }
+  for (const TensorTimes& tensor : session_.recipe().take_timeline()) trace_->tensor(tensor);
 }
 
 void Trainer::Impl::note_loss(double loss) {
