@@ -14,11 +14,10 @@ void SetTimeline::take(TensorId tensor, TimePoint submitted) {
 void SetTimeline::begin(const FusedBuffer& buffer, const Orderer& orderer) {
   const TimePoint now = clock_.now();
   UnderWay tensors;
-  for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
-    const TensorId id = buffer.tensors[i];
+  for (const TensorId id : buffer.tensors) {
     Waiting& from = waiting(id);
-    if (i >= buffer.brought.size() || !buffer.brought[i] || !from.waits) continue;
-    from.waits = false;
+    // Where a rank leaves the plan it brings nothing of what it has submitted: the buffer will be void, and shows.
+    if (!std::exchange(from.waits, false)) continue;
     tensors.emplace_back(id, TensorTimes{.name = orderer.description(id).name,
                                          .set = set_,
                                          .step = buffer.step,

@@ -48,7 +48,7 @@ class SetTimeline {
   TensorTimeline& all_;
   const int set_;
   std::vector<Waiting> waiting_;                  // by TensorId
-  std::map<SequenceNumber, UnderWay> under_way_;  // of buffers to which this rank brings something
+  std::map<SequenceNumber, UnderWay> under_way_;  // of buffers with tensors that this rank has submitted
 };
 
 }  // namespace stretto

@@ -87,6 +87,23 @@ TEST_F(SetTimelineTest, WhatComesAgainGoesOnWhereItsBufferWasThrownAway) {
   EXPECT_EQ(times_of(times[1]), (std::vector<Duration>{6ms, 6ms, 8ms, 9ms, 12ms}));
 }
 
+TEST_F(SetTimelineTest, ATensorThatIsHeldBackIsInTheBufferThatIsThrownAway) {
+  all_.keep();
+  set_.taken(0, {0ms});
+  set_.begun({.number = 0, .tensors = {0, 1}, .brought = {false, false}, .changed = true}, orderer_);
+  set_.fused(0);
+  at(5ms);
+  set_.done(0, false);
+  set_.begun({.number = 1, .tensors = {0}, .brought = {true}}, orderer_);
+  set_.fused(1);
+  set_.done(1, true);
+  const auto times = all_.take();
+  ASSERT_EQ(times.size(), 2u) << "of b there is nothing that this rank has submitted";
+  EXPECT_TRUE(times[0].is_void);
+  EXPECT_TRUE(!times[1].is_void && times[1].comes_again);
+  EXPECT_EQ(times_of(times[1]), (std::vector<Duration>{5ms, 5ms, 5ms, 5ms, 5ms}));
+}
+
 TEST_F(SetTimelineTest, KeepsNothingOfTensorsBeforeItIsAsked) {
   set_.taken(0, {1ms});
   set_.begun({.number = 0, .tensors = {0}, .brought = {true}}, orderer_);
