@@ -15,7 +15,6 @@
 #include <new>
 
 #include "command/bench/limits.h"
-#include "command/machine/cores.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 
@@ -64,7 +63,7 @@ bool wait_while(const Turn& turn, std::uint32_t whose, Waiting waiting) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before it could take us along
   try {
-    pin_to(core);
+    pin_thread(std::span(&core, 1));
   } catch (const Failure&) {
     ::_exit(1);
   }
@@ -79,7 +78,7 @@ class PingPong {
  public:
   PingPong(Waiting waiting, int here, int there) : waiting_(waiting) {
     ::sched_getaffinity(0, sizeof(before_), &before_);
-    pin_to(here);
+    pin_thread(std::span(&here, 1));
     void* memory = ::mmap(nullptr, sizeof(Turn), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw Failure({Errc::unavailable, fmt::format("no memory: {}", std::strerror(errno))});
     turn_ = new (memory) Turn(kParent);

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "command/machine/cores.h"
 #include "stretto/base/cores.h"
 
 namespace stretto::command {

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "command/bench/limits.h"
-#include "command/machine/cores.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/kernel/combine.h"
@@ -47,7 +46,7 @@ double on_cores(int cores, const std::function<double(const std::function<void()
     threads.emplace_back([&, i] {
       // Where it may not choose its core it goes without: the rate says so.
       try {
-        pin_to(usable[i]);
+        pin_thread(std::span(usable).subspan(i, 1));
       } catch (const Failure&) {
       }
       rates[i] = work([&ready] { ready.arrive_and_wait(); });

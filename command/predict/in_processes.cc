@@ -7,7 +7,6 @@
 
 #include "command/cli/own_ranks.h"
 #include "command/cli/progress.h"
-#include "command/machine/cores.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
@@ -17,7 +16,7 @@ namespace stretto::command {
 void stay_on_a_core(int process) {
   const std::vector<int> cores = usable_cores();
   try {
-    pin_to(cores[static_cast<std::size_t>(process) % cores.size()]);
+    pin_thread(std::span(cores).subspan(static_cast<std::size_t>(process) % cores.size(), 1));
   } catch (const Failure&) {  // it only takes longer
   }
 }

@@ -32,6 +32,7 @@ class RecordedRunTest : public ::testing::Test {
     for (int rank = 0; rank < options.ranks; ++rank) {
       RecordWriter records(folder, rank);
       TraceWriter trace(folder.trace_file(rank), rank, TimePoint{});
+      trace.tensor({.name = "fc.weight"});
       for (std::uint64_t step = 0; step < 3; ++step) {
         const bool late = rank == 1 && step == 1;
         records.add({.step = step,

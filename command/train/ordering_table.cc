@@ -29,6 +29,15 @@ void add(Table& table, std::string name, const OrderingFigures::Rank& rank) {
              milliseconds(rank.oversleep_max)});
 }
 
+/// What the oversleeps may come from.
+std::string sharing(const OrderingFigures::Rank& all) {
+  const std::string periods = all.throttled_periods ? fmt::format("{:.0f}", *all.throttled_periods) : "–";
+  return fmt::format(
+      "beside oversleep: the kernel gives a thread slices of {} ms; the control group was throttled in {} periods, for "
+      "{} ms\n",
+      milliseconds(known(all.slice_seconds)), periods, milliseconds(known(all.throttled_seconds)));
+}
+
 std::string skew(const OrderingFigures& figures) {
   if (figures.cascade.empty()) return {};
   std::string lags;
@@ -56,7 +65,7 @@ std::string ordering_table(std::span<const RunGroup> groups) {
       }
     }
     add(table, "all", run.ordering->all);
-    out += table.to_text() + skew(*run.ordering);
+    out += table.to_text() + sharing(run.ordering->all) + skew(*run.ordering);
     out += fmt::format("a step takes {} ms in the middle, {} ms in 1 of 100", milliseconds(run.step_p50),
                        milliseconds(run.step_p99));
     if (run.ordering->all.deviations > 0) {

@@ -50,6 +50,18 @@ TEST(OrderingTable, HasADashForAStallThatNobodyKnows) {
   EXPECT_THAT(ordering_table(std::vector{group}), ContainsRegex("all .*12\\.5 %.*–.*–"));
 }
 
+TEST(OrderingTable, HasWhatTheKernelSaysBesideOversleep) {
+  RunGroup group = ordered();
+  EXPECT_THAT(ordering_table(std::vector{group}),
+              HasSubstr("slices of – ms; the control group was throttled in – periods, for – ms"));
+  OrderingFigures::Rank& all = group.runs[0].ordering->all;
+  all.slice_seconds = 0.003;
+  all.throttled_periods = 12;
+  all.throttled_seconds = 0.0455;
+  EXPECT_THAT(ordering_table(std::vector{group}),
+              HasSubstr("slices of 3.00 ms; the control group was throttled in 12 periods, for 45.5 ms"));
+}
+
 TEST(OrderingTable, TellsOfManyRanksTogetherAlone) {
   RunGroup group = ordered();
   group.runs[0].ordering->ranks.resize(9);

@@ -272,6 +272,11 @@ void describe_train(CommandLine& line, TrainCommand& command) {
               "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
               "trace.json, which https://ui.perfetto.dev opens.",
               into(command.options.out));
+  line.flag(
+      "--timeline", "",
+      "--ordering: trace.json has a track for each gradient of each rank, with QUEUE, NEGOTIATE, FUSE and TRANSFER "
+      "(docs/ordering.md). Four lines a gradient and step, of 120 bytes each.",
+      [&command](std::string_view, const std::string&) { command.options.timeline = true; });
   line.option("--checkpoint-every", "N",
               "Batches between checkpoints, in the run folder. Each is a round that waits for all.",
               into(command.options.checkpoint_every, 1, "1000"));
@@ -328,6 +333,7 @@ TaskFacts plentiful(const WorkloadInfo& info) {
   facts.unit = info.unit;
   facts.samples = std::uint64_t{1} << 24;  // whether the data suffices is known when it has been read
   facts.classifies = info.classifies;
+  facts.sums_in_passes = info.sums_in_passes;
   facts.batch = info.batch;
   facts.lr = info.lr;
   facts.momentum = info.momentum;

@@ -35,6 +35,12 @@ std::optional<std::uint64_t> quota_of(const ControlGroup& group) {
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
 
+std::optional<std::uint64_t> difference(const std::optional<std::uint64_t>& after,
+                                        const std::optional<std::uint64_t>& before) {
+  if (!after || !before) return std::nullopt;
+  return *after - std::min(*after, *before);
+}
+
 }  // namespace
 
 std::vector<int> usable_cores() {
@@ -85,6 +91,31 @@ Duration thread_time() {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
+}
+
+CoreSharing CoreSharing::since(const CoreSharing& before) const {
+  return {.slice_ns = slice_ns,
+          .throttled_periods = difference(throttled_periods, before.throttled_periods),
+          .throttled_microseconds = difference(throttled_microseconds, before.throttled_microseconds)};
+}
+
+CoreSharing core_sharing(const std::string& root) {
+  CoreSharing out;
+  for (const char* file : {"/sys/kernel/debug/sched/base_slice_ns", "/sys/kernel/debug/sched/min_granularity_ns",
+                           "/proc/sys/kernel/sched_min_granularity_ns"}) {
+    if (!out.slice_ns) out.slice_ns = number_in(root + file);
+  }
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    const std::string file = group.folder + "cpu.stat";
+    out.throttled_periods = number_after(file, "nr_throttled");
+    if (!out.throttled_periods) continue;
+    out.throttled_microseconds = number_after(file, "throttled_usec");
+    if (const auto nanoseconds = number_after(file, "throttled_time")) {  // version 1
+      out.throttled_microseconds = *nanoseconds / 1000;
+    }
+    break;
+  }
+  return out;
 }
 
 }  // namespace stretto

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,5 +30,19 @@ bool prefer_thread();
 
 /// Processor time that the calling thread has used.
 Duration thread_time();
+
+/// What the kernel says of how it shares cores among threads; nothing where it does not say it.
+struct CoreSharing {
+  std::optional<std::uint64_t> slice_ns;                ///< that a thread runs for before another one has its turn
+  std::optional<std::uint64_t> throttled_periods;       ///< in which the control group's quota was used up, so far
+  std::optional<std::uint64_t> throttled_microseconds;  ///< that the group's threads stood still for it, so far
+
+  /// The same slice, and what has been throttled since `before`.
+  CoreSharing since(const CoreSharing& before) const;
+  friend bool operator==(const CoreSharing&, const CoreSharing&) = default;
+};
+
+/// Reads it anew; takes some files. `root` stands before /proc and /sys (tests). Thread-safe.
+CoreSharing core_sharing(const std::string& root = "");
 
 }  // namespace stretto

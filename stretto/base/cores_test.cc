@@ -81,5 +81,26 @@ TEST_F(CoresTest, NonsenseBindsNothing) {
   }
 }
 
+TEST_F(CoresTest, TellHowTheyAreShared) {
+  EXPECT_EQ(core_sharing(root_), CoreSharing()) << "nothing is said";
+  write("/proc/self/cgroup", "0::/outer/inner\n");
+  write("/sys/fs/cgroup/outer/inner/cpu.stat", "usage_usec 7\n");
+  write("/sys/fs/cgroup/outer/cpu.stat", "usage_usec 9\nnr_periods 8\nnr_throttled 3\nthrottled_usec 4500\n");
+  write("/proc/sys/kernel/sched_min_granularity_ns", "2250000\n");
+  const CoreSharing before = core_sharing(root_);
+  EXPECT_EQ(before, (CoreSharing{.slice_ns = 2'250'000, .throttled_periods = 3, .throttled_microseconds = 4500}));
+  write("/sys/kernel/debug/sched/base_slice_ns", "3000000\n");
+  write("/sys/fs/cgroup/outer/cpu.stat", "nr_throttled 5\nthrottled_usec 5250\n");
+  EXPECT_EQ(core_sharing(root_).since(before),
+            (CoreSharing{.slice_ns = 3'000'000, .throttled_periods = 2, .throttled_microseconds = 750}));
+  EXPECT_EQ(core_sharing(root_).since({}), (CoreSharing{.slice_ns = 3'000'000})) << "since when is not known";
+}
+
+TEST_F(CoresTest, TellHowTheyAreSharedInTheFirstVersionOfControlGroups) {
+  write("/proc/self/cgroup", "5:cpu,cpuacct:/job\n");
+  write("/sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 8\nnr_throttled 2\nthrottled_time 7000000\n");
+  EXPECT_EQ(core_sharing(root_), (CoreSharing{.throttled_periods = 2, .throttled_microseconds = 7000}));
+}
+
 }  // namespace
 }  // namespace stretto

@@ -1,21 +1,14 @@
 #include "stretto/base/idleness.h"
 
-#include <ctime>
 #include <utility>
 
+#include "stretto/base/clock.h"
+#include "stretto/base/cores.h"
+
 namespace stretto {
-namespace {
-
-std::chrono::nanoseconds read_clock(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-}  // namespace
 
 Idleness::Reading Idleness::read_clocks() {
-  return {read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_THREAD_CPUTIME_ID)};
+  return {SteadyClock().now().since_start, thread_time()};
 }
 
 bool Idleness::idles() {

@@ -11,8 +11,6 @@ class Idleness {
   struct Reading {
     std::chrono::nanoseconds wall, ran;
   };
-  /// Of the machine.
-  static Reading read_clocks();
 
   explicit Idleness(Reading (*read)() = read_clocks) : read_(read) { begin(); }
   /// Counts from here on, for the calling thread.
@@ -21,6 +19,9 @@ class Idleness {
   bool idles();
 
  private:
+  /// Of the machine.
+  static Reading read_clocks();
+
   Reading (*read_)();
   Reading last_;
 };

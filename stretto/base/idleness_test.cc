@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "stretto/base/cores.h"
+
 namespace stretto {
 namespace {
 
@@ -48,7 +50,7 @@ TEST(Idleness, CountsFromTheLastCallOn) {
 TEST(Idleness, OfTheCallingThread) {
   Idleness idleness;
   do {
-    for (const auto until = Idleness::read_clocks().ran + 1ms; Idleness::read_clocks().ran < until;) {
+    for (const Duration until = thread_time() + 1ms; thread_time() < until;) {
     }
   } while (idleness.idles());
   do {

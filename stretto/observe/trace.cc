@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace stretto {
@@ -40,14 +42,21 @@ int rounds_track(int rank) {
   return 2 * rank + 1;
 }
 
-std::string track_name(int track, int rank, const char* what) {
-  return text(R"({"ph":"M","name":"thread_name","pid":1,"tid":)", track, R"(,"args":{"name":"rank )", rank, ' ', what,
-              R"("}})");
+/// Of steps and rounds of all ranks; that of a rank's tensors is another one.
+constexpr int kProcess = 1;
+int process_of_tensors(int rank) {
+  return kProcess + 1 + rank;
 }
 
-std::string track_order(int track) {
-  return text(R"({"ph":"M","name":"thread_sort_index","pid":1,"tid":)", track, R"(,"args":{"sort_index":)", track,
+/// `name`: as JSON.
+std::string track_name(int process, int track, const std::string& name) {
+  return text(R"({"ph":"M","name":"thread_name","pid":)", process, R"(,"tid":)", track, R"(,"args":{"name":)", name,
               "}}");
+}
+
+std::string track_order(int process, int track) {
+  return text(R"({"ph":"M","name":"thread_sort_index","pid":)", process, R"(,"tid":)", track,
+              R"(,"args":{"sort_index":)", track, "}}");
 }
 
 /// Microseconds, as the format wants them, to the nanosecond.
@@ -66,10 +75,10 @@ bool is_whole(const std::string& line) {
 
 TraceWriter::TraceWriter(std::string path, int rank, TimePoint start)
     : file_(std::move(path)), rank_(rank), start_(start), last_round_(start) {
-  file_.append(track_name(steps_track(rank), rank, "steps"));
-  file_.append(track_order(steps_track(rank)));
-  file_.append(track_name(rounds_track(rank), rank, "rounds"));
-  file_.append(track_order(rounds_track(rank)));
+  file_.append(track_name(kProcess, steps_track(rank), text("\"rank ", rank, " steps\"")));
+  file_.append(track_order(kProcess, steps_track(rank)));
+  file_.append(track_name(kProcess, rounds_track(rank), text("\"rank ", rank, " rounds\"")));
+  file_.append(track_order(kProcess, rounds_track(rank)));
 }
 
 void TraceWriter::slice(Kind kind, TimePoint begin, Duration duration, std::uint64_t step) noexcept {
@@ -97,6 +106,51 @@ void TraceWriter::round(const Round& round, TimePoint when) noexcept {
                     name_of(round.fate), rounds_track(rank_), at.whole, at.nanoseconds, length.whole,
                     length.nanoseconds, round.round, round.arrived, round.contributors, round.batches, round.staleness);
   file_.append({line, static_cast<std::size_t>(size)});
+}
+
+/// The first tensor names the process, and each one its track.
+int TraceWriter::track_of(const std::string& tensor) {
+  const auto [known, is_new] = tensor_tracks_.try_emplace(tensor, static_cast<int>(tensor_tracks_.size()));
+  if (!is_new) return known->second;
+  const int process = process_of_tensors(rank_);
+  if (known->second == 0) {
+    file_.append(text(R"({"ph":"M","name":"process_name","pid":)", process, R"(,"args":{"name":"rank )", rank_,
+                      R"( tensors"}})"));
+    file_.append(
+        text(R"({"ph":"M","name":"process_sort_index","pid":)", process, R"(,"args":{"sort_index":)", process, "}}"));
+  }
+  using nlohmann::json;
+  file_.append(track_name(process, known->second, json(tensor).dump(-1, ' ', true, json::error_handler_t::replace)));
+  file_.append(track_order(process, known->second));
+  return known->second;
+}
+
+void TraceWriter::tensor(const TensorTimes& times) noexcept {
+  int track = 0;
+  try {
+    track = track_of(times.name);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  struct Part {
+    const char* name;
+    TimePoint begin, end;
+  };
+  const Part parts[] = {{"QUEUE", times.submitted, times.taken},
+                        {"NEGOTIATE", times.taken, times.begun},
+                        {"FUSE", times.begun, times.fused},
+                        {times.is_void ? "TRANSFER (void)" : "TRANSFER", times.fused, times.done}};
+  for (const Part& part : std::span(parts).subspan(times.comes_again ? 1 : 0)) {
+    const TimePoint begin = std::max(part.begin, start_), end = std::max(part.end, begin);
+    const Micros at(begin - start_), length(end - begin);
+    char line[320];
+    const int size = std::snprintf(line, sizeof line,
+                                   R"({"ph":"X","name":"%s","pid":%d,"tid":%d,"ts":%)" PRId64 R"(.%03d,"dur":%)" PRId64
+                                   R"(.%03d,"args":{"step":%)" PRIu64 R"(,"buffer":%)" PRIu64 R"(,"set":%d}})",
+                                   part.name, process_of_tensors(rank_), track, at.whole, at.nanoseconds, length.whole,
+                                   length.nanoseconds, times.step, times.buffer, times.set);
+    file_.append({line, static_cast<std::size_t>(size)});
+  }
 }
 
 Result<std::uint64_t> merge_traces(std::span<const std::string> parts, const std::string& path) {

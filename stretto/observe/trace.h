@@ -3,16 +3,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/line_file.h"
+#include "stretto/observe/tensor_times.h"
 
 namespace stretto {
 
 /// Writes one rank's steps and rounds as events of a Chrome trace, to a file of its own, without locks. A full disk
 /// costs events, never the training. One thread. merge_traces() makes one file of all ranks' that Perfetto opens: for
-/// each rank a track of its steps and one of the rounds it was handed.
+/// each rank a track of its steps and one of the rounds it was handed, and, where it is told of tensors, a process
+/// "rank 0 tensors" with a track for each.
 class TraceWriter {
  public:
   enum class Kind {
@@ -40,16 +43,22 @@ class TraceWriter {
   void slice(Kind kind, TimePoint begin, Duration duration, std::uint64_t step) noexcept;
   /// A round was handed over at `when`; drawn from the one before it until then.
   void round(const Round& round, TimePoint when) noexcept;
+  /// What became of a tensor, as four events on its track, one behind the other: QUEUE, NEGOTIATE, FUSE, TRANSFER, also
+  /// where they took no time. Of a buffer that was thrown away the last is TRANSFER (void); what follows has no QUEUE.
+  void tensor(const TensorTimes& times) noexcept;
 
   void flush() noexcept { file_.flush(); }
   std::uint64_t lost() const { return file_.lost(); }
   Result<void> complete() const { return file_.complete(); }
 
  private:
+  int track_of(const std::string& tensor);
+
   LineFile file_;
   const int rank_;
   const TimePoint start_;
   TimePoint last_round_;
+  std::unordered_map<std::string, int> tensor_tracks_;
 };
 
 /// Joins the files that TraceWriters have written into one trace, atomically, and removes them. Lines that are not

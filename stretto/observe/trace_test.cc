@@ -84,6 +84,55 @@ TEST_F(TraceTest, HasATrackOfStepsAndOneOfRoundsForEachRank) {
   EXPECT_EQ(rounds[1]["dur"], 5000.0);
 }
 
+TEST_F(TraceTest, HasAProcessOfTensorsForEachRankAndATrackForEachTensor) {
+  const TimePoint start{100s};
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceWriter trace(part(rank), rank, start);
+    TensorTimes times{.name = "fc.weight", .set = 1, .step = 3, .buffer = 8, .is_void = true};
+    times.submitted = start + 1ms;
+    times.taken = start + 1500us;
+    times.begun = start + 4ms;
+    times.fused = start + 4ms + 500ns;
+    times.done = start + 6ms;
+    trace.tensor(times);
+    trace.tensor(
+        {.name = "a \"b\"\n", .submitted = start, .taken = start, .begun = start, .fused = start, .done = start});
+    times.buffer = 9;
+    times.is_void = false;
+    times.comes_again = true;
+    times.submitted = times.taken = start + 6ms;
+    times.begun = start + 7ms;
+    times.fused = start + 8ms;
+    times.done = start + 10ms;
+    trace.tensor(times);
+    EXPECT_TRUE(trace.complete());
+  }
+  const Json trace = merged(2);
+  std::map<int, std::string> processes;
+  std::map<std::pair<int, int>, std::string> tracks;
+  std::vector<Json> events;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "thread_name" && event["pid"] != 1)
+      tracks[{event["pid"], event["tid"]}] = event["args"]["name"];
+    if (event["ph"] == "X" && event["pid"] == 3) events.push_back(event);
+  }
+  EXPECT_EQ(processes, (std::map<int, std::string>{{1, "stretto"}, {2, "rank 0 tensors"}, {3, "rank 1 tensors"}}));
+  EXPECT_EQ(tracks, (std::map<std::pair<int, int>, std::string>{
+                        {{2, 0}, "fc.weight"}, {{2, 1}, "a \"b\"\n"}, {{3, 0}, "fc.weight"}, {{3, 1}, "a \"b\"\n"}}));
+  std::vector<std::string> said;
+  for (const Json& event : events) {
+    said.push_back(text(event["tid"].get<int>(), ' ', event["name"].get<std::string>(), ' ', event["ts"].get<double>(),
+                        ' ', event["dur"].get<double>()));
+  }
+  EXPECT_THAT(said, ::testing::ElementsAre("0 QUEUE 1000 500", "0 NEGOTIATE 1500 2500", "0 FUSE 4000 0.5",
+                                           "0 TRANSFER (void) 4000.5 1999.5", "1 QUEUE 0 0", "1 NEGOTIATE 0 0",
+                                           "1 FUSE 0 0", "1 TRANSFER 0 0", "0 NEGOTIATE 6000 1000", "0 FUSE 7000 1000",
+                                           "0 TRANSFER 8000 2000"));
+  EXPECT_EQ(events[0]["args"], Json::parse(R"({"step":3,"buffer":8,"set":1})"));
+  EXPECT_EQ(events[8]["args"], Json::parse(R"({"step":3,"buffer":9,"set":1})"));
+}
+
 TEST_F(TraceTest, PartsGoWhenTheTraceIsThere) {
   { TraceWriter(part(0), 0, {}); }
   (void)merged(1);

@@ -24,6 +24,7 @@ class TracedRounds : public ::testing::Test {
     for (int rank = 0; rank < 2; ++rank) {
       TraceWriter trace(parts_[static_cast<std::size_t>(rank)], rank, start);
       trace.slice(TraceWriter::Kind::compute, start, 1500ns, 0);
+      trace.tensor({.name = R"("args":{"round":3)", .submitted = start, .done = start + 1ms});  // of no round
       trace.round({.round = 4, .fate = Fate::stale, .arrived = 1, .contributors = 2, .batches = 3, .staleness = 2},
                   start + 205ms + rank * 1ns);
       trace.round({.round = 5, .fate = Fate::null}, start + 210ms);

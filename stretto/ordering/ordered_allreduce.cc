@@ -265,6 +265,12 @@ std::vector<std::string> OrderedAllreduce::take_lines() {
 OrderingStatistics OrderedAllreduce::statistics() const {
   return impl_->runner().counters().read();
 }
+void OrderedAllreduce::record_timeline() {
+  impl_->runner().timeline().keep();
+}
+std::vector<TensorTimes> OrderedAllreduce::take_timeline() {
+  return impl_->runner().timeline().take();
+}
 StepNumber OrderedAllreduce::steps() const {
   return impl_->runner().handed();
 }

@@ -15,6 +15,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/observe/round_header.h"
+#include "stretto/observe/tensor_times.h"
 #include "stretto/ordering/graph.h"
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
@@ -107,6 +108,12 @@ class OrderedAllreduce final : public Collective {
   std::vector<std::string> take_lines();
   /// What it has cost on this rank so far.
   OrderingStatistics statistics() const;
+  /// From now on keeps the times of each tensor that this rank hands over, for take_timeline(); costs a copy of its
+  /// name a step. Between two steps, or before the first. Ranks may differ in this.
+  void record_timeline();
+  /// What became of this rank's tensors whose sums have come, or were thrown away, since the last call, by the engine's
+  /// clock, in the order in which that happened: the newest 65,536. None without record_timeline().
+  std::vector<TensorTimes> take_timeline();
   StepNumber steps() const;                ///< handed over so far
   std::uint64_t memory_bytes() const;      ///< held for buffers now
   const OrderingOptions& options() const;  ///< as given to the constructor

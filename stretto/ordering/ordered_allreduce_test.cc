@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/random.h"
@@ -179,6 +182,57 @@ TEST_P(Ordered, BuffersThatAreVoidComeAgainAndTheirSumsAreSeenByNobody) {
         EXPECT_EQ(all.statistics().void_buffers, 2 * kPlan.size());
         EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
       });
+}
+
+TEST_P(Ordered, RecordsWhatBecomesOfEachTensorWhereItIsAskedTo) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  for (const std::uint64_t seed : {8, 9}) {  // by messages, and on a board
+    const auto make = [&](const ProcessSet& set) -> std::unique_ptr<Orderer> {
+      const bool changes = set.me() == set.size() - 1;
+      return std::make_unique<PlannedOrderer>(kPlan, changes ? std::set<StepNumber>{1} : std::set<StepNumber>{});
+    };
+    run_ordered(ranks, seed, kSmallBuffers, make, [&](VirtualRank& rank, OrderedAllreduce& all) {
+      const bool asks = rank.rank() != 1;
+      if (asks) all.record_timeline();
+      OrderedMemory memory(tensors);
+      std::map<std::pair<StepNumber, std::string>, TimePoint> submitted;
+      for (StepNumber step = 0; step < 3; ++step) {
+        memory.fill(rank.rank(), step);
+        all.begin_step({});
+        for (std::size_t t = 0; t < tensors.size(); ++t) {
+          rank.compute(Duration(1000) * (1 + rank.rank()));
+          submitted[{step, tensors[t].name}] = rank.clock().now();
+          memory.submit(all, t);
+        }
+        all.end_step(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw();
+        const TimePoint ended = rank.clock().now();
+        const std::vector<TensorTimes> timeline = all.take_timeline();
+        EXPECT_EQ(timeline.size(), !asks ? 0 : step == 1 ? 2 * tensors.size() : tensors.size());
+        std::map<std::string, TimePoint> until;  // a tensor is waited for, or done, since then
+        std::set<std::pair<std::string, bool>> there;
+        for (const TensorTimes& t : timeline) {
+          EXPECT_TRUE(there.emplace(t.name, t.is_void).second) << t.name << " twice in step " << step;
+          EXPECT_EQ(t.step, step);
+          EXPECT_EQ(t.set, 0);
+          EXPECT_EQ(t.comes_again, step == 1 && !t.is_void);
+          const TimePoint since = t.comes_again ? until.at(t.name) : submitted.at({step, t.name});
+          EXPECT_EQ(t.submitted, since) << t.name << " in step " << step;
+          EXPECT_LE(t.submitted, t.taken);
+          EXPECT_LE(t.taken, t.begun);
+          EXPECT_LE(t.begun, t.fused);
+          EXPECT_LE(t.fused, t.done);
+          EXPECT_LE(t.done, ended);
+          until[t.name] = t.done;
+          const std::uint64_t place = t.name == "alone" ? 1 : t.name == "c" || t.name == "empty" ? 2 : 0;
+          const std::uint64_t before = step == 0 ? 0 : step == 1 ? (t.is_void ? 3 : 6) : 9;
+          EXPECT_EQ(t.buffer, before + place) << t.name << " in step " << step;
+        }
+      }
+      EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+      EXPECT_TRUE(all.take_timeline().empty());
+    });
+  }
 }
 
 TEST_P(Ordered, AnApplicationWaitsForATensorInTheMiddleOfAStep) {

@@ -59,6 +59,7 @@ struct TrainOptions {
   std::uint64_t checkpoint_every = 0;  ///< batches between checkpoints; 0: none
   std::string resume;                  ///< a run folder to continue
   std::string out;                     ///< run folder; empty: none
+  bool timeline = false;  ///< its trace.json has the times of each tensor; needs an ordering that is not none
   ProgressBy progress_by = ProgressBy::thread;
   double time_scale = 1;   ///< multiplies pace and injected delays
   int input_threads = 0;   ///< of InputPipeline (train/job/input_pipeline.h); 0: batches are there at once

@@ -70,6 +70,24 @@ class Train(ProgramTest):
             self.assertLessEqual({"config.json", "summary.json", "trace.json", "records-0.jsonl", "curves.csv"}, files)
             json.loads(pathlib.Path(folder, "trace.json").read_text(encoding="utf-8"))
 
+    def test_timeline_of_tensors_and_what_explains_oversleep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = stretto("train", *QUICK, "--ordering", "coordinator", "--cycle-time", "1ms", "--timeline", "--out", folder,
+                             "--json")
+            self.assert_succeeds(result)
+            self.assertIn("beside oversleep: the kernel gives a thread slices of ", result.stderr)
+            for rank in json.loads(result.stdout)["ordering"]["ranks"]:
+                self.assertLessEqual({"slice_seconds", "throttled_periods", "throttled_seconds"}, set(rank))
+            events = json.loads(pathlib.Path(folder, "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+            names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+            self.assertEqual(names, {1: "stretto", 2: "rank 0 tensors", 3: "rank 1 tensors"})
+            for part in ("QUEUE", "NEGOTIATE", "FUSE", "TRANSFER"):
+                steps = {(event["pid"], event["args"]["step"]) for event in events if event["name"] == part}
+                self.assertEqual(steps, {(pid, step) for pid in (2, 3) for step in range(3)}, part)
+            self.assert_succeeds(stretto("report", folder, "--algorithms", "none"))
+        self.assert_rejected(stretto("train", *QUICK, "--ordering", "topo", "--timeline"), "timeline", "--out")
+        self.assert_rejected(stretto("train", *QUICK, "--timeline", "--out", "run"), "timeline", "--ordering coordinator")
+
     def test_compare(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "result.json"

@@ -12,6 +12,7 @@
 #include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/cores.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
@@ -58,8 +59,8 @@ Json number_or_null(const std::optional<std::uint64_t>& number) {
   return number ? Json(*number) : Json();
 }
 
-std::string since(const std::optional<std::uint64_t>& before, const std::optional<std::uint64_t>& after) {
-  return before && after ? std::to_string(*after - *before) : "–";
+std::string number_or_dash(const std::optional<std::uint64_t>& number) {
+  return number ? std::to_string(*number) : "–";
 }
 
 int run(OversleepCommand& command) {
@@ -79,10 +80,10 @@ int run(OversleepCommand& command) {
       experiment.spins = spins;
       const CoreSharing then = core_sharing();
       const Oversleeps measured = measure_oversleep(experiment);
-      const CoreSharing now = core_sharing();
+      const CoreSharing meanwhile = core_sharing().since(then);
       const auto ms = [&](double p) { return significant(1e3 * quantile(measured.seconds, p)); };
       table.add({std::to_string(threads), spins ? "spins" : "sleeps", ms(0.5), ms(0.9), ms(0.99), ms(1),
-                 since(then.throttled_microseconds, now.throttled_microseconds)});
+                 number_or_dash(meanwhile.throttled_microseconds)});
       rows.push_back({{"threads", threads},
                       {"spins", spins},
                       {"sleeps", experiment.sleeps},
@@ -95,7 +96,7 @@ int run(OversleepCommand& command) {
   command.output.say(
       fmt::format("slice: {}; periods throttled meanwhile: {}",
                   before.slice_ns ? fmt::format("{:.1f} ms", 1e-6 * static_cast<double>(*before.slice_ns)) : "–",
-                  since(before.throttled_periods, after.throttled_periods)));
+                  number_or_dash(after.since(before).throttled_periods)));
   command.output.emit({{"asked_seconds", seconds(command.experiment.asked)},
                        {"rows", rows},
                        {"slice_ns", number_or_null(before.slice_ns)},

@@ -4,14 +4,11 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <string>
 #include <thread>
 #include <utility>
 
-#include "command/machine/cores.h"
 #include "command/machine/fixed_work.h"
 #include "command/statistics/statistics.h"
-#include "stretto/base/control_groups.h"
 #include "stretto/base/cores.h"
 
 namespace stretto::command {
@@ -29,7 +26,7 @@ class BusyThreads {
   BusyThreads(int count, int core) {
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([this, core] {
-        pin_to(core);
+        pin_thread(std::span(&core, 1));
         while (!stop_.load(std::memory_order_relaxed)) {
         }
       });
@@ -52,7 +49,7 @@ void run_on(int core, int beside, const std::function<void()>& work) {
   std::exception_ptr thrown;
   std::thread thread([&] {
     try {
-      pin_to(core);
+      pin_thread(std::span(&core, 1));
       const BusyThreads others(beside, core);
       work();
     } catch (...) {
@@ -76,13 +73,6 @@ std::vector<double> timed_pieces(std::uint64_t passes, Duration time) {
     before = now;
   }
   return pieces;
-}
-
-std::optional<std::uint64_t> first_number(std::initializer_list<std::string> files) {
-  for (const std::string& file : files) {
-    if (const auto number = number_in(file)) return number;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -127,24 +117,6 @@ SpinPauses measure_spin_pauses(Duration time) {
   out.alone_share /= seconds(time);
   out.short_share /= seconds(time);
   out.per_second = static_cast<double>(out.seconds.size()) / seconds(time);
-  return out;
-}
-
-CoreSharing core_sharing() {
-  CoreSharing out;
-  out.slice_ns = first_number({"/sys/kernel/debug/sched/base_slice_ns", "/sys/kernel/debug/sched/min_granularity_ns",
-                               "/proc/sys/kernel/sched_min_granularity_ns"});
-  for (const ControlGroup& group : control_groups("cpu")) {
-    const std::string file = group.folder + "cpu.stat";
-    const auto periods = number_after(file, "nr_throttled");
-    if (!periods) continue;
-    out.throttled_periods = periods;
-    out.throttled_microseconds = number_after(file, "throttled_usec");
-    if (const auto nanoseconds = number_after(file, "throttled_time")) {  // version 1
-      out.throttled_microseconds = *nanoseconds / 1000;
-    }
-    break;
-  }
   return out;
 }
 

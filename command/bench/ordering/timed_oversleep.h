@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -34,13 +32,5 @@ struct SpinPauses {
 
 /// Computes for `time` alone and for `time` beside a thread that spins. Throws as measure_oversleep().
 SpinPauses measure_spin_pauses(Duration time);
-
-/// What the kernel says of how it shares cores. Nothing where it does not say it.
-struct CoreSharing {
-  std::optional<std::uint64_t> slice_ns;           ///< of a thread
-  std::optional<std::uint64_t> throttled_periods;  ///< in which the control group's quota was used up, so far
-  std::optional<std::uint64_t> throttled_microseconds;
-};
-CoreSharing core_sharing();
 
 }  // namespace stretto::command

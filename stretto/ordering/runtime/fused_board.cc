@@ -227,7 +227,7 @@ bool FusedBoard::put_in() {
     std::memcpy(mine.composition, made_of.data(), made_of.size());
   }
   if (flight.round.brings) gather(flight, input(chunk, set_.me()), bytes_of_chunk(flight, chunk));
-  ++chunks_in_;
+  if (++chunks_in_ == flight.first_chunk + flight.chunks) contributed(flight.round.number);
   seat(chunk, set_.me()).uses.store(use_of(chunk), std::memory_order_relaxed);
   const bool last = slot_words.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == free_at + members;
   ring_due_ |= last && know(flight) && flight.bringing.empty() && is_worth_a_ring(flight, chunk);

@@ -46,6 +46,7 @@ void FusedSequence::start(FusedRound round) {
   engine_.bind(id_, round.number, kMine, {const_cast<std::byte*>(whole.mine), round.brings});
   engine_.bind(id_, round.number, kSum, {round.sum != nullptr ? round.sum : whole.sum, false});
   engine_.header(id_, round.number, kMine) = std::move(round.header);
+  contributed(round.number);
 }
 
 std::optional<FusedResult> FusedSequence::take_result() {

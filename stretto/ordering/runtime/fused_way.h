@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/data_type.h"
@@ -60,6 +62,18 @@ class FusedWay {
   virtual std::optional<FusedResult> take_result() = 0;
   /// Whether one that is under way waits for this rank of the job.
   virtual bool lacks(int rank) const = 0;
+
+  /// `tell` is called with the number of each buffer, in start() or step(), when all that this rank brings to it lies
+  /// where the others find it. Before the first start().
+  void on_contributed(std::function<void(SequenceNumber)> tell) { tell_ = std::move(tell); }
+
+ protected:
+  void contributed(SequenceNumber number) const {
+    if (tell_) tell_(number);
+  }
+
+ private:
+  std::function<void(SequenceNumber)> tell_;
 };
 
 /// FusedRound::composition, cut where it is longer.

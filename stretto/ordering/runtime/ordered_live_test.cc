@@ -108,6 +108,7 @@ TEST(OrderedLive, TakesTensorsFromSeveralThreads) {
     run_thread_job(3, [&](Engine& engine) {
       const auto plan = plan_of({"ab", "cd", "ef", "gh"});
       OrderedAllreduce all(engine, {.in_flight = 2, .background_only = background}, by_plan(plan));
+      all.record_timeline();
       EngineDriver driver(engine, kByThread);
       std::vector<TensorDescription> tensors;
       for (const auto& buffer : plan) tensors.insert(tensors.end(), buffer.begin(), buffer.end());
@@ -134,6 +135,13 @@ TEST(OrderedLive, TakesTensorsFromSeveralThreads) {
                        for (const auto& sum : out) EXPECT_EQ(sum, std::vector<float>(sum.size(), 6.0f));
                      })
             .or_throw();
+        const auto timeline = all.take_timeline();
+        EXPECT_EQ(timeline.size(), tensors.size());
+        for (const TensorTimes& t : timeline) {
+          EXPECT_EQ(t.step, static_cast<StepNumber>(step));
+          EXPECT_TRUE(t.submitted <= t.taken && t.taken <= t.begun && t.begun <= t.fused && t.fused <= t.done)
+              << t.name;
+        }
       }
       all.finish(driver, driver.deadline(kWatchdog), kIgnore).or_throw();
       return true;

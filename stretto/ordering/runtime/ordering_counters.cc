@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "stretto/base/idleness.h"
+#include "stretto/base/cores.h"
 
 namespace stretto {
 namespace {
@@ -41,9 +41,9 @@ bool OrderingCounters::driven(bool spins) {
   const bool spun = std::exchange(spins_, spins);
   if (spins && !(spun && me == spinner_)) {
     spinner_ = me;
-    spins_since_ = Idleness::read_clocks().ran;
+    spins_since_ = thread_time();
   } else if (spun && !spins && me == spinner_) {
-    const Duration for_so_long = Idleness::read_clocks().ran - spins_since_;
+    const Duration for_so_long = thread_time() - spins_since_;
     count([&](OrderingStatistics& all) { all.spun += for_so_long; });
   }
   return is_new;

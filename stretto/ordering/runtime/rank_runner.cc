@@ -64,7 +64,7 @@ RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Fac
       buffers = std::make_unique<FusedSequence>(engine, failure_, set, alike);
     }
     at += bytes;
-    runners_.push_back(std::make_unique<SetRunner>(engine, failure_, counters_, options_, set, alike,
+    runners_.push_back(std::make_unique<SetRunner>(engine, failure_, counters_, timeline_, options_, set, alike,
                                                    std::move(buffers), set.has_this_rank() ? make(set) : nullptr));
     if (set.has_this_rank()) mine_.push_back(runners_.back().get());
   }

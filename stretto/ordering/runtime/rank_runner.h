@@ -18,6 +18,7 @@
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_runner.h"
+#include "stretto/ordering/runtime/tensor_timeline.h"
 
 namespace stretto {
 
@@ -45,6 +46,7 @@ class RankRunner final : private EngineClient {
   ApplicationQueue& queue() { return queue_; }
   OrderingCounters& counters() { return counters_; }
   const OrderingCounters& counters() const { return counters_; }
+  TensorTimeline& timeline() { return timeline_; }
   CollectiveFailure& failure() { return failure_; }
   const CollectiveFailure& failure() const { return failure_; }
   std::uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
@@ -88,7 +90,8 @@ class RankRunner final : private EngineClient {
   const OrderingOptions options_;
   const std::vector<ProcessSet> sets_;
   CollectiveId id_ = 0;
-  OrderingCounters counters_;     // thread-safe, as the next
+  OrderingCounters counters_;     // thread-safe, as the next two
+  TensorTimeline timeline_;       // before the runners, which add to it
   CollectiveFailure failure_;     // gives back the memory of boards, which nobody looks at without a step of the engine
   std::vector<SetRunner*> mine_;  // the runners of sets that this rank is in, by number: set 0 first
 

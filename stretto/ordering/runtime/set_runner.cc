@@ -17,7 +17,7 @@ std::string in_words(const TensorDescription& tensor) {
 
 }  // namespace
 
-SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters,
+SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters, TensorTimeline& timeline,
                      const OrderingOptions& options, ProcessSet set, const std::string& alike,
                      std::unique_ptr<FusedWay> buffers, std::unique_ptr<Orderer> orderer)
     : engine_(engine),
@@ -27,7 +27,10 @@ SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounter
       set_(std::move(set)),
       orderer_(std::move(orderer)),
       controls_(engine, failure, set_, alike),
-      buffers_(std::move(buffers)) {}
+      buffers_(std::move(buffers)),
+      timeline_(engine.clock(), timeline, set_.number()) {
+  if (buffers_ != nullptr) buffers_->on_contributed([this](SequenceNumber number) { timeline_.fused(number); });
+}
 
 // ---- what the application has done ----
 
@@ -53,6 +56,7 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
     case Kind::submitted: {
       const TensorId id = orderer_->tensor(event.slot->description);
       place(id) = {event.slot, event.in, event.out, event.at};
+      timeline_.taken(id, event.at);
       return orderer_->submitted(id, event.step);
     }
     case Kind::blocked: {
@@ -187,6 +191,7 @@ RoundHeader SetRunner::header_for(const FusedBuffer& buffer) {
 }
 
 void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
+  timeline_.begun(buffer, *orderer_);
   Flight& flight = flying_.emplace_back();
   FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
   Duration negotiation{0};
@@ -288,6 +293,7 @@ void SetRunner::settle(StepNumber handed) {
       held_.push_back(std::move(landed.mapped()));
     } else {
       give_back(landed.mapped());
+      timeline_.done(outcome.number, false);
       counters_.count([](OrderingStatistics& all) { ++all.void_buffers; });
     }
   }
@@ -297,6 +303,7 @@ void SetRunner::settle(StepNumber handed) {
   }
   while (!held_.empty() && held_.front().buffer.step <= handed) {
     hand_out(held_.front());
+    timeline_.done(held_.front().buffer.number, true);
     give_back(held_.front());
     held_.pop_front();
   }

@@ -18,6 +18,7 @@
 #include "stretto/ordering/runtime/control_collectives.h"
 #include "stretto/ordering/runtime/fused_way.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
+#include "stretto/ordering/runtime/set_timeline.h"
 #include "stretto/ordering/runtime/tensor_slot.h"
 
 namespace stretto {
@@ -29,8 +30,8 @@ class SetRunner {
  public:
   /// Registers with the engine, on every rank of the job. `alike`: what must be the same on every rank, a line each.
   /// `orderer`: null where this rank is no member. `engine` to `options` outlive it.
-  SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters, const OrderingOptions& options,
-            ProcessSet set, const std::string& alike, std::unique_ptr<FusedWay> buffers,
+  SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounters& counters, TensorTimeline& timeline,
+            const OrderingOptions& options, ProcessSet set, const std::string& alike, std::unique_ptr<FusedWay> buffers,
             std::unique_ptr<Orderer> orderer);
   SetRunner(const SetRunner&) = delete;
   SetRunner& operator=(const SetRunner&) = delete;
@@ -114,6 +115,7 @@ class SetRunner {
   ControlTraffic counted_;                // of controls_, by counters_
   std::uint64_t counted_deviations_ = 0;  // of orderer_, likewise
   const std::unique_ptr<FusedWay> buffers_;
+  SetTimeline timeline_;
   BlockPool pool_;
   std::uint64_t memory_bytes_ = 0;
 

@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "stretto/base/text.h"
+#include "stretto/observe/trace.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/predict/measured/chrome_events.h"
 #include "stretto/predict/measured/step_times.h"
 
@@ -255,6 +257,24 @@ TEST_F(HorovodTimeline, WithRanksMissingIsRefused) {
   EXPECT_THAT(refused(write("other.json", R"([{"ph": "X", "name": "a", "ts": 1, "pid": 1, "dur": 1}])")),
               HasSubstr("has no collectives"));
   EXPECT_THAT(refused(write("cut.json", "[{\"ph\": \"B\", ")), HasSubstr("is cut off"));
+}
+
+/// A run's own trace has no times of steps that are not in its records, and no other reader takes it for what it reads.
+TEST_F(HorovodTimeline, IsNotWhatATraceOfOurTensorsIs) {
+  const std::string part = folder() + "/trace-0.jsonl", all = folder() + "/trace.json";
+  {
+    TraceWriter trace(part, 0, {});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const TimePoint at = TimePoint{} + step * std::chrono::milliseconds(10);
+      trace.tensor({.name = "0", .step = step, .submitted = at, .taken = at, .begun = at, .fused = at, .done = at});
+    }
+  }
+  EXPECT_THAT(refused(part), HasSubstr("is no JSON"));
+  merge_traces(std::span(&part, 1), all).or_throw();
+  EXPECT_THAT(refused(all), HasSubstr("does not say its rank"));
+  std::string list = read_whole_file(all).or_throw();
+  list = list.substr(list.find('['));
+  EXPECT_THAT(refused(write("list.json", list.substr(0, list.rfind(']') + 1))), HasSubstr("has no collectives"));
 }
 
 }  // namespace

@@ -52,9 +52,28 @@ constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
     {"oversleep_p99", &OrderingFigures::Rank::oversleep_p99},
     {"oversleep_max", &OrderingFigures::Rank::oversleep_max}};
 
-/// Those that only ranks with one clock have.
-constexpr std::pair<const char*, std::optional<double> OrderingFigures::Rank::*> kOfOneClock[] = {
-    {"stall", &OrderingFigures::Rank::stall}, {"stall_share", &OrderingFigures::Rank::stall_share}};
+/// Those that may be unknown: of ranks with several clocks, or where the kernel does not say it.
+constexpr std::pair<const char*, std::optional<double> OrderingFigures::Rank::*> kUncertain[] = {
+    {"stall", &OrderingFigures::Rank::stall},
+    {"stall_share", &OrderingFigures::Rank::stall_share},
+    {"slice_seconds", &OrderingFigures::Rank::slice_seconds},
+    {"throttled_periods", &OrderingFigures::Rank::throttled_periods},
+    {"throttled_seconds", &OrderingFigures::Rank::throttled_seconds}};
+/// Of these, those that ranks of one host know alike, so that they cannot be added up.
+constexpr std::span kOfTheHost = std::span(kUncertain).subspan<2>();
+
+json sharing_to_json(const CoreSharing& sharing) {
+  const auto known = [](const std::optional<std::uint64_t>& number) { return number ? json(*number) : json(); };
+  return json::array(
+      {known(sharing.slice_ns), known(sharing.throttled_periods), known(sharing.throttled_microseconds)});
+}
+
+CoreSharing sharing_from_json(const json& value) {
+  const auto known = [](const json& number) {
+    return number.is_null() ? std::nullopt : std::optional(number.get<std::uint64_t>());
+  };
+  return {known(value.at(0)), known(value.at(1)), known(value.at(2))};
+}
 
 double share(double part, double whole) {
   return whole > 0 ? part / whole : 0;
@@ -92,6 +111,12 @@ OrderingFigures::Rank figures_of(const RankOrdering& rank) {
   out.deviations = s.deviations;
   out.void_buffers = s.void_buffers;
   set_oversleeps(out, oversleeps(s));
+  const auto times = [](const std::optional<std::uint64_t>& number, double unit) {
+    return number ? std::optional(unit * static_cast<double>(*number)) : std::nullopt;
+  };
+  out.slice_seconds = times(rank.sharing.slice_ns, 1e-9);
+  out.throttled_periods = times(rank.sharing.throttled_periods, 1);
+  out.throttled_seconds = times(rank.sharing.throttled_microseconds, 1e-6);
   return out;
 }
 
@@ -112,7 +137,7 @@ void set_stalls(OrderingFigures& figures, std::span<const RankOrdering> ranks, s
 ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
   ordered_json out;
   for (const auto& [name, member] : kNumbers) out[name] = rank.*member;
-  for (const auto& [name, member] : kOfOneClock) {
+  for (const auto& [name, member] : kUncertain) {
     const std::optional<double>& value = rank.*member;
     out[name] = value ? ordered_json(*value) : ordered_json();
   }
@@ -124,7 +149,7 @@ ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
 OrderingFigures::Rank rank_from_json(const json& value) {
   OrderingFigures::Rank out;
   for (const auto& [name, member] : kNumbers) value.at(name).get_to(out.*member);
-  for (const auto& [name, member] : kOfOneClock) {
+  for (const auto& [name, member] : kUncertain) {
     if (const json& known = value.at(name); !known.is_null()) out.*member = known.get<double>();
   }
   value.at("deviations").get_to(out.deviations);
@@ -140,6 +165,15 @@ std::string name_of_this_clock() {
   return name;
 }
 
+OrderingMeter::OrderingMeter(bool real)
+    : real_(real), used_before_(thread_time()), sharing_before_(real ? core_sharing() : CoreSharing()) {}
+
+void OrderingMeter::read(RankOrdering& rank) const {
+  rank.clock = name_of_this_clock();
+  rank.application = thread_time() - used_before_;
+  if (real_) rank.sharing = core_sharing().since(sharing_before_);
+}
+
 std::string to_json(const RankOrdering& rank) {
   const OrderingStatistics& s = rank.statistics;
   return json{{"clock", rank.clock},
@@ -147,6 +181,7 @@ std::string to_json(const RankOrdering& rank) {
               {"step_p50", rank.step_p50},
               {"application", rank.application.count()},
               {"input", rank.input.count()},
+              {"sharing", sharing_to_json(rank.sharing)},
               {"tensors", s.tensors},
               {"buffers", s.buffers},
               {"buffer_bytes", s.buffer_bytes},
@@ -172,7 +207,8 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
                     .steps = value.at("steps"),
                     .step_p50 = value.at("step_p50"),
                     .application = Duration(value.at("application").get<std::int64_t>()),
-                    .input = Duration(value.at("input").get<std::int64_t>())};
+                    .input = Duration(value.at("input").get<std::int64_t>()),
+                    .sharing = sharing_from_json(value.at("sharing"))};
   OrderingStatistics& s = rank.statistics;
   s.steps = rank.steps;
   s.tensors = value.at("tensors");
@@ -205,6 +241,9 @@ OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
     statistics.push_back(rank.statistics);
     for (const auto& [name, member] : kNumbers)
       out.all.*member += out.ranks.back().*member / static_cast<double>(ranks.size());
+    for (const auto& [name, member] : kOfTheHost) {
+      out.all.*member = std::max(out.all.*member, out.ranks.back().*member);  // what is unknown is less than any
+    }
     out.all.deviations = std::max(out.all.deviations, out.ranks.back().deviations);
     out.all.void_buffers += out.ranks.back().void_buffers;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/cores.h"
 #include "stretto/ordering/ordering_statistics.h"
 
 namespace stretto {
@@ -20,6 +21,21 @@ struct RankOrdering {
   double step_p50 = 0;      ///< seconds that one of them takes, the middle one
   Duration application{0};  ///< processor time of the thread that computes, in these steps
   Duration input{0};        ///< of InputPipeline
+  CoreSharing sharing;      ///< of the rank's host, what was throttled during the run; nothing in virtual time
+};
+
+/// What a rank's thread has used, and its host has throttled, since an object was made. One thread.
+class OrderingMeter {
+ public:
+  /// `real`: its times are the machine's, not virtual ones.
+  explicit OrderingMeter(bool real);
+  /// Fills in what the meter has counted.
+  void read(RankOrdering& rank) const;
+
+ private:
+  const bool real_;
+  const Duration used_before_;
+  const CoreSharing sharing_before_;
 };
 
 /// The same for processes whose SteadyClock shows the same: those of one kernel since it was started.
@@ -41,13 +57,17 @@ struct OrderingFigures {
     double fill = 0;  ///< bytes of a buffer, mean
     double application_cpu = 0, input_cpu = 0, background_cpu = 0, spin_cpu = 0;
     double oversleep_p50 = 0, oversleep_p90 = 0, oversleep_p99 = 0, oversleep_max = 0;
+    /// The kernel's slice on the rank's host, and what the quota of its control group has stopped during the run,
+    /// beside the oversleeps that they explain; nothing where the kernel does not say it, and in virtual time.
+    std::optional<double> slice_seconds, throttled_periods, throttled_seconds;
     std::uint64_t deviations = 0;    ///< steps of the whole run in which some rank has left the plan
     std::uint64_t void_buffers = 0;  ///< thrown away in the whole run, since the graph has changed
   };
   std::vector<Rank> ranks;
-  Rank all;             ///< means over the ranks; oversleeps and void buffers of all, deviations the most of one
-  double skew_p50 = 0;  ///< of a sync: the last rank's arrival minus the first one's; 0 without syncs
-  double skew_p99 = 0;  ///< likewise
+  Rank all;  ///< means over the ranks; oversleeps and void buffers of all, deviations, slice and throttling the most of
+             ///< one
+  double skew_p50 = 0;          ///< of a sync: the last rank's arrival minus the first one's; 0 without syncs
+  double skew_p99 = 0;          ///< likewise
   std::vector<double> cascade;  ///< autocorrelation of the arrivals minus the ranks' mean, at lags 1 … 8
 };
 

@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 /// 10 steps of 20 ms: 40 tensors in 20 buffers, each tensor negotiated for 5 ms.
 RankOrdering ten_steps() {
   RankOrdering rank{.clock = "here", .steps = 10, .step_p50 = 0.020, .application = 30ms, .input = 20ms};
+  rank.sharing = {.slice_ns = 3'000'000, .throttled_periods = 4, .throttled_microseconds = 2500};
   rank.statistics = {.steps = 10,
                      .tensors = 40,
                      .buffers = 20,
@@ -45,6 +46,7 @@ TEST(RankOrdering, ThereAndBackAsJson) {
   EXPECT_EQ(back.step_p50, 0.020);
   EXPECT_EQ(back.application, 30ms);
   EXPECT_EQ(back.input, 20ms);
+  EXPECT_EQ(back.sharing, rank.sharing);
   const OrderingStatistics& s = back.statistics;
   EXPECT_THAT((std::vector{s.steps, s.tensors, s.buffers, s.buffer_bytes, s.void_buffers, s.deviations, s.cycles,
                            s.controls, s.control_messages, s.control_bytes, s.syncs}),
@@ -78,6 +80,9 @@ TEST(OrderingFigures, AreThoseOfAStep) {
     EXPECT_DOUBLE_EQ(rank.spin_cpu, 0.0005);
     EXPECT_DOUBLE_EQ(rank.oversleep_p50, 0.003);
     EXPECT_DOUBLE_EQ(rank.oversleep_max, 0.005);
+    EXPECT_DOUBLE_EQ(rank.slice_seconds.value(), 0.003);
+    EXPECT_DOUBLE_EQ(rank.throttled_periods.value(), 4);
+    EXPECT_DOUBLE_EQ(rank.throttled_seconds.value(), 0.0025);
     EXPECT_EQ(rank.deviations, 2u);
     EXPECT_EQ(rank.void_buffers, 3u);
   }
@@ -111,6 +116,34 @@ TEST(OrderingFigures, OverAllRanks) {
   EXPECT_DOUBLE_EQ(figures.skew_p50, 0.002);
   EXPECT_DOUBLE_EQ(figures.skew_p99, 0.002);
   EXPECT_EQ(figures.cascade.size(), 8u);
+}
+
+TEST(OrderingFigures, WhatAHostHasThrottledIsNotAddedUpOverItsRanks) {
+  std::vector ranks{ten_steps(), ten_steps(), ten_steps()};
+  ranks[1].sharing = {.throttled_periods = 7};
+  ranks[2].sharing = {};
+  const OrderingFigures figures = ordering_figures(ranks);
+  EXPECT_DOUBLE_EQ(figures.all.slice_seconds.value(), 0.003);
+  EXPECT_DOUBLE_EQ(figures.all.throttled_periods.value(), 7);
+  EXPECT_DOUBLE_EQ(figures.all.throttled_seconds.value(), 0.0025);
+  EXPECT_DOUBLE_EQ(figures.ranks[1].throttled_periods.value(), 7);
+  EXPECT_FALSE(figures.ranks[1].slice_seconds || figures.ranks[2].throttled_seconds);
+  const OrderingFigures back = ordering_figures_from_json(to_json(figures));
+  EXPECT_EQ(back.all.throttled_seconds, figures.all.throttled_seconds);
+  EXPECT_EQ(back.ranks.at(1).slice_seconds, std::nullopt);
+}
+
+TEST(OrderingMeter, CountsWhatTheThreadUsesAndAsksForNoKernelInVirtualTime) {
+  for (const bool real : {false, true}) {
+    const OrderingMeter meter(real);
+    for (const Duration until = thread_time() + 2ms; thread_time() < until;) {
+    }
+    RankOrdering rank;
+    meter.read(rank);
+    EXPECT_GE(rank.application, 2ms);
+    EXPECT_EQ(rank.clock, name_of_this_clock());
+    EXPECT_EQ(rank.sharing.slice_ns, real ? core_sharing().slice_ns : std::nullopt);
+  }
 }
 
 TEST(OrderingFigures, SeveralClocksAreNotCompared) {

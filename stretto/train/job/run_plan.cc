@@ -47,6 +47,8 @@ void check(const TrainOptions& o) {
           "evaluate-every beside it: best is the lowest training loss of the models evaluated");
   require(o.checkpoint_every == 0 || !o.out.empty() || !o.resume.empty(), "checkpoints every",
           text(o.checkpoint_every, " batches"), "a run folder to write them to, such as --out runs/first");
+  require(!o.timeline || !o.out.empty() || !o.resume.empty(), "timeline", "given",
+          "a run folder to write it to, such as --out runs/first");
 }
 
 void check_simulation(const TrainOptions& o) {
@@ -87,6 +89,14 @@ void check_sums_in_passes(const RunPlan& plan, const TaskFacts& facts) {
     throw UsageError(text("ordering none with ", facts.name,
                           ", whose model sums over all ranks in each pass: expected one that orders, such as topo"));
   }
+}
+
+// Requires: the options of algorithms are those that this one takes.
+void check_timeline(const TrainOptions& o, const TaskFacts& facts) {
+  const std::string_view otherwise = facts.sums_in_passes ? kOrderOfModelSums : kDefaultOrdering;
+  const std::string ordering = o.algorithm_options.word("ordering", std::string(otherwise));
+  require(!o.timeline || ordering != "none", "timeline", "with ordering none",
+          "one that hands gradients over tensor by tensor, such as --ordering coordinator");
 }
 
 // Each option that asks for full rounds gets them at its multiples.
@@ -137,6 +147,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
     o.fixed_order = true;  // in the order of arrival each rank would send every other one a message a round
   }
   check_sums_in_passes(plan, facts);
+  check_timeline(o, facts);
   const bool latest = o.delivery == "latest";
   if (latest && (plan.algorithm.policy.kind == Policy::Kind::full || moves_own_weights(recipe))) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,

@@ -131,7 +131,7 @@ class Trainer::Impl final : public RoundListener {
   const Duration before_;  // from the start of the job to the checkpoint it goes on from
   TimePoint arrived_;      // at the last exchange
   TimePoint step_began_;
-  Duration cpu_before_{0};  // of this thread, before the first step
+  std::optional<OrderingMeter> meter_;  // from the first step on
   std::vector<double> step_seconds_;
   Duration waited_{0};          // inside it
   Duration waited_in_pass_{0};  // before it, for weights
@@ -212,7 +212,7 @@ void Trainer::Impl::begin() {
   }
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
   start_ = last_applied_ = context_.clock.now();
-  cpu_before_ = thread_time();
+  meter_.emplace(context_.place == nullptr);
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
   if (!context_.folder.empty()) {
@@ -222,6 +222,7 @@ void Trainer::Impl::begin() {
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
     records_.emplace(*folder_, rank_, mode);
     trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
+    if (options.timeline) session_.recipe().record_timeline();
   }
 }
 
@@ -415,6 +416,7 @@ void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
     trace_->slice(kind, at, duration, number);
     at = at + duration;
   }
+  for (const TensorTimes& tensor : session_.recipe().take_timeline()) trace_->tensor(tensor);
 }
 
 void Trainer::Impl::note_loss(double loss) {
@@ -452,11 +454,10 @@ void Trainer::Impl::report_steps() {
   const auto ordering = session_.recipe().ordering();
   if (!ordering) return;
   report_.ordering = RankOrdering{.statistics = *ordering,
-                                  .clock = name_of_this_clock(),
                                   .steps = step_seconds_.size(),
                                   .step_p50 = report_.step_p50,
-                                  .application = thread_time() - cpu_before_,
                                   .input = input_ ? input_->burnt() : Duration(0)};
+  meter_->read(*report_.ordering);
 }
 
 void Trainer::Impl::end() {

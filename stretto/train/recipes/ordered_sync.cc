@@ -52,6 +52,8 @@ class OrderedSync final : public Recipe {
   bool averages_gradients() const override { return true; }
   std::vector<std::string> take_lines() override { return tensors_->take_lines(); }
   std::optional<OrderingStatistics> ordering() const override { return tensors_->statistics(); }
+  void record_timeline() override { tensors_->record_timeline(); }
+  std::vector<TensorTimes> take_timeline() override { return tensors_->take_timeline(); }
 
  private:
   /// Where the step is that begin_step() has begun.

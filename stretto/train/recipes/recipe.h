@@ -10,6 +10,7 @@
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/membership/rank_engine.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/observe/tensor_times.h"
 #include "stretto/ordering/graph.h"
 #include "stretto/ordering/ordering_statistics.h"
 #include "stretto/train/options.h"
@@ -159,6 +160,10 @@ class Recipe {
   virtual OwnCounts own_counts() const { return {}; }
   /// What it has cost this rank to reduce its gradients in one order with the others; none: they have no such order.
   virtual std::optional<OrderingStatistics> ordering() const { return std::nullopt; }
+  /// From now on keeps the times of each tensor for take_timeline(), where ordering() has something. Between two steps.
+  virtual void record_timeline() {}
+  /// What became of this rank's tensors since the last call, by the engine's clock.
+  virtual std::vector<TensorTimes> take_timeline() { return {}; }
   /// For whom a rank waits: two algorithms side by side must not wait for each other.
   virtual StepWaits waits() const { return {}; }
   /// So many batches had been applied when the checkpoint was written that this rank goes on from; before the first

@@ -3,8 +3,15 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/observe/traced_rounds.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/testing/test_task.h"
@@ -146,6 +153,57 @@ TEST_F(OrderedRunTest, TellsOfAGradientThatIsNotFinite) {
   }
 }
 
+TEST_F(OrderedRunTest, TheTraceHasATrackForEachTensorOfEachRank) {
+  for (const char* ordering : {"coordinator", "topo"}) {
+    TrainOptions options = ordered({.ranks = 2, .steps = 5}, ordering);
+    options.algorithm_options.set("cycle-time", "1ms");
+    options.out = (folder_ / ordering).string();
+    options.timeline = true;
+    EXPECT_EQ(run(options).lost_records, 0u);
+    const auto trace = nlohmann::json::parse(read_whole_file(options.out + "/trace.json").or_throw());
+    std::map<int, std::string> processes;
+    std::map<std::pair<int, int>, std::string> tracks;
+    std::map<std::tuple<int, int, int>, std::vector<nlohmann::json>> steps;  // of a process, a track, a step
+    for (const auto& event : trace.at("traceEvents")) {
+      const int process = event.at("pid");
+      if (event.at("name") == "process_name") processes[process] = event.at("args").at("name");
+      if (process == 1) continue;
+      if (event.at("name") == "thread_name") tracks[{process, event.at("tid")}] = event.at("args").at("name");
+      if (event.at("ph") == "X") steps[{process, event.at("tid"), event.at("args").at("step")}].push_back(event);
+    }
+    EXPECT_EQ(processes, (std::map<int, std::string>{{1, "stretto"}, {2, "rank 0 tensors"}, {3, "rank 1 tensors"}}));
+    std::multiset<std::string> names;
+    for (const auto& [track, name] : tracks) names.insert(name);
+    EXPECT_EQ(names, (std::multiset<std::string>{"b", "b", "w", "w"})) << "both ranks have both";
+    EXPECT_EQ(steps.size(), 2u * 2 * 5) << ordering;
+    for (const auto& [where, events] : steps) {
+      ASSERT_EQ(events.size(), 4u) << ordering;
+      double at = events[0].at("ts");
+      for (std::size_t i = 0; i < 4; ++i) {
+        constexpr const char* kParts[] = {"QUEUE", "NEGOTIATE", "FUSE", "TRANSFER"};
+        EXPECT_EQ(events[i].at("name"), kParts[i]);
+        EXPECT_NEAR(events[i].at("ts").get<double>(), at, 1e-3) << "a part begins where the one before ends";
+        EXPECT_EQ(events[i].at("args").at("buffer"), events[0].at("args").at("buffer"));
+        EXPECT_EQ(events[i].at("args").at("set"), 0);
+        at = events[i].at("ts").get<double>() + events[i].at("dur").get<double>();
+      }
+    }
+    std::uint64_t rounds = 0;
+    const auto count = [&](const HandedRound&) { ++rounds; };
+    EXPECT_TRUE(read_traced_rounds(options.out + "/trace.json", count).or_throw());
+    EXPECT_EQ(rounds, 2u * 5) << "they are read as without tensors";
+  }
+}
+
+TEST_F(OrderedRunTest, NoTensorIsTracedUnlessItIsAskedFor) {
+  TrainOptions options = ordered({.ranks = 1, .steps = 2, .pace = 1ms, .simulated = true}, "topo");
+  options.out = (folder_ / "run").string();
+  run(options);
+  EXPECT_THAT(read_whole_file(options.out + "/trace.json").or_throw(), testing::Not(HasSubstr("QUEUE")));
+  const OrderingFigures::Rank all = run(options).ordering.value().all;
+  EXPECT_FALSE(all.slice_seconds || all.throttled_periods || all.throttled_seconds) << "virtual time has no kernel";
+}
+
 TEST_F(OrderedRunTest, RefusesWhatCannotBeMeant) {
   const auto with = [](std::vector<std::pair<std::string, std::string>> options) {
     TrainOptions out;
@@ -162,6 +220,9 @@ TEST_F(OrderedRunTest, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(with({{"ordering", "topo"}, {"cores", "shared"}}), HasSubstr("expected scp"));
   EXPECT_THAT(refusal(ordered({.pace = 1ms, .simulated = true}, "scp")), HasSubstr("a simulated one has no threads"));
   EXPECT_THAT(with({{"ordering", "scp"}, {"cores", "app=0,bg=4096"}}), HasSubstr("4096 is none of them"));
+  EXPECT_THAT(refusal(ordered({.timeline = true}, "topo")), HasSubstr("a run folder to write it to"));
+  EXPECT_THAT(refusal({.out = "run", .timeline = true}), HasSubstr("timeline with ordering none"));
+  EXPECT_THAT(refusal({.algorithm = "eager-solo", .out = "run", .timeline = true}), HasSubstr("such as --ordering"));
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/runtime/tensor_timeline.h"
+
+namespace stretto {
+
+/// Follows the tensors of a process set on one rank, and adds the times of each to a TensorTimeline when its buffer is
+/// done. Does nothing until that keeps them. All calls are those of the thread that drives the engine.
+class SetTimeline {
+ public:
+  /// Both outlive it.
+  SetTimeline(const Clock& clock, TensorTimeline& all, int set) : clock_(clock), all_(all), set_(set) {}
+
+  /// The thread has taken the tensor, which was submitted then, from the application's queue.
+  void taken(TensorId tensor, TimePoint submitted) {
+    if (all_.keeps()) take(tensor, submitted);
+  }
+  /// The buffer begins. `orderer` knows the names of its tensors.
+  void begun(const FusedBuffer& buffer, const Orderer& orderer) {
+    if (all_.keeps()) begin(buffer, orderer);
+  }
+  /// All that this rank brings to the buffer lies where the others find it.
+  void fused(SequenceNumber buffer);
+  /// Its sums lie where the application finds them; else it was thrown away, and its tensors come again.
+  void done(SequenceNumber buffer, bool is_valid);
+
+ private:
+  /// A tensor between its submission and the begin of its buffer.
+  struct Waiting {
+    bool waits = false;
+    bool comes_again = false;
+    TimePoint submitted, taken;
+  };
+  using UnderWay = std::vector<std::pair<TensorId, TensorTimes>>;
+
+  Waiting& waiting(TensorId tensor);
+  void take(TensorId tensor, TimePoint submitted);
+  void begin(const FusedBuffer& buffer, const Orderer& orderer);
+
+  const Clock& clock_;
+  TensorTimeline& all_;
+  const int set_;
+  std::vector<Waiting> waiting_;                  // by TensorId
+  std::map<SequenceNumber, UnderWay> under_way_;  // of buffers with tensors that this rank has submitted
+};
+
+}  // namespace stretto
