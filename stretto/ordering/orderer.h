@@ -47,6 +47,7 @@ struct OrdererAction {
     gather,     ///< `bytes` of each member go to the first one
     broadcast,  ///< `bytes` of the first member go to all
     minimum,    ///< allreduce `nap` by its minimum
+    tell,       ///< `bytes` go to member `to`, beside the control collectives: Orderer::told() there
     issue,      ///< begin the collective of `buffer`
     sleep,      ///< ask again at `until`, whatever happens until then
     wait,       ///< ask again after the next event, or at `until`
@@ -56,7 +57,8 @@ struct OrdererAction {
   Kind kind = Kind::wait;
   std::uint64_t control = 0;             ///< number of the control collective
   std::vector<std::uint64_t> words;      ///< sync
-  std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member)
+  std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member), tell
+  int to = 0;                            ///< tell
   Duration nap{0};                       ///< minimum
   TimePoint until = TimePoint::never();  ///< sleep, wait
   FusedBuffer buffer;                    ///< issue
@@ -105,6 +107,9 @@ class Orderer {
   virtual void blocked(std::optional<TensorId> on, TimePoint since) = 0;
   /// The control collective `result.control` is complete.
   virtual void control(const ControlResult& result) = 0;
+  /// Member `member` has said `bytes` (OrdererAction::Kind::tell): those of one member in the order in which it has.
+  /// Errc::bad_input where they cannot be read, and by an orderer whose members tell each other nothing.
+  virtual Result<void> told(int member, std::span<const std::byte> bytes);
   /// The collective of a buffer is complete: in the order of numbers.
   virtual void completed(SequenceNumber number, const BufferHeader& header) = 0;
 
@@ -120,5 +125,9 @@ class Orderer {
   /// What a person is to read, once: "step 812: rank 3 has no gradient for head.b.weight; …".
   virtual std::vector<std::string> take_lines() = 0;
 };
+
+inline Result<void> Orderer::told(int member, std::span<const std::byte>) {
+  return Error{Errc::bad_input, text("member ", member, " tells something, and nothing was to be told")};
+}
 
 }  // namespace stretto
