@@ -328,6 +328,7 @@ TaskFacts plentiful(const WorkloadInfo& info) {
   facts.unit = info.unit;
   facts.samples = std::uint64_t{1} << 24;  // whether the data suffices is known when it has been read
   facts.classifies = info.classifies;
+  facts.sums_in_passes = info.sums_in_passes;
   facts.batch = info.batch;
   facts.lr = info.lr;
   facts.momentum = info.momentum;
