@@ -42,6 +42,7 @@ struct BufferHeader {
 /// What the state machine of a process set wants done next. Control collectives have numbers of their own, 0, 1, 2, …,
 /// the same on every member; the k-th is matched with the k-th of the others.
 struct OrdererAction {
+  /// What is to be done; behind each the fields that say more.
   enum class Kind {
     sync,       ///< allreduce `words` by bitwise AND
     gather,     ///< `bytes` of each member go to the first one
@@ -54,7 +55,7 @@ struct OrdererAction {
     fail,       ///< the job fails with `error`
     end,        ///< nothing more will come: every member has drained
   };
-  Kind kind = Kind::wait;
+  Kind kind = Kind::wait;                ///< of the fields below only those that it names mean something
   std::uint64_t control = 0;             ///< number of the control collective
   std::vector<std::uint64_t> words;      ///< sync
   std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member), tell
