@@ -128,7 +128,7 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
     tensors_->destination(notes_description(), notes_out());
   }
   if (by_tensor_) {
-    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); });
+    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); }, overlap_);
     context_.replica.record_graphs(choice.ordering.kind == OrderingOptions::Kind::topo);
   } else {
     context_.replica.on_bucket_ready([this](int bucket) { ready(bucket); });
