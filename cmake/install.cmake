@@ -33,6 +33,7 @@ set(STRETTO_API
   stretto/collective/scheduled_collective.h
   stretto/engine/driver.h
   stretto/membership/job.h
+  stretto/ordering/ordered_allreduce.h
   stretto/schedule/builder.h
   stretto/schedule/print.h
   stretto/schedule/validate.h)

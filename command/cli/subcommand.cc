@@ -44,16 +44,23 @@ bool is_first_word(const std::string& with) {
   return !with.empty() && with.front() != '-';
 }
 
+// Whether `rest` begins with the word that chooses the command.
+bool begins_with_word(const Subcommand& subcommand, const Arguments& rest) {
+  return subcommand.is_value == nullptr && is_first_word(subcommand.with) && !rest.empty() &&
+         rest.front() == subcommand.with;
+}
+
 // The command of `table` that is called `name`, given the words behind it; nullptr where there is none.
 const Subcommand* find_in(const std::vector<Subcommand>& table, const std::string& name, const Arguments& rest) {
   const Subcommand* found = nullptr;
   for (const Subcommand& subcommand : table) {
     if (subcommand.name != name) continue;
     const std::string option = subcommand.with.substr(0, subcommand.with.find(' '));
-    const bool chosen = subcommand.is_value != nullptr
-                            ? std::any_of(rest.begin(), std::ranges::find(rest, "--"), subcommand.is_value)
-                        : is_first_word(option) ? !rest.empty() && rest.front() == option
-                                                : option.empty() || is_given(option, rest);
+    const bool chosen =
+        subcommand.is_value != nullptr ? std::any_of(rest.begin(), std::ranges::find(rest, "--"), subcommand.is_value)
+        : is_first_word(option)
+            ? begins_with_word(subcommand, rest) || (!subcommand.or_with.empty() && is_given(subcommand.or_with, rest))
+            : option.empty() || is_given(option, rest);
     if (chosen) found = &subcommand;
   }
   return found;
@@ -76,7 +83,7 @@ int run_in_group(const Subcommand& group, const std::string& full_name, const Ar
   const Arguments rest(arguments.begin() + 1, arguments.end());
   if (const Subcommand* found = find_in(group.table, first, rest)) {
     if (!found->table.empty()) return run_in_group(*found, full_name + " " + first, rest);
-    const bool has_word = found->is_value == nullptr && is_first_word(found->with);
+    const bool has_word = begins_with_word(*found, rest);
     return guarded(full_name + " " + first, [&] {
       return found->run(full_name + " " + shown_name(*found), Arguments(rest.begin() + (has_word ? 1 : 0), rest.end()));
     });

@@ -23,6 +23,8 @@ struct Subcommand {
   /// Of two commands of one name: an option, with its value, that must be given for this one, "--program PROGRAM", or a
   /// word that must stand first and that it is run without, "plan". The other one stands before it.
   std::string with{};
+  /// Where `with` is a word: an option that, given anywhere, takes its place.
+  std::string or_with{};
   /// Where `with` is no option: whether a word is such a value. One that is given makes it this command.
   bool (*is_value)(const std::string& word) = nullptr;
   std::vector<Subcommand> table{};

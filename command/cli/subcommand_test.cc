@@ -63,6 +63,17 @@ TEST_F(SubcommandTest, AFirstWordChoosesBetweenTwoOfOneName) {
   EXPECT_THAT(ran, ElementsAre("compareplan2", "compare2", "compare--program PROGRAM4"));
 }
 
+TEST_F(SubcommandTest, AnOptionTakesThePlaceOfAFirstWord) {
+  Subcommand plan = command("compare", "plan");
+  plan.or_with = "--program";
+  program.table = {command("compare"), plan};
+  EXPECT_EQ(dispatch(program, {"compare", "plan", "--ranks", "2"}), 7);
+  EXPECT_EQ(dispatch(program, {"compare", "--program", "x", "--ranks", "3"}), 7);
+  EXPECT_EQ(dispatch(program, {"compare", "plan", "--program=x"}), 7);
+  EXPECT_EQ(dispatch(program, {"compare", "--ranks", "5"}), 7);
+  EXPECT_THAT(ran, ElementsAre("compareplan2", "compareplan3", "compareplan4", "compare5"));
+}
+
 TEST_F(SubcommandTest, MistakesRunNothing) {
   EXPECT_EQ(dispatch(program, {}), kBadInput);
   EXPECT_EQ(dispatch(program, {""}), kBadInput);

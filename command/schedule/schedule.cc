@@ -150,7 +150,8 @@ void describe_options(CommandLine& line, ScheduleCommand& command) {
       "fixed (default): one tree, whatever the timing, so that results repeat to the bit. arrival: what comes "
       "first is added first, in large buckets; faster when ranks come at different times. Of a group, which "
       "ranks are together: dynamic (default): others in each round; fixed: those of round 0 for ever. Not --ordering, "
-      "the order of a step's collectives, which `stretto schedule plan` prints.",
+      "the order of a step's collectives: `stretto schedule --ordering topo WORKLOAD`, as `stretto schedule plan "
+      "WORKLOAD`, prints that.",
       noted(command, one_of(command.order, {"fixed", "arrival", "dynamic"})));
   line.option(
       "--algorithm", "NAME",

@@ -37,6 +37,7 @@ void describe_options(CommandLine& line, SchedulePlanCommand& command) {
   line.option("--seed", "N", "Of model and data. Default 1.", into(command.seed, 0, "1"));
   command.output.add_option(line);
   line.example("stretto schedule plan resnet-small", "Its buffers, with the sums of its batch normalization.");
+  line.example("stretto schedule --ordering topo resnet-small", "The same.");
   line.example("stretto schedule plan digits-wide --fusion-bytes 256KiB", "Where its gradients are cut.");
   line.example("stretto schedule plan branches --step 10 --json", "The plan of a step that uses its second head.");
   line.note(
@@ -52,7 +53,8 @@ Subcommand schedule_plan_command(std::function<int(const SchedulePlanCommand&)> 
        .summary = "Prints in which order a workload's gradients are reduced, and which of them together.",
        .introduction = "Prints the plan by which ranks reduce the tensors of a step of training: its fused buffers in "
                        "order, and the tensors of each.",
-       .with = "plan"},
+       .with = "plan",
+       .or_with = "--ordering"},
       SchedulePlanCommand(), describe_options, std::move(run));
 }
 

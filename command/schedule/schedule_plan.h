@@ -20,7 +20,8 @@ struct SchedulePlanCommand {
   Output output;
 };
 
-/// The other `schedule`, `schedule plan`: of a workload's tensors, not of one collective. `run` gets its options,
+/// The other `schedule`, `schedule plan` or `schedule --ordering topo`: of a workload's tensors, not of one collective.
+/// `run` gets its options,
 /// checked as far as possible without Torch; it returns an exit code.
 Subcommand schedule_plan_command(std::function<int(const SchedulePlanCommand&)> run);
 

@@ -230,7 +230,7 @@ TEST(Coordinator, SaysAfterAWhileWhoIsWaitedForAndFailsInTheEnd) {
     members.run(9s);
     EXPECT_THAT(members.lines, IsEmpty());
     members.run(2s);
-    EXPECT_THAT(members.lines, ElementsAre("step 1, after 10 s: a: rank 1 waits, rank 0 has not; rank 0 computes"));
+    EXPECT_THAT(members.lines, ElementsAre("step 1, after 10 s: a: rank 1 has it, rank 0 has not; rank 0 computes"));
     members.run(50s);
     ASSERT_TRUE(members.failure(0));
     EXPECT_EQ(members.failure(0)->code, Errc::timeout);

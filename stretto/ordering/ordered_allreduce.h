@@ -43,8 +43,9 @@ using OrdererFactory = std::function<std::unique_ptr<Orderer>(const ProcessSet& 
 ///
 ///     OrderedAllreduce tensors(engine, OrderingOptions::named("topo"));
 ///     tensors.begin_step({.samples = 32});
-///     tensors.submit({.name = "fc.weight", .count = n}, Argument::in(gradient), Argument::out(sum));  // … from any
-///     thread tensors.end_step(driver, deadline, [&](const OrderedStep& step) { … }).or_throw();
+///     // From any thread, one call for each tensor:
+///     tensors.submit({.name = "fc.weight", .count = n}, Argument::in(gradient), Argument::out(sum));
+///     tensors.end_step(driver, deadline, [&](const OrderedStep& step) { … }).or_throw();
 ///
 /// One application thread, but for submit(). Any failure is final and comes to every rank.
 class OrderedAllreduce final : public Collective {
@@ -53,7 +54,8 @@ class OrderedAllreduce final : public Collective {
   using Apply = FunctionRef<void(const OrderedStep&)>;
 
   /// Registers with the engine: in the same order, with the same options, on every rank. Throws UsageError for options
-  /// that check() refuses, and for Kind::none. `factory`: empty for the orderers that the options name.
+  /// that check() refuses, and for OrderingOptions::Kind::none. `factory`: empty for the orderers that the options
+  /// name.
   OrderedAllreduce(Engine& engine, OrderingOptions options, OrdererFactory factory = {});
   /// After finish(), or after a failure. With a buffer under way the engine steps no more (Engine::remove()).
   ~OrderedAllreduce() override;

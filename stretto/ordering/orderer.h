@@ -42,21 +42,24 @@ struct BufferHeader {
 /// What the state machine of a process set wants done next. Control collectives have numbers of their own, 0, 1, 2, …,
 /// the same on every member; the k-th is matched with the k-th of the others.
 struct OrdererAction {
+  /// What is to be done; behind each the fields that say more.
   enum class Kind {
     sync,       ///< allreduce `words` by bitwise AND
     gather,     ///< `bytes` of each member go to the first one
     broadcast,  ///< `bytes` of the first member go to all
     minimum,    ///< allreduce `nap` by its minimum
+    tell,       ///< `bytes` go to member `to`, beside the control collectives: Orderer::told() there
     issue,      ///< begin the collective of `buffer`
     sleep,      ///< ask again at `until`, whatever happens until then
     wait,       ///< ask again after the next event, or at `until`
     fail,       ///< the job fails with `error`
     end,        ///< nothing more will come: every member has drained
   };
-  Kind kind = Kind::wait;
+  Kind kind = Kind::wait;                ///< of the fields below only those that it names mean something
   std::uint64_t control = 0;             ///< number of the control collective
   std::vector<std::uint64_t> words;      ///< sync
-  std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member)
+  std::vector<std::byte> bytes;          ///< gather, broadcast (of the first member), tell
+  int to = 0;                            ///< tell
   Duration nap{0};                       ///< minimum
   TimePoint until = TimePoint::never();  ///< sleep, wait
   FusedBuffer buffer;                    ///< issue
@@ -105,6 +108,9 @@ class Orderer {
   virtual void blocked(std::optional<TensorId> on, TimePoint since) = 0;
   /// The control collective `result.control` is complete.
   virtual void control(const ControlResult& result) = 0;
+  /// Member `member` has said `bytes` (OrdererAction::Kind::tell): those of one member in the order in which it has.
+  /// Errc::bad_input where they cannot be read, and by an orderer whose members tell each other nothing.
+  virtual Result<void> told(int member, std::span<const std::byte> bytes);
   /// The collective of a buffer is complete: in the order of numbers.
   virtual void completed(SequenceNumber number, const BufferHeader& header) = 0;
 
@@ -124,5 +130,9 @@ class Orderer {
   /// What a person is to read, once: "step 812: rank 3 has no gradient for head.b.weight; …".
   virtual std::vector<std::string> take_lines() = 0;
 };
+
+inline Result<void> Orderer::told(int member, std::span<const std::byte>) {
+  return Error{Errc::bad_input, text("member ", member, " tells something, and nothing was to be told")};
+}
 
 }  // namespace stretto

@@ -10,18 +10,27 @@ namespace stretto {
 
 /// How ranks come to reduce the same tensors in the same order, the same on every rank (docs/ordering.md).
 struct OrderingOptions {
+  /// Who decides what is reduced next.
   enum class Kind {
     none,         ///< nobody orders: fixed buckets, in the order of registration
     coordinator,  ///< the ranks agree anew in every cycle, as in Horovod
     topo,         ///< planned once from the executed graph; the coordinator orders the first step, and where it changes
   };
-  enum class Waiting { spin, sleep };
-  enum class OnChange { coordinator, fail };
+  /// How a thread waits for messages.
+  enum class Waiting {
+    spin,   ///< the thread looks without a pause, and burns its core
+    sleep,  ///< the thread sleeps until a message comes
+  };
+  /// What becomes of a job that is planned once where a rank has left the plan.
+  enum class OnChange {
+    coordinator,  ///< the coordinator orders steps until the graph is stable
+    fail,         ///< the job fails
+  };
 
-  Kind kind = Kind::coordinator;
-  bool sleep_together = false;  ///< GS: all ranks sleep equally long between cycles, which costs an allreduce more
-  bool nonblocking = false;     ///< NBCS: cycles look whether an agreement is there instead of waiting for it
-  bool own_cores = false;       ///< SCP: the background thread has a core of its own
+  Kind kind = Kind::coordinator;  ///< named() sets it
+  bool sleep_together = false;    ///< GS: all ranks sleep equally long between cycles, which costs an allreduce more
+  bool nonblocking = false;       ///< NBCS: cycles look whether an agreement is there instead of waiting for it
+  bool own_cores = false;         ///< SCP: the background thread has a core of its own
 
   Duration cycle_time = std::chrono::milliseconds(5);  ///< between agreements; a short one costs computing time
   std::uint64_t fusion_bytes = 64 << 20;               ///< of a fused buffer at most; a larger tensor has its own

@@ -33,7 +33,7 @@ struct OrderingStatistics {
   std::uint64_t deviations = 0;        ///< steps in which some rank has left the plan of a set, of all sets
   std::uint64_t cycles = 0;            ///< passes of the orderer that ended in a sleep
   std::uint64_t controls = 0;          ///< control collectives
-  std::uint64_t control_messages = 0;  ///< sent for them
+  std::uint64_t control_messages = 0;  ///< sent for them, and to ask and to answer who is waited for
   std::uint64_t control_bytes = 0;     ///< in these messages, without envelopes
   Duration negotiation{0};             ///< from submitted to begun, added up over the tensors
   Duration background_cpu{0};          ///< CPU time of the helper thread, from its first look on

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "stretto/base/clock.h"
 #include "stretto/ordering/orderer.h"
@@ -10,9 +12,31 @@
 namespace stretto {
 
 /// What the orderers of one rank, one for each of its process sets, tell each other: a rank that waits in vain for a
-/// tensor of one set may hold back those of another. One thread, that of the orderers; outlives them.
+/// tensor of one set may hold back those of another; and what the rank's application does, for those who ask. One
+/// thread, that of the orderers; outlives them.
 class RankPatience {
  public:
+  /// A tensor for which the application waits.
+  struct Wait {
+    int set = 0;
+    std::string tensor;
+    TimePoint since;
+  };
+  /// The application waits for a tensor of the set; nothing: it does not.
+  void waits(int set, std::optional<Wait> wait) {
+    if (wait) {
+      waits_.insert_or_assign(set, *std::move(wait));
+    } else {
+      waits_.erase(set);
+    }
+  }
+  /// For what it waits, or null.
+  const Wait* waiting() const { return waits_.empty() ? nullptr : &waits_.begin()->second; }
+  /// The application has done something, or something that it waited for has come.
+  void acted(TimePoint now) { acted_ = std::max(acted_, now); }
+  /// When that was the last time.
+  TimePoint acted_at() const { return acted_; }
+
   /// The application waits since `since` for a tensor of this set that is in no buffer that this rank has issued, and
   /// not because too many are under way; nothing: it does not.
   void holds(int set, std::optional<TimePoint> since) {
@@ -36,7 +60,9 @@ class RankPatience {
   bool left_in(StepNumber step) const { return left_ == step; }
 
  private:
+  std::map<int, Wait> waits_;       // by set
   std::map<int, TimePoint> holds_;  // by set
+  TimePoint acted_;
   std::optional<StepNumber> left_;
 };
 

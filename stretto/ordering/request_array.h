@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,13 @@ class RequestArray {
   /// The buffer of a tensor; nothing: it is not in the plan.
   std::optional<std::size_t> buffer_of(TensorId id) const {
     return id < slots_.size() && slots_[id].planned ? std::optional<std::size_t>(slots_[id].buffer) : std::nullopt;
+  }
+  /// How many tensors of the plan come before it, in the order of buffers. Requires: in the plan.
+  std::size_t place(TensorId id) const {
+    std::size_t place = 0;
+    for (std::size_t b = 0; b < slots_[id].buffer; ++b) place += buffers_[b].size();
+    const std::vector<TensorId>& mates = buffers_[slots_[id].buffer];
+    return place + static_cast<std::size_t>(std::ranges::find(mates, id) - mates.begin());
   }
   /// The next step begins: nothing is submitted.
   void clear() {

@@ -15,15 +15,15 @@ struct StallReport {
   };
   struct Rank {
     int rank = 0;
-    bool ended = false;     ///< it submits nothing more in this step
-    std::string waits_for;  ///< empty: its application waits for no tensor of this set
+    std::string does;  ///< "computes", "waits for head"
   };
   std::vector<Tensor> tensors;
   std::vector<Rank> ranks;  ///< of all members
 
   /// "norm.3: ranks 0, 1 wait, rank 2 has not; head: rank 2 waits, ranks 0, 1 have not"
   std::string circle() const;
-  /// circle(), and what the ranks do that lack something: "rank 2 computes", "rank 3 waits for head".
+  /// Who has each tensor, who has not, and what those do: "norm.3: ranks 0, 1 have it, rank 2 has not; rank 2
+  /// computes".
   std::string to_text() const;
 };
 

@@ -29,7 +29,11 @@ OrdererAction wait_until(TimePoint when) {
 }  // namespace
 
 Topo::Topo(TopoOptions options, RankPatience& patience)
-    : options_(std::move(options)), patience_(patience), coordinator_(pausing(options_.coordinator)) {}
+    : options_(std::move(options)),
+      patience_(patience),
+      coordinator_(pausing(options_.coordinator)),
+      inquiry_(options_.coordinator.set, options_.coordinator.ranks, options_.coordinator.member,
+               options_.coordinator.stall_warning, options_.coordinator.stall_abort) {}
 
 // ---- what the application does ----
 
@@ -42,6 +46,7 @@ Result<void> Topo::submitted(TensorId id, StepNumber step) {
     return Error{Errc::bad_input, text("tensor ", table.description(id).name, " is submitted twice in step ", step)};
   }
   last = step + 1;
+  acted_ = true;
   ++submissions_;
   observed_.submitted(id);
   if (phase_ == Phase::coordinating) return coordinator_.submitted(id, step);
@@ -64,7 +69,7 @@ void Topo::executed(StepNumber step, const ExecutedGraph& graph) {
 void Topo::step_ended(StepNumber step) {
   STRETTO_CHECK(step == step_, "step ", step, " ends, ", step_, " is open");
   if (!graph_) executed(step, observed_.graph(coordinator_.table()));
-  ended_ = true;
+  ended_ = acted_ = moved_ = true;
   if (phase_ == Phase::coordinating) coordinator_.step_ended(step);
 }
 
@@ -77,7 +82,9 @@ void Topo::drained() {
 void Topo::blocked(std::optional<TensorId> on, TimePoint since) {
   blocked_ = on;
   blocked_since_ = since;
-  warned_ = false;
+  acted_ = true;
+  const int set = options_.coordinator.set;
+  patience_.waits(set, on ? std::optional(RankPatience::Wait{set, description(*on).name, since}) : std::nullopt);
   if (on) {
     observed_.waits_for(*on);
     computes_ = false;
@@ -131,6 +138,7 @@ void Topo::go_on() {
   coordinator_.go_on(step_);
   phase_ = Phase::coordinating;
   ended_ = drained_;
+  acted_ = true;
   graph_.reset();
   observed_.clear();
   submissions_ = seen_submissions_ = 0;
@@ -208,17 +216,11 @@ bool Topo::holds() const {
   return buffer && *buffer >= issued_ && !ready(issued_);
 }
 
-std::string Topo::held_back() const {
-  if (phase_ != Phase::planned || issued_ == array_.size() || ready(issued_)) return "";
-  const std::optional<TensorId> missing = array_.missing(issued_);
-  return text("buffer ", issued_, missing ? " lacks " + description(*missing).name : " waits for the end of the step");
-}
-
 void Topo::look_for_changes(TimePoint now) {
   const bool holds_back = holds();
   patience_.holds(options_.coordinator.set, holds_back ? std::optional(blocked_since_) : std::nullopt);
-  if (phase_ != Phase::planned) return;
   look_for_stall(now);
+  if (phase_ != Phase::planned) return;
   if (leaving_ || ended_ || defect(Defect::no_patience)) return;
   if (patience_.left_in(step_)) return leave("leaves the plan of another process set");
   if (holds_back && now - blocked_since_ >= patience()) {
@@ -228,22 +230,6 @@ void Topo::look_for_changes(TimePoint now) {
   }
   const std::optional<TimePoint> beside = patience_.held_beside(options_.coordinator.set);
   if (beside && now - *beside >= patience() && !ready(issued_)) leave("waits for another process set");
-}
-
-/// No message says who is missing: the others hold a buffer back that this rank has issued, or the step's end.
-void Topo::look_for_stall(TimePoint now) {
-  const Duration waited = blocked_ ? now - blocked_since_ : Duration{0};
-  const CoordinatorOptions& limits = options_.coordinator;
-  const auto line = [&](Duration limit) {
-    return text("step ", step_, ", after ", seconds(limit), " s: rank ",
-                limits.ranks[static_cast<std::size_t>(limits.member)], " waits for ", description(*blocked_).name,
-                holds() ? ", and " + held_back() : ", which others have not begun to reduce");
-  };
-  if (limits.stall_abort > Duration{0} && waited >= limits.stall_abort) {
-    error_ = Error{Errc::timeout, line(limits.stall_abort)};
-  } else if (waited >= limits.stall_warning && !std::exchange(warned_, true)) {
-    lines_.push_back(line(limits.stall_warning));
-  }
 }
 
 /// Issues the remaining buffers of the step without bringing anything, and says so in them.
@@ -282,12 +268,9 @@ OrdererAction Topo::follow() {
 
 /// When look_for_changes() may find something though nothing happens.
 TimePoint Topo::next_look() const {
-  TimePoint when = TimePoint::never();
-  const CoordinatorOptions& limits = options_.coordinator;
-  if (blocked_ && !warned_) when = std::min(when, blocked_since_ + limits.stall_warning);
-  if (blocked_ && limits.stall_abort > Duration{0}) when = std::min(when, blocked_since_ + limits.stall_abort);
+  TimePoint when = inquiry_.next_look(waits_since());
   if (leaving_ || ended_ || ready(issued_)) return when;
-  const std::optional<TimePoint> beside = patience_.held_beside(limits.set);
+  const std::optional<TimePoint> beside = patience_.held_beside(options_.coordinator.set);
   if (beside) when = std::min(when, *beside + patience());
   if (holds()) when = std::min(when, blocked_since_ + patience());
   return when;
@@ -300,6 +283,7 @@ Duration Topo::patience() const {
 void Topo::completed(SequenceNumber number, const BufferHeader& header) {
   const bool by_plan = by_plan_.front();
   by_plan_.pop_front();
+  moved_ = true;
   if (!by_plan) {
     coordinator_.completed(number, header);
     const std::vector<BufferOutcome> all = coordinator_.take_outcomes();
@@ -326,6 +310,7 @@ void Topo::finish_step() {
   ++step_;
   if (all_drained_) phase_ = Phase::over;
   ended_ = drained_;
+  acted_ = true;
   leaving_ = false;
   issued_ = done_ = 0;
   graph_.reset();
@@ -360,6 +345,75 @@ void Topo::fall_back() {
   issued_ = done_ = 0;
 }
 
+// ---- who hangs ----
+
+void Topo::note_activity(TimePoint now) {
+  if (std::exchange(acted_, false)) patience_.acted(now);
+  if (std::exchange(moved_, false)) moved_at_ = now;
+}
+
+/// A drained rank waits for nothing; without a plan the coordinator looks.
+std::optional<TimePoint> Topo::waits_since() const {
+  if (phase_ != Phase::planned) return std::nullopt;
+  if (blocked_) return blocked_since_;
+  return ended_ && !drained_ ? std::optional(moved_at_) : std::nullopt;
+}
+
+/// A tensor that is in no valid buffer comes once all buffers are complete.
+StallInquiry::Wait Topo::wait() const {
+  if (blocked_) {
+    const std::optional<std::size_t> buffer = leaving_ ? std::nullopt : array_.buffer_of(*blocked_);
+    return {step_, buffer.value_or(array_.size() - 1), description(*blocked_).name, true};
+  }
+  const std::vector<TensorId>& tensors = array_.tensors(done_);
+  return {step_, done_, tensors.empty() ? "the end of the step" : description(tensors.front()).name};
+}
+
+void Topo::look_for_stall(TimePoint now) {
+  if (inquiry_.due(waits_since(), now)) inquiry_.ask(wait(), now);
+  const StallQuestion* question = inquiry_.complete(now);
+  if (question == nullptr) return;
+  StallInquiry::Report report = inquiry_.report(answer(*question, now));
+  if (report.fails) {
+    error_ = Error{Errc::timeout, std::move(report.line)};
+  } else {
+    lines_.push_back(std::move(report.line));
+  }
+}
+
+StallAnswer Topo::answer(const StallQuestion& asked, TimePoint now) const {
+  StallAnswer answer{.number = asked.number, .step = step_, .ended = ended_, .drained = drained_};
+  const RankPatience::Wait* wait = patience_.waiting();
+  // The application reads the clock after the driving thread has, where it begins to wait meanwhile.
+  answer.since = std::max(Duration{0}, now - (wait != nullptr ? wait->since : patience_.acted_at()));
+  if (wait != nullptr) {
+    answer.waits_for = wait->tensor;
+    answer.waits_in = wait->set;
+  }
+  const bool under_way = phase_ == Phase::planned && step_ == asked.step && issued_ < array_.size();
+  if (!under_way || issued_ > asked.buffer || ready(issued_)) return answer;
+  answer.holds_back = true;
+  const std::optional<TensorId> missing = array_.missing(issued_);
+  answer.place = missing ? array_.place(*missing) : StallAnswer::kEndOfStep;
+  if (missing) answer.lacks = description(*missing).name;
+  return answer;
+}
+
+/// The next message to another member, if there is one.
+std::optional<OrdererAction> Topo::tell(TimePoint now) {
+  while (const auto question = inquiry_.take_question()) {
+    inquiry_.answer(question->first, answer(question->second, now));
+    ++questions_;
+  }
+  auto letter = inquiry_.take_letter();
+  if (!letter) return std::nullopt;
+  OrdererAction action;
+  action.kind = Kind::tell;
+  action.to = letter->first;
+  action.bytes = std::move(letter->second);
+  return action;
+}
+
 // ---- what is done next ----
 
 void Topo::control(const ControlResult& result) {
@@ -372,7 +426,9 @@ void Topo::control(const ControlResult& result) {
 
 OrdererAction Topo::next(TimePoint now) {
   for (;;) {
+    note_activity(now);
     look_for_changes(now);
+    if (auto message = tell(now)) return *std::move(message);
     if (error_) {
       OrdererAction action;
       action.kind = Kind::fail;

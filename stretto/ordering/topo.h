@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/request_array.h"
 #include "stretto/ordering/set_plan.h"
+#include "stretto/ordering/stall_inquiry.h"
 
 namespace stretto {
 
@@ -47,6 +49,7 @@ class Topo final : public Orderer {
   void drained() override;
   void blocked(std::optional<TensorId> on, TimePoint since) override;
   void control(const ControlResult& result) override;
+  Result<void> told(int member, std::span<const std::byte> bytes) override { return inquiry_.take(member, bytes); }
   void completed(SequenceNumber number, const BufferHeader& header) override;
   OrdererAction next(TimePoint now) override;
   std::optional<std::vector<std::vector<TensorId>>> take_plan() override;
@@ -59,9 +62,9 @@ class Topo final : public Orderer {
   const Coordinator& coordinator() const { return coordinator_; }
   bool planned() const { return phase_ == Phase::planned; }         ///< the open step follows a plan
   std::uint64_t gathered_plans() const { return gathered_plans_; }  ///< plans for which graphs were gathered
-  /// What this rank holds back of the open step, for the others to be told: "buffer 3 lacks head.weight"; empty:
-  /// nothing.
-  std::string held_back() const;
+  /// What this rank has of a buffer, for another one that waits for it.
+  StallAnswer answer(const StallQuestion& asked, TimePoint now) const;
+  std::uint64_t questions() const { return questions_; }  ///< that this rank has answered
 
  private:
   enum class Phase { coordinating, gathering, broadcasting, planned, over };
@@ -80,7 +83,12 @@ class Topo final : public Orderer {
   void take_graphs(const ControlResult& result);
   void take_plan(const ControlResult& result);
   void look_for_changes(TimePoint now);
+  void note_activity(TimePoint now);
   void look_for_stall(TimePoint now);
+  /// Since when this rank waits for another one to reduce something of the plan.
+  std::optional<TimePoint> waits_since() const;
+  StallInquiry::Wait wait() const;
+  std::optional<OrdererAction> tell(TimePoint now);
   TimePoint next_look() const;
   Duration patience() const;
   void leave(const std::string& why);
@@ -97,7 +105,11 @@ class Topo final : public Orderer {
   std::vector<StepNumber> submitted_in_;  // by name: one more than the step it was submitted in last
   std::optional<TensorId> blocked_;
   TimePoint blocked_since_;
-  bool warned_ = false;  // of this wait
+  bool acted_ = false;    // the application, since the last next()
+  bool moved_ = false;    // likewise: a buffer is complete, or the step has ended
+  TimePoint moved_at_;    // the last time that next() saw it
+  StallInquiry inquiry_;  // where this rank waits for long
+  std::uint64_t questions_ = 0;
 
   // What a plan is made of.
   ObservedGraph observed_;

@@ -60,14 +60,21 @@ TEST(Topo, IssuesABufferAsSoonAsItIsFullAndTheLastOneAtTheEndOfTheStep) {
   ASSERT_TRUE(members.submit(0, "b"));
   members.run(1ms);
   EXPECT_THAT(members.reduced, IsEmpty());
-  EXPECT_EQ(members.topo(0).held_back(), "buffer 0 lacks a");
+  const StallAnswer lacks_a = members.topo(0).answer({.number = 7, .step = 1, .buffer = 2}, members.now);
+  EXPECT_EQ(lacks_a.number, 7u);
+  EXPECT_TRUE(lacks_a.holds_back);
+  EXPECT_EQ(lacks_a.lacks, "a");
+  EXPECT_EQ(lacks_a.place, 0u);
   ASSERT_TRUE(members.submit(0, "a"));
   members.run(1ms);
   EXPECT_THAT(members.reduced, ElementsAre("a: 1", "b: 1"));
   ASSERT_TRUE(members.submit(0, "c"));
   members.run(1ms);
   EXPECT_EQ(members.reduced.size(), 2u);
-  EXPECT_EQ(members.topo(0).held_back(), "buffer 2 waits for the end of the step");
+  const StallAnswer lacks_end = members.topo(0).answer({.step = 1, .buffer = 2}, members.now);
+  EXPECT_TRUE(lacks_end.holds_back);
+  EXPECT_EQ(lacks_end.place, StallAnswer::kEndOfStep);
+  EXPECT_FALSE(members.topo(0).answer({.step = 1, .buffer = 1}, members.now).holds_back);
   members.end_step(0);
   members.run(1ms);
   EXPECT_EQ(members.reduced.size(), 3u);
@@ -248,21 +255,6 @@ TEST(Topo, PlansByWhatItSeesWhereNoGraphIsTold) {
   members.end_step(0);
   members.run(1ms);
   EXPECT_THAT(members.reduced, ElementsAre("z: 1", "a: 1"));
-}
-
-TEST(Topo, SaysAfterAWhileThatOthersLackWhatItWaitsForAndFailsInTheEnd) {
-  OrderingMembers members(2, TopoOptions{});
-  const ExecutedGraph graph = graph_of({"a"}, {"a"});
-  for (int m : {0, 1}) step(members, m, {"a"}, graph);
-  members.run(30ms);
-  ASSERT_TRUE(members.submit(0, "a"));
-  members.wait(0, "a");
-  members.run(11s);
-  EXPECT_THAT(members.lines,
-              ElementsAre("step 1, after 10 s: rank 0 waits for a, which others have not begun to reduce"));
-  members.run(50s);
-  ASSERT_TRUE(members.failure(0));
-  EXPECT_EQ(members.failure(0)->code, Errc::timeout);
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ class Rejected(ProgramTest):
     def test_orders_name_each_other(self):
         self.assertIn("--ordering", stretto("schedule", "--help").stdout)
         self.assertIn("--order,", stretto("schedule", "plan", "--help").stdout)
+        self.assertIn("--order,", stretto("schedule", "--ordering", "topo", "--help").stdout)
+
+    def test_the_option_leads_to_the_same_command(self):
+        self.assert_rejected(stretto("schedule", "--ordering", "topo"), "WORKLOAD is missing", "resnet-small")
+        self.assert_rejected(stretto("schedule", "hyperplan", "--ordering=topo"), "did you mean hyperplane?")
+        self.assert_rejected(stretto("schedule", "--ordering", "gs", "hyperplane"), "topo")
 
 
 @unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
@@ -50,6 +56,7 @@ class Plan(ProgramTest):
         result = stretto("schedule", "plan", "hyperplane", "--ordering", "topo")
         self.assert_succeeds(result)
         self.assertIn("2 tensors in 1 buffers of at most 64 MiB", result.stdout)
+        self.assertEqual(stretto("schedule", "--ordering", "topo", "hyperplane").stdout, result.stdout)
         self.assertIn("linear.weight", result.stdout)
 
     def test_another_step_may_have_another_graph(self):
@@ -69,7 +76,21 @@ class Plan(ProgramTest):
             self.skipTest("NOT TESTED on real data")
         result = stretto("train", "resnet-small", "--algorithm", "eager-quorum", "--ranks", "2", "--steps", "2")
         self.assert_rejected(result, "eager-quorum", "resnet-small", "expected sync")
-        self.assert_succeeds(stretto("train", "resnet-small", "--algorithm", "sync", "--ranks", "1", "--steps", "3"))
+        # It has topo without being told, and takes the options of that.
+        self.assert_succeeds(stretto("train", "resnet-small", "--algorithm", "sync", "--ranks", "1", "--steps", "3",
+                                     "--cycle-time", "1ms"))
+        result = stretto("train", "resnet-small", "--algorithm", "sync", "--ranks", "1", "--steps", "3", "--gs-every", "2")
+        self.assert_rejected(result, "gs-every 2", "ordering topo", "expected gs")
+
+    def test_a_step_of_another_graph_leaves_the_plan(self):
+        result = stretto("train", "branches", "--algorithm", "sync", "--ordering", "topo", "--ranks", "2", "--steps", "25",
+                         "--json")
+        if "no such file" in result.stderr:
+            self.skipTest("NOT TESTED on real data: " + result.stderr)
+        self.assert_succeeds(result)
+        # Step 10 has the second head, for which no plan was made.
+        self.assertGreater(json.loads(result.stdout)["ordering"]["all"]["deviations"], 0)
+        self.assertIn("coordinator until the graph is stable", result.stderr)
 
     def test_costs_of_networks_are_measured(self):
         result = stretto("bench", "ordering-plan", "--networks", "--repeats", "1", "--json")

@@ -20,6 +20,7 @@
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/trace.h"
 #include "stretto/ordering/negotiation/control_messages.h"
+#include "stretto/ordering/negotiation/stall_messages.h"
 #include "stretto/ordering/set_plan.h"
 #include "stretto/predict/coarse/threshold_fit.h"
 #include "stretto/predict/model/read_job.h"
@@ -166,7 +167,9 @@ Target ordering_control() {
   const SetPlan plan{.buffers = {report.requests, {}}};
   Target target{.name = "control messages of an orderer"};
   char kind = 0;
-  for (const auto& bytes : {report.encode(), answer.encode(), encode_graph(graph), plan.encode()}) {
+  const StallAnswer stalled{.step = 3, .holds_back = true, .lacks = "a", .waits_for = "b", .waits_in = 1};
+  for (const auto& bytes : {report.encode(), answer.encode(), encode_graph(graph), plan.encode(),
+                            encode_stall(StallQuestion{.step = 3}), encode_stall(stalled)}) {
     target.inputs.push_back(kind++ + bytes_of(bytes.data(), bytes.size()));
   }
   target.read = [](const std::string& input) {
@@ -180,7 +183,12 @@ Target ordering_control() {
         if (!read || read->num_nodes > 1000) return read.ok();
         return plan_order(union_of(std::span(&*read, 1))).tensors.size() == read->collectives.size();
       }
-      default: return SetPlan::decode(bytes, 0).ok();
+      case 3: return SetPlan::decode(bytes, 0).ok();
+      default: {
+        const Result<StallMessage> read = decode_stall(bytes);
+        const auto* said = read ? std::get_if<StallAnswer>(&*read) : nullptr;
+        return said == nullptr ? read.ok() : !said->does({}, 0).empty();
+      }
     }
   };
   return target;

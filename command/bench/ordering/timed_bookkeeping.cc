@@ -55,6 +55,7 @@ class LonelyTopo {
       case Kind::gather: topo_.control({.control = action.control, .gathered = {action.bytes}}); return false;
       case Kind::issue: topo_.completed(action.buffer.number, {.changed = action.buffer.changed}); return true;
       case Kind::fail: throw Failure(*action.error);
+      case Kind::tell:
       case Kind::sleep:
       case Kind::wait:
       case Kind::end: break;

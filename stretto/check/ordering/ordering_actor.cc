@@ -11,6 +11,11 @@ namespace {
 
 using Kind = OrdererAction::Kind;
 
+/// Half of the jobs with a plan warn, and so ask the others, as soon as ranks that hold something back leave the plan.
+Duration stall_warning(const OrderingJob& job) {
+  return job.topo && job.seed % 2 == 1 ? kOrderingPatience : kOrderingPatience * 10;
+}
+
 CoordinatorOptions coordinator_options(const OrderingJob& job, int set, int member) {
   return {.set = set,
           .ranks = job.sets[static_cast<std::size_t>(set)],
@@ -22,7 +27,7 @@ CoordinatorOptions coordinator_options(const OrderingJob& job, int set, int memb
           .nonblocking = job.nonblocking,
           .nbcs_full = job.nbcs_full,
           .waits_for_one = !job.several_threads,
-          .stall_warning = kOrderingPatience * 10,
+          .stall_warning = stall_warning(job),
           .stall_abort = kOrderingPatience * 20};
 }
 
@@ -222,6 +227,7 @@ bool OrderingActor::ask(Seat& seat) {
         break;
       case Kind::wait: seat.state = action.until <= now_ ? Seat::State::ready : Seat::State::waiting; break;
       case Kind::end: seat.state = Seat::State::over; break;
+      case Kind::tell: network(seat).tell(seat.member, action.to, action.bytes); continue;
       case Kind::fail:
         seat.state = Seat::State::failed;
         if (!failure_) failure_ = action.error;
@@ -262,6 +268,12 @@ bool OrderingActor::complete_control() {
   const std::size_t from = random_.below(seats_.size());
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     Seat& seat = seats_[(from + i) % seats_.size()];
+    if (const auto told = network(seat).take_told(seat.member)) {
+      const Result<void> taken = seat.orderer->told(told->member, told->bytes);
+      if (!taken) violated("a message of another member is refused: " + taken.error().message);
+      ready_again();
+      return true;
+    }
     const auto result = network(seat).complete_control(seat.member);
     if (!result) continue;
     seat.orderer->control(*result);
@@ -356,6 +368,12 @@ std::uint64_t OrderingActor::gathered_plans() const {
   std::uint64_t plans = 0;
   for (const Seat& seat : seats_) plans += seat.topo != nullptr ? seat.topo->gathered_plans() : 0;
   return plans;
+}
+
+std::uint64_t OrderingActor::questions() const {
+  std::uint64_t questions = 0;
+  for (const Seat& seat : seats_) questions += seat.topo != nullptr ? seat.topo->questions() : 0;
+  return questions;
 }
 
 std::string OrderingActor::state() const {

@@ -25,50 +25,54 @@ namespace stretto {
 /// (docs/ordering.md, O2).
 class OrderingActor {
  public:
-  /// By set.
+  /// The collectives of each process set, by its number.
   using Networks = std::vector<std::unique_ptr<OrderingNetwork>>;
 
   OrderingActor(const OrderingJob& job, int rank, Networks& networks, std::uint64_t seed);
 
   // Each returns whether something was to be done.
-  bool apply_one();               ///< the application does the next thing
-  bool look();                    ///< the ordering thread reads what the application has told; twice for all of it
-  bool ask();                     ///< asks an orderer
-  bool complete_control();        ///< a control collective of some set completes here
+  bool apply_one();  ///< the application does the next thing
+  bool look();       ///< the ordering thread reads what the application has told; it takes two calls for all of it
+  bool ask();        ///< the ordering thread asks an orderer
+  bool complete_control();        ///< a control collective of some set completes here, or a member is told something
   bool complete_buffer();         ///< a buffer of some set completes here
-  void pass_time(Duration time);  ///< long enough for whatever waits for a time
+  void pass_time(Duration time);  ///< the time of this rank passes, long enough for all that waits for a time
 
   bool over() const;           ///< every orderer has ended
   bool failed(int set) const;  ///< the orderer of the set has failed; false where this rank is no member
+  /// The first error of an orderer.
   const std::optional<Error>& failure() const { return failure_; }
   /// Whether the application submits nothing to the set before something of it is reduced, and all that it has
   /// submitted has been told.
   bool stuck_in(int set) const;
   std::uint64_t progress() const { return progress_; }  ///< grows whenever something of the job is done
+  /// What the actor has found, if it has found something.
   const std::optional<std::string>& violation() const { return violation_; }
-  std::string state() const;  ///< for a violation
-  std::uint64_t nulls() const { return nulls_; }
-  std::uint64_t void_buffers() const { return void_buffers_; }
-  std::uint64_t lines() const { return lines_; }
-  std::uint64_t planned_steps() const { return planned_steps_; }  ///< closed by a plan, by set
-  std::uint64_t gathered_plans() const;
+  std::string state() const;  ///< what the rank does, for the text of a violation
+  // How often it was so on this rank.
+  std::uint64_t nulls() const { return nulls_; }                  ///< the rank did not bring a tensor to its buffer
+  std::uint64_t void_buffers() const { return void_buffers_; }    ///< a buffer was thrown away
+  std::uint64_t lines() const { return lines_; }                  ///< an orderer had a line for a person
+  std::uint64_t planned_steps() const { return planned_steps_; }  ///< a process set closed a step by a plan
+  std::uint64_t gathered_plans() const;                           ///< a plan was made of the graphs of all members
+  std::uint64_t questions() const;                                ///< the rank answered one that waited for long
 
  private:
-  struct Seat {  // in a process set
+  struct Seat {  // the rank's place in a process set
     int set = 0;
     int member = 0;
     std::unique_ptr<Orderer> orderer;
-    const Coordinator* coordinator = nullptr;  // its own, for what it caches
-    const Topo* topo = nullptr;                // null: another kind of orderer
+    const Coordinator* coordinator = nullptr;  // the orderer, or the one inside it; shows what is cached
+    const Topo* topo = nullptr;                // the orderer; null where it is of another kind
     enum class State { ready, sleeping, waiting, over, failed } state = State::ready;
     TimePoint until;
-    std::deque<OrderingNetwork::Complete> complete;  // whose outcome is not known
+    std::deque<OrderingNetwork::Complete> complete;  // buffers whose outcome is not known yet
     bool told_blocked = false;
   };
   struct Told {               // what the application tells beside tensors
-    std::uint64_t ended = 0;  // steps
+    std::uint64_t ended = 0;  // steps that it has ended
     bool drained = false;
-    int waits_for = -1;  // tensor
+    int waits_for = -1;  // the tensor; −1: none
     friend bool operator==(const Told&, const Told&) = default;
   };
   enum class Node { idle, submitted, reduced };
@@ -91,18 +95,18 @@ class OrderingActor {
   TimePoint now_;
   RankPatience patience_;
   std::vector<Seat> seats_;
-  std::size_t cursor_ = 0;  // of one thread that serves all sets
-  bool blocking_ = false;   // it waits inside seats_[cursor_]
+  std::size_t cursor_ = 0;  // the seat at which the one thread is that serves all sets
+  bool blocking_ = false;   // that thread waits inside seats_[cursor_]
 
   // The application.
   std::uint64_t step_ = 0;
-  std::vector<Node> nodes_;  // by tensor, of this step
+  std::vector<Node> nodes_;  // how far each tensor of this step is
   bool ending_ = false;
   Told does_;
-  std::vector<int> queue_;  // submitted, not yet told
+  std::vector<int> queue_;  // tensors that are submitted, and of which no orderer has been told
 
   // The ordering thread.
-  bool looking_ = false;  // between the two readings
+  bool looking_ = false;  // the thread is between its two readings
   Told seen_, told_;
   std::vector<int> seen_queue_;
 

@@ -26,6 +26,7 @@ OrderingNetwork::OrderingNetwork(const OrderingJob& job, int set)
       next_buffer_(ranks_.size()),
       done_control_(ranks_.size()),
       done_buffer_(ranks_.size()),
+      told_(ranks_.size()),
       drained_(ranks_.size()) {}
 
 void OrderingNetwork::violated(const std::string& what) {
@@ -130,6 +131,14 @@ void OrderingNetwork::outcome(int member, const BufferOutcome& outcome) {
     violated(
         text("O5: buffer ", outcome.number, " is ", outcome.valid ? "valid" : "void", " on member ", member, " alone"));
   }
+}
+
+std::optional<OrderingNetwork::Told> OrderingNetwork::take_told(int member) {
+  auto& all = told_[static_cast<std::size_t>(member)];
+  if (all.empty()) return std::nullopt;
+  Told told = std::move(all.front());
+  all.pop_front();
+  return told;
 }
 
 bool OrderingNetwork::may_complete_control(int member) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/check/ordering/ordering_job.h"
@@ -34,6 +35,16 @@ class OrderingNetwork {
   /// A buffer is valid or void on all members alike (O5).
   void outcome(int member, const BufferOutcome& outcome);
 
+  /// A member tells another one something beside the control collectives.
+  void tell(int member, int to, std::vector<std::byte> bytes) {
+    told_[static_cast<std::size_t>(to)].push_back({member, std::move(bytes)});
+  }
+  struct Told {
+    int member = 0;  // that has said it
+    std::vector<std::byte> bytes;
+  };
+  /// The next that has been told to a member.
+  std::optional<Told> take_told(int member);
   /// The next control collective that may complete on the member; it has then.
   std::optional<ControlResult> complete_control(int member);
   /// A buffer that is complete on a member.
@@ -95,6 +106,7 @@ class OrderingNetwork {
   std::deque<Buffer> buffers_;
   std::vector<std::size_t> next_control_, next_buffer_;  // by member: that it begins
   std::vector<std::size_t> done_control_, done_buffer_;  // by member: that completes
+  std::vector<std::deque<Told>> told_;                   // by member: to it
   std::map<std::uint64_t, Heard> heard_;                 // by step
   std::vector<bool> drained_;                            // by member
   std::uint64_t newest_cycle_ = 0;                       // begun by some member

@@ -51,16 +51,17 @@ class OrderingRun {
       for (const auto& actor : actors_) *finding.violation += "\n    " + actor->state();
     }
     finding.rounds = *std::ranges::max_element(job_.steps_of) + 1;
-    std::uint64_t nulls = 0, voids = 0, planned = 0, gathered = 0, lines = 0;
+    std::uint64_t nulls = 0, voids = 0, planned = 0, gathered = 0, lines = 0, questions = 0;
     for (const auto& actor : actors_) {
       nulls += actor->nulls();
       voids += actor->void_buffers();
       planned += actor->planned_steps();
       gathered += actor->gathered_plans();
       lines += actor->lines();
+      questions += actor->questions();
     }
     for (const auto& network : networks_) finding.messages += network->controls();
-    finding.reached = {nulls, voids, planned, gathered, lines, failed_ ? 1u : 0u, all_pauses_};
+    finding.reached = {nulls, voids, planned, gathered, lines, questions, failed_ ? 1u : 0u, all_pauses_};
   }
 
  private:

@@ -12,6 +12,7 @@ inline constexpr std::string_view kOrderingReaches[] = {"tensors that a rank did
                                                         "steps by a plan",
                                                         "plans of several graphs",
                                                         "lines about a changed graph or a stall",
+                                                        "questions of ranks that wait for long",
                                                         "jobs that fail as they must",
                                                         "times at which nothing moved but time"};
 

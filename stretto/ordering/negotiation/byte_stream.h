@@ -18,27 +18,30 @@ static_assert(std::endian::native == std::endian::little, "messages are sent as 
 /// Writes the parts of a message one after the other.
 class ByteWriter {
  public:
+  /// Writes 8 bytes.
   void number(std::uint64_t value) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
   }
+  /// Writes the length, and the characters.
   void words(std::string_view value) {
     number(value.size());
     const auto* bytes = reinterpret_cast<const std::byte*>(value.data());
     bytes_.insert(bytes_.end(), bytes, bytes + value.size());
   }
+  /// Writes how many there are, and each of them.
   void numbers(std::span<const std::uint64_t> values) {
     number(values.size());
     for (const std::uint64_t value : values) number(value);
   }
-  /// But for its process set, which whoever reads it knows.
+  /// Writes all but the process set, which the reader of the message knows.
   void tensor(const TensorDescription& tensor) {
     words(tensor.name);
     number(static_cast<std::uint64_t>(tensor.type) | static_cast<std::uint64_t>(tensor.op) << 8 |
            std::uint64_t{tensor.fuses} << 16);
     number(tensor.count);
   }
-  std::vector<std::byte> take() { return std::move(bytes_); }  ///< what was written
+  std::vector<std::byte> take() { return std::move(bytes_); }  ///< hands out what was written
 
  private:
   std::vector<std::byte> bytes_;
@@ -48,8 +51,10 @@ class ByteWriter {
 /// is false from then on, and what is read is empty.
 class ByteReader {
  public:
+  /// Reads `bytes`, which outlive it.
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
+  /// Reads what ByteWriter::number() has written, as do the next ones what the function of their name has.
   std::uint64_t number() {
     std::uint64_t value = 0;
     if (!has(sizeof value)) return 0;
@@ -57,7 +62,7 @@ class ByteReader {
     bytes_ = bytes_.subspan(sizeof value);
     return value;
   }
-  /// How many parts follow, each of at least `least` bytes.
+  /// Reads how many parts follow, each of at least `least` bytes. More than there is room for is impossible.
   std::uint64_t count(std::size_t least) {
     const std::uint64_t value = number();
     if (value > bytes_.size() / least) good_ = false;
@@ -74,6 +79,7 @@ class ByteReader {
     for (std::uint64_t& value : values) value = number();
     return values;
   }
+  /// `set`: the process set that the message does not say.
   TensorDescription tensor(int set) {
     TensorDescription tensor{.name = words(), .set = set};
     const std::uint64_t kind = number();
@@ -88,8 +94,8 @@ class ByteReader {
     }
     return tensor;
   }
-  bool good() const { return good_; }                     ///< every part was there
-  bool whole() const { return good_ && bytes_.empty(); }  ///< and nothing follows
+  bool good() const { return good_; }                     ///< every part that was read was there
+  bool whole() const { return good_ && bytes_.empty(); }  ///< likewise, and no byte is left
 
  private:
   bool has(std::size_t bytes) {
@@ -101,7 +107,7 @@ class ByteReader {
   bool good_ = true;
 };
 
-/// Of a description at least: the length of its name, what it is, and the number of elements.
+/// The bytes that a description takes at least: the length of its name, its type and operation, the number of elements.
 inline constexpr std::size_t kLeastTensorBytes = 3 * sizeof(std::uint64_t);
 
 }  // namespace stretto

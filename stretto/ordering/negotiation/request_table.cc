@@ -65,7 +65,10 @@ StallReport RequestTable::stall(const std::vector<MemberReport>& reports) const 
     if (tensor.lacking.empty()) report.tensors.pop_back();
   }
   for (std::size_t member = 0; member < reports.size(); ++member) {
-    report.ranks.push_back({ranks_[member], reports[member].ended, reports[member].waits_for});
+    const MemberReport& said = reports[member];
+    report.ranks.push_back({ranks_[member], said.ended               ? "has ended the step"
+                                            : said.waits_for.empty() ? "computes"
+                                                                     : "waits for " + said.waits_for});
   }
   return report;
 }

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint16_t kGather = kControlChannel;         // to the first member; note: length of the whole
 constexpr std::uint16_t kBroadcast = kControlChannel + 1;  // down the tree; note: length of the whole
 
+constexpr std::uint16_t kTell = kControlChannel + 2;  // to any member
+
 /// Of one gathered or broadcast body: more is no request list.
 constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{1} << 30;
 
@@ -93,6 +95,19 @@ bool ControlCollectives::lacks(int rank) const {
   });
 }
 
+void ControlCollectives::tell(int member, std::span<const std::byte> bytes) {
+  engine_.send_control(id_, set_.rank_of(member), kTell, 0, 0, bytes);
+  ++traffic_.messages;
+  traffic_.bytes += bytes.size();
+}
+
+std::optional<ControlCollectives::Told> ControlCollectives::take_told() {
+  if (told_.empty()) return std::nullopt;
+  Told told = std::move(told_.front());
+  told_.pop_front();
+  return told;
+}
+
 // ---- syncs and minima ----
 
 const Schedule& ControlCollectives::reduction(std::uint64_t count, ReduceOp op) {
@@ -155,6 +170,10 @@ bool ControlCollectives::take_piece(Pieces& pieces, std::uint64_t length, std::s
 void ControlCollectives::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
   const int member = set_.member(peer);
   const std::uint64_t number = envelope.round;
+  if (envelope.channel == kTell && member >= 0 && set_.has_this_rank()) {
+    told_.push_back({member, {head.begin(), head.end()}});
+    return;
+  }
   const bool is_gather = envelope.channel == kGather && set_.me() == 0;
   const BinomialTree tree = set_.has_this_rank() ? binomial_tree(set_.me(), set_.size(), 0) : BinomialTree{};
   const bool is_broadcast = envelope.channel == kBroadcast && set_.has_this_rank() && member == tree.parent;

@@ -30,7 +30,8 @@ struct ControlTraffic {
 ///
 /// A sync and a minimum go by a schedule, in ⌈log₂ members⌉ steps. A gather and a broadcast are of a length that only
 /// the sender knows, so they go by control messages of at most kMaxHeadBytes each: from every member to the first one,
-/// and along a binomial tree, each piece as it comes. All calls are those of the thread that drives the engine.
+/// and along a binomial tree, each piece as it comes. Beside them a member tells another one something, which is
+/// matched with nothing. All calls are those of the thread that drives the engine.
 class ControlCollectives final : private RoundOwner {
  public:
   /// Registers with the engine, on every rank of the job. `failure`, of the collective that this is part of, outlives
@@ -46,6 +47,16 @@ class ControlCollectives final : private RoundOwner {
   void start(const OrdererAction& action);
   /// The next one that is complete, in the order of numbers.
   std::optional<ControlResult> take_result();
+  /// Sends member `member` something beside the control collectives, of at most kMaxHeadBytes. Requires: this rank is
+  /// another member.
+  void tell(int member, std::span<const std::byte> bytes);
+  /// What a member has sent so.
+  struct Told {
+    int member = 0;
+    std::vector<std::byte> bytes;
+  };
+  /// The next one, in the order in which they have come.
+  std::optional<Told> take_told();
   /// Whether one has begun and not been taken.
   bool under_way() const { return !begun_.empty(); }
   /// Whether one that is under way waits for a message of this rank of the job.
@@ -92,6 +103,7 @@ class ControlCollectives final : private RoundOwner {
   std::deque<Begun> begun_;  // the oldest first; consecutive numbers, of which the last is traffic_.controls − 1
   std::map<std::uint64_t, std::vector<Pieces>> gathered_;  // on the first member: by number, by member
   std::map<std::uint64_t, Pieces> broadcast_;              // on the others: by number
+  std::deque<Told> told_;
   ControlTraffic traffic_;
 };
 

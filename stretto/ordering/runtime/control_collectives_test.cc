@@ -154,6 +154,27 @@ TEST(Controls, SayForWhomTheyWait) {
   EXPECT_TRUE(job.part(0).take_result().has_value());
 }
 
+TEST(Controls, TellAMemberSomethingBesideTheNumberedOnes) {
+  Job job(4, {0, 1, 3}, 1);
+  const std::vector<std::byte> said(5, std::byte{7}), nothing;
+  job.part(3).tell(1, said);  // by member: rank 3 is member 2
+  job.part(3).tell(1, nothing);
+  job.run();
+  EXPECT_FALSE(job.part(0).take_told());
+  auto told = job.part(1).take_told();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->member, 2);
+  EXPECT_EQ(told->bytes, said);
+  told = job.part(1).take_told();
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->bytes.empty());
+  EXPECT_FALSE(job.part(1).take_told());
+  EXPECT_EQ(job.part(3).traffic().messages, 2u);
+  EXPECT_EQ(job.part(3).traffic().bytes, 5u);
+  EXPECT_EQ(job.part(3).traffic().controls, 0u);
+  EXPECT_FALSE(job.part(1).under_way());
+}
+
 TEST(Controls, AMessageFromWhereNoneMayComeFailsTheJobOnEveryRank) {
   Job job(3, {0, 1}, 1);
   // Rank 2 is no member.

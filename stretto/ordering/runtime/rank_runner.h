@@ -22,8 +22,8 @@
 
 namespace stretto {
 
-/// The side of an OrderedAllreduce that the engine drives: takes what the application has queued, lets the runners of
-/// all process sets go on, and hands back the steps that all of them have closed.
+/// The side of an OrderedAllreduce that the engine drives. It takes what the application has queued, lets the runners
+/// of all process sets go on, and hands back the steps that all of them have closed.
 class RankRunner final : private EngineClient {
  public:
   /// A step that all sets of this rank have closed.
@@ -43,30 +43,34 @@ class RankRunner final : private EngineClient {
 
   // ---- any thread ----
 
+  /// Where the application's threads put what they hand over.
   ApplicationQueue& queue() { return queue_; }
   OrderingCounters& counters() { return counters_; }
   const OrderingCounters& counters() const { return counters_; }
   TensorTimeline& timeline() { return timeline_; }
   CollectiveFailure& failure() { return failure_; }
   const CollectiveFailure& failure() const { return failure_; }
+  /// What is held for buffers now, in all sets.
   std::uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
   // ---- the application's thread ----
 
-  /// Steps that it has applied.
+  /// Steps that the application has applied.
   StepNumber handed() const { return handed_.load(std::memory_order_relaxed); }
   void set_handed(StepNumber steps) { handed_.store(steps, std::memory_order_release); }
-  /// Whether the step after those is closed: take_finished() returns it.
+  /// Whether the step after those that were handed over is closed: take_finished() returns it.
   bool closed() const { return closed_.load(std::memory_order_acquire) > handed(); }
+  /// Takes the oldest closed step. Requires: closed().
   Finished take_finished();
   /// Whether every rank has drained.
   bool over() const { return over_.load(std::memory_order_acquire); }
+  /// Takes what a person is to read, since the last call.
   std::vector<std::string> take_lines();
-  /// A word to sleep on, that changes after any of these has changed and after a failure: OrderingOptions'
-  /// background_only alone.
+  /// A word on which the application sleeps: the driving thread changes it after closed(), over() or take_lines() has
+  /// changed, and after a failure. It does so under OrderingOptions::background_only alone.
   std::atomic<std::uint32_t>& progress() { return progress_; }
 
-  /// What is waited for since `since`, in words. Requires: the calling thread drives the engine.
+  /// For what this rank waits since `since`, in words. Requires: the calling thread drives the engine.
   std::string waits_for(TimePoint since) const;
 
  private:
@@ -92,7 +96,7 @@ class RankRunner final : private EngineClient {
   CollectiveId id_ = 0;
   OrderingCounters counters_;     // thread-safe, as the next two
   TensorTimeline timeline_;       // before the runners, which add to it
-  CollectiveFailure failure_;     // gives back the memory of boards, which nobody looks at without a step of the engine
+  CollectiveFailure failure_;     // owns the memory of the boards, at which no rank looks without a step of its engine
   std::vector<SetRunner*> mine_;  // the runners of sets that this rank is in, by number: set 0 first
 
   // The driving thread's.
@@ -101,7 +105,7 @@ class RankRunner final : private EngineClient {
   std::vector<OrderingEvent> events_;
   std::vector<int> left_;  // ranks from which nothing comes any more
   StepNumber published_ = 0;
-  bool at_end_ = false;  // no further steps: all ranks had drained in the one that was closed last
+  bool at_end_ = false;  // no further steps come: all ranks had drained in the one that was closed last
   bool told_of_failure_ = false;
 
   // Between the two.

@@ -109,6 +109,7 @@ bool SetRunner::ask(TimePoint now) {
     case Kind::gather:
     case Kind::broadcast:
     case Kind::minimum: controls_.start(action); return true;
+    case Kind::tell: controls_.tell(action.to, action.bytes); return true;
     case Kind::issue: waiting_.push_back(std::move(action.buffer)); return true;
     case Kind::sleep:
       counters_.count([](OrderingStatistics& all) { ++all.cycles; });
@@ -134,8 +135,13 @@ bool SetRunner::take_controls() {
     orderer_->control(*result);
     any = true;
   }
-  if (any) {
-    const ControlTraffic now = controls_.traffic();
+  while (const auto told = controls_.take_told()) {
+    const Result<void> taken = orderer_->told(told->member, told->bytes);
+    if (!taken) failure_.fail(taken.error(), true);
+    any = true;
+  }
+  const ControlTraffic now = controls_.traffic();
+  if (any || now.messages != counted_.messages) {
     counters_.count([&](OrderingStatistics& all) {
       all.controls += now.controls - counted_.controls;
       all.control_messages += now.messages - counted_.messages;

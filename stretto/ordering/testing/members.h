@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,8 @@ class OrderingMembers {
     return begun[OrdererAction::Kind::sync] + begun[OrdererAction::Kind::gather] +
            begun[OrdererAction::Kind::broadcast] + begun[OrdererAction::Kind::minimum];
   }
+  int told = 0;         ///< messages beside the control collectives, of all members
+  std::set<int> deaf;   ///< members that hear none of these
   bool frozen = false;  ///< the last member does nothing: it is late
 
  private:
@@ -117,6 +120,13 @@ class OrderingMembers {
       case Kind::fail: member.failure = action.error; [[fallthrough]];
       case Kind::end: member.ended = true; return true;
       case Kind::issue: member.buffers.push_back(action.buffer); return true;
+      case Kind::tell:
+        ++told;
+        if (!deaf.contains(action.to)) {
+          const auto taken = at(action.to).orderer->told(static_cast<int>(&member - members_.data()), action.bytes);
+          if (!taken) at(action.to).failure = taken.error();
+        }
+        return true;
       default: member.under_way.push_back(action); return true;
     }
   }

@@ -199,6 +199,11 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
                  .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
+  // Its options are those of the order that such a model gets by itself, too (make_sync()).
+  const bool may_order = std::ranges::count(recipe.options, std::string_view("ordering")) > 0;
+  if (may_order && facts.sums_in_passes && !o.no_gradients && !o.algorithm_options.given("ordering")) {
+    plan.recipe.algorithm.set("ordering", std::string(kOrderOfModelSums));
+  }
   if (o.simulated && ordering_choice(o.algorithm_options, o.ranks).ordering.background_only) {
     throw UsageError(text("ordering ", o.algorithm_options.word("ordering", ""),
                           " with a background thread of its own: expected a real run; a simulated one has no threads"));

@@ -142,6 +142,20 @@ TEST(RunPlan, AModelThatSumsInItsPassesNeedsAllRanksAtTheSameStep) {
               HasSubstr("simulated tiny: expected a real run"));
 }
 
+TEST(RunPlan, OptionsOfTheOrderThatAModelGetsByItselfAreTaken) {
+  TaskFacts summing = facts();
+  summing.sums_in_passes = true;
+  const TrainOptions options{.algorithm = "sync", .ranks = 2, .algorithm_options = {{"cycle-time", "1ms"}}};
+  EXPECT_THAT(complaint(options), HasSubstr("cycle-time 1ms with ordering none: expected one that orders"));
+  EXPECT_EQ(complaint(options, summing), "");
+  const RunPlan plan = plan_run(options, summing);
+  EXPECT_EQ(plan.recipe.algorithm.word("ordering", ""), "topo");
+  EXPECT_FALSE(plan.options.algorithm_options.given("ordering")) << "as it was said";
+  EXPECT_THAT(complaint({.algorithm = "sync", .ranks = 2, .algorithm_options = {{"gs-every", "2"}}}, summing),
+              HasSubstr("gs-every 2 with ordering topo: expected gs"));
+  EXPECT_FALSE(plan_run({.algorithm = "sync", .ranks = 2}, facts()).recipe.algorithm.given("ordering"));
+}
+
 TEST(RunPlan, PartsByLabelNeedLabels) {
   TaskFacts labelled = facts();
   labelled.classifies = true;

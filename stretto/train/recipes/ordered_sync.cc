@@ -135,7 +135,7 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
     tensors_->destination(notes_description(), notes_out());
   }
   if (by_tensor_) {
-    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); });
+    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); }, overlap_);
   } else {
     context_.replica.on_bucket_ready([this](int bucket) { ready(bucket); });
   }

@@ -84,8 +84,10 @@ class Replica {
   virtual std::span<const TrainedTensor> trained_tensors() const { return {}; }
   /// Called in the backward pass with each of these as soon as its gradient lies in the attached memory, in the order
   /// in which gradients are computed; by end_backward() for a gradient that somebody has added by hand. Never for a
-  /// parameter that has got none. Beside on_bucket_ready(). Null: never called. Must not throw.
-  virtual void on_gradient_ready(std::function<void(int parameter)> /*ready*/) {}
+  /// parameter that has got none. Beside on_bucket_ready(). Null: never called. Must not throw. `taken`: from that call
+  /// until the next attach() the gradient's memory is the caller's, and sums may already lie in it: the replica leaves
+  /// it alone.
+  virtual void on_gradient_ready(std::function<void(int parameter)> /*ready*/, bool /*taken*/ = false) {}
   /// From now on each backward pass leaves the graph that its step has executed, for take_graph(). Off at first, and
   /// then nothing is recorded. For replicas that have trained_tensors(), by whose names gradients are called there.
   virtual void record_graphs(bool /*on*/) {}

@@ -257,6 +257,7 @@ void TorchReplica::Impl::collect(int bucket) {
 
 // The memory is the contract, .grad only where autograd adds up.
 void TorchReplica::Impl::bring_home(std::size_t parameter) {
+  if (taken_ && gradient_ready_ && handed_over_[parameter]) return;  // another thread may be writing to it
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = trained_[parameter].tensor.mutable_grad();
   at::Tensor home = attached_->tensors[parameter];

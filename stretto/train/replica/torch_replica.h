@@ -70,7 +70,7 @@ class TorchReplica final : public Replica {
   void attach_own() override;
   void on_bucket_ready(std::function<void(int)> ready) override;
   std::span<const TrainedTensor> trained_tensors() const override;
-  void on_gradient_ready(std::function<void(int parameter)> ready) override;
+  void on_gradient_ready(std::function<void(int parameter)> ready, bool taken = false) override;
   void record_graphs(bool on) override;
   std::optional<ExecutedGraph> take_graph() override;
   /// By what the modules of the model sum (plug_in()), as it was at construction.

@@ -18,8 +18,9 @@ std::span<const TrainedTensor> TorchReplica::trained_tensors() const {
   return impl_->tensors_;
 }
 
-void TorchReplica::on_gradient_ready(std::function<void(int parameter)> ready) {
+void TorchReplica::on_gradient_ready(std::function<void(int parameter)> ready, bool taken) {
   impl_->gradient_ready_ = std::move(ready);
+  impl_->taken_ = taken;
 }
 
 ModelCollectives* TorchReplica::model_collectives() {

@@ -99,6 +99,27 @@ TEST_F(TorchReplicaGraph, NamesNoGradientThatIsNotThereAndAtTheEndOneAddedByHand
   EXPECT_THAT(names, testing::UnorderedElementsAre("head.weight", "head.bias", "other.bias"));
 }
 
+TEST_F(TorchReplicaGraph, LeavesAGradientThatIsTakenAlone) {
+  for (const bool taken : {true, false}) {
+    Sequential net(Linear(3, 4), Linear(4, 2));
+    TorchReplica replica(net.ptr(), sgd(*net));
+    std::vector<float> memory(replica.buckets()[0].count);
+    const std::vector<std::span<std::byte>> spans{std::as_writable_bytes(std::span(memory))};
+    replica.on_gradient_ready(
+        [&](int parameter) {  // a sum comes at once
+          const TrainedTensor& tensor = replica.trained_tensors()[static_cast<std::size_t>(parameter)];
+          std::fill_n(memory.begin() + static_cast<std::ptrdiff_t>(tensor.offset), tensor.count, 7.0f);
+        },
+        taken);
+    replica.attach(0, spans);
+    loss_of(net).backward();
+    replica.end_backward();
+    EXPECT_EQ(memory, std::vector<float>(memory.size(), 7.0f));
+    EXPECT_EQ(replica.gradients_changed(), !taken);
+    EXPECT_TRUE(replica.used(0));
+  }
+}
+
 TEST_F(TorchReplicaGraph, SeveralPassesAreHandedOverInTheLastOne) {
   Sequential net(Linear(3, 4), Linear(4, 2));
   TorchReplica replica(net.ptr(), sgd(*net));

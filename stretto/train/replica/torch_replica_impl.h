@@ -81,6 +81,7 @@ class TorchReplica::Impl {
   // The backward pass under way.
   std::function<void(int)> ready_;
   std::function<void(int)> gradient_ready_;
+  bool taken_ = false;                 // what gradient_ready_ has heard of is not this replica's until the next pass
   std::vector<bool> handed_over_;      // of each trained parameter: gradient_ready_ has heard of it
   std::vector<bool> there_;            // of each trained parameter: its gradient has come, or is no zero
   std::vector<bool> complete_;         // it has come in the last pass, after which it is handed over

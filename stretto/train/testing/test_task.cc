@@ -45,7 +45,9 @@ class LinearReplica final : public Replica {
   }
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
   std::span<const TrainedTensor> trained_tensors() const override { return tensors_; }
-  void on_gradient_ready(std::function<void(int)> ready) override { gradient_ready_ = std::move(ready); }
+  void on_gradient_ready(std::function<void(int)> ready, bool /*taken*/) override {
+    gradient_ready_ = std::move(ready);
+  }
   void record_graphs(bool on) override { recording_ = on; }
   // Loss, backward pass, and behind it the two gradients.
   std::optional<ExecutedGraph> take_graph() override {
