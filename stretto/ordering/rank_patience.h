@@ -34,6 +34,9 @@ class RankPatience {
   const Wait* waiting() const { return waits_.empty() ? nullptr : &waits_.begin()->second; }
   /// The application has done something, or something that it waited for has come.
   void acted(TimePoint now) { acted_ = std::max(acted_, now); }
+  /// Whoever drives says acted() for each submission, with its time: it may hear of it long after.
+  void know_submissions() { knows_submissions_ = true; }
+  bool knows_submissions() const { return knows_submissions_; }
   /// When that was the last time.
   TimePoint acted_at() const { return acted_; }
 
@@ -63,6 +66,7 @@ class RankPatience {
   std::map<int, Wait> waits_;       // by set
   std::map<int, TimePoint> holds_;  // by set
   TimePoint acted_;
+  bool knows_submissions_ = false;
   std::optional<StepNumber> left_;
 };
 

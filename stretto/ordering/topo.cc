@@ -46,7 +46,7 @@ Result<void> Topo::submitted(TensorId id, StepNumber step) {
     return Error{Errc::bad_input, text("tensor ", table.description(id).name, " is submitted twice in step ", step)};
   }
   last = step + 1;
-  acted_ = true;
+  acted_ |= !patience_.knows_submissions();
   ++submissions_;
   observed_.submitted(id);
   if (phase_ == Phase::coordinating) return coordinator_.submitted(id, step);

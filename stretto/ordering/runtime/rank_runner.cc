@@ -44,6 +44,7 @@ std::string items_of(const OrderingOptions& options, const std::vector<ProcessSe
 RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Factory& factory)
     : engine_(engine), options_(options), sets_(sets_of(engine, options_)), failure_(engine), queue_(sets_) {
   const Engine::Pause pause(engine);
+  patience_.know_submissions();
   const Factory make =
       factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set, patience_); };
   const std::string alike = items_of(options_, sets_);
@@ -140,6 +141,7 @@ bool RankRunner::take_events() {
   events_.clear();
   queue_.take(events_);
   for (const OrderingEvent& event : events_) {
+    if (event.kind == OrderingEvent::Kind::submitted) patience_.acted(event.at);
     for (SetRunner* runner : mine_) {
       if (event.slot != nullptr && event.slot->description.set != runner->set().number()) continue;
       const auto taken = runner->take(event);
