@@ -9,7 +9,7 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kMaxCompositions = 1024;  // more buffers than a step has
+constexpr std::size_t kMostPutIntoWords = 1024;  // more buffers than a step has
 
 std::string in_words(const TensorDescription& tensor) {
   return text(tensor.name, " (", tensor.count, ' ', name_of(tensor.type), ", ", name_of(tensor.op), ')');
@@ -244,7 +244,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
 
 /// FusedRound::composition. By a plan the same buffers come in every step.
 std::shared_ptr<const std::string> SetRunner::composition(const std::vector<TensorId>& tensors) {
-  if (compositions_.size() > kMaxCompositions) compositions_.clear();
+  if (compositions_.size() > kMostPutIntoWords) compositions_.clear();
   std::shared_ptr<const std::string>& known = compositions_[tensors];
   if (known == nullptr) {
     std::string words;
