@@ -224,7 +224,7 @@ bool FusedBoard::put_in() {
     flight.round.header.write(header_at(chunk, set_.me()));
     const std::string_view made_of = cut_composition(flight.round.composition, kMaxCompositionBytes);
     mine.composition_bytes = static_cast<std::uint32_t>(made_of.size());
-    std::memcpy(mine.composition, made_of.data(), made_of.size());
+    made_of.copy(mine.composition, made_of.size());
   }
   if (flight.round.brings) gather(flight, input(chunk, set_.me()), bytes_of_chunk(flight, chunk));
   if (++chunks_in_ == flight.first_chunk + flight.chunks) contributed(flight.round.number);
