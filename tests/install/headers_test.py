@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 BUILD = sys.argv.pop()
-API, DETAIL = 14, 48
+API, DETAIL = 14, 49
 
 
 class Headers(unittest.TestCase):
