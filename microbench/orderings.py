@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -106,17 +107,20 @@ def same_bits(settings: list[Setting]) -> bool:
 
 
 def costs(bench: Bench) -> None:
-    print("topo beside fixed buckets and the coordinator (digits, 4 ranks, unpaced; by messages and on a board)")
-    for seats, words in (("messages", ("--seats", "1")), ("a board", ())):
-        job = ("digits", "--ranks", "4", "--batch", "64", "--steps", "150", *words)
+    print("topo beside fixed buckets and the coordinator (4 ranks, unpaced; by messages and on a board)")
+    for workload, (seats, words) in itertools.product(
+            ("digits", "digits-wide"), (("messages", ("--seats", "1")), ("a board", ()))):
+        job = (workload, "--ranks", "4", "--batch", "64", "--steps", "400", *words)
         none = Setting("none", (*job, *ordered("none")))
         topo = Setting("topo", (*job, *ordered("topo")))
         coordinator = Setting("coordinator", (*job, *ordered("coordinator")))
         bench.interleave(none, topo, coordinator)
-        bench.say_ratio(f"step of topo / none, {seats}", topo, none, step, "≤ 1.03", lambda r: r <= 1.03)
-        bench.say_ratio(f"step of topo / coordinator, {seats}", topo, coordinator, step, "≤ 1", lambda r: r <= 1)
-        bench.say(f"the same bits, {seats}", [float(same_bits([none, topo, coordinator]))], "1",
+        where = f"{workload}, {seats}"
+        bench.say_ratio(f"step of topo / none, {where}", topo, none, step, "≤ 1.03", lambda r: r <= 1.03)
+        bench.say_ratio(f"step of topo / coordinator, {where}", topo, coordinator, step, "≤ 1", lambda r: r <= 1)
+        bench.say(f"the same bits, {where}", [float(same_bits([none, topo, coordinator]))], "1",
                   same_bits([none, topo, coordinator]))
+        bench.say(f"step of none, {where}", [1000 * s for s in none.values(step)], unit=" ms")
     few, many = (bench.run(("digits", "--ranks", "4", "--steps", steps, *ordered("topo"))) for steps in ("20", "220"))
     for steps, run in ((20, few), (220, many)):  # how many cycles the first step takes hangs on the machine
         bench.say(f"control messages of a rank in {steps} steps of topo", [steps * cost("control_messages")(run)])

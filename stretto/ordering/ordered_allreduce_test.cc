@@ -88,6 +88,43 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
   }
 }
 
+TEST(OrderedNeighbours, AreNotCopiedByMessages) {
+  const PlannedOrderer::Plan plan = {
+      {{.name = "a", .type = DataType::int64, .count = 3}, {.name = "b", .type = DataType::int64, .count = 2}}};
+  struct Layout {
+    std::vector<std::size_t> in, out;  // where the two lie, among five elements
+    bool copied;
+  };
+  for (const Layout& layout :
+       {Layout{{0, 3}, {0, 3}, false}, Layout{{2, 0}, {0, 3}, true}, Layout{{0, 3}, {2, 0}, true}}) {
+    run_ordered(3, 8, {}, planned(plan), [&](VirtualRank& rank, OrderedAllreduce& all) {
+      std::vector<std::int64_t> in(5), out(5);
+      if (rank.rank() != 0) rank.compute(1s);
+      all.begin_step({});
+      for (std::size_t t = 0; t < 2; ++t) {
+        const TensorDescription& tensor = plan[0][t];
+        const std::span<std::int64_t> mine = std::span(in).subspan(layout.in[t], tensor.count);
+        for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = ordered_number(rank.rank(), 0, t, i);
+        all.submit(tensor, Argument::in(mine), Argument::out(std::span(out).subspan(layout.out[t], tensor.count)));
+      }
+      const auto apply = [](const OrderedStep&) {};
+      if (rank.rank() == 0) {
+        const auto waits = all.end_step(rank, rank.deadline(10ms), apply);
+        EXPECT_EQ(waits.error().code, Errc::timeout);
+        EXPECT_EQ(all.memory_bytes() > 0, layout.copied);
+      }
+      all.end_step(rank, rank.deadline(10s), apply).or_throw();
+      for (std::size_t t = 0; t < 2; ++t) {
+        for (std::size_t i = 0; i < plan[0][t].count; ++i) {
+          const std::int64_t sum = ordered_number(0, 0, t, i) + ordered_number(1, 0, t, i) + ordered_number(2, 0, t, i);
+          EXPECT_EQ(out[layout.out[t] + i], sum) << t << '[' << i << ']';
+        }
+      }
+      EXPECT_EQ(all.finish(rank, rank.deadline(10s), apply).or_throw(), 0);
+    });
+  }
+}
+
 TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);

@@ -11,6 +11,23 @@ namespace {
 
 constexpr std::size_t kMostPutIntoWords = 1024;  // more buffers than a step has
 
+/// Parts that lie one behind the other in memory become one, which needs no copy. `sums`: those of the parts are used.
+void join_neighbours(std::vector<FusedPart>& parts, bool sums) {
+  const auto joins = [sums](const FusedPart& a, const FusedPart& b) {
+    const bool mine = a.mine == nullptr ? b.mine == nullptr : a.mine + a.bytes == b.mine;
+    return mine && (!sums || a.sum + a.bytes == b.sum);
+  };
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (joins(parts[last], parts[i])) {
+      parts[last].bytes += parts[i].bytes;
+    } else {
+      parts[++last] = parts[i];
+    }
+  }
+  if (!parts.empty()) parts.resize(last + 1);
+}
+
 std::string in_words(const TensorDescription& tensor) {
   return text(tensor.name, " (", tensor.count, ' ', name_of(tensor.type), ", ", name_of(tensor.op), ')');
 }
@@ -222,6 +239,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   flight.bytes = round.count * size_of(round.type);
   round.brings = brought > 0;
   round.composition = composition(buffer.tensors);
+  join_neighbours(round.parts, flight.into_place);
   if (round.parts.size() > 1 && !buffers_->takes_parts()) {
     flight.into_place = false;
     if (round.brings) flight.mine = fused(round);
