@@ -217,6 +217,9 @@ OrderedAllreduce::OrderedAllreduce(Engine& engine, OrderingOptions options, Orde
     : impl_(std::make_unique<Impl>(engine, std::move(options), factory)) {}
 OrderedAllreduce::~OrderedAllreduce() = default;
 
+std::span<std::byte> OrderedAllreduce::memory() const {
+  return impl_->runner().memory();
+}
 void OrderedAllreduce::destination(const TensorDescription& tensor, Argument out) {
   impl_->runner().queue().destination(tensor, out);
 }

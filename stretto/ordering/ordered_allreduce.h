@@ -60,6 +60,11 @@ class OrderedAllreduce final : public Collective {
   /// After finish(), or after a failure. With a buffer under way the engine steps no more (Engine::remove()).
   ~OrderedAllreduce() override;
 
+  /// Memory of this rank for what it hands over, OrderingOptions::memory_bytes of it, aligned to pages: where other
+  /// ranks sum a tensor, or several that lie one behind the other as they are fused, they read it there, without a
+  /// copy. Empty where the ranks share none, or too little.
+  std::span<std::byte> memory() const;
+
   /// Where the result of a tensor goes in steps in which this rank does not submit it: an unused parameter, or a rank
   /// that has drained. The memory belongs to this object until the end, but for the times between end_step() and the
   /// next begin_step() and inside the apply function. Before the first step, or between two.

@@ -40,6 +40,8 @@ struct OrderingOptions {
 
   /// Whether fused buffers go through memory that the ranks share, where they do; else by messages. Never touches bits.
   bool share_memory = true;
+  /// Bytes that each rank's application wants of that memory (OrderedAllreduce::memory()), the same on every rank.
+  std::uint64_t memory_bytes = 0;
   /// How the thread that drives waits for the answer of the others. `spin` burns its core, as MPI does.
   Waiting negotiation_wait = Waiting::sleep;
   /// Whether a waiting application thread leaves everything to the helper thread, asleep, so that the two can be told

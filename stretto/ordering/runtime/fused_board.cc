@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -45,6 +46,7 @@ struct FusedBoard::SlotWords {
 struct FusedBoard::Seat {
   std::atomic<std::uint64_t> uses{0};  // of the slot that the member has come to: to say who is missing
   std::uint64_t hash = 0;
+  std::uint64_t lends = 0;  // 1 + where in the lent memory its part lies; 0: it puts it in
   std::uint32_t brings = 0;
   std::uint32_t header_bytes = 0;
   std::uint32_t composition_bytes = 0;
@@ -75,13 +77,15 @@ std::uint64_t FusedBoard::bytes_needed(const Shape& shape, const ProcessSet& set
 }
 
 FusedBoard::FusedBoard(std::span<std::byte> memory, const Shape& shape, const ProcessSet& set, int ranks,
-                       std::function<void(int)> ring, std::function<void(const Error&)> fail, bool one_at_a_time)
+                       std::function<void(int)> ring, std::function<void(const Error&)> fail,
+                       std::span<const std::byte> lent, bool one_at_a_time)
     : memory_(memory),
       shape_(shape),
       set_(set),
       ranks_(ranks),
       ring_(std::move(ring)),
       fail_(std::move(fail)),
+      lent_(lent),
       one_at_a_time_(one_at_a_time) {
   STRETTO_CHECK(memory.size() >= bytes_needed(shape, set, ranks), "a board in ", memory.size(), " bytes");
   STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0 && shape.chunk_bytes % shape.piece_bytes == 0, "pieces of ",
@@ -123,6 +127,13 @@ void FusedBoard::start(FusedRound round) {
   flight.chunks = std::max<std::uint64_t>(1, (flight.bytes + shape_.chunk_bytes - 1) / shape_.chunk_bytes);
   flight.first_chunk = chunks_begun_;
   flight.header.reset(ranks_);
+  if (round.brings && round.parts.size() == 1 && flight.bytes > 0) {
+    const std::byte* const mine = round.parts.front().mine;
+    const std::less_equal<const std::byte*> before;
+    if (before(lent_.data(), mine) && before(mine + flight.bytes, lent_.data() + lent_.size())) {
+      flight.lends = static_cast<std::uint64_t>(mine - lent_.data());
+    }
+  }
   flight.round = std::move(round);
   chunks_begun_ += flight.chunks;
   flights_.push_back(std::move(flight));
@@ -220,13 +231,14 @@ bool FusedBoard::put_in() {
     Seat& mine = seat(chunk, set_.me());
     mine.hash = flight.round.sequence_hash;
     mine.brings = flight.round.brings ? 1 : 0;
+    mine.lends = flight.lends ? 1 + *flight.lends : 0;
     mine.header_bytes = static_cast<std::uint32_t>(flight.round.header.wire_bytes());
     flight.round.header.write(header_at(chunk, set_.me()));
     const std::string_view made_of = cut_composition(flight.round.composition, kMaxCompositionBytes);
     mine.composition_bytes = static_cast<std::uint32_t>(made_of.size());
     made_of.copy(mine.composition, made_of.size());
   }
-  if (flight.round.brings) gather(flight, input(chunk, set_.me()), bytes_of_chunk(flight, chunk));
+  if (flight.round.brings && !flight.lends) gather(flight, input(chunk, set_.me()), bytes_of_chunk(flight, chunk));
   if (++chunks_in_ == flight.first_chunk + flight.chunks) contributed(flight.round.number);
   seat(chunk, set_.me()).uses.store(use_of(chunk), std::memory_order_relaxed);
   const bool last = slot_words.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == free_at + members;
@@ -260,6 +272,8 @@ bool FusedBoard::know(Flight& flight) {
     STRETTO_CHECK(header.read({header_at(chunk, member), at.header_bytes}, ranks_), "the header of member ", member);
     flight.header.merge(header);
     if (at.brings != 0) flight.bringing.push_back(member);
+    STRETTO_CHECK(at.lends == 0 || at.lends - 1 + flight.bytes <= lent_.size(), "what member ", member, " lends");
+    flight.lent.push_back(at.lends == 0 ? nullptr : lent_.data() + at.lends - 1);
   }
   flight.known = true;
   return true;
@@ -351,12 +365,18 @@ const Combination& FusedBoard::tree_of(const std::vector<int>& members) {
   return trees_.emplace(members, fixed_tree(set_.size(), members)).first->second;
 }
 
+/// A member's part of a chunk: at the board, or where it lies.
+const std::byte* FusedBoard::brought(const Flight& flight, std::uint64_t chunk, int member) const {
+  const std::byte* const lent = flight.lent[static_cast<std::size_t>(member)];
+  return lent == nullptr ? input(chunk, member) : lent + (chunk - flight.first_chunk) * shape_.chunk_bytes;
+}
+
 void FusedBoard::sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece) {
   const std::uint64_t from = piece * shape_.piece_bytes;
   const std::uint64_t bytes = std::min(shape_.piece_bytes, bytes_of_chunk(flight, chunk) - from);
   count_work(bytes);
   sources_.clear();
-  for (const int member : flight.bringing) sources_.push_back(input(chunk, member) + from);
+  for (const int member : flight.bringing) sources_.push_back(brought(flight, chunk, member) + from);
   combine(tree_of(flight.bringing), flight.round.type, flight.round.op, result(chunk) + from, sources_,
           bytes / size_of(flight.round.type));
 }

@@ -19,10 +19,10 @@
 namespace stretto {
 
 /// The fused buffers of a process set whose members share memory. A buffer goes through the board in chunks, one after
-/// the other through a ring of slots: each member puts its part of a chunk in, from where its tensors lie; whichever
-/// members look first sum pieces of it; each takes the sum out, to where its tensors' sums go. The last to take it out
-/// frees the slot. So memory does not depend on how large buffers are, and no member keeps another from going on but
-/// one that brings its part late, or is a whole ring behind.
+/// the other through a ring of slots: each member puts its part of a chunk in, from where its tensors lie, unless the
+/// others see it there; whichever members look first sum pieces of it; each takes the sum out, to where its tensors'
+/// sums go. The last to take it out frees the slot. So memory does not depend on how large buffers are, and no member
+/// keeps another from going on but one that brings its part late, or is a whole ring behind.
 ///
 /// With its first chunk a member says what the buffer is made of, and its header. Where they differ fail() is called on
 /// every member, with an error that names both.
@@ -41,10 +41,12 @@ class FusedBoard final : public FusedWay {
   static std::uint64_t bytes_needed(const Shape& shape, const ProcessSet& set, int ranks);
 
   /// `memory`: bytes_needed() of them, zero before the first member comes, the same for all. `ranks`: of the job.
-  /// `ring` wakes a rank of the job. `one_at_a_time`: step() does one thing, and not as many as it can, so that a
-  /// search can order the members' steps.
+  /// `ring` wakes a rank of the job. `lent`: memory that all members see, the same for all; a round of one part in it
+  /// is summed from where it lies. `one_at_a_time`: step() does one thing, and not as many as it can, so that a search
+  /// can order the members' steps.
   FusedBoard(std::span<std::byte> memory, const Shape& shape, const ProcessSet& set, int ranks,
-             std::function<void(int rank)> ring, std::function<void(const Error&)> fail, bool one_at_a_time = false);
+             std::function<void(int rank)> ring, std::function<void(const Error&)> fail,
+             std::span<const std::byte> lent = {}, bool one_at_a_time = false);
 
   bool takes_parts() const override { return true; }
   void start(FusedRound round) override;
@@ -67,9 +69,11 @@ class FusedBoard final : public FusedWay {
     std::uint64_t chunks = 1;       // an empty buffer has one, too
     std::uint64_t first_chunk = 0;  // of the whole sequence
     Cursor in, out;
-    RoundHeader header;         // of all members, once the first chunk is complete
-    std::vector<int> bringing;  // members, once `known`
-    bool known = false;         // what the members say of the buffer has been read
+    std::optional<std::uint64_t> lends;  // where in lent_ this rank's part lies; nothing: it is put in
+    std::vector<const std::byte*> lent;  // by member, once `known`: its part; null: it is put in
+    RoundHeader header;                  // of all members, once the first chunk is complete
+    std::vector<int> bringing;           // members, once `known`
+    bool known = false;                  // what the members say of the buffer has been read
     bool over = false;
   };
 
@@ -96,6 +100,7 @@ class FusedBoard final : public FusedWay {
   Seat& seat(std::uint64_t chunk, int member) const;
   std::byte* header_at(std::uint64_t chunk, int member) const;
   std::byte* input(std::uint64_t chunk, int member) const;
+  const std::byte* brought(const Flight& flight, std::uint64_t chunk, int member) const;
   std::byte* result(std::uint64_t chunk) const { return input(chunk, set_.size()); }
   bool has_come(std::uint64_t chunk, int member) const;
   bool all_have_come(std::uint64_t chunk) const;
@@ -109,6 +114,7 @@ class FusedBoard final : public FusedWay {
   const int ranks_;
   const std::function<void(int)> ring_;
   const std::function<void(const Error&)> fail_;
+  const std::span<const std::byte> lent_;
   const bool one_at_a_time_;
 
   std::deque<Flight> flights_;

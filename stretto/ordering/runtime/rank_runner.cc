@@ -34,7 +34,7 @@ std::string items_of(const OrderingOptions& options, const std::vector<ProcessSe
   out += text("\ngs every ", options.gs_every);
   out += text("\ncache capacity ", options.cache_capacity);
   out += text("\nin flight ", options.in_flight);
-  out += text("\nshared memory ", options.share_memory ? "yes" : "no");
+  out += text("\nshared memory ", options.share_memory ? "yes" : "no", ", ", options.memory_bytes, " bytes of a rank");
   for (const ProcessSet& set : sets) out += text('\n', set.to_text());
   return out;
 }
@@ -59,7 +59,7 @@ RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Fac
       SharedArena& arena = *engine.arena();
       buffers = std::make_unique<FusedBoard>(
           shared.subspan(at, bytes), FusedBoard::shape_for(options_.fusion_bytes), set, engine.size(),
-          [&arena](int rank) { arena.ring(rank); }, [this](const Error& why) { failure_.fail(why, true); },
+          [&arena](int rank) { arena.ring(rank); }, [this](const Error& why) { failure_.fail(why, true); }, lent_,
           arena.interleaved());
     } else if (bytes == 0) {
       buffers = std::make_unique<FusedSequence>(engine, failure_, set, alike);
@@ -85,13 +85,27 @@ std::uint64_t RankRunner::board_bytes(const ProcessSet& set) const {
                         kPage);
 }
 
-/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none.
+/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none. Behind it, where
+/// there is room, what the application hands over may lie.
 std::span<std::byte> RankRunner::take_shared(const std::string& alike) {
   if (engine_.arena() == nullptr) return {};
   std::uint64_t bytes = 0;
   if (options_.share_memory) {
     for (const ProcessSet& set : sets_) bytes += board_bytes(set);
   }
+  const std::uint64_t of_a_rank = bytes == 0 ? 0 : round_up(options_.memory_bytes, kPage);
+  if (of_a_rank > 0) {
+    const std::span<std::byte> all = take_shared(bytes + static_cast<std::uint64_t>(engine_.size()) * of_a_rank, alike);
+    if (!all.empty()) {
+      lent_ = all.subspan(bytes);
+      memory_ = lent_.subspan(static_cast<std::uint64_t>(engine_.rank()) * of_a_rank, options_.memory_bytes);
+      return all.first(bytes);
+    }
+  }
+  return take_shared(bytes, alike);
+}
+
+std::span<std::byte> RankRunner::take_shared(std::uint64_t bytes, const std::string& alike) {
   const auto region = failure_.take_shared(bytes, "ordered allreduce" + alike);
   if (region) return *region;
   if (region.error().code != Errc::unavailable) failure_.fail(region.error(), false);

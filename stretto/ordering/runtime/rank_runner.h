@@ -43,6 +43,8 @@ class RankRunner final : private EngineClient {
 
   // ---- any thread ----
 
+  /// See OrderedAllreduce::memory().
+  std::span<std::byte> memory() const { return memory_; }
   /// Where the application's threads put what they hand over.
   ApplicationQueue& queue() { return queue_; }
   OrderingCounters& counters() { return counters_; }
@@ -83,6 +85,7 @@ class RankRunner final : private EngineClient {
 
   std::uint64_t board_bytes(const ProcessSet& set) const;
   std::span<std::byte> take_shared(const std::string& alike);
+  std::span<std::byte> take_shared(std::uint64_t bytes, const std::string& alike);
   void settle_background();
   bool take_events();
   bool publish();
@@ -94,6 +97,8 @@ class RankRunner final : private EngineClient {
   const OrderingOptions options_;
   const std::vector<ProcessSet> sets_;
   CollectiveId id_ = 0;
+  std::span<std::byte> lent_;     // of all ranks; memory_ is a part of it
+  std::span<std::byte> memory_;   // this rank's
   OrderingCounters counters_;     // thread-safe, as the next two
   TensorTimeline timeline_;       // before the runners, which add to it
   CollectiveFailure failure_;     // owns the memory of the boards, at which no rank looks without a step of its engine

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 #include "stretto/ordering/ordered_allreduce.h"
 #include "stretto/train/ordering/model_collectives.h"
@@ -16,6 +17,30 @@ namespace stretto {
 namespace {
 
 constexpr const char* kNotes = "notes of the loop";
+
+std::uint64_t bytes_of(const BucketSpec& bucket) {
+  return bucket.count * size_of(bucket.type);
+}
+/// In memory for all buckets, of which each begins with a cache line.
+std::uint64_t room_for(const BucketSpec& bucket) {
+  return round_up(bytes_of(bucket), kCacheLine);
+}
+
+OrderingOptions with_memory(OrderingOptions options, std::span<const BucketSpec> buckets) {
+  for (const BucketSpec& bucket : buckets) options.memory_bytes += room_for(bucket);
+  return options;
+}
+
+/// The gradients, where other ranks see them, if they do.
+std::unique_ptr<Contribution> gradients_in(std::span<std::byte> memory, std::span<const BucketSpec> buckets) {
+  if (memory.empty()) return std::make_unique<Contribution>(buckets, 0);
+  std::vector<std::span<std::byte>> parts;
+  for (const BucketSpec& bucket : buckets) {
+    parts.push_back(memory.first(bytes_of(bucket)));
+    memory = memory.subspan(room_for(bucket));
+  }
+  return std::make_unique<Contribution>(std::move(parts), 0);
+}
 
 /// The tensors of a replica; of one that hands over whole buckets alone, those.
 std::vector<TrainedTensor> tensors_of(const Replica& replica) {
@@ -88,14 +113,14 @@ class OrderedSync final : public Recipe {
   const bool by_tensor_;  // the replica says when each gradient is there
   const bool overlap_;    // gradients are handed over during the backward pass
   const std::unique_ptr<RoundNotes> notes_;
-  Contribution gradients_;
+  const std::shared_ptr<OrderedAllreduce> tensors_;
+  const std::unique_ptr<Contribution> gradients_;  // perhaps in memory of tensors_
   Contribution sum_of_gradients_;
   std::vector<std::span<std::byte>> memory_;  // of both, by bucket
   std::vector<std::span<const std::byte>> sums_;
   std::vector<TensorDescription> descriptions_;  // by tensor
   std::unordered_map<std::string, int> tensor_named_;
   std::vector<std::int64_t> own_notes_, sum_of_notes_;
-  const std::shared_ptr<OrderedAllreduce> tensors_;
 
   bool records_ = false;  // the replica, the graph of each step
   Phase phase_ = Phase::none;
@@ -114,13 +139,14 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
       by_tensor_(!context.replica.trained_tensors().empty()),
       overlap_(context.options.overlap || context.replica.model_collectives() != nullptr),
       notes_(make_round_notes(context)),
-      gradients_(context.replica.buckets(), 0),
+      tensors_(
+          std::make_shared<OrderedAllreduce>(context.engine, with_memory(choice.ordering, context.replica.buckets()))),
+      gradients_(gradients_in(tensors_->memory(), context.replica.buckets())),
       sum_of_gradients_(context.replica.buckets(), 1),
-      tensors_(std::make_shared<OrderedAllreduce>(context.engine, choice.ordering)),
       order_(choice.ready, context.engine.rank(), [this](int tensor) { submit(tensor); }) {
   check_weights(context.options.normalize, context.replica.buckets());
-  for (int b = 0; b < gradients_.num_buckets(); ++b) {
-    memory_.push_back(gradients_.bucket(b));
+  for (int b = 0; b < gradients_->num_buckets(); ++b) {
+    memory_.push_back(gradients_->bucket(b));
     sums_.push_back(sum_of_gradients_.bucket(b));
   }
   for (std::size_t i = 0; i < trained_.size(); ++i) {
@@ -180,7 +206,7 @@ void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
   computed_.clear();
   poisoned_.store(-1, std::memory_order_relaxed);
   record();
-  context_.replica.attach(gradients_.index(), memory_);
+  context_.replica.attach(gradients_->index(), memory_);
   if (ModelCollectives* sums = context_.replica.model_collectives()) sums->begin_step();
 }
 
@@ -206,7 +232,7 @@ void OrderedSync::ready(int tensor) {
 
 void OrderedSync::submit(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
-  const auto memory = memory_of(tensor, gradients_);
+  const auto memory = memory_of(tensor, *gradients_);
   if (!all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
   if (context_.options.normalize == Normalize::samples) {
     scale(t.type, memory, memory, static_cast<double>(info_.samples));
@@ -227,7 +253,7 @@ std::optional<std::string> OrderedSync::end_backward() {
     order_.flush();
     return non_finite();
   }
-  for (int b = 0; b < gradients_.num_buckets(); ++b) {
+  for (int b = 0; b < gradients_->num_buckets(); ++b) {
     if (auto found = context_.replica.find_non_finite(b)) return found;
   }
   return std::nullopt;
