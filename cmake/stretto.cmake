@@ -22,10 +22,11 @@ endif()
 
 # Paths below the project are hashed as relative ones, so that another checkout finds the same objects. A precompiled
 # header hides macros that a source defines and the time at which it is compiled: no source has either.
+# Messages in another language are no other object: Python, which starts the build of a wheel, chooses one where there is none.
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                                  CCACHE_SLOPPINESS=pch_defines,time_macros)
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros,locale)
   if(STRETTO_DEFECTS)  # most sources read nothing of it: what comes out of the preprocessor is the release's, and decides
     list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_NODIRECT=1 CCACHE_IGNOREOPTIONS=-DSTRETTO_DEFECTS)
   endif()
