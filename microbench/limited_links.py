@@ -224,6 +224,12 @@ def errors_by_family(rows: list[Job]) -> str:
             off = [abs(row["predicted"][name] / row["measured"] - 1) for row in of_family]
             lines.append(f"  {words:40} {statistics.fmean(off):6.1%} ({max(off):.1%}), median "
                          f"{statistics.median(off):.1%}   {theirs}")
+    for workload in (*{row["workload"]: None for row in rows}, None):
+        off = sorted(abs(row["predicted"]["run"] / row["measured"] - 1) for row in rows
+                     if "run" in row["predicted"] and workload in (None, row["workload"]))
+        if off:
+            lines.append(f"by running the algorithm, {workload or 'all'}, {len(off)} runs: median "
+                         f"{statistics.median(off):.1%}, 95 % {off[int(0.95 * len(off))]:.1%}, largest {off[-1]:.1%}")
     return "\n".join(lines)
 
 
@@ -252,6 +258,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
     parser.add_argument("--pace", default="4ms", help="of an image of the batch")
     parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="a run folder for each job, with records of every step")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         parser.error("needs root, to make network namespaces")
@@ -274,8 +281,11 @@ def main() -> int:
             ranks = workers + (algorithm != "sync")
             if ranks == 1:
                 continue
-            run = json.loads(hosts.run(ranks, arguments.program, "train",
-                                       *options(workload, algorithm, arguments.steps, arguments.pace)))
+            words = options(workload, algorithm, arguments.steps, arguments.pace)
+            if arguments.out:
+                name = "-".join((workload, rate, str(workers), algorithm.replace(" ", "-").replace(":", "-")))
+                words += ["--out", str(arguments.out.absolute() / name)]
+            run = json.loads(hosts.run(ranks, arguments.program, "train", *words))
             found = predictions(arguments.program, algorithm, profiles[workload], links[rate], workers,
                                 arguments.steps)
             rows.append({"workload": workload, "rate": rate, "workers": workers, "algorithm": algorithm,

@@ -125,6 +125,34 @@ TEST(OrderedNeighbours, AreNotCopiedByMessages) {
   }
 }
 
+TEST(OrderedMemory, IsThatOfTheRanksWhereTheyShareEnough) {
+  const PlannedOrderer::Plan plan = {{{.name = "a", .type = DataType::int64, .count = 100}}};
+  struct Case {
+    std::uint64_t seed, bytes;  // an odd seed: they share 8 MiB
+    bool shared;
+  };
+  for (const Case& c : {Case{1, 800, true}, Case{1, std::uint64_t{4} << 20, false}, Case{2, 800, false}}) {
+    run_ordered(3, c.seed, {.fusion_bytes = 128, .memory_bytes = c.bytes}, planned(plan),
+                [&](VirtualRank& rank, OrderedAllreduce& all) {
+                  ASSERT_EQ(all.memory().size(), c.shared ? c.bytes : 0);
+                  std::vector<std::int64_t> own(100), out(100);
+                  std::span<std::int64_t> mine = own;
+                  if (c.shared) mine = {reinterpret_cast<std::int64_t*>(all.memory().data()), 100};
+                  for (StepNumber step = 0; step < 3; ++step) {
+                    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = ordered_number(rank.rank(), step, 0, i);
+                    all.begin_step({});
+                    all.submit(plan[0][0], Argument::in(mine), Argument::out(out));
+                    all.end_step(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw();
+                    for (std::size_t i = 0; i < out.size(); ++i) {
+                      ASSERT_EQ(out[i], ordered_number(0, step, 0, i) + ordered_number(1, step, 0, i) +
+                                            ordered_number(2, step, 0, i));
+                    }
+                  }
+                  EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+                });
+  }
+}
+
 TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include "command/statistics/statistics.h"
 #include "stretto/base/cores.h"
 #include "stretto/observe/whole_file.h"
+#include "stretto/predict/model/link_line.h"
 #include "stretto/predict/ordering/ordering_calibration.h"
 
 namespace stretto::command {
@@ -57,35 +57,19 @@ void describe_options(CommandLine& line, OrderingCalibrationCommand& command) {
       "what a planned order costs for each buffer. Nothing else should run meanwhile.");
 }
 
-/// What a small allreduce takes: a + b · log2(P).
-struct ControlCosts {
-  double control = 0, doubling = 0;
-};
-
-/// The line that is nearest in seconds: it is used for more ranks than are measured, and where these outnumber the
-/// cores a relative fit would be that of two ranks, which spin.
-ControlCosts measure_control(int most_ranks, Json& measured) {
-  std::vector<double> doublings, times;
+/// What a small allreduce takes: a + b · log2(P). Nearest in seconds: it is used for more ranks than are measured, and
+/// where these outnumber the cores a relative fit would be that of two ranks, which spin.
+LinkLine control_line(int most_ranks, Json& measured) {
+  std::vector<TimedTransfer> times;
   const std::vector<std::uint64_t> sizes = {kControlBytes};
   for (int ranks = 2; ranks <= most_ranks; ranks *= 2) {
     const auto readings = measure_allreduce(ranks, {.time = 200ms}, sizes).or_throw();
-    doublings.push_back(std::log2(ranks));
-    times.push_back(1e-6 * readings.front().values[1]);
-    measured.push_back({{"ranks", ranks}, {"seconds", times.back()}});
+    const double seconds = 1e-6 * readings.front().values[1];
+    times.push_back({std::log2(ranks), seconds});
+    measured.push_back({{"ranks", ranks}, {"seconds", seconds}});
   }
-  const double n = static_cast<double>(times.size());
-  double x = 0, y = 0, xx = 0, xy = 0;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    x += doublings[i];
-    y += times[i];
-    xx += doublings[i] * doublings[i];
-    xy += doublings[i] * times[i];
-  }
-  if (times.size() == 1) return {y, 0};
-  const double slope = (n * xy - x * y) / (n * xx - x * x);
-  const double at_zero = (y - slope * x) / n;
-  if (at_zero < 0) return {0, xy / xx};
-  return {at_zero, std::max(0.0, slope)};
+  if (times.size() == 1) return {times.front().seconds, INFINITY};
+  return fit_line(times, FitErrors::in_seconds);  // over the number of doublings, in place of bytes
 }
 
 std::string today() {
@@ -124,10 +108,10 @@ int run(const OrderingCalibrationCommand& command) {
   measured["lost_alone"] = pauses.alone_share;
 
   Json allreduces = Json::array();
-  const ControlCosts control = measure_control(command.most_ranks, allreduces);
+  const LinkLine control = control_line(command.most_ranks, allreduces);
   measured["allreduces"] = std::move(allreduces);
-  costs.control = control.control;
-  costs.control_doubling = control.doubling;
+  costs.control = control.latency;
+  costs.control_doubling = control.seconds(1) - control.latency;
 
   costs.bookkeeping = measure_bookkeeping(1000);
   const CoreSharing sharing = core_sharing();

@@ -7,16 +7,28 @@
 
 namespace stretto {
 
-Contribution::Contribution(std::span<const BucketSpec> buckets, int index) : index_(index) {
-  std::size_t total = 0;
+std::uint64_t Contribution::bytes_needed(std::span<const BucketSpec> buckets) {
+  std::uint64_t total = 0;
   for (const auto& bucket : buckets) total += round_up(bucket.count * size_of(bucket.type), kCacheLine);
-  memory_ = Block(std::max(total, kCacheLine));
+  return total;
+}
+
+Contribution::Contribution(std::span<const BucketSpec> buckets, int index) : index_(index) {
+  memory_ = Block(std::max(bytes_needed(buckets), kCacheLine));
   std::memset(memory_.data(), 0, memory_.capacity());
-  std::byte* at = memory_.data();
+  lay_out({memory_.data(), memory_.capacity()}, buckets);
+}
+
+Contribution::Contribution(std::span<std::byte> memory, std::span<const BucketSpec> buckets, int index)
+    : index_(index) {
+  lay_out(memory, buckets);
+}
+
+void Contribution::lay_out(std::span<std::byte> memory, std::span<const BucketSpec> buckets) {
   for (const auto& bucket : buckets) {
-    const std::size_t bytes = bucket.count * size_of(bucket.type);
-    buckets_.emplace_back(at, bytes);
-    at += round_up(bytes, kCacheLine);
+    const std::uint64_t bytes = bucket.count * size_of(bucket.type);
+    buckets_.push_back(memory.first(bytes));
+    memory = memory.subspan(round_up(bytes, kCacheLine));
   }
 }
 

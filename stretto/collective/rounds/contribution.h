@@ -28,6 +28,10 @@ class Contribution {
  public:
   /// Allocates memory for `buckets`. `index` is its number among its siblings.
   Contribution(std::span<const BucketSpec> buckets, int index);
+  /// Bytes of memory for `buckets`, of which each begins with a cache line.
+  static std::uint64_t bytes_needed(std::span<const BucketSpec> buckets);
+  /// In `memory`, which it does not own: bytes_needed() of it, aligned to a cache line.
+  Contribution(std::span<std::byte> memory, std::span<const BucketSpec> buckets, int index);
   /// Over memory that it does not own.
   Contribution(std::vector<std::span<std::byte>> buckets, int index) : buckets_(std::move(buckets)), index_(index) {}
 
@@ -54,6 +58,8 @@ class Contribution {
   std::atomic<int> ready{0};
 
  private:
+  void lay_out(std::span<std::byte> memory, std::span<const BucketSpec> buckets);
+
   Block memory_;
   std::vector<std::span<std::byte>> buckets_;
   int index_;

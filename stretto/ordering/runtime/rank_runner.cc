@@ -50,7 +50,7 @@ RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Fac
   const std::string alike = items_of(options_, sets_);
   id_ = engine.add(*this, "ordered allreduce" + alike);
   failure_.enroll(id_);
-  const std::span<std::byte> shared = take_shared(alike);
+  const std::span<std::byte> shared = take_memory(alike);
   std::uint64_t at = 0;
   for (const ProcessSet& set : sets_) {
     std::unique_ptr<FusedWay> buffers;
@@ -87,7 +87,7 @@ std::uint64_t RankRunner::board_bytes(const ProcessSet& set) const {
 
 /// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none. Behind it, where
 /// there is room, what the application hands over may lie.
-std::span<std::byte> RankRunner::take_shared(const std::string& alike) {
+std::span<std::byte> RankRunner::take_memory(const std::string& alike) {
   if (engine_.arena() == nullptr) return {};
   std::uint64_t bytes = 0;
   if (options_.share_memory) {
@@ -105,6 +105,7 @@ std::span<std::byte> RankRunner::take_shared(const std::string& alike) {
   return take_shared(bytes, alike);
 }
 
+/// So many bytes, the same for all ranks; none where they are too many.
 std::span<std::byte> RankRunner::take_shared(std::uint64_t bytes, const std::string& alike) {
   const auto region = failure_.take_shared(bytes, "ordered allreduce" + alike);
   if (region) return *region;

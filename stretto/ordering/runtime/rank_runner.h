@@ -84,7 +84,7 @@ class RankRunner final : private EngineClient {
   void broken(const Error& reason) override;
 
   std::uint64_t board_bytes(const ProcessSet& set) const;
-  std::span<std::byte> take_shared(const std::string& alike);
+  std::span<std::byte> take_memory(const std::string& alike);
   std::span<std::byte> take_shared(std::uint64_t bytes, const std::string& alike);
   void settle_background();
   bool take_events();

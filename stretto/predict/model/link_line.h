@@ -18,8 +18,14 @@ struct LinkLine {
   double seconds(double bytes) const { return latency + bytes / bandwidth; }
 };
 
-/// The line with the least squares of relative errors, so that short messages count as long ones do. Neither of its
-/// numbers is negative. Requires: two different sizes at least, and times above 0.
-LinkLine fit_line(std::span<const TimedTransfer> transfers);
+/// Which errors a fitted line keeps small.
+enum class FitErrors {
+  relative,    ///< to the measured time: short messages count as long ones do
+  in_seconds,  ///< long times decide
+};
+
+/// The line with the least squares of errors. Neither of its numbers is negative. Requires: two different sizes at
+/// least, and times above 0.
+LinkLine fit_line(std::span<const TimedTransfer> transfers, FitErrors errors = FitErrors::relative);
 
 }  // namespace stretto

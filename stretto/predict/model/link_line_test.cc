@@ -23,6 +23,15 @@ TEST(FitLine, CountsShortMessagesAsLongOnes) {
   EXPECT_NEAR(line.seconds(1), 1e-6, 1e-7);
 }
 
+TEST(FitLine, IsTheLineOfLeastSquaresWhereErrorsCountInSeconds) {
+  const LinkLine line = fit_line(std::vector<TimedTransfer>{{1, 3}, {2, 6}, {3, 6}}, FitErrors::in_seconds);
+  EXPECT_NEAR(line.latency, 2, 1e-12);
+  EXPECT_NEAR(line.bandwidth, 1 / 1.5, 1e-12);
+  const LinkLine through_zero = fit_line(std::vector<TimedTransfer>{{1, 0.1}, {2, 4}, {3, 8}}, FitErrors::in_seconds);
+  EXPECT_EQ(through_zero.latency, 0);
+  EXPECT_NEAR(through_zero.bandwidth, 14 / 32.1, 1e-12);
+}
+
 TEST(FitLine, HasNoNegativeLatencyOrBandwidth) {
   const LinkLine steep = fit_line(std::vector<TimedTransfer>{{10, 1}, {20, 4}});
   EXPECT_EQ(steep.latency, 0);

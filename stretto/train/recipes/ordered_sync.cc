@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 #include "stretto/ordering/ordered_allreduce.h"
 #include "stretto/train/ordering/model_collectives.h"
@@ -18,28 +17,15 @@ namespace {
 
 constexpr const char* kNotes = "notes of the loop";
 
-std::uint64_t bytes_of(const BucketSpec& bucket) {
-  return bucket.count * size_of(bucket.type);
-}
-/// In memory for all buckets, of which each begins with a cache line.
-std::uint64_t room_for(const BucketSpec& bucket) {
-  return round_up(bytes_of(bucket), kCacheLine);
-}
-
 OrderingOptions with_memory(OrderingOptions options, std::span<const BucketSpec> buckets) {
-  for (const BucketSpec& bucket : buckets) options.memory_bytes += room_for(bucket);
+  options.memory_bytes = Contribution::bytes_needed(buckets);
   return options;
 }
 
 /// The gradients, where other ranks see them, if they do.
 std::unique_ptr<Contribution> gradients_in(std::span<std::byte> memory, std::span<const BucketSpec> buckets) {
   if (memory.empty()) return std::make_unique<Contribution>(buckets, 0);
-  std::vector<std::span<std::byte>> parts;
-  for (const BucketSpec& bucket : buckets) {
-    parts.push_back(memory.first(bytes_of(bucket)));
-    memory = memory.subspan(room_for(bucket));
-  }
-  return std::make_unique<Contribution>(std::move(parts), 0);
+  return std::make_unique<Contribution>(memory, buckets, 0);
 }
 
 /// The tensors of a replica; of one that hands over whole buckets alone, those.
