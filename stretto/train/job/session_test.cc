@@ -351,6 +351,38 @@ TEST(SessionTest, OthersGoOnOnlyWhereNoRankCanBeAhead) {
   }
 }
 
+/// Every rank leaves the loop of one in the middle of a step, rank 0 first. The engine goes on to sum what they have
+/// handed over, while the other goes on, in memory that is still there (which the address sanitizer sees).
+TEST(SessionTest, WhatALoopHasLeftInTheMiddleOfAStepKeepsItsMemory) {
+  std::vector<ReplicaChecksum> ends;
+  run(3, [&](RankOfTest& rank) {
+    const auto task_a = start(1), task_b = start(2);
+    Session b = rank.session(task_b->replica(), parse_algorithm("sync", 3));
+    b.begin({});
+    {
+      const Algorithm algorithm = parse_algorithm("sync", 3);
+      Session a(rank.engine, task_a->replica(), rank.deaf,
+                {.recipe = algorithm.recipe,
+                 .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "coordinator"}}}});
+      a.begin({});
+      step(a, *task_a, {0, 1});
+      rank.place.compute(rank.rank() * 1ms);
+      a.begin_step(2, Duration(0));
+      task_a->forward_backward(std::vector<std::uint32_t>{2, 3}, 1);
+      a.end_backward("here");
+      a.deposit(Duration(0));
+    }
+    for (std::uint32_t number = 0; number < 30; ++number) {
+      rank.place.compute(1ms);
+      step(b, *task_b, {number});
+    }
+    b.finish();
+    ends.push_back(task_b->replica().checksum());
+  });
+  ASSERT_EQ(ends.size(), 3u);
+  for (const ReplicaChecksum& end : ends) EXPECT_EQ(end.parameters, ends[0].parameters);
+}
+
 TEST(SessionTest, OthersGoOnWhereARankIsAlone) {
   run(1, [](RankOfTest& rank) {
     const auto task = start(1);

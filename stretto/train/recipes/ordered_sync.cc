@@ -28,6 +28,22 @@ std::unique_ptr<Contribution> gradients_in(std::span<std::byte> memory, std::spa
   return std::make_unique<Contribution>(memory, buckets, 0);
 }
 
+/// What the collective reads and writes has its life: a loop that is left in the middle of a step leaves tensors under
+/// way, which the engine goes on to sum for the other ranks.
+struct SummedMemory {
+  SummedMemory(const RecipeContext& context, const OrderingOptions& ordering, std::uint64_t num_notes)
+      : sums(context.replica.buckets(), 1),
+        own_notes(num_notes),
+        sum_of_notes(num_notes),
+        tensors(context.engine, with_memory(ordering, context.replica.buckets())),
+        gradients(gradients_in(tensors.memory(), context.replica.buckets())) {}
+
+  Contribution sums;
+  std::vector<std::int64_t> own_notes, sum_of_notes;
+  OrderedAllreduce tensors;
+  const std::unique_ptr<Contribution> gradients;  // perhaps in memory of `tensors`
+};
+
 /// The tensors of a replica; of one that hands over whole buckets alone, those.
 std::vector<TrainedTensor> tensors_of(const Replica& replica) {
   const std::span<const TrainedTensor> trained = replica.trained_tensors();
@@ -57,7 +73,9 @@ class OrderedSync final : public Recipe {
   Result<int> finish(Driver& driver, TimePoint deadline) override;
   Result<bool> drain(Driver& driver) override;
 
-  std::vector<std::shared_ptr<Collective>> collectives() const override { return {tensors_}; }
+  std::vector<std::shared_ptr<Collective>> collectives() const override {
+    return {std::shared_ptr<Collective>(summed_, &summed_->tensors)};
+  }
   Round rounds() const override { return tensors_->steps(); }
   RecipeMemory memory() const override;
   bool averages_gradients() const override { return true; }
@@ -99,14 +117,12 @@ class OrderedSync final : public Recipe {
   const bool by_tensor_;  // the replica says when each gradient is there
   const bool overlap_;    // gradients are handed over during the backward pass
   const std::unique_ptr<RoundNotes> notes_;
-  const std::shared_ptr<OrderedAllreduce> tensors_;
-  const std::unique_ptr<Contribution> gradients_;  // perhaps in memory of tensors_
-  Contribution sum_of_gradients_;
-  std::vector<std::span<std::byte>> memory_;  // of both, by bucket
+  const std::shared_ptr<SummedMemory> summed_;
+  OrderedAllreduce* const tensors_;           // of it
+  std::vector<std::span<std::byte>> memory_;  // of the gradients, by bucket
   std::vector<std::span<const std::byte>> sums_;
   std::vector<TensorDescription> descriptions_;  // by tensor
   std::unordered_map<std::string, int> tensor_named_;
-  std::vector<std::int64_t> own_notes_, sum_of_notes_;
 
   bool records_ = false;  // the replica, the graph of each step
   Phase phase_ = Phase::none;
@@ -125,15 +141,13 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
       by_tensor_(!context.replica.trained_tensors().empty()),
       overlap_(context.options.overlap || context.replica.model_collectives() != nullptr),
       notes_(make_round_notes(context)),
-      tensors_(
-          std::make_shared<OrderedAllreduce>(context.engine, with_memory(choice.ordering, context.replica.buckets()))),
-      gradients_(gradients_in(tensors_->memory(), context.replica.buckets())),
-      sum_of_gradients_(context.replica.buckets(), 1),
+      summed_(std::make_shared<SummedMemory>(context, choice.ordering, notes_ ? notes_->bucket().count : 0)),
+      tensors_(&summed_->tensors),
       order_(choice.ready, context.engine.rank(), [this](int tensor) { submit(tensor); }) {
   check_weights(context.options.normalize, context.replica.buckets());
-  for (int b = 0; b < gradients_->num_buckets(); ++b) {
-    memory_.push_back(gradients_->bucket(b));
-    sums_.push_back(sum_of_gradients_.bucket(b));
+  for (int b = 0; b < summed_->gradients->num_buckets(); ++b) {
+    memory_.push_back(summed_->gradients->bucket(b));
+    sums_.push_back(summed_->sums.bucket(b));
   }
   for (std::size_t i = 0; i < trained_.size(); ++i) {
     const int tensor = static_cast<int>(i);
@@ -141,11 +155,7 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
     descriptions_.push_back({.name = trained_[i].name, .type = trained_[i].type, .count = trained_[i].count});
     tensors_->destination(descriptions_.back(), sum_of(tensor));
   }
-  if (notes_) {
-    own_notes_.resize(notes_->bucket().count);
-    sum_of_notes_.resize(notes_->bucket().count);
-    tensors_->destination(notes_description(), notes_out());
-  }
+  if (notes_) tensors_->destination(notes_description(), notes_out());
   if (by_tensor_) {
     context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); }, overlap_);
   } else {
@@ -167,17 +177,17 @@ std::span<std::byte> OrderedSync::memory_of(int tensor, Contribution& in) {
 
 Argument OrderedSync::sum_of(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
-  return Argument::out(t.type, t.count, memory_of(tensor, sum_of_gradients_).data());
+  return Argument::out(t.type, t.count, memory_of(tensor, summed_->sums).data());
 }
 
 TensorDescription OrderedSync::notes_description() const {
-  return {.name = kNotes, .type = DataType::int64, .count = own_notes_.size()};
+  return {.name = kNotes, .type = DataType::int64, .count = summed_->own_notes.size()};
 }
 Argument OrderedSync::notes_in() {
-  return Argument::in(own_notes_);
+  return Argument::in(summed_->own_notes);
 }
 Argument OrderedSync::notes_out() {
-  return Argument::out(sum_of_notes_);
+  return Argument::out(summed_->sum_of_notes);
 }
 
 RecipeMemory OrderedSync::memory() const {
@@ -192,7 +202,7 @@ void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
   computed_.clear();
   poisoned_.store(-1, std::memory_order_relaxed);
   record();
-  context_.replica.attach(gradients_->index(), memory_);
+  context_.replica.attach(summed_->gradients->index(), memory_);
   if (ModelCollectives* sums = context_.replica.model_collectives()) sums->begin_step();
 }
 
@@ -218,7 +228,7 @@ void OrderedSync::ready(int tensor) {
 
 void OrderedSync::submit(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
-  const auto memory = memory_of(tensor, *gradients_);
+  const auto memory = memory_of(tensor, *summed_->gradients);
   if (!all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
   if (context_.options.normalize == Normalize::samples) {
     scale(t.type, memory, memory, static_cast<double>(info_.samples));
@@ -239,7 +249,7 @@ std::optional<std::string> OrderedSync::end_backward() {
     order_.flush();
     return non_finite();
   }
-  for (int b = 0; b < gradients_->num_buckets(); ++b) {
+  for (int b = 0; b < summed_->gradients->num_buckets(); ++b) {
     if (auto found = context_.replica.find_non_finite(b)) return found;
   }
   return std::nullopt;
@@ -268,7 +278,7 @@ void OrderedSync::complete() {
   for (const int tensor : computed_) order_.ready(tensor);
   order_.flush();
   if (notes_) {
-    notes_->write(own_notes_, context_.replica, tensors_->steps(), context_.listener.take_counts());
+    notes_->write(summed_->own_notes, context_.replica, tensors_->steps(), context_.listener.take_counts());
     tensors_->submit(notes_description(), notes_in(), notes_out());
   }
   if (const auto graph = context_.replica.take_graph()) tensors_->executed(*graph);
@@ -326,7 +336,7 @@ Result<bool> OrderedSync::drain(Driver&) {
 void OrderedSync::apply(const OrderedStep& step) {
   clear_all_but(step.reduced);
   const RoundResult result{.round = step.step, .policy = Policy::full(), .header = step.header, .buckets = sums_};
-  move_by_average(context_, notes_.get(), result, sum_of_notes_);
+  move_by_average(context_, notes_.get(), result, summed_->sum_of_notes);
   context_.listener.after(result);
 }
 
@@ -337,7 +347,7 @@ void OrderedSync::clear_all_but(std::span<const TensorDescription* const> reduce
     if (known != tensor_named_.end()) there[static_cast<std::size_t>(known->second)] = true;
   }
   for (std::size_t i = 0; i < there.size(); ++i) {
-    if (!there[i]) std::ranges::fill(memory_of(static_cast<int>(i), sum_of_gradients_), std::byte{0});
+    if (!there[i]) std::ranges::fill(memory_of(static_cast<int>(i), summed_->sums), std::byte{0});
   }
 }
 
