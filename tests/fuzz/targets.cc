@@ -321,7 +321,12 @@ Target log_of_a_rank() {
 }
 
 Target report_of_a_rank() {
-  return {"report of a rank", {to_json(RankReport{})}, [](const std::string& input) {
+  RankReport whole;
+  whole.ordering.emplace();
+  whole.totals.emplace();
+  whole.evaluations.emplace_back();
+  whole.losses.emplace_back();
+  return {"report of a rank", {to_json(RankReport{}), to_json(whole)}, [](const std::string& input) {
             return rank_report_from_json(input).ok();
           }};
 }

@@ -203,12 +203,13 @@ std::string to_json(const RankOrdering& rank) {
 
 RankOrdering rank_ordering_from_json(const std::string& text) {
   const json value = json::parse(text);
-  RankOrdering rank{.clock = value.at("clock"),
-                    .steps = value.at("steps"),
-                    .step_p50 = value.at("step_p50"),
-                    .application = Duration(value.at("application").get<std::int64_t>()),
-                    .input = Duration(value.at("input").get<std::int64_t>()),
-                    .sharing = sharing_from_json(value.at("sharing"))};
+  RankOrdering rank;  // not filled in braces: where one of them throws, GCC 12 destroys `statistics` twice
+  rank.clock = value.at("clock");
+  rank.steps = value.at("steps");
+  rank.step_p50 = value.at("step_p50");
+  rank.application = Duration(value.at("application").get<std::int64_t>());
+  rank.input = Duration(value.at("input").get<std::int64_t>());
+  rank.sharing = sharing_from_json(value.at("sharing"));
   OrderingStatistics& s = rank.statistics;
   s.steps = rank.steps;
   s.tensors = value.at("tensors");

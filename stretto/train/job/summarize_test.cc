@@ -22,6 +22,7 @@ RankReport full_report() {
           .sent = {.messages = 31, .body_bytes = 320, .bytes = 1560},
           .lost_records = 2,
           .identical = false,
+          .ordering = RankOrdering{.clock = "here", .steps = 10},
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
           .totals = RoundTotals{.rounds = 9,
                                 .batches = 12,
@@ -86,6 +87,37 @@ TEST(RankReport, OfARankThatDiedWhileWritingIsRefused) {
   for (const std::size_t length : {std::size_t{0}, whole.size() / 2, whole.size() - 1}) {
     EXPECT_EQ(rank_report_from_json(whole.substr(0, length)).error().code, Errc::bad_input);
   }
+}
+
+/// Every text that `value` becomes when one of its members, of whatever depth, is of another kind.
+std::vector<std::string> with_one_member_wrong(const nlohmann::json& value) {
+  const nlohmann::json flat = value.flatten();
+  std::vector<std::string> out;
+  for (const auto& [path, member] : flat.items()) {
+    for (nlohmann::json wrong : {nlohmann::json(0.0), nlohmann::json("a word"), nlohmann::json::array({1})}) {
+      if (wrong.type() == member.type() || (wrong.is_number() && member.is_number())) continue;
+      nlohmann::json changed = value;
+      for (nlohmann::json::json_pointer at(path); !at.empty(); at.pop_back()) {
+        changed[at] = wrong;
+        out.push_back(changed.dump());
+      }
+    }
+  }
+  return out;
+}
+
+TEST(RankReport, OfWhichAMemberIsOfAnotherKindIsRefusedOrRead) {
+  const auto texts = with_one_member_wrong(nlohmann::json::parse(to_json(full_report())));
+  ASSERT_GT(texts.size(), 100u);
+  std::size_t refused = 0;
+  for (const std::string& text : texts) {
+    const auto report = rank_report_from_json(text);
+    if (!report.ok()) {
+      EXPECT_EQ(report.error().code, Errc::bad_input) << text;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, texts.size() / 2);
 }
 
 class SummarizeTest : public testing::Test {
