@@ -20,6 +20,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
 BURST = "32kb"  # far less than a model: of a longer one small models would take no time
+PACKETS = 16384  # bytes, at most, where peers take turns
+QUEUES = ("fifo", "fair")
 LAYERWISE = " by layer"  # pushes and asks for a layer while others are computed
 ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync", "ps-async" + LAYERWISE, "ps-sync" + LAYERWISE)
 BATCH = 16  # of 4 ms each, so that what several processes do on few cores matters little
@@ -82,13 +85,46 @@ class Hosts:
         output_of(HOSTS, "down", env=self.environment)
         self.folder.cleanup()
 
-    def limit(self, rate: str, congestion: str) -> None:
-        tbf = ("root", "tbf", "rate", rate, "burst", BURST, "latency", "1s")
+    def limit(self, rate: str, congestion: str, queue: str) -> None:
+        """Both ways of each host's link. Queue "fifo": one for all (tbf), so that what comes first may keep its lead;
+        "fair": one for each peer, and they take turns (htb)."""
         for host in range(1, self.count + 1):
-            output_of(HOSTS, "exec", str(host), "tc", "qdisc", "replace", "dev", "eth0", *tbf, env=self.environment)
-            output_of(HOSTS, "exec", "0", "tc", "qdisc", "replace", "dev", f"port{host}", *tbf, env=self.environment)
             output_of(HOSTS, "exec", str(host), "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={congestion}",
                       env=self.environment)
+            for where, device in ((host, "eth0"), (0, f"port{host}")):
+                if queue == "fair":
+                    self.take_turns(where, device, rate)
+                else:
+                    self.tc(where, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", BURST,
+                            "latency", "1s")
+            if queue == "fair":
+                self.name_peers(host, "inet", "daddr")
+        if queue == "fair":
+            self.name_peers(0, "bridge", "saddr")
+
+    def tc(self, where: int, *words: str) -> None:
+        output_of(HOSTS, "exec", str(where), "tc", *words, env=self.environment)
+
+    def take_turns(self, where: int, device: str, rate: str) -> None:
+        """A class for each peer, which may have the whole rate where the others are silent."""
+        # htb sends packets as long as the kernel makes them, of which turns would be long.
+        output_of(HOSTS, "exec", str(where), "ip", "link", "set", "dev", device, "gso_max_size", str(PACKETS),
+                  env=self.environment)
+        self.tc(where, "qdisc", "replace", "dev", device, "root", "pfifo")  # an htb cannot take the place of another
+        self.tc(where, "qdisc", "replace", "dev", device, "root", "handle", "1:", "htb")
+        rates = ("burst", BURST, "cburst", BURST, "quantum", str(PACKETS))
+        self.tc(where, "class", "replace", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate", rate, *rates)
+        number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", rate).groups()  # type: ignore[union-attr]
+        for peer in range(1, self.count + 1):
+            self.tc(where, "class", "replace", "dev", device, "parent", "1:1", "classid", f"1:{10 + peer}", "htb",
+                    "rate", f"{float(number) / self.count:.6f}{unit}", "ceil", rate, *rates)
+
+    def name_peers(self, where: int, family: str, address: str) -> None:
+        """Puts packets into the class of the peer whose address they bear. Class numbers are hexadecimal."""
+        classes = ", ".join(f"10.77.0.{peer} : 1:{10 + peer}" for peer in range(1, self.count + 1))
+        output_of(HOSTS, "exec", str(where), "nft", "-f", "-", env=self.environment, input=(
+            f"table {family} peers {{}}\ndelete table {family} peers\ntable {family} peers {{ chain classes {{ "
+            f"type filter hook postrouting priority 0; meta priority set ip {address} map {{ {classes} }}\n}}\n}}\n"))
 
     def run(self, ranks: int, *command: str) -> str:
         hosts = ",".join(f"h{host}" for host in range(1, ranks + 1))
@@ -253,6 +289,8 @@ def main() -> int:
     parser.add_argument("--workloads", default="digits,digits-wide")
     parser.add_argument("--rates", default="300mbit,1gbit")
     parser.add_argument("--congestion", default="reno", help="TCP's congestion control on all hosts")
+    parser.add_argument("--queue", choices=QUEUES, default="fifo",
+                        help="of a link: one for all that goes through it, or one for each peer, in turns (htb, nft)")
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
@@ -272,7 +310,7 @@ def main() -> int:
         for rate, workload, workers, algorithm in itertools.product(
                 arguments.rates.split(","), profiles, counts, arguments.algorithms.split(",")):
             if rate not in links:
-                hosts.limit(rate, arguments.congestion)
+                hosts.limit(rate, arguments.congestion, arguments.queue)
                 links[rate] = Link(hosts, arguments.program, [profile["bytes"] for profile in profiles.values()])
                 speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s, unevenness "
                                    f"{links[rate].unevenness[profile['bytes']]:.3f} for {name}"
