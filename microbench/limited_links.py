@@ -161,10 +161,12 @@ class Link:
             parts = ",".join(str(size // (4 * parts) * 4) for parts in (8, 4, 2, 1))
             both = json.loads(hosts.run(2, program, "bench", "link", "--both-ways", "--sizes", parts, "--time", "1s", "--json"))
             self.exchange[size] = (both["latency"], both["bandwidth"])
-            sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", f"4,{size}",
-                                           "--time", "2s", "--json"))
+            sizes = [size // (4 * parts) * 4 for parts in (8, 4, 2, 1)] + [4 * size]
+            sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", ",".join(map(str, sizes)),
+                                           "--time", "1s", "--json"))
             self.unevenness[size] = sharing["unevenness"]
-            self.busy_bandwidth[size] = 2 * size / statistics.median(row["last"] for row in sharing["rows"])
+            self.busy_bandwidth[size] = 2 * size / statistics.median(
+                row["last"] for row in sharing["rows"] if row["bytes"] == sizes[-2])
 
     def bandwidth(self, size: float) -> float:
         """Bytes a second of a message of that size, without the latency."""

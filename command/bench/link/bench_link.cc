@@ -37,13 +37,13 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   line.flag("--both-ways", "", "Two messages at the same time, one in each direction, as allreduces exchange them.",
             [&command](std::string_view, const std::string&) { command.ways = Ways::both; });
   line.flag("--sharing", "",
-            "Instead: two ranks send the largest message to a third at the same time; how evenly they share its card.",
+            "Instead: two ranks send messages to a third at the same time; how evenly they share its card.",
             [&command](std::string_view, const std::string&) { command.sharing = true; });
   line.heading("Output");
   command.output.add_option(line);
   line.example("stretto bench link", "Between two processes of this host.");
   line.example("mpirun -n 2 --host a,b stretto bench link", "Between two hosts.");
-  line.example("mpirun -n 3 --host a,b,c stretto bench link --sharing --sizes 4,1MiB",
+  line.example("mpirun -n 3 --host a,b,c stretto bench link --sharing --sizes 256KiB,1MiB,4MiB",
                "Two hosts that send to a third.");
   line.note(
       "A message goes from rank 0 to rank 1 and back; half of it, the median over all round trips, is a "
@@ -79,28 +79,26 @@ nlohmann::ordered_json to_json(const TimedLink& link, const LinkLine& line) {
   return json;
 }
 
-int run_sharing(const LinkCommand& command, std::uint64_t bytes) {
-  const TimedSharing sharing = measure_sharing(bytes, command.time).or_throw();
+int run_sharing(const LinkCommand& command, std::span<const std::uint64_t> sizes) {
+  const TimedSharing sharing = measure_sharing(sizes, command.time).or_throw();
   if (sharing.transfers.empty()) return kSuccess;  // rank 0 tells
-  std::vector<double> firsts, lasts;
-  for (const SharedTransfer& transfer : sharing.transfers) {
-    firsts.push_back(transfer.first);
-    lasts.push_back(transfer.last);
+  const Unevenness unevenness = fit_unevenness(sharing.transfers);
+  Table table({"message", "the first, us", "both, us", "of"});
+  for (const SharedSize& size : by_size(sharing.transfers)) {
+    table.add({to_bytes(size.bytes), significant(1e6 * size.first), significant(1e6 * size.last),
+               std::to_string(size.transfers)});
   }
-  const double unevenness = fit_unevenness(sharing.transfers);
   command.output.say(this_machine().to_text());
-  command.output.say(fmt::format(
-      "{}: of two messages of {} to one rank the first is there after {} ms, both after {} ms (medians of {}): "
-      "unevenness {}",
-      sharing.transport, to_bytes(bytes), significant(1e3 * median(firsts)), significant(1e3 * median(lasts)),
-      firsts.size(), significant(unevenness)));
+  command.output.say(table.to_text());
+  command.output.say(fmt::format("{}: unevenness {}, and {} us apart however long they are", sharing.transport,
+                                 significant(unevenness.of_weights), significant(1e6 * unevenness.grain)));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const SharedTransfer& transfer : sharing.transfers) {
-    rows.push_back({{"first", transfer.first}, {"last", transfer.last}});
+    rows.push_back({{"bytes", transfer.bytes}, {"first", transfer.first}, {"last", transfer.last}});
   }
   command.output.emit(nlohmann::ordered_json{{"transport", sharing.transport},
-                                             {"bytes", bytes},
-                                             {"unevenness", unevenness},
+                                             {"unevenness", unevenness.of_weights},
+                                             {"grain", unevenness.grain},
                                              {"rows", std::move(rows)},
                                              {"machine", this_machine().to_json()}});
   return kSuccess;
@@ -114,7 +112,7 @@ int run(const LinkCommand& command) {
   if (command.sharing && command.ways == Ways::both) {
     throw UsageError("--sharing is of two messages in one direction; expected it without --both-ways");
   }
-  if (command.sharing) return run_sharing(command, std::ranges::max(sizes));
+  if (command.sharing) return run_sharing(command, sizes);
   const TimedLink link = measure_link(sizes, command.time, command.ways).or_throw();
   if (link.transfers.empty()) return kSuccess;  // rank 0 tells
   const LinkLine line = fit_line(link.transfers);

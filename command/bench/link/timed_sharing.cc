@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <sstream>
+#include <utility>
 
 #include "command/cli/own_ranks.h"
 #include "command/statistics/statistics.h"
 #include "stretto/collective/scheduled_collective.h"
 #include "stretto/membership/job.h"
+#include "stretto/predict/model/link_line.h"
 #include "stretto/schedule/builder.h"
 #include "stretto/train/job/run.h"
 
@@ -40,41 +43,42 @@ Schedule two_to_one(int rank, std::uint64_t count) {
   return b.build(b.nop(here));
 }
 
-class SharingRank {
+/// Rounds of one size.
+class SharingRounds {
  public:
-  SharingRank(RankContext& context, std::uint64_t count)
-      : context_(context),
-        engine_(context.transport(), clock_),
-        collective_(engine_, two_to_one(context.rank(), count)),
-        driver_(engine_, waiting_of(context)),
+  SharingRounds(Engine& engine, EngineDriver& driver, const SteadyClock& clock, std::uint64_t count)
+      : engine_(engine),
+        driver_(driver),
+        clock_(clock),
+        collective_(engine, two_to_one(engine.rank(), count)),
         messages_(kRanks - 1, std::vector<float>(count)) {
     collective_.on_call([this](std::uint32_t) { received_.push_back(clock_.now()); });
   }
 
-  void run(Duration time) {
-    if (context_.rank() != 0) {
-      while (go_ != kStop) round();
-      return;
-    }
+  void take_part() {
+    while (go_ != kStop) round();
+  }
+
+  /// On rank 0: adds what it has measured to `report`.
+  void measure(Duration time, std::string& report) {
     round();  // touches all memory
-    std::string report = context_.transport().name();
     const TimePoint end = clock_.now() + time;
     for (std::size_t rounds = 0; rounds < kLeastRounds || (clock_.now() < end && rounds < kMostRounds); ++rounds) {
       const TimePoint begin = clock_.now();
       round();
-      report += fmt::format(" {:.9e} {:.9e}", seconds(received_[0] - begin), seconds(received_[1] - begin));
+      report += fmt::format(" {} {:.9e} {:.9e}", messages_.front().size() * sizeof(float),
+                            seconds(received_[0] - begin), seconds(received_[1] - begin));
     }
     go_ = kStop;
     round();
-    context_.report(report);
   }
 
  private:
   void round() {
     received_.clear();
     std::span<float> go(&go_, 1);
-    std::vector<Argument> arguments = {context_.rank() == 0 ? Argument::in(go) : Argument::out(go)};
-    if (context_.rank() == 0) {
+    std::vector<Argument> arguments = {engine_.rank() == 0 ? Argument::in(go) : Argument::out(go)};
+    if (engine_.rank() == 0) {
       for (std::vector<float>& message : messages_) arguments.push_back(Argument::out(message));
     } else {
       arguments.push_back(Argument::in(messages_.front()));
@@ -82,19 +86,34 @@ class SharingRank {
     collective_.run(driver_, driver_.deadline(kCallTimeout), std::move(arguments)).or_throw();
   }
 
-  RankContext& context_;
-  const SteadyClock clock_;
-  Engine engine_;
+  Engine& engine_;
+  EngineDriver& driver_;
+  const SteadyClock& clock_;
   ScheduledCollective collective_;
-  EngineDriver driver_;
   std::vector<std::vector<float>> messages_;
   std::vector<TimePoint> received_;  // written on the driving thread, read when the round is over
   float go_ = kGoOn;
 };
 
+void measure_on(RankContext& context, std::span<const std::uint64_t> sizes, Duration time) {
+  const SteadyClock clock;
+  Engine engine(context.transport(), clock);
+  EngineDriver driver(engine, waiting_of(context));
+  std::string report = context.transport().name();
+  for (const std::uint64_t bytes : sizes) {
+    SharingRounds rounds(engine, driver, clock, bytes / sizeof(float));
+    if (context.rank() == 0) {
+      rounds.measure(time, report);
+    } else {
+      rounds.take_part();
+    }
+  }
+  if (context.rank() == 0) context.report(report);
+}
+
 }  // namespace
 
-Result<TimedSharing> measure_sharing(std::uint64_t bytes, Duration time) {
+Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time) {
   if (const auto launched = launched_rank(); launched && launched->ranks != kRanks) {
     throw UsageError(
         fmt::format("two ranks that share the card of a third are {}, and {} has started {} ranks; start "
@@ -104,7 +123,7 @@ Result<TimedSharing> measure_sharing(std::uint64_t bytes, Duration time) {
   JobOptions options{.ranks = kRanks, .tell = [](const std::string&) {}};  // the Error says it
   options.grace_after_loss = std::chrono::seconds(1);
   const auto result = launch(options, [&](RankContext& context) {
-    SharingRank(context, bytes / sizeof(float)).run(time);
+    measure_on(context, sizes, time);
     return 0;
   });
   if (!result) return result.error();
@@ -114,20 +133,46 @@ Result<TimedSharing> measure_sharing(std::uint64_t bytes, Duration time) {
   TimedSharing sharing;
   std::istringstream report(result->reports.front());
   report >> sharing.transport;
-  for (SharedTransfer transfer{}; report >> transfer.first >> transfer.last;) sharing.transfers.push_back(transfer);
+  for (SharedTransfer transfer{}; report >> transfer.bytes >> transfer.first >> transfer.last;) {
+    sharing.transfers.push_back(transfer);
+  }
   return sharing;
 }
 
-double fit_unevenness(std::span<const SharedTransfer> transfers) {
-  constexpr double kMiddleOfNormal = 0.6744897501960817;  // half of all draws are smaller, without sign
-  std::vector<double> logs;
+std::vector<SharedSize> by_size(std::span<const SharedTransfer> transfers) {
+  std::map<std::uint64_t, std::pair<std::vector<double>, std::vector<double>>> times;
   for (const SharedTransfer& transfer : transfers) {
-    // At least what doubles can tell from all of the card, which the first has where the other comes after it.
-    const double share = std::min(transfer.last / (2 * transfer.first), 1 - 1e-9);
-    logs.push_back(std::abs(std::log(share / (1 - share))));
+    auto& [firsts, lasts] = times[transfer.bytes];
+    firsts.push_back(transfer.first);
+    lasts.push_back(transfer.last);
   }
-  const double deviation = median(logs) / kMiddleOfNormal / std::numbers::sqrt2;  // of the logarithm of one weight
-  return std::min(kMostUneven, std::sqrt(std::expm1(deviation * deviation)));
+  std::vector<SharedSize> sizes;
+  for (const auto& [bytes, both] : times) {
+    sizes.push_back({bytes, median(both.first), median(both.second), both.first.size()});
+  }
+  return sizes;
+}
+
+Unevenness fit_unevenness(std::span<const SharedTransfer> transfers) {
+  constexpr double kMiddleOfNormal = 0.6744897501960817;  // half of all draws are smaller, without sign
+  std::map<std::uint64_t, std::pair<std::vector<double>, std::vector<double>>> by_bytes;
+  for (const SharedTransfer& transfer : transfers) {
+    auto& [lasts, apart] = by_bytes[transfer.bytes];
+    lasts.push_back(transfer.last);
+    apart.push_back(transfer.last - transfer.first);
+  }
+  std::vector<TimedTransfer> squares;  // of how far they are apart, by those of the time of both
+  for (const auto& [bytes, both] : by_bytes) {
+    const double last = median(both.first), apart = median(both.second);
+    squares.push_back({last * last, apart * apart});
+  }
+  const LinkLine line = fit_line(squares, FitErrors::in_seconds);
+  const double apart = std::min(std::sqrt(1 / line.bandwidth), 0.5);  // of the time of both
+  // At least what doubles can tell from all of the card, which the first has where the other comes after it.
+  const double share = std::min(0.5 / (1 - apart), 1 - 1e-9);
+  const double deviation =
+      std::log(share / (1 - share)) / kMiddleOfNormal / std::numbers::sqrt2;  // of one weight's log
+  return {std::min(kMostUneven, std::sqrt(std::expm1(deviation * deviation))), std::sqrt(line.latency)};
 }
 
 }  // namespace stretto::command
