@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """How far the predictions of docs/prediction.md are off where links are slow: real links between network namespaces.
 
-    sudo microbench/limited_links.py [--workloads digits,digits-wide] [--rates 300mbit,1gbit] [--workers 1,2,4] [--json FILE]
+    sudo microbench/limited_links.py [--queue fair] [--workloads digits,digits-wide] [--rates 300mbit,1gbit] [--workers 1,2,4]
 
-Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that tbf limits both ways; starts `stretto train`
+Makes a namespace for each rank (tests/hosts/hosts.sh), with a link that is limited both ways; starts `stretto train`
 there by mpirun over TCP, one rank a namespace; and compares batches a second with what `stretto predict` says of the
 profile of one worker, which computes as it does in the job, and of the link as `stretto bench link` measures it, with
-how evenly two ranks share the card of a third. That depends on TCP's congestion control: reno (the default here) splits
-it in halves, bbr does not (--congestion). Computing is paced, so that the cores are
-not what limits; the machine has to be quiet for it. A server is a rank of its own, which does nothing else. At the end
-come the errors of each family beside those of the paper, and `stretto predict fit` chooses the threshold that the
-asynchronous runs speak for. Needs root, iproute2 and Open MPI.
+how evenly two ranks share the card of a third. That depends on the link's queue and on TCP. With --queue fair peers take
+turns (htb, with a class for each), which is what the predictor assumes of a link that is shared. With one queue for all
+(tbf, the default) what comes first keeps a lead, by how much depends on TCP's congestion control: reno (the default
+here) splits a link in halves among what begins together, bbr does not (--congestion).
+
+Computing is paced, so that the cores are not what limits; the machine has to be quiet for it. A server is a rank of its
+own, which does nothing else. At the end come the errors of each family beside those of the paper, and `stretto predict
+fit` chooses the threshold that the asynchronous runs speak for. Needs root, iproute2, nftables (--queue fair) and Open
+MPI.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
 BURST = "32kb"  # far less than a model: of a longer one small models would take no time
 PACKETS = 16384  # bytes, at most, where peers take turns
+LATE = 64e-6  # seconds that the kernel may be late to send a packet, in that case: a burst is what the link sends in it
 QUEUES = ("fifo", "fair")
 LAYERWISE = " by layer"  # pushes and asks for a layer while others are computed
 ALGORITHMS = ("ps-async", "ssp:3", "ps-sync", "sync", "ps-async" + LAYERWISE, "ps-sync" + LAYERWISE)
@@ -89,8 +94,10 @@ class Hosts:
         """Both ways of each host's link. Queue "fifo": one for all (tbf), so that what comes first may keep its lead;
         "fair": one for each peer, and they take turns (htb)."""
         for host in range(1, self.count + 1):
+            # No job shall begin with what the kernel remembers of the one before it, and no connection shall begin anew
+            # because a batch has been computed since it was used.
             output_of(HOSTS, "exec", str(host), "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={congestion}",
-                      env=self.environment)
+                      "net.ipv4.tcp_no_metrics_save=1", "net.ipv4.tcp_slow_start_after_idle=0", env=self.environment)
             for where, device in ((host, "eth0"), (0, f"port{host}")):
                 if queue == "fair":
                     self.take_turns(where, device, rate)
@@ -112,9 +119,10 @@ class Hosts:
                   env=self.environment)
         self.tc(where, "qdisc", "replace", "dev", device, "root", "pfifo")  # an htb cannot take the place of another
         self.tc(where, "qdisc", "replace", "dev", device, "root", "handle", "1:", "htb")
-        rates = ("burst", BURST, "cburst", BURST, "quantum", str(PACKETS))
+        number, unit = re.fullmatch(r"([\d.]+)([kmg]bit)", rate).groups()  # type: ignore[union-attr]
+        burst = str(max(2000, round(float(number) * {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit] / 8 * LATE)))
+        rates = ("burst", burst, "cburst", burst, "quantum", str(PACKETS))
         self.tc(where, "class", "replace", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate", rate, *rates)
-        number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", rate).groups()  # type: ignore[union-attr]
         for peer in range(1, self.count + 1):
             self.tc(where, "class", "replace", "dev", device, "parent", "1:1", "classid", f"1:{10 + peer}", "htb",
                     "rate", f"{float(number) / self.count:.6f}{unit}", "ceil", rate, *rates)
@@ -152,21 +160,26 @@ class Link:
         measured = json.loads(hosts.run(2, program, "bench", "link", "--json"))
         self.latency: float = measured["latency"]
         self.times = [(row["bytes"], row["seconds"]) for row in measured["rows"]]
+        # Of any message; long ones tell it from the packets by which two of them end apart.
+        longest = max(model_sizes)
+        self.unevenness: float = self.shared(hosts, program, [longest, 4 * longest, 16 * longest])["unevenness"]
         # By bytes of the model. A busy link has no burst of tbf to give away, so two messages show a lower bandwidth.
-        self.unevenness: dict[int, float] = {}
         self.busy_bandwidth: dict[int, float] = {}
         # Of messages that go in both directions at a time, as those of an allreduce do: latency and bandwidth.
         self.exchange: dict[int, tuple[float, float]] = {}
         for size in model_sizes:
             parts = ",".join(str(size // (4 * parts) * 4) for parts in (8, 4, 2, 1))
-            both = json.loads(hosts.run(2, program, "bench", "link", "--both-ways", "--sizes", parts, "--time", "1s", "--json"))
+            both = json.loads(hosts.run(2, program, "bench", "link", "--both-ways", "--sizes", parts, "--time", "1s",
+                                        "--json"))
             self.exchange[size] = (both["latency"], both["bandwidth"])
-            sizes = [size // (4 * parts) * 4 for parts in (8, 4, 2, 1)] + [4 * size]
-            sharing = json.loads(hosts.run(3, program, "bench", "link", "--sharing", "--sizes", ",".join(map(str, sizes)),
-                                           "--time", "1s", "--json"))
-            self.unevenness[size] = sharing["unevenness"]
-            self.busy_bandwidth[size] = 2 * size / statistics.median(
-                row["last"] for row in sharing["rows"] if row["bytes"] == sizes[-2])
+            rows = self.shared(hosts, program, [4, size])["rows"]
+            self.busy_bandwidth[size] = 2 * size / statistics.median(row["last"] for row in rows if row["bytes"] == size)
+
+    @staticmethod
+    def shared(hosts: Hosts, program: str, sizes: list[int]) -> Job:
+        words = ("bench", "link", "--sharing", "--sizes", ",".join(map(str, sizes)), "--time", "1s", "--json")
+        found: Job = json.loads(hosts.run(3, program, *words))
+        return found
 
     def bandwidth(self, size: float) -> float:
         """Bytes a second of a message of that size, without the latency."""
@@ -178,11 +191,16 @@ class Link:
 def profile(program: str, workload: str, pace: str, steps: int) -> Job:
     """A worker's steps, layer by layer, each longer by so much that the mean is that of a worker alone at this pace.
 
+    How much they vary ("noise", as a share of their mean) is that worker's, too.
+
     A pace makes a pass last longer as a slower machine would: each layer by its bytes, its backward pass twice as much
     as its forward pass (Replica::on_progress).
     """
     job = json.loads(output_of(program, "profile", workload, "--batch", str(BATCH)))
-    alone = json.loads(output_of(program, "train", "--ranks", "1", *options(workload, "sync", steps, pace)))
+    with tempfile.TemporaryDirectory() as folder:
+        alone = json.loads(output_of(program, "train", "--ranks", "1", *options(workload, "sync", steps, pace),
+                                     "--out", f"{folder}/run"))
+        records = [json.loads(line) for line in pathlib.Path(folder, "run/records-0.jsonl").read_text().splitlines()]
     profiled = job["workers"][0]["profile"]
     update = statistics.fmean(sum(layer["update"] for layer in layers) for layers in profiled)
     computed = 1 / alone["throughput"] - update
@@ -191,7 +209,10 @@ def profile(program: str, workload: str, pace: str, steps: int) -> Job:
         for layer in layers:
             layer["forward"] = computed / 3 * layer["bytes"] / whole
             layer["backward"] = 2 * layer["forward"]
-    return {"profile": profiled, "update": update, "bytes": sum(layer["bytes"] for layer in profiled[0]),
+    # A tenth of its steps is shorter than the middle by 1.28 deviations, and a tenth longer: single pauses count for nothing.
+    tenths = statistics.quantiles((then["begin"] - now["begin"] for now, then in itertools.pairwise(records)), n=10)
+    noise = (tenths[8] - tenths[0]) / 2 / 1.2816 * alone["throughput"]
+    return {"profile": profiled, "update": update, "noise": noise, "bytes": sum(layer["bytes"] for layer in profiled[0]),
             "forward": statistics.fmean(sum(layer["forward"] for layer in layers) for layers in profiled),
             "backward": statistics.fmean(sum(layer["backward"] for layer in layers) for layers in profiled)}
 
@@ -202,9 +223,6 @@ def plain_job(worker: Job, link: Link, workers: int) -> Job:
             "workers": [{"count": workers, "batch": BATCH} | {part: worker[part] for part in ("forward", "backward")}]}
 
 
-NOISE = "0.001"  # of paced steps, as a share: less than a timer is late
-
-
 def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int, steps: int, sharing: str) -> float:
     """Batches a second by `stretto predict run`: the algorithm itself, over links of that rate."""
     computed = worker["forward"] + worker["backward"] + (worker["update"] if algorithm == "sync" else 0)
@@ -213,9 +231,9 @@ def as_run(program: str, algorithm: str, worker: Job, link: Link, workers: int, 
                           else (link.latency, link.busy_bandwidth[worker["bytes"]]))
     run = json.loads(output_of(
         program, "predict", "run", "--ranks", str(ranks), "--compute", f"{computed * 1e6:.0f}us", "--imbalance", "none",
-        "--noise", NOISE, "--steps", str(steps), "--replicas", "3", "--algorithms", setting,
-        "--model-bytes", str(worker["bytes"]), "--network", f"latency={latency * 1e6:.0f}us,bandwidth={bandwidth:.0f}B/s,{sharing}",
-        "--json"))
+        "--noise", f"{worker['noise']:.5f}", "--steps", str(steps), "--replicas", "3", "--algorithms", setting,
+        "--model-bytes", str(worker["bytes"]), "--network",
+        f"latency={latency * 1e6:.0f}us,bandwidth={bandwidth:.0f}B/s,{sharing}", "--json"))
     batches: float = run["algorithms"][0]["batches_per_s"]
     return batches
 
@@ -244,7 +262,7 @@ def predictions(program: str, algorithm: str, worker: Job, link: Link, workers: 
                  "overlap": coarse["async"]["overlap"]["steps_per_s"]}
     found["fine"] = predict("fine", layered)["steps_per_s"]
     if not layerwise:
-        fair = f"sharing=fair,unevenness={link.unevenness[worker['bytes']]:.3f}"
+        fair = f"sharing=fair,unevenness={link.unevenness:.4f}"
         found["run"] = as_run(program, algorithm, worker, link, workers, steps, fair)
         found["in order"] = as_run(program, algorithm, worker, link, workers, steps, "sharing=fifo")
     return found
@@ -298,8 +316,13 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100, help="of each worker")
     parser.add_argument("--pace", default="4ms", help="of an image of the batch")
     parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--read", nargs="+", type=pathlib.Path, metavar="FILE",
+                        help="runs nothing: the errors of all jobs in these files of --json")
     parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="a run folder for each job, with records of every step")
     arguments = parser.parse_args()
+    if arguments.read:
+        print(errors_by_family([row for file in arguments.read for row in json.loads(file.read_text())["rows"]]))
+        return 0
     if os.geteuid() != 0:
         parser.error("needs root, to make network namespaces")
 
@@ -314,10 +337,10 @@ def main() -> int:
             if rate not in links:
                 hosts.limit(rate, arguments.congestion, arguments.queue)
                 links[rate] = Link(hosts, arguments.program, [profile["bytes"] for profile in profiles.values()])
-                speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s, unevenness "
-                                   f"{links[rate].unevenness[profile['bytes']]:.3f} for {name}"
+                speeds = ", ".join(f"{links[rate].bandwidth(profile['bytes']) * 8e-6:.0f} Mbit/s for {name}"
                                    for name, profile in profiles.items())
-                print(f"{rate}: {links[rate].latency * 1e6:.0f} us, {speeds}", flush=True)
+                print(f"{rate}: {links[rate].latency * 1e6:.0f} us, {speeds}, unevenness {links[rate].unevenness:.4f}",
+                      flush=True)
             ranks = workers + (algorithm != "sync")
             if ranks == 1:
                 continue
