@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "stretto/train/job/summary_json.h"
 
@@ -90,16 +92,16 @@ TEST(RankReport, OfARankThatDiedWhileWritingIsRefused) {
 }
 
 /// Every text that `value` becomes when one of its members, of whatever depth, is of another kind.
-std::vector<std::string> with_one_member_wrong(const nlohmann::json& value) {
+std::set<std::string> with_one_member_wrong(const nlohmann::json& value) {
   const nlohmann::json flat = value.flatten();
-  std::vector<std::string> out;
+  std::set<std::string> out;
   for (const auto& [path, member] : flat.items()) {
-    for (nlohmann::json wrong : {nlohmann::json(0.0), nlohmann::json("a word"), nlohmann::json::array({1})}) {
+    for (const nlohmann::json& wrong : {nlohmann::json(0.0), nlohmann::json("a word"), nlohmann::json::array({1})}) {
       if (wrong.type() == member.type() || (wrong.is_number() && member.is_number())) continue;
       nlohmann::json changed = value;
       for (nlohmann::json::json_pointer at(path); !at.empty(); at.pop_back()) {
         changed[at] = wrong;
-        out.push_back(changed.dump());
+        out.insert(changed.dump());
       }
     }
   }
