@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "command/bench/link/timed_link.h"
 #include "command/bench/link/timed_sharing.h"
@@ -13,7 +14,6 @@
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"
-#include "command/statistics/statistics.h"
 
 namespace stretto::command {
 

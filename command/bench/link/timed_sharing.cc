@@ -7,7 +7,6 @@
 #include <map>
 #include <numbers>
 #include <sstream>
-#include <utility>
 
 #include "command/cli/own_ranks.h"
 #include "command/statistics/statistics.h"
@@ -140,31 +139,28 @@ Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Durat
 }
 
 std::vector<SharedSize> by_size(std::span<const SharedTransfer> transfers) {
-  std::map<std::uint64_t, std::pair<std::vector<double>, std::vector<double>>> times;
+  struct Times {
+    std::vector<double> first, last, apart;
+  };
+  std::map<std::uint64_t, Times> times;
   for (const SharedTransfer& transfer : transfers) {
-    auto& [firsts, lasts] = times[transfer.bytes];
-    firsts.push_back(transfer.first);
-    lasts.push_back(transfer.last);
+    Times& of_size = times[transfer.bytes];
+    of_size.first.push_back(transfer.first);
+    of_size.last.push_back(transfer.last);
+    of_size.apart.push_back(transfer.last - transfer.first);
   }
   std::vector<SharedSize> sizes;
-  for (const auto& [bytes, both] : times) {
-    sizes.push_back({bytes, median(both.first), median(both.second), both.first.size()});
+  for (const auto& [bytes, t] : times) {
+    sizes.push_back({bytes, median(t.first), median(t.last), median(t.apart), t.first.size()});
   }
   return sizes;
 }
 
 Unevenness fit_unevenness(std::span<const SharedTransfer> transfers) {
   constexpr double kMiddleOfNormal = 0.6744897501960817;  // half of all draws are smaller, without sign
-  std::map<std::uint64_t, std::pair<std::vector<double>, std::vector<double>>> by_bytes;
-  for (const SharedTransfer& transfer : transfers) {
-    auto& [lasts, apart] = by_bytes[transfer.bytes];
-    lasts.push_back(transfer.last);
-    apart.push_back(transfer.last - transfer.first);
-  }
-  std::vector<TimedTransfer> squares;  // of how far they are apart, by those of the time of both
-  for (const auto& [bytes, both] : by_bytes) {
-    const double last = median(both.first), apart = median(both.second);
-    squares.push_back({last * last, apart * apart});
+  std::vector<TimedTransfer> squares;                     // of how far they are apart, by those of the time of both
+  for (const SharedSize& size : by_size(transfers)) {
+    squares.push_back({size.last * size.last, size.apart * size.apart});
   }
   const LinkLine line = fit_line(squares, FitErrors::in_seconds);
   const double apart = std::min(std::sqrt(1 / line.bandwidth), 0.5);  // of the time of both

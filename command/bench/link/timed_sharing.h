@@ -29,10 +29,11 @@ struct TimedSharing {
 /// started. Errc as launch(); throws UsageError where these are not three.
 Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time);
 
-/// What is measured of one size: the middle ones.
+/// Medians of the transfers of one size, in seconds.
 struct SharedSize {
   std::uint64_t bytes = 0;
-  double first = 0, last = 0;  ///< seconds
+  double first = 0, last = 0;
+  double apart = 0;  ///< of last − first in each transfer
   std::size_t transfers = 0;
 };
 /// By size, the smallest first.
