@@ -72,6 +72,14 @@ def output_of(*command: str | os.PathLike[str], **more: Any) -> str:
     return done.stdout
 
 
+def bits_a_second(rate: str) -> int:
+    """Of a rate as tc writes it."""
+    known = re.fullmatch(r"([\d.]+)([kmg]bit)", rate)
+    if not known:
+        sys.exit(f"limited_links: --rates {rate}: expected kbit, mbit or gbit, as in 300mbit")
+    return round(float(known[1]) * {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[known[2]])
+
+
 class Hosts:
     """Namespaces h1, h2, …, each behind a link of so many bits a second."""
 
@@ -96,41 +104,41 @@ class Hosts:
         for host in range(1, self.count + 1):
             # No job shall begin with what the kernel remembers of the one before it, and no connection shall begin anew
             # because a batch has been computed since it was used.
-            output_of(HOSTS, "exec", str(host), "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={congestion}",
-                      "net.ipv4.tcp_no_metrics_save=1", "net.ipv4.tcp_slow_start_after_idle=0", env=self.environment)
+            self.on(host, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={congestion}",
+                    "net.ipv4.tcp_no_metrics_save=1", "net.ipv4.tcp_slow_start_after_idle=0")
             for where, device in ((host, "eth0"), (0, f"port{host}")):
                 if queue == "fair":
-                    self.take_turns(where, device, rate)
+                    self.take_turns(where, device, bits_a_second(rate))
                 else:
-                    self.tc(where, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", BURST,
+                    self.on(where, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", BURST,
                             "latency", "1s")
-            if queue == "fair":
-                self.name_peers(host, "inet", "daddr")
         if queue == "fair":
+            for host in range(1, self.count + 1):
+                self.name_peers(host, "inet", "daddr")
             self.name_peers(0, "bridge", "saddr")
 
-    def tc(self, where: int, *words: str) -> None:
-        output_of(HOSTS, "exec", str(where), "tc", *words, env=self.environment)
+    def on(self, host: int, *command: str, **more: Any) -> str:
+        return output_of(HOSTS, "exec", str(host), *command, env=self.environment, **more)
 
-    def take_turns(self, where: int, device: str, rate: str) -> None:
+    def take_turns(self, where: int, device: str, rate: int) -> None:
         """A class for each peer, which may have the whole rate where the others are silent."""
+        def tc(what: str, *words: str) -> None:
+            self.on(where, "tc", what, "replace", "dev", device, *words)
+
         # htb sends packets as long as the kernel makes them, of which turns would be long.
-        output_of(HOSTS, "exec", str(where), "ip", "link", "set", "dev", device, "gso_max_size", str(PACKETS),
-                  env=self.environment)
-        self.tc(where, "qdisc", "replace", "dev", device, "root", "pfifo")  # an htb cannot take the place of another
-        self.tc(where, "qdisc", "replace", "dev", device, "root", "handle", "1:", "htb")
-        number, unit = re.fullmatch(r"([\d.]+)([kmg]bit)", rate).groups()  # type: ignore[union-attr]
-        burst = str(max(2000, round(float(number) * {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit] / 8 * LATE)))
-        rates = ("burst", burst, "cburst", burst, "quantum", str(PACKETS))
-        self.tc(where, "class", "replace", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate", rate, *rates)
+        self.on(where, "ip", "link", "set", "dev", device, "gso_max_size", str(PACKETS))
+        tc("qdisc", "root", "pfifo")  # an htb cannot take the place of another
+        tc("qdisc", "root", "handle", "1:", "htb")
+        burst = str(max(2000, round(rate / 8 * LATE)))
+        limits = ("ceil", f"{rate}bit", "burst", burst, "cburst", burst, "quantum", str(PACKETS))
+        tc("class", "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}bit", *limits)
         for peer in range(1, self.count + 1):
-            self.tc(where, "class", "replace", "dev", device, "parent", "1:1", "classid", f"1:{10 + peer}", "htb",
-                    "rate", f"{float(number) / self.count:.6f}{unit}", "ceil", rate, *rates)
+            tc("class", "parent", "1:1", "classid", f"1:{10 + peer}", "htb", "rate", f"{rate // self.count}bit", *limits)
 
     def name_peers(self, where: int, family: str, address: str) -> None:
         """Puts packets into the class of the peer whose address they bear. Class numbers are hexadecimal."""
         classes = ", ".join(f"10.77.0.{peer} : 1:{10 + peer}" for peer in range(1, self.count + 1))
-        output_of(HOSTS, "exec", str(where), "nft", "-f", "-", env=self.environment, input=(
+        self.on(where, "nft", "-f", "-", input=(
             f"table {family} peers {{}}\ndelete table {family} peers\ntable {family} peers {{ chain classes {{ "
             f"type filter hook postrouting priority 0; meta priority set ip {address} map {{ {classes} }}\n}}\n}}\n"))
 
@@ -140,8 +148,7 @@ class Hosts:
                     "oob_tcp_if_include": "10.77.0.0/24", "btl_tcp_eager_limit": "4194304",
                     "btl_tcp_max_send_size": "4194304", "plm_rsh_agent": f"{HOSTS} rsh"}
         words = [word for name, value in settings.items() for word in ("--mca", name, value)]
-        return output_of(HOSTS, "exec", "0", "mpirun", "-n", str(ranks), "--host", hosts, *words, *command,
-                         env=self.environment, timeout=300)
+        return self.on(0, "mpirun", "-n", str(ranks), "--host", hosts, *words, *command, timeout=300)
 
 
 def options(workload: str, algorithm: str, steps: int, pace: str) -> list[str]:
