@@ -134,7 +134,7 @@ Result<bool> OrderedAllreduce::Impl::hand_over(Apply apply, bool until_over) {
     return false;
   }
   const RankRunner::Finished finished = runner_.take_finished();
-  apply({finished.step, &finished.header, finished.reduced});
+  apply({finished.step, &finished.header, finished.reduced, finished.shared});
   runner_.counters().count([](OrderingStatistics& all) { ++all.steps; });
   in_step_ = false;
   runner_.set_handed(finished.step + 1);
@@ -220,8 +220,20 @@ OrderedAllreduce::~OrderedAllreduce() = default;
 std::span<std::byte> OrderedAllreduce::memory() const {
   return impl_->runner().memory();
 }
-void OrderedAllreduce::destination(const TensorDescription& tensor, Argument out) {
-  impl_->runner().queue().destination(tensor, out);
+std::span<std::byte> OrderedAllreduce::shared_sums() const {
+  return impl_->runner().shared_sums();
+}
+void OrderedAllreduce::destination(const TensorDescription& tensor, Argument out, const std::byte* shared) {
+  const std::span<std::byte> sums = shared_sums();
+  std::byte* place = nullptr;
+  if (shared != nullptr) {
+    const auto at = static_cast<std::uint64_t>(shared - sums.data());
+    if (std::less<>()(shared, sums.data()) || at > sums.size() || tensor.bytes() > sums.size() - at) {
+      throw UsageError(text("tensor ", tensor.name, ": its shared sum does not lie in shared_sums()"));
+    }
+    place = sums.data() + at;
+  }
+  impl_->runner().queue().destination(tensor, out, place);
 }
 StepNumber OrderedAllreduce::begin_step(const DepositInfo& info) {
   return impl_->begin_step(info);

@@ -31,6 +31,8 @@ struct OrderedStep {
   /// Tensors that have been reduced, of the sets this rank is in, the same on every member of a set: not those of which
   /// no member has brought an element. The result of each lies where submit() or destination() has said last.
   std::span<const TensorDescription* const> reduced;
+  /// Those of them whose result lies in OrderedAllreduce::shared_sums() instead, at the place that destination() names.
+  std::span<const TensorDescription* const> shared;
 };
 
 /// Makes the orderer of a process set that this rank is in.
@@ -64,11 +66,18 @@ class OrderedAllreduce final : public Collective {
   /// ranks sum a tensor, or several that lie one behind the other as they are fused, they read it there, without a
   /// copy. Empty where the ranks share none, or too little.
   std::span<std::byte> memory() const;
+  /// As much memory, which all ranks see: a sum that all of them want there is written once, for all, and read by each
+  /// inside the apply function alone. Only to be read. Empty where memory() is.
+  std::span<std::byte> shared_sums() const;
 
   /// Where the result of a tensor goes in steps in which this rank does not submit it: an unused parameter, or a rank
   /// that has drained. The memory belongs to this object until the end, but for the times between end_step() and the
   /// next begin_step() and inside the apply function. Before the first step, or between two.
-  void destination(const TensorDescription& tensor, Argument out);
+  ///
+  /// `shared`: where in shared_sums() the result may lie instead, in steps in which every rank submits the tensor: it
+  /// does for those that OrderedStep::shared names. The same place on every rank, and no other tensor's, and wait() is
+  /// not for such a tensor; null: nowhere.
+  void destination(const TensorDescription& tensor, Argument out, const std::byte* shared = nullptr);
 
   /// Begins the next step and returns its number. `info`: what is known by now, for the header; times of the last step
   /// where those of this one are not. Throws UsageError before end_step() of the last one has succeeded, and after

@@ -153,6 +153,45 @@ TEST(OrderedMemory, IsThatOfTheRanksWhereTheyShareEnough) {
   }
 }
 
+TEST(OrderedMemory, HasTheSumForAllRanksWhereAllBringTheTensor) {
+  const PlannedOrderer::Plan plan = {{{.name = "a", .type = DataType::int64, .count = 100}}};
+  for (const std::uint64_t seed : {1, 3, 2}) {
+    run_ordered(3, seed, {.fusion_bytes = 128, .memory_bytes = 800}, planned(plan),
+                [&](VirtualRank& rank, OrderedAllreduce& all) {
+                  const bool shared = seed % 2 == 1;
+                  ASSERT_EQ(all.shared_sums().size(), shared ? 800 : 0);
+                  std::vector<std::int64_t> mine(100), out(100, -1);
+                  const auto* sums = reinterpret_cast<const std::int64_t*>(all.shared_sums().data());
+                  EXPECT_THROW(
+                      all.destination(plan[0][0], Argument::out(out), reinterpret_cast<std::byte*>(out.data())),
+                      UsageError);
+                  all.destination(plan[0][0], Argument::out(out), all.shared_sums().data());
+                  for (StepNumber step = 0; step < 6; ++step) {
+                    const bool rank_1_brings = step % 3 != 2;
+                    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = ordered_number(rank.rank(), step, 0, i);
+                    if (rank.rank() == static_cast<int>(step % 3)) rank.compute(1s);
+                    std::ranges::fill(out, -1);
+                    all.begin_step({});
+                    if (rank.rank() != 1 || rank_1_brings) {
+                      all.submit(plan[0][0], Argument::in(mine), Argument::out(out));
+                    }
+                    const auto apply = [&](const OrderedStep& done) {
+                      ASSERT_EQ(done.reduced.size(), 1u);
+                      ASSERT_EQ(done.shared.size(), shared && rank_1_brings ? 1u : 0u);
+                      for (std::size_t i = 0; i < out.size(); ++i) {
+                        std::int64_t expected = ordered_number(0, step, 0, i) + ordered_number(2, step, 0, i);
+                        if (rank_1_brings) expected += ordered_number(1, step, 0, i);
+                        ASSERT_EQ(done.shared.empty() ? out[i] : sums[i], expected) << step << ", element " << i;
+                        if (!done.shared.empty()) ASSERT_EQ(out[i], -1) << "a copy";
+                      }
+                    };
+                    all.end_step(rank, rank.deadline(10s), apply).or_throw();
+                  }
+                  EXPECT_EQ(all.finish(rank, rank.deadline(10s), [](const OrderedStep&) {}).or_throw(), 0);
+                });
+  }
+}
+
 TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);

@@ -53,13 +53,13 @@ void ApplicationQueue::begin_step(StepNumber step, RoundHeader account) {
        .account = std::make_shared<const RoundHeader>(std::move(account))});
 }
 
-void ApplicationQueue::destination(const TensorDescription& tensor, const Argument& out) {
+void ApplicationQueue::destination(const TensorDescription& tensor, const Argument& out, std::byte* shared) {
   check(tensor, out, "out");
   MutexLock lock(mutex_);
   if (takes_) throw UsageError(text("destination of tensor ", tensor.name, " inside a step"));
   TensorSlot& to = slot(tensor.name);
   to.description = tensor;
-  add({.kind = OrderingEvent::Kind::destination, .slot = &to, .out = out.memory().data});
+  add({.kind = OrderingEvent::Kind::destination, .slot = &to, .out = out.memory().data, .shared = shared});
 }
 
 void ApplicationQueue::plan(int set, const std::vector<std::vector<TensorSlot*>>& buffers) {

@@ -28,7 +28,7 @@ class ApplicationQueue {
   /// says that more must come first.
   bool submit(const TensorDescription& tensor, const Argument& in, const Argument& out, TimePoint now);
   /// See OrderedAllreduce::destination().
-  void destination(const TensorDescription& tensor, const Argument& out);
+  void destination(const TensorDescription& tensor, const Argument& out, std::byte* shared);
   /// The tensor of this step. Throws UsageError where it has not been submitted.
   TensorSlot& submitted(const std::string& name);
   /// Nothing more is taken in this step. Throws UsageError where a submit() has not returned.

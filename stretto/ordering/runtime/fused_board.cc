@@ -47,6 +47,7 @@ struct FusedBoard::Seat {
   std::atomic<std::uint64_t> uses{0};  // of the slot that the member has come to: to say who is missing
   std::uint64_t hash = 0;
   std::uint64_t lends = 0;  // 1 + where in the lent memory its part lies; 0: it puts it in
+  std::uint64_t sum = 0;    // 1 + where in the lent memory it would read the sum; 0: it takes it out
   std::uint32_t brings = 0;
   std::uint32_t header_bytes = 0;
   std::uint32_t composition_bytes = 0;
@@ -77,8 +78,8 @@ std::uint64_t FusedBoard::bytes_needed(const Shape& shape, const ProcessSet& set
 }
 
 FusedBoard::FusedBoard(std::span<std::byte> memory, const Shape& shape, const ProcessSet& set, int ranks,
-                       std::function<void(int)> ring, std::function<void(const Error&)> fail,
-                       std::span<const std::byte> lent, bool one_at_a_time)
+                       std::function<void(int)> ring, std::function<void(const Error&)> fail, std::span<std::byte> lent,
+                       bool one_at_a_time)
     : memory_(memory),
       shape_(shape),
       set_(set),
@@ -128,21 +129,27 @@ void FusedBoard::start(FusedRound round) {
   flight.first_chunk = chunks_begun_;
   flight.header.reset(ranks_);
   if (round.brings && round.parts.size() == 1 && flight.bytes > 0) {
-    const std::byte* const mine = round.parts.front().mine;
-    const std::less_equal<const std::byte*> before;
-    if (before(lent_.data(), mine) && before(mine + flight.bytes, lent_.data() + lent_.size())) {
-      flight.lends = static_cast<std::uint64_t>(mine - lent_.data());
-    }
+    flight.lends = place_in_lent(round.parts.front().mine, flight.bytes);
   }
   flight.round = std::move(round);
   chunks_begun_ += flight.chunks;
   flights_.push_back(std::move(flight));
 }
 
+/// Where these bytes lie in the memory that all members see, if they do.
+std::optional<std::uint64_t> FusedBoard::place_in_lent(const std::byte* from, std::uint64_t bytes) const {
+  const std::less_equal<const std::byte*> before;
+  if (from == nullptr || !before(lent_.data(), from) || !before(from + bytes, lent_.data() + lent_.size())) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(from - lent_.data());
+}
+
 std::optional<FusedResult> FusedBoard::take_result() {
   if (flights_.empty() || !flights_.front().over) return std::nullopt;
   Flight& flight = flights_.front();
-  FusedResult result{flight.round.number, flight.bytes > 0 && !flight.bringing.empty(), std::move(flight.header)};
+  FusedResult result{flight.round.number, flight.bytes > 0 && !flight.bringing.empty(), flight.shared,
+                     std::move(flight.header)};
   flights_.pop_front();
   return result;
 }
@@ -232,6 +239,8 @@ bool FusedBoard::put_in() {
     mine.hash = flight.round.sequence_hash;
     mine.brings = flight.round.brings ? 1 : 0;
     mine.lends = flight.lends ? 1 + *flight.lends : 0;
+    const auto sum = flight.bytes > 0 ? place_in_lent(flight.round.shared_sum, flight.bytes) : std::nullopt;
+    mine.sum = sum ? 1 + *sum : 0;
     mine.header_bytes = static_cast<std::uint32_t>(flight.round.header.wire_bytes());
     flight.round.header.write(header_at(chunk, set_.me()));
     const std::string_view made_of = cut_composition(flight.round.composition, kMaxCompositionBytes);
@@ -267,8 +276,11 @@ bool FusedBoard::know(Flight& flight) {
     return false;
   }
   RoundHeader header(ranks_);
+  const std::uint64_t sum = seat(chunk, 0).sum;
+  flight.shared = sum != 0;
   for (int member = 0; member < set_.size(); ++member) {
     const Seat& at = seat(chunk, member);
+    flight.shared &= at.sum == sum;
     STRETTO_CHECK(header.read({header_at(chunk, member), at.header_bytes}, ranks_), "the header of member ", member);
     flight.header.merge(header);
     if (at.brings != 0) flight.bringing.push_back(member);
@@ -311,7 +323,9 @@ bool FusedBoard::take_out() {
   if (chunk == chunks_in_ || !all_have_come(chunk)) return false;
   Flight& flight = flight_of(chunk);
   if (!know(flight) || !complete(flight, chunk)) return false;
-  if (!flight.bringing.empty()) scatter(flight, result(chunk), bytes_of_chunk(flight, chunk));
+  if (!flight.bringing.empty() && !flight.shared) {
+    scatter(flight, result(flight, chunk), bytes_of_chunk(flight, chunk));
+  }
   ++chunks_out_;
   flight.over = chunks_out_ == flight.first_chunk + flight.chunks;
   SlotWords& slot_words = words(chunk);
@@ -371,13 +385,19 @@ const std::byte* FusedBoard::brought(const Flight& flight, std::uint64_t chunk, 
   return lent == nullptr ? input(chunk, member) : lent + (chunk - flight.first_chunk) * shape_.chunk_bytes;
 }
 
+/// Where the sum of a chunk is written.
+std::byte* FusedBoard::result(const Flight& flight, std::uint64_t chunk) const {
+  if (flight.shared) return flight.round.shared_sum + (chunk - flight.first_chunk) * shape_.chunk_bytes;
+  return input(chunk, set_.size());
+}
+
 void FusedBoard::sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece) {
   const std::uint64_t from = piece * shape_.piece_bytes;
   const std::uint64_t bytes = std::min(shape_.piece_bytes, bytes_of_chunk(flight, chunk) - from);
   count_work(bytes);
   sources_.clear();
   for (const int member : flight.bringing) sources_.push_back(brought(flight, chunk, member) + from);
-  combine(tree_of(flight.bringing), flight.round.type, flight.round.op, result(chunk) + from, sources_,
+  combine(tree_of(flight.bringing), flight.round.type, flight.round.op, result(flight, chunk) + from, sources_,
           bytes / size_of(flight.round.type));
 }
 

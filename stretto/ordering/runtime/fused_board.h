@@ -21,8 +21,9 @@ namespace stretto {
 /// The fused buffers of a process set whose members share memory. A buffer goes through the board in chunks, one after
 /// the other through a ring of slots: each member puts its part of a chunk in, from where its tensors lie, unless the
 /// others see it there; whichever members look first sum pieces of it; each takes the sum out, to where its tensors'
-/// sums go. The last to take it out frees the slot. So memory does not depend on how large buffers are, and no member
-/// keeps another from going on but one that brings its part late, or is a whole ring behind.
+/// sums go, unless all read it where they share it. The last to take it out frees the slot. So memory does not depend
+/// on how large buffers are, and no member keeps another from going on but one that brings its part late, or is a whole
+/// ring behind.
 ///
 /// With its first chunk a member says what the buffer is made of, and its header. Where they differ fail() is called on
 /// every member, with an error that names both.
@@ -42,11 +43,11 @@ class FusedBoard final : public FusedWay {
 
   /// `memory`: bytes_needed() of them, zero before the first member comes, the same for all. `ranks`: of the job.
   /// `ring` wakes a rank of the job. `lent`: memory that all members see, the same for all; a round of one part in it
-  /// is summed from where it lies. `one_at_a_time`: step() does one thing, and not as many as it can, so that a search
-  /// can order the members' steps.
+  /// is summed from where it lies, and FusedRound::shared_sum lies in it. `one_at_a_time`: step() does one thing, and
+  /// not as many as it can, so that a search can order the members' steps.
   FusedBoard(std::span<std::byte> memory, const Shape& shape, const ProcessSet& set, int ranks,
-             std::function<void(int rank)> ring, std::function<void(const Error&)> fail,
-             std::span<const std::byte> lent = {}, bool one_at_a_time = false);
+             std::function<void(int rank)> ring, std::function<void(const Error&)> fail, std::span<std::byte> lent = {},
+             bool one_at_a_time = false);
 
   bool takes_parts() const override { return true; }
   void start(FusedRound round) override;
@@ -71,6 +72,7 @@ class FusedBoard final : public FusedWay {
     Cursor in, out;
     std::optional<std::uint64_t> lends;  // where in lent_ this rank's part lies; nothing: it is put in
     std::vector<const std::byte*> lent;  // by member, once `known`: its part; null: it is put in
+    bool shared = false;                 // once `known`: the sum goes to round.shared_sum alone
     RoundHeader header;                  // of all members, once the first chunk is complete
     std::vector<int> bringing;           // members, once `known`
     bool known = false;                  // what the members say of the buffer has been read
@@ -83,6 +85,7 @@ class FusedBoard final : public FusedWay {
   bool take_out();
   bool know(Flight& flight);
   void gather(Flight& flight, std::byte* to, std::uint64_t bytes);
+  std::optional<std::uint64_t> place_in_lent(const std::byte* from, std::uint64_t bytes) const;
   void scatter(Flight& flight, const std::byte* from, std::uint64_t bytes);
   void sum_piece(const Flight& flight, std::uint64_t chunk, std::uint64_t piece);
   bool is_worth_a_ring(const Flight& flight, std::uint64_t chunk) const;
@@ -101,7 +104,7 @@ class FusedBoard final : public FusedWay {
   std::byte* header_at(std::uint64_t chunk, int member) const;
   std::byte* input(std::uint64_t chunk, int member) const;
   const std::byte* brought(const Flight& flight, std::uint64_t chunk, int member) const;
-  std::byte* result(std::uint64_t chunk) const { return input(chunk, set_.size()); }
+  std::byte* result(const Flight& flight, std::uint64_t chunk) const;
   bool has_come(std::uint64_t chunk, int member) const;
   bool all_have_come(std::uint64_t chunk) const;
   bool complete(const Flight& flight, std::uint64_t chunk) const;
@@ -114,7 +117,7 @@ class FusedBoard final : public FusedWay {
   const int ranks_;
   const std::function<void(int)> ring_;
   const std::function<void(const Error&)> fail_;
-  const std::span<const std::byte> lent_;
+  const std::span<std::byte> lent_;
   const bool one_at_a_time_;
 
   std::deque<Flight> flights_;

@@ -25,6 +25,27 @@ using ::testing::HasSubstr;
 /// So small that most buffers are of several chunks, and most chunks of several pieces.
 constexpr FusedBoard::Shape kSmall{.slots = 3, .chunk_bytes = 512, .piece_bytes = 128};
 
+/// A buffer of some tensors, of which each member brings all, some or none.
+struct Drawn {
+  Drawn(std::uint64_t seed, SequenceNumber number) {
+    Random random(seed, number);
+    for (std::uint64_t i = random.below(4); i > 0; --i) counts.push_back(random.log_uniform(1, 400) - 1);
+    nulls = random.chance(0.4);
+  }
+  std::uint64_t count() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
+  bool brings(int member, std::size_t tensor) const {
+    return !nulls || (static_cast<std::size_t>(member) + tensor) % 3 != 0;
+  }
+  bool brings_any(int member) const {
+    for (std::size_t t = 0; t < counts.size(); ++t) {
+      if (brings(member, t)) return true;
+    }
+    return false;
+  }
+  std::vector<std::uint64_t> counts;  // of each tensor
+  bool nulls = false;
+};
+
 /// The boards of all members over one memory.
 struct Boards {
   explicit Boards(std::vector<int> members, int ranks, bool one_at_a_time = true) : ranks(ranks) {
@@ -34,7 +55,8 @@ struct Boards {
     for (const int rank : members) {
       all.push_back(std::make_unique<FusedBoard>(
           std::span(memory.data(), bytes), kSmall, ProcessSet(1, members, rank), ranks, [](int) {},
-          [this](const Error& error) { errors.push_back(error); }, std::as_bytes(std::span(lent)), one_at_a_time));
+          [this](const Error& error) { errors.push_back(error); }, std::as_writable_bytes(std::span(lent)),
+          one_at_a_time));
     }
   }
   int ranks;
@@ -58,6 +80,20 @@ struct Boards {
     round.parts = {whole};
     ++lends;
   }
+  /// Members that bring all of a round would read its sum in one place; in every third round one of them in another.
+  void share(FusedRound& round, const Drawn& drawn, int member) {
+    if (drawn.nulls || round.number % 4 == 3) return;
+    round.shared_sum = lent_by(kMembers, round.number).data();
+    if (round.number % 3 == 0 && member == 0) round.shared_sum += 64;
+  }
+  bool shares(SequenceNumber number, const Drawn& drawn, std::size_t members) const {
+    return drawn.count() > 0 && !drawn.nulls && number % 4 != 3 && (number % 3 != 0 || members == 1);
+  }
+  const float* shared_sum(SequenceNumber number) {
+    return reinterpret_cast<const float*>(lent_by(kMembers, number).data() + (number % 3 == 0 ? 64 : 0));
+  }
+  static constexpr int kMembers = 8;  // at most
+
   /// The round is over here: nobody reads what its rank has lent.
   void take_back(int member, SequenceNumber number) { std::ranges::fill(lent_by(member, number), std::byte{0xff}); }
   std::span<std::byte> lent_by(int member, SequenceNumber number) {
@@ -65,31 +101,10 @@ struct Boards {
     return std::as_writable_bytes(
         std::span(lent).subspan((static_cast<std::size_t>(member) * 4 + number % 4) * kRoom, kRoom));
   }
-  std::vector<float> lent = std::vector<float>(1 << 16);
+  std::vector<float> lent = std::vector<float>((kMembers + 1) * 4 * 2048);
   std::atomic<int> lends{0};  // rounds
   std::vector<std::unique_ptr<FusedBoard>> all;
   std::vector<Error> errors;
-};
-
-/// A buffer of some tensors, of which each member brings all, some or none.
-struct Drawn {
-  Drawn(std::uint64_t seed, SequenceNumber number) {
-    Random random(seed, number);
-    for (std::uint64_t i = random.below(4); i > 0; --i) counts.push_back(random.log_uniform(1, 400) - 1);
-    nulls = random.chance(0.4);
-  }
-  std::uint64_t count() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
-  bool brings(int member, std::size_t tensor) const {
-    return !nulls || (static_cast<std::size_t>(member) + tensor) % 3 != 0;
-  }
-  bool brings_any(int member) const {
-    for (std::size_t t = 0; t < counts.size(); ++t) {
-      if (brings(member, t)) return true;
-    }
-    return false;
-  }
-  std::vector<std::uint64_t> counts;  // of each tensor
-  bool nulls = false;
 };
 
 float drawn_float(int member, SequenceNumber number, std::size_t tensor, std::uint64_t i) {
@@ -142,8 +157,8 @@ std::vector<float> expected_sum(const Drawn& drawn, SequenceNumber number, std::
   return sum;
 }
 
-void expect_result(const FusedResult& result, const Drawn& drawn, SequenceNumber number, int members, const Held& held,
-                   bool in_place) {
+void expect_result(Boards& boards, const FusedResult& result, const Drawn& drawn, SequenceNumber number, int members,
+                   const Held& held, bool in_place) {
   ASSERT_EQ(result.number, number);
   std::vector<int> bringing;
   for (int member = 0; member < members; ++member) {
@@ -152,10 +167,15 @@ void expect_result(const FusedResult& result, const Drawn& drawn, SequenceNumber
   EXPECT_EQ(result.header.fresh.members(), bringing);
   ASSERT_EQ(result.present, !bringing.empty() && drawn.count() > 0);
   EXPECT_EQ(held.together.back(), -77.0f);
+  ASSERT_EQ(result.shared, boards.shares(number, drawn, boards.all.size())) << number;
   std::uint64_t at = 0;
   for (std::size_t t = 0; t < drawn.counts.size() && result.present; ++t) {
     const auto expected = expected_sum(drawn, number, t, members);
     const float* sums = in_place ? held.sums[t].data() : held.together.data() + at;
+    if (result.shared) {
+      for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(sums[i], -77.0f) << "a copy";
+      sums = boards.shared_sum(number) + at;
+    }
     ASSERT_EQ(std::memcmp(sums, expected.data(), expected.size() * sizeof(float)), 0) << number << ", tensor " << t;
     at += expected.size();
   }
@@ -184,6 +204,7 @@ TEST_P(FusedBoards, SumWhateverTheOrderOfTheMembersSteps) {
       if (begun[m] < kBuffers && begun[m] - over[m] < 4 && random.chance(0.3)) {
         const SequenceNumber number = begun[m]++;
         FusedRound round = round_of(Drawn(seed, number), number, member, members, held[m][number], in_place(number));
+        boards.share(round, Drawn(seed, number), member);
         boards.lend(round, member);
         boards.all[m]->start(std::move(round));
         did = true;
@@ -192,7 +213,7 @@ TEST_P(FusedBoards, SumWhateverTheOrderOfTheMembersSteps) {
       while (const auto result = boards.all[m]->take_result()) {
         const SequenceNumber number = over[m]++;
         boards.take_back(member, number);
-        expect_result(*result, Drawn(seed, number), number, members, held[m][number], in_place(number));
+        expect_result(boards, *result, Drawn(seed, number), number, members, held[m][number], in_place(number));
       }
       idle = did ? 0 : idle + 1;
       ASSERT_LT(idle, 10'000u) << "nothing moves";
@@ -216,6 +237,7 @@ TEST_P(FusedBoards, SumInThreads) {
       for (SequenceNumber begun = 0, over = 0; over < kBuffers;) {
         if (begun < kBuffers && begun - over < 4) {
           FusedRound round = round_of(Drawn(3, begun), begun, member, members, held[begun], begun % 2 == 0);
+          boards.share(round, Drawn(3, begun), member);
           boards.lend(round, member);
           board.start(std::move(round));
           ++begun;
@@ -223,7 +245,7 @@ TEST_P(FusedBoards, SumInThreads) {
         if (!board.step()) std::this_thread::yield();
         while (const auto result = board.take_result()) {
           boards.take_back(member, over);
-          expect_result(*result, Drawn(3, over), over, members, held[over], over % 2 == 0);
+          expect_result(boards, *result, Drawn(3, over), over, members, held[over], over % 2 == 0);
           ++over;
         }
       }

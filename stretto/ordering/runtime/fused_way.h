@@ -33,7 +33,10 @@ struct FusedRound {
   bool brings = false;                ///< false: this rank brings none, and the parts have no `mine`
   std::vector<FusedPart> parts;       ///< one behind the other; `count` elements in all
   std::byte* sum = nullptr;           ///< room for all of them; null: each part has its own
-  RoundHeader header;                 ///< of this rank
+  /// Where every member sees the sum, if all of them bring all of the round and name this place: it is written there
+  /// once, and nowhere else. Nobody reads what an earlier round has left there. Null: each member takes its own copy.
+  std::byte* shared_sum = nullptr;
+  RoundHeader header;  ///< of this rank
   /// Its tensors in words, a line each: what must be the same on every member. Null: says nothing.
   std::shared_ptr<const std::string> composition;
 };
@@ -42,6 +45,7 @@ struct FusedRound {
 struct FusedResult {
   SequenceNumber number = 0;  ///< of the set's sequence
   bool present = false;       ///< false: no member has brought an element, and the memory of the sums means nothing
+  bool shared = false;        ///< the sum lies at FusedRound::shared_sum
   RoundHeader header;         ///< of all members
 };
 

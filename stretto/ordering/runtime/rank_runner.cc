@@ -86,7 +86,7 @@ std::uint64_t RankRunner::board_bytes(const ProcessSet& set) const {
 }
 
 /// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none. Behind it, where
-/// there is room, what the application hands over may lie.
+/// there is room, what the application hands over may lie, and the sums that all ranks read.
 std::span<std::byte> RankRunner::take_memory(const std::string& alike) {
   if (engine_.arena() == nullptr) return {};
   std::uint64_t bytes = 0;
@@ -95,10 +95,12 @@ std::span<std::byte> RankRunner::take_memory(const std::string& alike) {
   }
   const std::uint64_t of_a_rank = bytes == 0 ? 0 : round_up(options_.memory_bytes, kPage);
   if (of_a_rank > 0) {
-    const std::span<std::byte> all = take_shared(bytes + static_cast<std::uint64_t>(engine_.size()) * of_a_rank, alike);
+    const auto ranks = static_cast<std::uint64_t>(engine_.size());
+    const std::span<std::byte> all = take_shared(bytes + (ranks + 1) * of_a_rank, alike);
     if (!all.empty()) {
       lent_ = all.subspan(bytes);
       memory_ = lent_.subspan(static_cast<std::uint64_t>(engine_.rank()) * of_a_rank, options_.memory_bytes);
+      shared_sums_ = lent_.subspan(ranks * of_a_rank, options_.memory_bytes);
       return all.first(bytes);
     }
   }
@@ -220,6 +222,7 @@ bool RankRunner::publish() {
       SetRunner::ClosedStep step = runner->take_step(published_);
       if (runner->set().number() == 0) finished.header = std::move(step.header);
       std::ranges::copy(step.reduced, std::back_inserter(finished.reduced));
+      std::ranges::copy(step.shared, std::back_inserter(finished.shared));
     }
     // Ranks that follow a plan learn from the buffers of one more step that all have drained.
     at_end_ = finished.header.drained.all();

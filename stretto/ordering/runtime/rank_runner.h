@@ -30,7 +30,7 @@ class RankRunner final : private EngineClient {
   struct Finished {
     StepNumber step = 0;
     RoundHeader header;
-    std::vector<const TensorDescription*> reduced;  // as long as this object lives
+    std::vector<const TensorDescription*> reduced, shared;  // as long as this object lives
   };
   /// Makes the orderer of a process set that this rank is in.
   using Factory = std::function<std::unique_ptr<Orderer>(const ProcessSet& set)>;
@@ -45,6 +45,8 @@ class RankRunner final : private EngineClient {
 
   /// See OrderedAllreduce::memory().
   std::span<std::byte> memory() const { return memory_; }
+  /// See OrderedAllreduce::shared_sums().
+  std::span<std::byte> shared_sums() const { return shared_sums_; }
   /// Where the application's threads put what they hand over.
   ApplicationQueue& queue() { return queue_; }
   OrderingCounters& counters() { return counters_; }
@@ -97,8 +99,9 @@ class RankRunner final : private EngineClient {
   const OrderingOptions options_;
   const std::vector<ProcessSet> sets_;
   CollectiveId id_ = 0;
-  std::span<std::byte> lent_;     // of all ranks; memory_ is a part of it
-  std::span<std::byte> memory_;   // this rank's
+  std::span<std::byte> lent_;    // of all ranks; the two behind it are parts of it
+  std::span<std::byte> memory_;  // this rank's
+  std::span<std::byte> shared_sums_;
   OrderingCounters counters_;     // thread-safe, as the next two
   TensorTimeline timeline_;       // before the runners, which add to it
   CollectiveFailure failure_;     // owns the memory of the boards, at which no rank looks without a step of its engine

@@ -68,11 +68,16 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
       Place& to = place(orderer_->tensor(event.slot->description));
       to.slot = event.slot;
       to.out = event.out;
+      to.shared = event.shared;
       return {};
     }
     case Kind::submitted: {
       const TensorId id = orderer_->tensor(event.slot->description);
-      place(id) = {event.slot, event.in, event.out, event.at};
+      Place& from = place(id);
+      from.slot = event.slot;
+      from.in = event.in;
+      from.out = event.out;
+      from.submitted_at = event.at;
       timeline_.taken(id, event.at);
       return orderer_->submitted(id, event.step);
     }
@@ -218,11 +223,12 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   Flight& flight = flying_.emplace_back();
   FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
   Duration negotiation{0};
-  std::uint64_t brought = 0;
+  std::uint64_t brought = 0, round_bytes = 0;
   BufferTimes times{.set = set_.number(), .number = buffer.number, .begun = now};
   // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
   // may be thrown away, and come again.
   flight.into_place = !buffer.tensors.empty();
+  bool shares = !buffer.tensors.empty();  // the sums, where each follows upon the one before it
   for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
     const TensorDescription& tensor = orderer_->description(buffer.tensors[i]);
     const Place& at = place(buffer.tensors[i]);
@@ -231,12 +237,16 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     round.count += tensor.count;
     round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
     flight.into_place &= brings(buffer, i) && at.out != at.in;
+    if (i == 0) round.shared_sum = at.shared;
+    shares &= brings(buffer, i) && at.shared != nullptr && at.shared == round.shared_sum + round_bytes;
+    round_bytes += tensor.bytes();
     times.submitted.push_back(brings(buffer, i) ? at.submitted_at : TimePoint::never());
     if (!brings(buffer, i)) continue;
     ++brought;
     negotiation += now - at.submitted_at;
   }
-  flight.bytes = round.count * size_of(round.type);
+  flight.bytes = round_bytes;
+  if (!shares) round.shared_sum = nullptr;
   round.brings = brought > 0;
   round.composition = composition(buffer.tensors);
   join_neighbours(round.parts, flight.into_place);
@@ -295,6 +305,7 @@ bool SetRunner::take_buffers() {
     Flight flight = std::move(flying_.front());
     flying_.pop_front();
     flight.present = result->present;
+    flight.shared = result->shared;
     RoundHeader& header = result->header;
     const BufferHeader said{header.num_stale() > 0, header.drained.count() == set_.size()};
     header.fresh |= header.stale;
@@ -334,16 +345,17 @@ void SetRunner::settle(StepNumber handed) {
 }
 
 void SetRunner::hand_out(const Flight& flight) {
-  auto& reduced = steps_[flight.buffer.step].reduced;
+  ClosedStep& step = steps_[flight.buffer.step];
   const std::byte* from = flight.sum.data();
   for (const TensorId id : flight.buffer.tensors) {
     const TensorDescription& tensor = orderer_->description(id);
     const Place& to = place(id);
-    if (flight.present && !flight.into_place) {
+    if (flight.present && !flight.into_place && !flight.shared) {
       if (to.out != nullptr && tensor.count > 0) std::memcpy(to.out, from, tensor.bytes());
       from += tensor.bytes();
     }
-    if (flight.present) reduced.push_back(&tensor);
+    if (flight.present) step.reduced.push_back(&tensor);
+    if (flight.shared) step.shared.push_back(&tensor);
     if (to.slot != nullptr) to.slot->reduced.store(flight.buffer.step + 1, std::memory_order_release);
   }
 }

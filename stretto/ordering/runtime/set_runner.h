@@ -53,7 +53,7 @@ class SetRunner {
   /// The account of a closed step, to take once: of all members, from the step's first buffer.
   struct ClosedStep {
     RoundHeader header;
-    std::vector<const TensorDescription*> reduced;  // the orderer's
+    std::vector<const TensorDescription*> reduced, shared;  // the orderer's: OrderedStep
   };
   ClosedStep take_step(StepNumber step);
   /// Whether every member has drained: nothing more will come.
@@ -77,6 +77,7 @@ class SetRunner {
     TensorSlot* slot = nullptr;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
+    std::byte* shared = nullptr;  // where all ranks see the sum that all bring
     TimePoint submitted_at;
   };
   /// A buffer from its begin to its end.
@@ -86,6 +87,7 @@ class SetRunner {
     Block mine, sum;
     bool into_place = false;  // the sums go straight to the tensors' places
     bool present = false;
+    bool shared = false;  // the sums lie where all ranks see them
   };
 
   bool ask(TimePoint now);

@@ -29,7 +29,7 @@ struct TensorSlot {
 /// What an application has done, in the order in which it did: from its threads to the one that drives.
 struct OrderingEvent {
   enum class Kind {
-    destination,  ///< of `slot`, `out`
+    destination,  ///< of `slot`, `out`, and `shared`
     begin_step,   ///< step `step`, with `header`
     submitted,    ///< `slot`, from `in` to `out`
     executed,     ///< `graph`, by step `step`
@@ -41,6 +41,7 @@ struct OrderingEvent {
   TensorSlot* slot = nullptr;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
+  std::byte* shared = nullptr;  ///< where all ranks see the sum that all bring; null: nowhere
   StepNumber step = 0;
   TimePoint at;
   std::shared_ptr<const ExecutedGraph> graph;

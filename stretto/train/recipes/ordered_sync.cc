@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -28,6 +29,11 @@ std::unique_ptr<Contribution> gradients_in(std::span<std::byte> memory, std::spa
   return std::make_unique<Contribution>(memory, buckets, 0);
 }
 
+/// The sums that all ranks read, if they can.
+std::unique_ptr<Contribution> shared_in(std::span<std::byte> memory, std::span<const BucketSpec> buckets) {
+  return memory.empty() ? nullptr : std::make_unique<Contribution>(memory, buckets, 0);
+}
+
 /// What the collective reads and writes has its life: a loop that is left in the middle of a step leaves tensors under
 /// way, which the engine goes on to sum for the other ranks.
 struct SummedMemory {
@@ -36,12 +42,14 @@ struct SummedMemory {
         own_notes(num_notes),
         sum_of_notes(num_notes),
         tensors(context.engine, with_memory(ordering, context.replica.buckets())),
-        gradients(gradients_in(tensors.memory(), context.replica.buckets())) {}
+        gradients(gradients_in(tensors.memory(), context.replica.buckets())),
+        shared_sums(shared_in(tensors.shared_sums(), context.replica.buckets())) {}
 
   Contribution sums;
   std::vector<std::int64_t> own_notes, sum_of_notes;
   OrderedAllreduce tensors;
-  const std::unique_ptr<Contribution> gradients;  // perhaps in memory of `tensors`
+  const std::unique_ptr<Contribution> gradients;    // perhaps in memory of `tensors`
+  const std::unique_ptr<Contribution> shared_sums;  // in that memory; null: the ranks share none
 };
 
 /// The tensors of a replica; of one that hands over whole buckets alone, those.
@@ -103,6 +111,8 @@ class OrderedSync final : public Recipe {
   void complete();
   std::optional<std::string> non_finite() const;
   void apply(const OrderedStep& step);
+  /// The sums of a step, by bucket, where all of them lie.
+  std::span<const std::span<const std::byte>> sums_of(const OrderedStep& step);
   /// Where nobody has brought a tensor lies what an earlier step has left there.
   void clear_all_but(std::span<const TensorDescription* const> reduced);
 
@@ -118,10 +128,10 @@ class OrderedSync final : public Recipe {
   const bool overlap_;    // gradients are handed over during the backward pass
   const std::unique_ptr<RoundNotes> notes_;
   const std::shared_ptr<SummedMemory> summed_;
-  OrderedAllreduce* const tensors_;           // of it
-  std::vector<std::span<std::byte>> memory_;  // of the gradients, by bucket
-  std::vector<std::span<const std::byte>> sums_;
-  std::vector<TensorDescription> descriptions_;  // by tensor
+  OrderedAllreduce* const tensors_;                             // of it
+  std::vector<std::span<std::byte>> memory_;                    // of the gradients, by bucket
+  std::vector<std::span<const std::byte>> sums_, shared_sums_;  // by bucket
+  std::vector<TensorDescription> descriptions_;                 // by tensor
   std::unordered_map<std::string, int> tensor_named_;
 
   bool records_ = false;  // the replica, the graph of each step
@@ -148,12 +158,14 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
   for (int b = 0; b < summed_->gradients->num_buckets(); ++b) {
     memory_.push_back(summed_->gradients->bucket(b));
     sums_.push_back(summed_->sums.bucket(b));
+    if (summed_->shared_sums) shared_sums_.push_back(summed_->shared_sums->bucket(b));
   }
   for (std::size_t i = 0; i < trained_.size(); ++i) {
     const int tensor = static_cast<int>(i);
     tensor_named_.emplace(trained_[i].name, tensor);
     descriptions_.push_back({.name = trained_[i].name, .type = trained_[i].type, .count = trained_[i].count});
-    tensors_->destination(descriptions_.back(), sum_of(tensor));
+    const std::unique_ptr<Contribution>& shared = summed_->shared_sums;
+    tensors_->destination(descriptions_.back(), sum_of(tensor), shared ? memory_of(tensor, *shared).data() : nullptr);
   }
   if (notes_) tensors_->destination(notes_description(), notes_out());
   if (by_tensor_) {
@@ -192,8 +204,9 @@ Argument OrderedSync::notes_out() {
 
 RecipeMemory OrderedSync::memory() const {
   std::uint64_t bytes = tensors_->memory_bytes();
-  for (const auto& bucket : memory_) bytes += 2 * bucket.size();
-  return {bytes, text("1 set and its sum, and ", tensors_->options().in_flight, " buffers under way")};
+  for (const auto& bucket : memory_) bytes += (summed_->shared_sums ? 3 : 2) * bucket.size();
+  return {bytes, text("1 set and its sum", summed_->shared_sums ? ", that of all ranks" : "", ", and ",
+                      tensors_->options().in_flight, " buffers under way")};
 }
 
 void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
@@ -229,7 +242,8 @@ void OrderedSync::ready(int tensor) {
 void OrderedSync::submit(int tensor) {
   const TrainedTensor& t = trained_[static_cast<std::size_t>(tensor)];
   const auto memory = memory_of(tensor, *summed_->gradients);
-  if (!all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
+  // After a pass end_backward() has looked at all of them.
+  if (overlap_ && !all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
   if (context_.options.normalize == Normalize::samples) {
     scale(t.type, memory, memory, static_cast<double>(info_.samples));
   }
@@ -334,10 +348,21 @@ Result<bool> OrderedSync::drain(Driver&) {
 }
 
 void OrderedSync::apply(const OrderedStep& step) {
-  clear_all_but(step.reduced);
-  const RoundResult result{.round = step.step, .policy = Policy::full(), .header = step.header, .buckets = sums_};
+  const RoundResult result{
+      .round = step.step, .policy = Policy::full(), .header = step.header, .buckets = sums_of(step)};
   move_by_average(context_, notes_.get(), result, summed_->sum_of_notes);
   context_.listener.after(result);
+}
+
+std::span<const std::span<const std::byte>> OrderedSync::sums_of(const OrderedStep& step) {
+  if (step.shared.size() == trained_.size()) return shared_sums_;
+  for (const TensorDescription* const tensor : step.shared) {
+    const int known = tensor_named_.at(tensor->name);
+    const auto from = memory_of(known, *summed_->shared_sums), to = memory_of(known, summed_->sums);
+    if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  }
+  clear_all_but(step.reduced);
+  return sums_;
 }
 
 void OrderedSync::clear_all_but(std::span<const TensorDescription* const> reduced) {
