@@ -119,10 +119,25 @@ TEST(OrderingScale, EachStatementCanFail) {
               HasSubstr("overhead of topo"));
   EXPECT_THAT(with("weak", 96, OrderingScheme::topo, [](OrderedSteps& s) { s.overhead = 0.06; }),
               HasSubstr("overhead of topo"));
-  EXPECT_THAT(with("input 0.00", 96, OrderingScheme::nbcs, takes(1.05)), HasSubstr("without input pipeline nbcs"));
   EXPECT_THAT(with("input 0.48", 96, OrderingScheme::topo, takes(1.3)), HasSubstr("the more input"));
   EXPECT_THAT(with("weak", 96, OrderingScheme::gs, [](OrderedSteps& s) { s.skew_correlation[0] = -0.2; }),
               HasSubstr("autocorrelation"));
+}
+
+TEST(OrderingScale, WhatNoInputGainsIsJudgedOnThePapersRanksAlone) {
+  const auto judged = [](int ranks) {
+    ScaleRuns runs = as_in_the_paper(0.2);
+    for (const OrderingScheme scheme : kOrderingSchemes) {
+      if (ranks == kPaperRanks) runs.add(run_of("weak", ranks, scheme, 1));
+      for (const double share : {0.0, 0.24, 0.48, 0.72}) {
+        runs.add(run_of(input_experiment(share), kPaperRanks, scheme, scheme == OrderingScheme::nbcs ? 1.05 : 1));
+      }
+    }
+    return judge_scale(runs, {.most_ranks = ranks, .steps = 5}, true, kChecked);
+  };
+  EXPECT_THAT(judged(96).text, HasSubstr("without input pipeline on 96 ranks (asked of 24576 alone): gs +0.0 %, nbcs"));
+  EXPECT_TRUE(judged(96).holds);
+  EXPECT_THAT(judged(kPaperRanks).text, HasSubstr("without input pipeline nbcs gains or loses at most 4 %"));
 }
 
 TEST(OrderingScale, PredictionsAreChecked) {

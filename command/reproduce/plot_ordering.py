@@ -4,7 +4,8 @@
 Writes beside the file what the rows are there for. ordering-weak.svg and ordering-strong.svg: samples a second over the
 number of ranks, beside linear scaling, and the gain over the coordinator (Pumma et al., CCGrid 2020, Figs 3, 10 and 12);
 ordering-parts.svg: of what a step consists, under the coordinator and under topo (Figs 4, 5 and 11);
-ordering-networks.svg: the gain of topo by network (Fig. 13).
+ordering-networks.svg: the gain of topo by network (Fig. 13). Marked is what the paper's text says of each: all else of its
+figures is drawn there without numbers.
 """
 
 import collections
@@ -20,6 +21,9 @@ import matplotlib.pyplot as plt  # noqa: E402
 COORDINATOR, TOPO = "coordinator", "topo"
 PARTS = ("computing", "overhead", "waiting", "transfer")
 PAPER_GAINS = {"gs": 10, "nbcs": 16, "scp": 18, "topo": 21}  # %, on the most ranks
+PAPER_BELOW_LINEAR = 3.3  # times, the coordinator on the most ranks
+PAPER_OVERHEAD = {COORDINATOR: 0.46, TOPO: 0.034}  # of a step, on the most ranks
+PAPER_STRONG_GAIN = 19  # %, the largest of all
 MOST_RANKS = 24576
 # %, from … to; a single number twice.
 PAPER_NETWORKS = {"GoogLeNet": (25, 35), "Inception-v3": (10, 18), "ResNet-18": (5, 21), "ResNet-34": (5, 21),
@@ -62,7 +66,13 @@ def draw_scaling(orderings, paper_gains, path):
         ranks = list(orderings[COORDINATOR])
         one = orderings[COORDINATOR][ranks[0]]["samples"] / min(row["computing"] for row in orderings[TOPO].values())
         rates.plot(ranks, [one * each for each in ranks], color="black", linewidth=1, label="linear")
+        if MOST_RANKS in ranks:
+            rates.plot([MOST_RANKS], [one * MOST_RANKS / PAPER_BELOW_LINEAR], marker="x", linestyle="", color="C0",
+                       label="the paper, coordinator")
         gains.plot([], [], marker="x", linestyle="", color="black", label="the paper")
+        gains.legend(fontsize=8)
+    else:
+        gains.axhline(PAPER_STRONG_GAIN, color="black", linewidth=1, linestyle=":", label="the paper: up to this")
         gains.legend(fontsize=8)
     rates.set_yscale("log")
     rates.set_ylabel("samples/s (simulated)")
@@ -80,6 +90,10 @@ def draw_parts(orderings, path):
             values = [1e3 * row[part] for row in orderings[ordering].values()]
             axes.bar(labels, values, bottom=bottom, label=part)
             bottom = [below + value for below, value in zip(bottom, values)]
+        if MOST_RANKS in orderings[ordering]:
+            row = orderings[ordering][MOST_RANKS]
+            axes.plot([labels[-1]], [1e3 * (row["computing"] + PAPER_OVERHEAD[ordering] * row["step"])], marker="x",
+                      linestyle="", color="black", label="end of overhead by the paper's share")
         axes.set_title(ordering)
         axes.set_xlabel("ranks")
         axes.tick_params(axis="x", labelrotation=45)
