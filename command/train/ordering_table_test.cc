@@ -15,6 +15,11 @@ RunGroup ordered() {
   group.options.algorithm_options.set("ordering", "topo");
   OrderingFigures::Rank rank{.negotiation = 0.0015, .negotiation_share = 0.125, .stall = 0.0004, .stall_share = 0.033};
   rank.buffers = 3;
+  rank.step_p50 = 0.0121;
+  rank.step_p99 = 0.0342;
+  rank.control_bytes = 96;
+  rank.cycle_p50 = 0.0051;
+  rank.oversleep_p90 = 0.0047;
   rank.oversleep_max = 0.0071;
   RunSummary run;
   run.step_p50 = 0.012;
@@ -35,7 +40,9 @@ TEST(OrderingTable, HasALineForEachRankAndOneForAll) {
   const std::string text = ordering_table(std::vector{ordered()});
   EXPECT_THAT(text, HasSubstr("topo, a step"));
   for (const char* name : {"rank 0", "rank 1", "all"}) {
-    EXPECT_THAT(text, ContainsRegex(std::string(name) + " .*1\\.5.* 12\\.5 %.* 0\\.4.* 3\\.3 %.* 7\\.1"));
+    EXPECT_THAT(text, ContainsRegex(std::string(name) +
+                                    " *12\\.1 +34\\.2 .* 96 B .* 5\\.10? .*1\\.5.* 12\\.5 %.* 0\\.4.* 3\\.3 "
+                                    "%.* 4\\.70? .* 7\\.1"));
   }
   EXPECT_THAT(text, HasSubstr("a step takes 12.0 ms in the middle, 34.0 ms in 1 of 100"));
   EXPECT_THAT(text, Not(HasSubstr("thrown away")));
@@ -60,6 +67,22 @@ TEST(OrderingTable, HasWhatTheKernelSaysBesideOversleep) {
   all.throttled_seconds = 0.0455;
   EXPECT_THAT(ordering_table(std::vector{group}),
               HasSubstr("slices of 3.00 ms; the control group was throttled in 12 periods, for 45.5 ms"));
+}
+
+TEST(OrderingTable, SaysOnWhichCoresTheThreadsRun) {
+  RunGroup group = ordered();
+  EXPECT_THAT(ordering_table(std::vector{group}), Not(HasSubstr("cores of")));
+  group.runs[0].ordering->cores = CoreSets{.application = {0}, .input = {1}, .background = {1}, .overlap = true};
+  EXPECT_THAT(
+      ordering_table(std::vector{group}),
+      HasSubstr("cores of a rank's threads: app 0, input 1, background 1 (shared: fewer cores than the three needed)"));
+}
+
+TEST(OrderingTable, HasADashForTheCyclesOfAPlan) {
+  RunGroup group = ordered();
+  group.runs[0].ordering->ranks.clear();
+  group.runs[0].ordering->all.cycle_p50 = 0;
+  EXPECT_THAT(ordering_table(std::vector{group}), ContainsRegex("all *12\\.1 +34\\.2 .* 96 B .* – "));
 }
 
 TEST(OrderingTable, TellsOfManyRanksTogetherAlone) {

@@ -26,6 +26,10 @@ void OrderingStatistics::note_oversleep(Duration late) {
   keep(oversleeps, late);
 }
 
+void OrderingStatistics::note_cycle(Duration whole) {
+  keep(cycle_times, whole);
+}
+
 void OrderingStatistics::note_arrival(TimePoint when) {
   ++syncs;
   keep(arrivals, when);

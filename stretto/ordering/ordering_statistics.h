@@ -20,7 +20,7 @@ struct BufferTimes {
 
 /// What ordering has cost one rank: counts and times since the first step, of all process sets.
 struct OrderingStatistics {
-  /// Oversleeps and arrivals that are kept, the newest.
+  /// Oversleeps, cycles and arrivals that are kept, the newest.
   static constexpr std::size_t kKept = 1 << 16;
   /// Tensors in the buffers whose times are kept, the newest.
   static constexpr std::size_t kKeptTensors = 1 << 12;
@@ -39,15 +39,18 @@ struct OrderingStatistics {
   Duration background_cpu{0};          ///< CPU time of the helper thread, from its first look on
   Duration spun{0};                    ///< CPU time of looking for the others' answers instead of sleeping
 
-  std::deque<Duration> oversleeps;  ///< each: from the time asked for until the orderer was asked again
-  std::deque<TimePoint> arrivals;   ///< when this rank came to a sync, by its clock
-  std::uint64_t syncs = 0;          ///< it has come to; the last of `arrivals` is number `syncs` − 1
+  std::deque<Duration> oversleeps;   ///< each: from the time asked for until the orderer was asked again
+  std::deque<Duration> cycle_times;  ///< each: from the end of a sleep until the end of the next one, in one set
+  std::deque<TimePoint> arrivals;    ///< when this rank came to a sync, by its clock
+  std::uint64_t syncs = 0;           ///< it has come to; the last of `arrivals` is number `syncs` − 1
 
   std::deque<BufferTimes> buffer_times;  ///< of those that hold tensors
   std::size_t timed_tensors = 0;         ///< in these
 
   /// The thread that drives asked the orderer again so long after the time it had been told.
   void note_oversleep(Duration late);
+  /// A cycle of a process set took so long, its sleep included.
+  void note_cycle(Duration whole);
   /// This rank came to a sync.
   void note_arrival(TimePoint when);
   /// A buffer was begun.

@@ -103,7 +103,7 @@ bool SetRunner::advance(TimePoint now, StepNumber handed) {
   bool due = now >= ask_at_;
   while (!ended_ && !failure_.failed() && (due || (something_new_ && !sleeps_))) {
     due = false;
-    if (sleeps_) counters_.count([&](OrderingStatistics& all) { all.note_oversleep(now - ask_at_); });
+    if (sleeps_) note_waking(now);
     something_new_ = false;
     sleeps_ = false;
     for (bool more = true; more;) {
@@ -117,6 +117,15 @@ bool SetRunner::advance(TimePoint now, StepNumber handed) {
     did |= sleeps_ || something_new_;
   }
   return did;
+}
+
+/// A sleep has ended, and with it a cycle.
+void SetRunner::note_waking(TimePoint now) {
+  counters_.count([&](OrderingStatistics& all) {
+    all.note_oversleep(now - ask_at_);
+    if (woke_) all.note_cycle(now - *woke_);
+  });
+  woke_ = now;
 }
 
 /// Asks once. Returns whether to ask again at once.
@@ -363,6 +372,7 @@ void SetRunner::hand_out(const Flight& flight) {
 std::optional<std::vector<std::vector<TensorSlot*>>> SetRunner::take_plan() {
   const auto plan = orderer_->take_plan();
   if (!plan) return std::nullopt;
+  woke_.reset();
   std::vector<std::vector<TensorSlot*>> slots;
   for (const std::vector<TensorId>& buffer : *plan) {
     slots.emplace_back();

@@ -36,6 +36,8 @@ BufferTimes buffer_from_json(const json& value) {
 
 /// The members of Rank that are numbers, by name, in the order in which they are written.
 constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
+    {"step_p50", &OrderingFigures::Rank::step_p50},
+    {"step_p99", &OrderingFigures::Rank::step_p99},
     {"negotiation", &OrderingFigures::Rank::negotiation},
     {"negotiation_share", &OrderingFigures::Rank::negotiation_share},
     {"control_messages", &OrderingFigures::Rank::control_messages},
@@ -47,6 +49,8 @@ constexpr std::pair<const char*, double OrderingFigures::Rank::*> kNumbers[] = {
     {"input_cpu", &OrderingFigures::Rank::input_cpu},
     {"background_cpu", &OrderingFigures::Rank::background_cpu},
     {"spin_cpu", &OrderingFigures::Rank::spin_cpu},
+    {"cycle_p50", &OrderingFigures::Rank::cycle_p50},
+    {"cycle_p99", &OrderingFigures::Rank::cycle_p99},
     {"oversleep_p50", &OrderingFigures::Rank::oversleep_p50},
     {"oversleep_p90", &OrderingFigures::Rank::oversleep_p90},
     {"oversleep_p99", &OrderingFigures::Rank::oversleep_p99},
@@ -79,10 +83,14 @@ double share(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-std::vector<double> oversleeps(const OrderingStatistics& statistics) {
-  std::vector<double> out;
-  for (const Duration late : statistics.oversleeps) out.push_back(seconds(late));
-  return out;
+void append(std::vector<double>& out, const std::deque<Duration>& durations) {
+  for (const Duration each : durations) out.push_back(seconds(each));
+}
+
+void set_cycles(OrderingFigures::Rank& rank, std::span<const double> cycles) {
+  if (cycles.empty()) return;
+  rank.cycle_p50 = quantile(cycles, 0.5);
+  rank.cycle_p99 = quantile(cycles, 0.99);
 }
 
 void set_oversleeps(OrderingFigures::Rank& rank, std::span<const double> lates) {
@@ -97,6 +105,8 @@ OrderingFigures::Rank figures_of(const RankOrdering& rank) {
   const OrderingStatistics& s = rank.statistics;
   const auto steps = static_cast<double>(rank.steps);
   OrderingFigures::Rank out;
+  out.step_p50 = rank.step_p50;
+  out.step_p99 = rank.step_p99;
   out.negotiation = share(seconds(s.negotiation), static_cast<double>(s.tensors));
   out.negotiation_share = share(out.negotiation, rank.step_p50);
   out.control_messages = share(static_cast<double>(s.control_messages), steps);
@@ -110,7 +120,11 @@ OrderingFigures::Rank figures_of(const RankOrdering& rank) {
   out.spin_cpu = share(seconds(s.spun), steps);
   out.deviations = s.deviations;
   out.void_buffers = s.void_buffers;
-  set_oversleeps(out, oversleeps(s));
+  std::vector<double> lates, cycles;
+  append(lates, s.oversleeps);
+  append(cycles, s.cycle_times);
+  set_oversleeps(out, lates);
+  set_cycles(out, cycles);
   const auto times = [](const std::optional<std::uint64_t>& number, double unit) {
     return number ? std::optional(unit * static_cast<double>(*number)) : std::nullopt;
   };
@@ -132,6 +146,23 @@ void set_stalls(OrderingFigures& figures, std::span<const RankOrdering> ranks, s
   const auto count = static_cast<double>(stalls.size());
   figures.all.stall = share(sum, count);
   figures.all.stall_share = share(shares, count);
+}
+
+/// An empty set is any core.
+ordered_json cores_to_json(const CoreSets& cores) {
+  return {{"app", cores.application},
+          {"input", cores.input},
+          {"bg", cores.background},
+          {"dynamic", cores.lends},
+          {"shared", cores.overlap}};
+}
+
+CoreSets cores_from_json(const json& value) {
+  return {.application = value.at("app"),
+          .input = value.at("input"),
+          .background = value.at("bg"),
+          .lends = value.at("dynamic"),
+          .overlap = value.at("shared")};
 }
 
 ordered_json rank_to_json(const OrderingFigures::Rank& rank) {
@@ -179,6 +210,7 @@ std::string to_json(const RankOrdering& rank) {
   return json{{"clock", rank.clock},
               {"steps", rank.steps},
               {"step_p50", rank.step_p50},
+              {"step_p99", rank.step_p99},
               {"application", rank.application.count()},
               {"input", rank.input.count()},
               {"sharing", sharing_to_json(rank.sharing)},
@@ -195,6 +227,7 @@ std::string to_json(const RankOrdering& rank) {
               {"background_cpu", s.background_cpu.count()},
               {"spun", s.spun.count()},
               {"oversleeps", counts(s.oversleeps, [](Duration late) { return late.count(); })},
+              {"cycle_times", counts(s.cycle_times, [](Duration whole) { return whole.count(); })},
               {"arrivals", counts(s.arrivals, [](TimePoint when) { return when.since_start.count(); })},
               {"syncs", s.syncs},
               {"buffer_times", counts(s.buffer_times, buffer_to_json)}}
@@ -207,6 +240,7 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
   rank.clock = value.at("clock");
   rank.steps = value.at("steps");
   rank.step_p50 = value.at("step_p50");
+  rank.step_p99 = value.at("step_p99");
   rank.application = Duration(value.at("application").get<std::int64_t>());
   rank.input = Duration(value.at("input").get<std::int64_t>());
   rank.sharing = sharing_from_json(value.at("sharing"));
@@ -225,6 +259,7 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
   s.background_cpu = Duration(value.at("background_cpu").get<std::int64_t>());
   s.spun = Duration(value.at("spun").get<std::int64_t>());
   for (const json& late : value.at("oversleeps")) s.oversleeps.emplace_back(late.get<std::int64_t>());
+  for (const json& whole : value.at("cycle_times")) s.cycle_times.emplace_back(whole.get<std::int64_t>());
   for (const json& when : value.at("arrivals")) s.arrivals.push_back({Duration(when.get<std::int64_t>())});
   s.syncs = value.at("syncs");
   for (const json& buffer : value.at("buffer_times")) s.note_buffer(buffer_from_json(buffer));
@@ -233,22 +268,28 @@ RankOrdering rank_ordering_from_json(const std::string& text) {
 
 OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
   OrderingFigures out;
-  std::vector<double> lates;
+  std::vector<double> lates, cycles, middles;
+  double longest = 0;
   std::vector<OrderingStatistics> statistics;
   for (const RankOrdering& rank : ranks) {
     out.ranks.push_back(figures_of(rank));
-    const auto more = oversleeps(rank.statistics);
-    lates.insert(lates.end(), more.begin(), more.end());
+    append(lates, rank.statistics.oversleeps);
+    append(cycles, rank.statistics.cycle_times);
+    middles.push_back(rank.step_p50);
     statistics.push_back(rank.statistics);
     for (const auto& [name, member] : kNumbers)
       out.all.*member += out.ranks.back().*member / static_cast<double>(ranks.size());
     for (const auto& [name, member] : kOfTheHost) {
       out.all.*member = std::max(out.all.*member, out.ranks.back().*member);  // what is unknown is less than any
     }
+    longest = std::max(longest, rank.step_p99);
     out.all.deviations = std::max(out.all.deviations, out.ranks.back().deviations);
     out.all.void_buffers += out.ranks.back().void_buffers;
   }
+  if (!middles.empty()) out.all.step_p50 = quantile(middles, 0.5);
+  out.all.step_p99 = longest;
   set_oversleeps(out.all, lates);
+  set_cycles(out.all, cycles);
   const auto elsewhere = [&](const RankOrdering& rank) { return rank.clock != ranks.front().clock; };
   if (std::ranges::any_of(ranks, elsewhere)) return out;
   set_stalls(out, ranks, mean_stalls(statistics));
@@ -270,7 +311,8 @@ OrderingFigures ordering_figures(std::span<const RankOrdering> ranks) {
 std::string to_json(const OrderingFigures& figures) {
   ordered_json ranks = ordered_json::array();
   for (const auto& rank : figures.ranks) ranks.push_back(rank_to_json(rank));
-  return ordered_json{{"all", rank_to_json(figures.all)},
+  return ordered_json{{"cores", figures.cores ? cores_to_json(*figures.cores) : ordered_json()},
+                      {"all", rank_to_json(figures.all)},
                       {"skew_p50", figures.skew_p50},
                       {"skew_p99", figures.skew_p99},
                       {"cascade", figures.cascade},
@@ -281,9 +323,11 @@ std::string to_json(const OrderingFigures& figures) {
 OrderingFigures ordering_figures_from_json(const std::string& text) {
   const json value = json::parse(text);
   OrderingFigures out{.all = rank_from_json(value.at("all")),
+                      .cores = {},
                       .skew_p50 = value.at("skew_p50"),
                       .skew_p99 = value.at("skew_p99"),
                       .cascade = value.at("cascade")};
+  if (const json& cores = value.at("cores"); !cores.is_null()) out.cores = cores_from_json(cores);
   for (const json& rank : value.at("ranks")) out.ranks.push_back(rank_from_json(rank));
   return out;
 }

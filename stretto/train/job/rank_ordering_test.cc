@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 
 /// 10 steps of 20 ms: 40 tensors in 20 buffers, each tensor negotiated for 5 ms.
 RankOrdering ten_steps() {
-  RankOrdering rank{.clock = "here", .steps = 10, .step_p50 = 0.020, .application = 30ms, .input = 20ms};
+  RankOrdering rank{
+      .clock = "here", .steps = 10, .step_p50 = 0.020, .step_p99 = 0.050, .application = 30ms, .input = 20ms};
   rank.sharing = {.slice_ns = 3'000'000, .throttled_periods = 4, .throttled_microseconds = 2500};
   rank.statistics = {.steps = 10,
                      .tensors = 40,
@@ -29,6 +30,7 @@ RankOrdering ten_steps() {
                      .background_cpu = 10ms,
                      .spun = 5ms};
   for (int late = 1; late <= 5; ++late) rank.statistics.note_oversleep(1ms * late);
+  for (int cycle = 0; cycle < 3; ++cycle) rank.statistics.note_cycle(5ms + 1ms * cycle);
   return rank;
 }
 
@@ -44,6 +46,7 @@ TEST(RankOrdering, ThereAndBackAsJson) {
   EXPECT_EQ(back.clock, "here");
   EXPECT_EQ(back.steps, 10u);
   EXPECT_EQ(back.step_p50, 0.020);
+  EXPECT_EQ(back.step_p99, 0.050);
   EXPECT_EQ(back.application, 30ms);
   EXPECT_EQ(back.input, 20ms);
   EXPECT_EQ(back.sharing, rank.sharing);
@@ -53,6 +56,7 @@ TEST(RankOrdering, ThereAndBackAsJson) {
               ElementsAre(10, 40, 20, 20 * 4096, 3, 2, 50, 60, 120, 12'000, 2));
   EXPECT_THAT((std::vector{s.negotiation, s.background_cpu, s.spun}), ElementsAre(200ms, 10ms, 5ms));
   EXPECT_THAT(s.oversleeps, ElementsAre(1ms, 2ms, 3ms, 4ms, 5ms));
+  EXPECT_THAT(s.cycle_times, ElementsAre(5ms, 6ms, 7ms));
   EXPECT_THAT(s.arrivals, ElementsAre(TimePoint{7ms}, TimePoint{9ms}));
   ASSERT_EQ(s.buffer_times.size(), 1u);
   EXPECT_EQ(s.timed_tensors, 2u);
@@ -67,6 +71,9 @@ TEST(OrderingFigures, AreThoseOfAStep) {
   const OrderingFigures figures = ordering_figures(ranks);
   ASSERT_EQ(figures.ranks.size(), 1u);
   for (const auto& rank : {figures.ranks[0], figures.all}) {
+    EXPECT_DOUBLE_EQ(rank.step_p50, 0.020);
+    EXPECT_DOUBLE_EQ(rank.step_p99, 0.050);
+    EXPECT_DOUBLE_EQ(rank.cycle_p50, 0.006);
     EXPECT_DOUBLE_EQ(rank.negotiation, 0.005);
     EXPECT_DOUBLE_EQ(rank.negotiation_share, 0.25);
     EXPECT_DOUBLE_EQ(rank.buffers, 2);
@@ -94,6 +101,8 @@ TEST(OrderingFigures, OverAllRanks) {
   ranks[1].statistics.negotiation = 400ms;
   ranks[1].statistics.oversleeps = {9ms};
   ranks[1].step_p50 = 0.010;
+  ranks[1].step_p99 = 0.070;
+  ranks[1].statistics.cycle_times = {9ms, 9ms, 9ms, 9ms};
   // Rank 1 hands the tensor over 4 ms after rank 0, and comes 2 ms after it to every sync.
   ranks[0].statistics.note_buffer({.begun = {10ms}, .submitted = {TimePoint{1ms}}});
   ranks[1].statistics.note_buffer({.begun = {10ms}, .submitted = {TimePoint{5ms}}});
@@ -111,6 +120,9 @@ TEST(OrderingFigures, OverAllRanks) {
   EXPECT_DOUBLE_EQ(figures.all.stall.value(), 0.002);
   EXPECT_DOUBLE_EQ(figures.all.stall_share.value(), 0.1);
   EXPECT_DOUBLE_EQ(figures.all.oversleep_max, 0.009);
+  EXPECT_DOUBLE_EQ(figures.all.step_p50, 0.015) << "the middle one of the ranks";
+  EXPECT_DOUBLE_EQ(figures.all.step_p99, 0.070) << "the longest of the ranks";
+  EXPECT_DOUBLE_EQ(figures.all.cycle_p50, 0.009) << "of all cycles of all ranks";
   EXPECT_EQ(figures.all.deviations, 2u) << "the same steps on both";
   EXPECT_EQ(figures.all.void_buffers, 6u);
   EXPECT_DOUBLE_EQ(figures.skew_p50, 0.002);
@@ -164,13 +176,15 @@ TEST(OrderingFigures, ThereAndBackAsJson) {
   for (const char* clock : {"here", "elsewhere"}) {
     ranks[1].clock = clock;
     for (RankOrdering& rank : ranks) rank.statistics.note_arrival({1ms});
-    const OrderingFigures figures = ordering_figures(ranks);
+    OrderingFigures figures = ordering_figures(ranks);
+    figures.cores = CoreSets{.application = {0, 1}, .input = {2}, .background = {2}, .overlap = true};
     const std::string text = to_json(figures);
     const OrderingFigures back = ordering_figures_from_json(text);
     EXPECT_EQ(to_json(back), text);
     EXPECT_EQ(back.all.stall, figures.all.stall);
     EXPECT_EQ(back.ranks.at(1).deviations, 2u);
     EXPECT_EQ(back.ranks.at(1).fill, 4096);
+    EXPECT_EQ(back.cores, figures.cores);
   }
 }
 
@@ -181,6 +195,7 @@ TEST(OrderingFigures, OfNothing) {
   EXPECT_EQ(none.all.fill, 0);
   EXPECT_EQ(none.all.oversleep_p99, 0);
   EXPECT_EQ(none.all.stall, 0);
+  EXPECT_EQ(none.all.cycle_p50, 0);
 }
 
 }  // namespace

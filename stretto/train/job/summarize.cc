@@ -91,7 +91,10 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     if (report.ordering) orderings.push_back(*report.ordering);
   }
   s.step_p50 = quantile(middles, 0.5);
-  if (!orderings.empty()) s.ordering = ordering_figures(orderings);
+  if (!orderings.empty()) {
+    s.ordering = ordering_figures(orderings);
+    if (plan.recipe.cores.any()) s.ordering->cores = plan.recipe.cores;
+  }
   const double ranks = s.ranks;
   const auto applied = static_cast<double>(rounds.batches);
   s.throughput = ratio(applied, s.wall_seconds);

@@ -456,6 +456,7 @@ void Trainer::Impl::report_steps() {
   report_.ordering = RankOrdering{.statistics = *ordering,
                                   .steps = step_seconds_.size(),
                                   .step_p50 = report_.step_p50,
+                                  .step_p99 = report_.step_p99,
                                   .input = input_ ? input_->burnt() : Duration(0)};
   meter_->read(*report_.ordering);
 }

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-constexpr const char* kOrderings[] = {"coordinator", "gs", "nbcs", "topo"};  // a simulated run has no cores: no scp
+constexpr const char* kOrderings[] = {"coordinator", "gs", "nbcs", "topo"};
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kSeeds = 1;
@@ -95,6 +95,30 @@ TEST_F(OrderedRunTest, EveryOrderHasTheBitsOfNone) {
       }
     }
   }
+}
+
+/// A simulated run has no cores, so these are real ones.
+TEST_F(OrderedRunTest, CoresOfTheirOwnHaveTheBitsOfNone) {
+  const auto task = linear_task({.varied = true});
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const TrainOptions options{.ranks = ranks, .steps = 6, .momentum = 0.5, .seed = seed};
+      TrainOptions with = shuffled(ordered(options, seed % 2 == 0 ? "nbcs+scp" : "scp"), seed);
+      with.algorithm_options.set("cycle-time", "1ms");
+      EXPECT_EQ(weights(with, *task), weights(options, *task)) << "scp on " << ranks << " ranks, seed " << seed;
+    }
+  }
+}
+
+TEST_F(OrderedRunTest, CyclesAreTimedAndCoresAreTold) {
+  TrainOptions options{.ranks = 2, .steps = 20, .pace = 1ms, .simulated = true};
+  EXPECT_NEAR(run(ordered(options, "coordinator")).ordering.value().all.cycle_p50, 0.005, 0.001);
+  EXPECT_LT(run(ordered(options, "topo")).ordering.value().all.cycle_p99, 0.1) << "no cycle lasts while a plan does";
+  EXPECT_FALSE(run(ordered(options, "coordinator")).ordering.value().cores);
+  options.simulated = false;
+  options.pace = 0ms;
+  const RunSummary own = run(ordered(options, "scp"));
+  EXPECT_FALSE(own.ordering.value().cores.value().background.empty());
 }
 
 TEST_F(OrderedRunTest, RealRanksHaveTheSameBits) {
@@ -218,6 +242,7 @@ TEST_F(OrderedRunTest, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(with({{"ordering", "topo"}, {"fusion-bytes", "much"}}), HasSubstr("expected a size"));
   EXPECT_THAT(with({{"ordering", "topo"}, {"gs-every", "2"}}), HasSubstr("expected gs"));
   EXPECT_THAT(with({{"ordering", "topo"}, {"cores", "shared"}}), HasSubstr("expected scp"));
+  EXPECT_THAT(with({{"ordering", "topo"}, {"cache", "off"}, {"cache-capacity", "12"}}), HasSubstr("with cache off"));
   EXPECT_THAT(refusal(ordered({.pace = 1ms, .simulated = true}, "scp")), HasSubstr("a simulated one has no threads"));
   EXPECT_THAT(with({{"ordering", "scp"}, {"cores", "app=0,bg=4096"}}), HasSubstr("4096 is none of them"));
   EXPECT_THAT(refusal(ordered({.timeline = true}, "topo")), HasSubstr("a run folder to write it to"));

@@ -52,7 +52,7 @@ std::vector<int> cores_of(const std::string& written, std::string_view list, std
   return cores;
 }
 
-CoreSets given(const std::string& written, std::span<const int> allowed) {
+CoreSets given(const std::string& written, std::span<const int> allowed, int input_threads) {
   CoreSets sets;
   split(written, ',', [&](std::string_view part) {
     const std::size_t equals = part.find('=');
@@ -75,6 +75,10 @@ CoreSets given(const std::string& written, std::span<const int> allowed) {
   std::ranges::sort(all);
   if (const auto twice = std::ranges::adjacent_find(all); twice != all.end()) {
     refuse(written, text("sets without a core in common; ", *twice, " is in two of them"));
+  }
+  if (input_threads > 0 && sets.input.empty()) {
+    refuse(written,
+           text("a set for input, whose threads (", input_threads, ") else run on the others' cores", kExample));
   }
   return sets;
 }
@@ -106,7 +110,7 @@ CoreSets parse_core_sets(const std::string& written, std::span<const int> allowe
                          int input_threads) {
   STRETTO_CHECK(!allowed.empty(), "no core");
   if (written == "dynamic") return {.lends = true};
-  if (!written.empty() && written != "shared") return given(written, allowed);
+  if (!written.empty() && written != "shared") return given(written, allowed, input_threads);
   if (allowed.size() >= 3) return cut(allowed, application_threads, input_threads);
   if (written.empty()) {
     throw UsageError(text("cores: three are needed, for application, input pipeline and background thread, and there ",
@@ -121,7 +125,7 @@ CoreSets parse_core_sets(const std::string& written, std::span<const int> allowe
 std::string to_text(const CoreSets& sets) {
   return text("app ", list(sets.application), ", input ", list(sets.input), ", background ",
               sets.lends ? "before the others" : list(sets.background),
-              sets.overlap ? " (some in common: there are too few)" : "");
+              sets.overlap ? " (shared: fewer cores than the three needed)" : "");
 }
 
 }  // namespace stretto

@@ -47,7 +47,7 @@ TEST(CoreSets, NeedsThreeCoresUnlessTheyMayBeShared) {
   EXPECT_THAT(sets.application, ElementsAre(0));
   EXPECT_THAT(sets.input, ElementsAre(1));
   EXPECT_THAT(sets.background, ElementsAre(1));
-  EXPECT_EQ(to_text(sets), "app 0, input 1, background 1 (some in common: there are too few)");
+  EXPECT_EQ(to_text(sets), "app 0, input 1, background 1 (shared: fewer cores than the three needed)");
 }
 
 TEST(CoreSets, TakesTheSetsThatAreGiven) {
@@ -76,6 +76,8 @@ TEST(CoreSets, RefusesEverythingElse) {
   EXPECT_THAT(refusal("app=,bg=2", allowed), HasSubstr("numbers of cores"));
   EXPECT_THAT(refusal("app=2-1,bg=2", allowed), HasSubstr("numbers of cores"));
   EXPECT_THAT(refusal("shard", allowed), HasSubstr("shared, dynamic"));
+  EXPECT_THAT(refusal("app=0,bg=2", allowed), HasSubstr("a set for input, whose threads (2)"));
+  EXPECT_THAT(parse_core_sets("app=0,bg=2", allowed, 1, 0).background, ElementsAre(2)) << "there are no such threads";
 }
 
 }  // namespace

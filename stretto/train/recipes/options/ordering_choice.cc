@@ -58,6 +58,10 @@ OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::str
     throw UsageError(text("gs-every ", said.word("gs-every", ""), " with ordering ", o.name(),
                           ": expected gs, whose ranks sleep together"));
   }
+  if (said.word("cache", "on") == "off" && said.given("cache-capacity")) {
+    throw UsageError(text("cache-capacity ", said.word("cache-capacity", ""),
+                          " with cache off, by which nothing is remembered: leave one of them out"));
+  }
   o.cycle_time = duration(said, "cycle-time", o.cycle_time);
   o.fusion_bytes = fusion_bytes(said, o.fusion_bytes);
   o.gs_every = static_cast<int>(said.count("gs-every", static_cast<std::uint64_t>(o.gs_every)));
