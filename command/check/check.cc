@@ -37,6 +37,7 @@ constexpr std::uint64_t kOthersShare = 10;  // without --collective: of the roun
 
 struct CheckCommand {
   std::string collective;  // empty: all
+  bool ordering = false;   // --ordering
   std::optional<std::uint64_t> first_seed;
   std::uint64_t last_seed = kUnlimited;
   std::uint64_t rounds = 0;  // 0: not given
@@ -103,15 +104,15 @@ void describe_options(CommandLine& line, CheckCommand& command) {
                           others),
               one_of(command.collective, collective_names()));
   line.flag("--ordering", "", "The same as --collective ordering.",
-            [&command](std::string_view, const std::string&) { command.collective = "ordering"; });
+            [&command](std::string_view, const std::string&) { command.ordering = true; });
   line.option("--rounds", "N",
               fmt::format("Takes seed after seed until there were so many rounds in all. Default {}, or what --seeds "
                           "has. 500,000 take a minute on one core at 8 ranks.",
                           kDefaultRounds),
               into(command.rounds, 1, "100000"));
   line.option("--seeds", "A..B",
-              "Only these seeds; one number runs one again, to the bit. new: starts at a seed that nobody knows, and "
-              "prints it. Default: from 1 on.",
+              "Only these seeds, a job each; one number runs one again, to the bit. new: starts at a seed that nobody "
+              "knows, and prints it. Default: from 1 on.",
               [&command](std::string_view option, const std::string& text) { parse_seeds(command, option, text); });
   line.option("--policy", "NAME",
               "partial: only rounds of this policy, beside full ones: full, solo, majority, quorum or deadline. "
@@ -122,7 +123,10 @@ void describe_options(CommandLine& line, CheckCommand& command) {
       "partial and group: only rounds over this: messages, board (all ranks meet in the memory of one host), or "
       "boards (they meet at several, with messages between these). Default: drawn.",
       one_of(command.over, {"messages", "board", "boards"}));
-  line.option("--ranks", "N", "This many ranks. Default: drawn from 1 to 33.", into(command.ranks, 1, 64, "8"));
+  line.option("--ranks", "N",
+              "This many ranks; what has no such jobs is left out. Default: drawn from 1 to 33, or from what a search "
+              "has (ordering: 2 to 5).",
+              into(command.ranks, 1, 64, "8"));
   line.option("--defect", "NAME",
               "In a build with planted defects: switches one on, which the search must then find. --defect list names "
               "them.",
@@ -235,15 +239,36 @@ void reject_without_effect(const CheckCommand& command) {
   }
 }
 
+/// Whether the search has jobs of so many ranks.
+bool has_ranks(const JobSearch& search, int ranks) {
+  return ranks == 0 || (ranks >= search.fewest_ranks && ranks <= search.most_ranks);
+}
+
+/// Chooses the collective by --ordering, and refuses one that cannot have the ranks.
+void settle_collective(CheckCommand& command) {
+  if (command.ordering && !command.collective.empty() && command.collective != "ordering") {
+    throw UsageError(
+        fmt::format("--ordering and --collective {} exclude each other: leave one of them out", command.collective));
+  }
+  if (command.ordering) command.collective = "ordering";
+  const JobSearch* search = find_job_search(command.collective);
+  if (search != nullptr && !has_ranks(*search, command.ranks)) {
+    throw UsageError(fmt::format("--ranks {} with --collective {}: expected {} to {}, as in --ranks {}", command.ranks,
+                                 search->name, search->fewest_ranks, search->most_ranks, search->fewest_ranks));
+  }
+}
+
 int run(CheckCommand command) {
   if (command.defect == "list") {
     print_defects();
     return kSuccess;
   }
+  settle_collective(command);
   reject_without_effect(command);
   if (!command.defect.empty()) {
     const std::string shows_in = plant(command.defect);
     if (command.collective.empty()) command.collective = shows_in;
+    settle_collective(command);
   }
   if (command.collective.empty() && !(command.policy.empty() && command.over.empty())) command.collective = "partial";
   if (!command.first_seed) command.first_seed = 1;
@@ -254,6 +279,11 @@ int run(CheckCommand command) {
   const bool all = command.collective.empty();
   for (const std::string& name : collective_names()) {
     if (!all && name != command.collective) continue;
+    if (const JobSearch* search = find_job_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
+      print_to(stdout,
+               fmt::format("{}: left out, has {} to {} ranks\n", name, search->fewest_ranks, search->most_ranks));
+      continue;
+    }
     CheckCommand one = command;
     one.collective = name;
     const bool others = all && name != "partial" && rounds != kUnlimited;

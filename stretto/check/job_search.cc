@@ -23,16 +23,17 @@ constexpr JobSearch kSearches[] = {
      [](std::uint64_t seed, int ranks) { return run_group_job(seed, ranks); }, run_group_job},
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
-    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job},
+    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, nullptr,
+     2, 8},
     {"push-sum", "biased models and their weights, sent on in parts to out-neighbours", kPushSumReaches,
-     run_push_sum_job},
+     run_push_sum_job, nullptr, 2},
     {"neighbours", "models averaged with those of neighbours, on graphs or by gossip", kNeighbourReaches,
-     run_neighbour_job},
+     run_neighbour_job, nullptr, 2},
     {"ad-psgd", "models that ranks exchange in pairs, whose engines answer at once", kPairReaches, run_ad_psgd_job},
     {"easgd-async", "models that ranks exchange with a center", kPairReaches, run_easgd_async_job},
     {"server", "a sharded parameter server: sync, async, ssp and k-sync", kServerReaches, run_server_job},
     {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator, gs, nbcs and topo",
-     kOrderingReaches, run_ordering_job},
+     kOrderingReaches, run_ordering_job, nullptr, 2, 5},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

@@ -33,6 +33,8 @@ struct JobSearch {
   JobFinding (*run)(std::uint64_t seed, int ranks);
   /// The same where the way in which the ranks meet is given: by messages or on a board. Null: they meet in one way.
   JobFinding (*run_over)(std::uint64_t seed, int ranks, std::optional<Over> over) = nullptr;
+  /// Numbers of ranks that its jobs may have.
+  int fewest_ranks = 1, most_ranks = 64;
 };
 
 /// All of them. To add one, add its line here.

@@ -64,6 +64,8 @@ class BadInput(ProgramTest):
         self.assert_rejected(stretto("train"), "WORKLOAD is missing", "vowels")
         self.assert_rejected(stretto("schedule", "alreduce"), "did you mean allreduce?")
         self.assert_rejected(stretto("check", "--policy", "sole"), "did you mean solo?")
+        self.assert_rejected(stretto("check", "--ordering", "--ranks", "33"), "--ranks 33", "expected 2 to 5")
+        self.assert_rejected(stretto("check", "--ordering", "--collective", "group"), "exclude each other")
 
     def test_numbers(self):
         for ranks in ("0", "-1", "four", "1e3", "99999999999999999999"):

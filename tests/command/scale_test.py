@@ -75,6 +75,7 @@ class Calibrations(ProgramTest):
         self.assert_rejected(stretto(*SMALL, "--calibration", "/nonexistent.json"), "/nonexistent.json")
         self.assert_rejected(stretto("reproduce", "ordering", "--ranks", "5"), "--ranks 5")
         self.assert_rejected(stretto("bench", "oversleep", "--threads", "0,-1"), "--threads -1")
+        self.assert_rejected(stretto("bench", "oversleep", "--sleep", "0"), "--sleep 0", "5ms")
 
     def test_oversleep_by_threads_beside(self):
         result = stretto("bench", "oversleep", "--threads", "0,2", "--sleep", "1ms", "--sleeps", "5", "--json")

@@ -13,6 +13,7 @@
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/cores.h"
+#include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
@@ -64,6 +65,9 @@ std::string number_or_dash(const std::optional<std::uint64_t>& number) {
 }
 
 int run(OversleepCommand& command) {
+  if (command.experiment.asked == Duration(0)) {
+    throw UsageError("--sleep 0: expected a time that the thread sleeps, such as 5ms");
+  }
   std::vector<int> beside;
   for (const std::string& number : split_list(command.threads)) {
     beside.push_back(static_cast<int>(parse_integer("--threads", number, 0, 1000, "0,1,2,4")));
