@@ -20,6 +20,11 @@ bool looks_like_option(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && (word[1] == '-' || std::isalpha(static_cast<unsigned char>(word[1])));
 }
 
+/// With a full stop at the end.
+std::string sentence(const std::string& text) {
+  return text.ends_with('.') ? text : text + '.';
+}
+
 }  // namespace
 
 class CommandLine::Impl {
@@ -159,8 +164,8 @@ bool CommandLine::parse(const std::vector<std::string>& args) {
   } catch (const CLI::RequiredError&) {
     for (const HelpEntry& positional : help.positionals) {
       if (impl_->app.count(positional.name) == 0) {
-        throw UsageError(
-            fmt::format("{} is missing: {}. `{} --help` shows examples", positional.name, positional.text, help.name));
+        throw UsageError(fmt::format("{} is missing: {} `{} --help` shows examples", positional.name,
+                                     sentence(positional.text), help.name));
       }
     }
     throw;
