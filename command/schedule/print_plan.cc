@@ -7,6 +7,7 @@
 #include "command/cli/values.h"
 #include "command/schedule/schedule_plan.h"
 #include "command/schedule/workload_graph.h"
+#include "stretto/base/clock.h"
 #include "stretto/ordering/plan.h"
 #include "workloads/dataset.h"
 
@@ -53,7 +54,10 @@ int run_schedule_plan(const SchedulePlanCommand& command) {
   const auto data = load_dataset(command.workload, {.seed = command.seed}).or_throw();
   const int batch = command.batch == 0 ? data->info().batch : command.batch;
   const ExecutedGraph graph = executed_graph(data, batch, command.seed, command.step);
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
   const OrderingPlan plan = plan_order(graph, {.fusion_bytes = command.fusion_bytes});
+  const double planning = seconds(clock.now() - begin);
   command.output.say(
       fmt::format("step {} of {}: {} operations, {} dependencies, {} tensors in {} buffers of at most {}\n\n{}",
                   command.step, command.workload, graph.num_nodes, graph.edges.size(), plan.tensors.size(),
@@ -64,6 +68,7 @@ int run_schedule_plan(const SchedulePlanCommand& command) {
                        {"nodes", graph.num_nodes},
                        {"edges", graph.edges.size()},
                        {"tensors", plan.tensors.size()},
+                       {"planning_seconds", planning},
                        {"fingerprint", fmt::format("{:016x}", plan.fingerprint(0))},
                        {"buffers", json_of(plan)}});
   return kSuccess;

@@ -10,7 +10,7 @@ CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
 
 class Rejected(ProgramTest):
     def test_what_there_is_not_is_named_before_anything_is_executed(self):
-        self.assert_rejected(stretto("schedule", "plan"), "WORKLOAD is missing", "resnet-small")
+        self.assert_rejected(stretto("schedule", "plan"), "WORKLOAD is missing", "resnet-small", "vowels. `stretto")
         self.assert_rejected(stretto("schedule", "plan", "hyperplan"), "did you mean hyperplane?")
         self.assert_rejected(stretto("schedule", "plan", "hyperplane", "--ordering", "coordinator"), "topo")
         self.assert_rejected(stretto("schedule", "plan", "hyperplane", "--fusion-bytes", "few"), "64MiB")
@@ -101,8 +101,9 @@ class Plan(ProgramTest):
         self.assertEqual(rows["Inception-v3"]["parameters"], 27_161_264)
         for row in rows.values():
             self.assertGreaterEqual(row["tensors"], row["buffers"])
-            for cost in ("record_ms", "plan_ms", "agree_ms"):
+            for cost in ("record_ms", "plan_ms", "hash_ms", "step_ms"):
                 self.assertGreater(row[cost], 0)
+            self.assertLess(row["of_1000_steps"], 0.001)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ void describe_options(CommandLine& line, OrderingPlanCommand& command) {
   line.option("--repeats", "N", "Of each graph; the median is shown. Default 21.",
               into(command.repeats, 1, 10000, "21"));
   line.flag("--networks", "",
-            "Of the networks themselves, as modules of LibTorch: executes a forward pass of each, and measures what "
-            "recording its graph costs, planning by it, and the hash by which ranks see that they have planned alike. "
-            "Takes some seconds and 1 GiB.",
+            "Of the networks themselves, as modules of LibTorch: executes a step of each over two images, and measures "
+            "what recording its graph costs, planning by it, and the hash by which ranks see that they have planned "
+            "alike; all three as a share of 1,000 such steps. Agreeing sends nothing but the hash, with the words that "
+            "close the first step. Takes some ten seconds and 2 GiB.",
             [&command](std::string_view, const std::string&) { command.networks = true; });
   command.output.add_option(line);
   line.example("stretto bench ordering-plan", "The nine networks of the paper, and graphs of up to a million nodes.");

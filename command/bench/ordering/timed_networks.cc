@@ -43,7 +43,10 @@ NetworkTime time_network(const NetworkInfo& info, int repeats) {
     time.parameters += item.value().numel();
     reduced.push_back({item.value(), {.name = item.key(), .count = count}});
   }
-  const at::Tensor loss = network->loss(at::randn({kImages, 3, info.side, info.side}), at::zeros({kImages}, at::kLong));
+  const auto forward = [&] {
+    return network->loss(at::randn({kImages, 3, info.side, info.side}), at::zeros({kImages}, at::kLong));
+  };
+  const at::Tensor loss = forward();
   const AutogradWalk walk = walk_autograd(loss.grad_fn().get());
   time.nodes = static_cast<std::uint32_t>(walk.nodes.size());
   time.edges = static_cast<std::uint32_t>(walk.edges.size());
@@ -54,7 +57,8 @@ NetworkTime time_network(const NetworkInfo& info, int repeats) {
   OrderingPlan plan;
   time.plan = times_ms(repeats, [&] { plan = plan_order(graph); });
   volatile std::uint64_t fingerprint = 0;
-  time.agree = times_ms(repeats, [&] { fingerprint = plan.fingerprint(0); });
+  time.hash = times_ms(repeats, [&] { fingerprint = plan.fingerprint(0); });
+  time.step = times_ms(1, [&] { forward().backward(); })[0];
   time.executed_nodes = graph.num_nodes;
   time.executed_edges = static_cast<std::uint32_t>(graph.edges.size());
   time.tensors = static_cast<std::uint32_t>(plan.tensors.size());

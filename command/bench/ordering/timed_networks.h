@@ -19,10 +19,11 @@ struct NetworkTime {
   // Milliseconds of each repeat.
   std::vector<double> record;  ///< GraphRecorder::graph_of()
   std::vector<double> plan;    ///< plan_order()
-  std::vector<double> agree;   ///< OrderingPlan::fingerprint(), by which ranks see that they have planned alike
+  std::vector<double> hash;    ///< OrderingPlan::fingerprint(), by which ranks see that they have planned alike
+  double step = 0;             ///< milliseconds of one step: forward and backward pass over two images, on one core
 };
 
-/// Of each of image_networks(): executes one forward pass over two small images, and times what follows it `repeats`
+/// Of each of image_networks(): executes one step over two images, and times what comes between its passes `repeats`
 /// times.
 std::vector<NetworkTime> time_networks(int repeats);
 
