@@ -6,6 +6,9 @@
 Runs `stretto train` with each ordering in turn, again and again, so that what the machine does meanwhile meets all of them
 alike; prints medians over the repeats, the smallest and the largest, and beside them what is asked. The input pipeline's
 threads burn real processor time; steps are paced, so that two cores are enough for the computation itself. Wants an idle machine.
+Rows of scp run with `--cores shared`: on fewer than three cores its background thread has none of its own, and no figure of
+these rows says what such a core would bring. How long a rank waits that nobody can help is timed by ordering_test, which lies
+beside PROGRAM where the tests were built.
 """
 
 from __future__ import annotations
@@ -19,14 +22,19 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Run = dict[str, Any]
 
-PACED = ("digits", "--ranks", "3", "--batch", "16", "--pace", "1ms", "--steps", "60")
-BUSY = (*PACED, "--input-threads", "2", "--input-load", "8ms")
+SHARED = "scp --cores shared"
+
+
+def busy(ranks: int) -> tuple[str, ...]:
+    return ("digits", "--ranks", str(ranks), "--batch", "16", "--pace", "1ms", "--steps", "60", "--input-threads", "2",
+            "--input-load", "8ms")
 
 
 @dataclasses.dataclass
@@ -66,7 +74,7 @@ def share_of_a_core(name: str) -> Callable[[Run], float]:
 
 
 def ordered(ordering: str, *more: str) -> tuple[str, ...]:
-    return ("--ordering", ordering, *more)
+    return ("--ordering", *ordering.split(), *more)
 
 
 class Bench:
@@ -77,15 +85,20 @@ class Bench:
         self.repeats = repeats
         self.results: list[dict[str, Any]] = []
 
-    def run(self, words: tuple[str, ...]) -> Run:
-        command = [self.program, "train", *words, "--json"]
+    def call(self, *command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode != 0:
             sys.exit(f"orderings: {' '.join(command)}\n{done.stderr}")
-        return json.loads(done.stdout)
+        return done.stdout
 
-    def interleave(self, *settings: Setting) -> None:
-        for repeat in range(self.repeats):
+    def json(self, *command: str) -> Any:
+        return json.loads(self.call(*command))
+
+    def run(self, words: tuple[str, ...]) -> Run:
+        return self.json(self.program, "train", *words, "--json")
+
+    def interleave(self, *settings: Setting, repeats: int | None = None) -> None:
+        for repeat in range(repeats or self.repeats):
             for setting in settings[repeat % len(settings):] + settings[:repeat % len(settings)]:
                 setting.runs.append(self.run(setting.words))
 
@@ -140,8 +153,8 @@ def idle(bench: Bench) -> None:
 
 def mechanism(bench: Bench) -> None:
     print("the cascade (digits, 3 ranks, steps of 16 ms, two input threads a rank burn 8 ms a step)")
-    sleeping = {name: Setting(name, (*BUSY, *ordered(name, "--background-only", "yes")))
-                for name in ("coordinator", "gs", "nbcs", "topo")}
+    sleeping = {name: Setting(name, (*busy(3), *ordered(name, "--background-only", "yes")))
+                for name in ("coordinator", "gs", "nbcs", SHARED, "topo")}
     bench.interleave(*sleeping.values())
     coordinator, gs, topo = sleeping["coordinator"], sleeping["gs"], sleeping["topo"]
     bench.say("autocorrelation of skew, coordinator", coordinator.values(cascade), "≥ 0.8",
@@ -152,8 +165,9 @@ def mechanism(bench: Bench) -> None:
                     lambda r: r <= 0.1)
     for name, setting in sleeping.items():
         bench.say(f"step, {name}", [1000 * s for s in setting.values(step)], unit=" ms")
-    spinning = {name: Setting(name, (*BUSY, *ordered(name, "--background-only", "yes", "--negotiation-wait", "spin")))
-                for name in ("coordinator", "gs", "nbcs")}
+    bench.say(f"autocorrelation of skew, {SHARED}", sleeping[SHARED].values(cascade))
+    spinning = {name: Setting(name, (*busy(3), *ordered(name, "--background-only", "yes", "--negotiation-wait", "spin")))
+                for name in ("coordinator", "gs", "nbcs", SHARED)}
     print("the same, spinning in agreements, as MPI does")
     bench.interleave(*spinning.values())
     spun = share_of_a_core("spin_cpu")
@@ -164,6 +178,50 @@ def mechanism(bench: Bench) -> None:
     for name, setting in spinning.items():
         bench.say(f"autocorrelation of skew, {name}", setting.values(cascade))
         bench.say(f"step, {name}", [1000 * s for s in setting.values(step)], unit=" ms")
+        bench.say(f"cycle p50, beside 5 ms, {name}", [1000 * s for s in setting.values(cost("cycle_p50"))], unit=" ms")
+
+
+def other_numbers_of_ranks(bench: Bench) -> None:
+    repeats = min(bench.repeats, 5)
+    for ranks in (2, 4):
+        print(f"the cascade on {ranks} ranks, asleep in agreements ({repeats} runs)")
+        coordinator, gs = (Setting(name, (*busy(ranks), *ordered(name, "--background-only", "yes")))
+                           for name in ("coordinator", "gs"))
+        bench.interleave(coordinator, gs, repeats=repeats)
+        where = f"{ranks} ranks"
+        bench.say(f"autocorrelation of skew, coordinator, {where}", coordinator.values(cascade), "≥ 0.8",
+                  coordinator.median(cascade) >= 0.8)
+        bench.say(f"autocorrelation of skew, gs, {where}", gs.values(cascade), "≤ 0.4", gs.median(cascade) <= 0.4)
+        bench.say_ratio(f"median skew of gs / coordinator, {where}", gs, coordinator, skew, "≤ 0.1", lambda r: r <= 0.1)
+
+
+def planning(bench: Bench) -> None:
+    print("planning, of a run of 1,000 steps (each planned once, by a process that has planned nothing before)")
+    for workload in ("digits", "digits-wide", "resnet-small"):
+        run = bench.run((workload, "--ranks", "2", "--steps", "30", *ordered("topo")))
+        shares = []
+        for _ in range(bench.repeats):
+            plan = bench.json(bench.program, "schedule", "plan", workload, "--json")
+            shares.append(100 * plan["planning_seconds"] / (1000 * step(run)))
+        bench.say(f"planning / 1,000 steps, {workload}", shares, "≤ 0.1 %", statistics.median(shares) <= 0.1, " %")
+
+
+def branch(bench: Bench) -> None:
+    print("a branch of one rank alone, in which it and the others wait for each other: from the begin of the step to the error")
+    test = pathlib.Path(bench.program).with_name("ordering_test")
+    if not test.exists():
+        print("  not measured: no ordering_test beside the program")
+        return
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "branch.json"
+        for _ in range(bench.repeats):
+            bench.call(str(test), "--gtest_filter=Branch.InWhichNobodyCanGoOnIsNamedInThreads", f"--gtest_output=json:{file}")
+            found = json.loads(file.read_text(encoding="utf-8"))["testsuites"][0]["testsuite"][0]
+            for name in ("coordinator", "nbcs", "topo"):
+                times.setdefault(name, []).append(int(found[name]) / 1000)
+    for name, values in times.items():
+        bench.say(f"until the error, {name}, 3 ranks", values, "≤ 1000 ms", statistics.median(values) <= 1000, " ms")
 
 
 def change(bench: Bench) -> None:
@@ -189,7 +247,10 @@ def main() -> None:
     costs(bench)
     idle(bench)
     mechanism(bench)
+    other_numbers_of_ranks(bench)
+    planning(bench)
     change(bench)
+    branch(bench)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(bench.results, indent=1) + "\n", encoding="utf-8")
 
