@@ -40,7 +40,7 @@ struct OrderingStatistics {
   Duration spun{0};                    ///< CPU time of looking for the others' answers instead of sleeping
 
   std::deque<Duration> oversleeps;   ///< each: from the time asked for until the orderer was asked again
-  std::deque<Duration> cycle_times;  ///< each: from the end of a sleep until the end of the next one, in one set
+  std::deque<Duration> cycle_times;  ///< each: from its begin until the begin of the next one, in one set
   std::deque<TimePoint> arrivals;    ///< when this rank came to a sync, by its clock
   std::uint64_t syncs = 0;           ///< it has come to; the last of `arrivals` is number `syncs` − 1
 

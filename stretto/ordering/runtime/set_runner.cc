@@ -121,11 +121,14 @@ bool SetRunner::advance(TimePoint now, StepNumber handed) {
 
 /// A sleep has ended, and with it a cycle.
 void SetRunner::note_waking(TimePoint now) {
-  counters_.count([&](OrderingStatistics& all) {
-    all.note_oversleep(now - ask_at_);
-    if (woke_) all.note_cycle(now - *woke_);
-  });
-  woke_ = now;
+  counters_.count([&](OrderingStatistics& all) { all.note_oversleep(now - ask_at_); });
+  begin_cycle(now);
+  slept_ = true;
+}
+
+void SetRunner::begin_cycle(TimePoint now) {
+  if (cycle_) counters_.count([&](OrderingStatistics& all) { all.note_cycle(now - *cycle_); });
+  cycle_ = now;
 }
 
 /// Asks once. Returns whether to ask again at once.
@@ -135,6 +138,7 @@ bool SetRunner::ask(TimePoint now) {
   switch (action.kind) {
     case Kind::sync:
       counters_.count([&](OrderingStatistics& all) { all.note_arrival(now); });
+      if (!std::exchange(slept_, false)) begin_cycle(now);  // the last cycle has left no time to sleep
       controls_.start(action);
       return true;
     case Kind::gather:
@@ -372,7 +376,7 @@ void SetRunner::hand_out(const Flight& flight) {
 std::optional<std::vector<std::vector<TensorSlot*>>> SetRunner::take_plan() {
   const auto plan = orderer_->take_plan();
   if (!plan) return std::nullopt;
-  woke_.reset();
+  cycle_.reset();
   std::vector<std::vector<TensorSlot*>> slots;
   for (const std::vector<TensorId>& buffer : *plan) {
     slots.emplace_back();

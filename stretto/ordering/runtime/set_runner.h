@@ -91,6 +91,7 @@ class SetRunner {
   };
 
   void note_waking(TimePoint now);
+  void begin_cycle(TimePoint now);
   bool ask(TimePoint now);
   bool take_controls();
   bool take_buffers();
@@ -126,8 +127,9 @@ class SetRunner {
   bool sleeps_ = false;        // until ask_at_, whatever happens
   bool ended_ = false;
   TimePoint ask_at_;
-  std::optional<TimePoint> woke_;  // from the last sleep; nothing while a plan is followed, which has no cycles
-  std::vector<Place> places_;      // by TensorId
+  std::optional<TimePoint> cycle_;  // the begin of this one; nothing while a plan is followed, which has none
+  bool slept_ = false;              // since the last sync began
+  std::vector<Place> places_;       // by TensorId
   std::map<std::vector<TensorId>, std::shared_ptr<const std::string>> compositions_;  // of the last buffers, in words
   std::optional<std::pair<StepNumber, RoundHeader>> account_;  // this rank's, of the step it is in
   StepNumber next_header_ = 0;                                 // the first step whose header has not been sent

@@ -113,6 +113,10 @@ TEST_F(OrderedRunTest, CoresOfTheirOwnHaveTheBitsOfNone) {
 TEST_F(OrderedRunTest, CyclesAreTimedAndCoresAreTold) {
   TrainOptions options{.ranks = 2, .steps = 20, .pace = 1ms, .simulated = true};
   EXPECT_NEAR(run(ordered(options, "coordinator")).ordering.value().all.cycle_p50, 0.005, 0.001);
+  TrainOptions restless = ordered(options, "gs");
+  restless.algorithm_options.set("cycle-time", "1us");  // less than an agreement takes: no cycle sleeps
+  const OrderingFigures::Rank all = run(restless).ordering.value().all;
+  EXPECT_GT(all.cycle_p50, 1e-6) << "they are timed all the same";
   EXPECT_LT(run(ordered(options, "topo")).ordering.value().all.cycle_p99, 0.1) << "no cycle lasts while a plan does";
   EXPECT_FALSE(run(ordered(options, "coordinator")).ordering.value().cores);
   options.simulated = false;
