@@ -18,7 +18,7 @@ struct CoreSets {
 
   /// Whether any thread has a place of its own.
   bool any() const { return lends || !background.empty(); }
-  friend bool operator==(const CoreSets&, const CoreSets&) = default;
+  friend bool operator==(const CoreSets&, const CoreSets&) = default;  ///< same cores, cut alike
 };
 
 /// Cuts the cores of `allowed` into disjoint sets: one for the helper thread, the others by the number of threads, at
