@@ -107,6 +107,10 @@ TEST_F(OrderedOptimizerTest, RefusesOptionsThatDoNotFitEachOther) {
               HasSubstr("cycle-time 1ms with ordering none: expected one that orders, such as --ordering topo"));
   EXPECT_THAT(complaint({.algorithm = "eager-solo", .algorithm_options = {{"ordering", "topo"}}}),
               HasSubstr("ordering topo with algorithm 'eager-solo'"));
+  EXPECT_THAT(complaint({.algorithm = "sync",
+                         .algorithm_options = {{"ordering", "topo"}, {"background-only", "yes"}},
+                         .progress_by = ProgressBy::application}),
+              HasSubstr("background-only yes with progress-by application: expected progress-by thread"));
 }
 
 }  // namespace

@@ -204,10 +204,11 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (may_order && facts.sums_in_passes && !o.no_gradients && !o.algorithm_options.given("ordering")) {
     plan.recipe.algorithm.set("ordering", std::string(kOrderOfModelSums));
   }
-  if (o.simulated && ordering_choice(o.algorithm_options, o.ranks).ordering.background_only) {
-    throw UsageError(text("ordering ", o.algorithm_options.word("ordering", ""),
+  if (o.simulated && ordering_choice(plan.recipe.algorithm, o.ranks).ordering.background_only) {
+    throw UsageError(text("ordering ", plan.recipe.algorithm.word("ordering", ""),
                           " with a background thread of its own: expected a real run; a simulated one has no threads"));
   }
+  require_helper(plan.recipe.algorithm, o.ranks, o.progress_by);
   plan.recipe.cores = cores_of(o.algorithm_options, usable_cores(), o.input_threads);
   plan.network = network;
   // A simulated pass is one block of time, and computed beside the rank's application.

@@ -156,6 +156,31 @@ TEST(RunPlan, OptionsOfTheOrderThatAModelGetsByItselfAreTaken) {
   EXPECT_FALSE(plan_run({.algorithm = "sync", .ranks = 2}, facts()).recipe.algorithm.given("ordering"));
 }
 
+TEST(RunPlan, ABackgroundThreadOfItsOwnNeedsAHelperThread) {
+  for (const ProgressBy by : {ProgressBy::application, ProgressBy::thread}) {
+    const bool helped = by == ProgressBy::thread;
+    const std::string scp = complaint({.algorithm = "sync",
+                                       .ranks = 2,
+                                       .algorithm_options = {{"ordering", "gs+scp"}, {"cores", "shared"}},
+                                       .progress_by = by});
+    EXPECT_EQ(scp.empty(), helped) << scp;
+    if (!helped) {
+      EXPECT_THAT(scp, HasSubstr("ordering gs+scp with progress-by application: expected progress-by thread"));
+    }
+    const std::string only = complaint({.algorithm = "sync",
+                                        .ranks = 2,
+                                        .algorithm_options = {{"ordering", "topo"}, {"background-only", "yes"}},
+                                        .progress_by = by});
+    EXPECT_EQ(only.empty(), helped) << only;
+    if (!helped) {
+      EXPECT_THAT(only, HasSubstr("background-only yes with progress-by application: expected progress-by thread"));
+    }
+    EXPECT_EQ(
+        complaint({.algorithm = "sync", .ranks = 2, .algorithm_options = {{"ordering", "topo"}}, .progress_by = by}),
+        "");
+  }
+}
+
 TEST(RunPlan, PartsByLabelNeedLabels) {
   TaskFacts labelled = facts();
   labelled.classifies = true;

@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
+#include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {
 namespace {
@@ -63,6 +64,7 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                           "': expected contributors or samples, which it averages over"));
   }
   require_taken(recipe, o.algorithm_options);
+  require_helper(o.algorithm_options, ranks, o.progress_by);
   SessionOptions options{
       .recipe = algorithm.recipe,
       .recipe_options = {.policy = algorithm.policy,

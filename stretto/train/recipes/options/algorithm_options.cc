@@ -159,7 +159,7 @@ constexpr AlgorithmOption kOptions[] = {
      "shared"},
     {"background-only", "yes|no",
      "--ordering: yes: a rank that waits leaves everything to its background thread, so that the two can be told "
-     "apart. "
+     "apart; needs --progress-by thread. "
      "Default no; with scp yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
     {"scheduler-threads", "N",

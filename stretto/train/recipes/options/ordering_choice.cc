@@ -80,4 +80,14 @@ OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::str
   return choice;
 }
 
+void require_helper(const AlgorithmOptions& said, int ranks, ProgressBy progress_by) {
+  if (progress_by == ProgressBy::thread) return;
+  const OrderingOptions ordering = ordering_choice(said, ranks).ordering;
+  if (!ordering.background_only) return;
+  throw UsageError(
+      text(ordering.own_cores ? "ordering " + ordering.name() : "background-only yes",
+           " with progress-by application: expected progress-by thread, whose helper thread drives while the "
+           "application sleeps"));
+}
+
 }  // namespace stretto

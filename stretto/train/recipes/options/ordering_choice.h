@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "stretto/engine/driver.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/train/ordering/ready_order.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
@@ -28,5 +29,8 @@ CoreSets cores_of(const AlgorithmOptions& said, std::span<const int> allowed, in
 /// Throws UsageError for a value that cannot be used in a job of `ranks`, and for options of an order beside none.
 /// `fallback`: the ordering where none is given.
 OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::string_view fallback = kDefaultOrdering);
+
+/// Throws UsageError where a waiting application would leave everything to a helper thread that there is not.
+void require_helper(const AlgorithmOptions& said, int ranks, ProgressBy progress_by);
 
 }  // namespace stretto
