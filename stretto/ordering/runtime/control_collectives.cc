@@ -13,7 +13,9 @@ namespace {
 constexpr std::uint16_t kGather = kControlChannel;         // to the first member; note: length of the whole
 constexpr std::uint16_t kBroadcast = kControlChannel + 1;  // down the tree; note: length of the whole
 
-constexpr std::uint16_t kTell = kControlChannel + 2;  // to any member
+constexpr std::uint16_t kTell = kControlChannel + 2;    // to any member
+constexpr std::uint16_t kAsk = kControlChannel + 3;     // likewise
+constexpr std::uint16_t kAnswer = kControlChannel + 4;  // to the member that has asked; note: controls begun
 
 /// Of one gathered or broadcast body: more is no request list.
 constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{1} << 30;
@@ -29,6 +31,7 @@ std::byte* address_of(std::vector<std::uint64_t>& words) {
 ControlCollectives::ControlCollectives(Engine& engine, CollectiveFailure& failure, ProcessSet set,
                                        const std::string& alike)
     : engine_(engine), failure_(failure), set_(std::move(set)) {
+  answers_.resize(static_cast<std::size_t>(set_.size()));
   const Engine::Pause pause(engine);
   id_ = engine.add(*this, text("agreements of ", set_.to_text(), alike));
 }
@@ -108,6 +111,27 @@ std::optional<ControlCollectives::Told> ControlCollectives::take_told() {
   return told;
 }
 
+// ---- who has begun ----
+
+std::optional<std::uint64_t> ControlCollectives::incomplete() const {
+  const auto first = std::ranges::find(begun_, false, &Begun::complete);
+  if (first == begun_.end()) return std::nullopt;
+  return first->result.control;
+}
+
+void ControlCollectives::ask(std::uint64_t control) {
+  asked_ = control;
+  answers_.assign(answers_.size(), std::nullopt);
+  for (int member = 0; member < set_.size(); ++member) {
+    if (member != set_.me()) send(member, kAsk, control, {});
+  }
+}
+
+bool ControlCollectives::all_have_answered() const {
+  const auto open = std::ranges::count_if(answers_, [](const auto& answer) { return !answer; });
+  return open <= 1;  // this member does not ask itself
+}
+
 // ---- syncs and minima ----
 
 const Schedule& ControlCollectives::reduction(std::uint64_t count, ReduceOp op) {
@@ -172,6 +196,15 @@ void ControlCollectives::control(int peer, const Envelope& envelope, std::span<c
   const std::uint64_t number = envelope.round;
   if (envelope.channel == kTell && member >= 0 && set_.has_this_rank()) {
     told_.push_back({member, {head.begin(), head.end()}});
+    return;
+  }
+  if (envelope.channel == kAsk && member >= 0 && set_.has_this_rank()) {
+    engine_.send_control(id_, peer, kAnswer, number, traffic_.controls, {});
+    ++traffic_.messages;
+    return;
+  }
+  if (envelope.channel == kAnswer && member >= 0 && set_.has_this_rank()) {
+    if (number == asked_) answers_[static_cast<std::size_t>(member)] = envelope.note;
     return;
   }
   const bool is_gather = envelope.channel == kGather && set_.me() == 0;

@@ -62,6 +62,15 @@ class ControlCollectives final : private RoundOwner {
   /// Whether one that is under way waits for a message of this rank of the job.
   bool lacks(int rank) const;
 
+  /// The number of the oldest one that has begun and is not complete.
+  std::optional<std::uint64_t> incomplete() const;
+  /// Asks each other member whether it has begun number `control`. Each answers at once, if a thread drives its engine.
+  void ask(std::uint64_t control);
+  /// Whether each other member has answered the last question.
+  bool all_have_answered() const;
+  /// What a member has answered: how many it has begun.
+  std::optional<std::uint64_t> answered(int member) const { return answers_[static_cast<std::size_t>(member)]; }
+
   /// What this rank has begun and sent so far.
   const ControlTraffic& traffic() const { return traffic_; }
 
@@ -104,6 +113,8 @@ class ControlCollectives final : private RoundOwner {
   std::map<std::uint64_t, std::vector<Pieces>> gathered_;  // on the first member: by number, by member
   std::map<std::uint64_t, Pieces> broadcast_;              // on the others: by number
   std::deque<Told> told_;
+  std::uint64_t asked_ = 0;                            // the number of ask()
+  std::vector<std::optional<std::uint64_t>> answers_;  // to it, by member
   ControlTraffic traffic_;
 };
 

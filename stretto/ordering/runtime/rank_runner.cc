@@ -154,11 +154,21 @@ void RankRunner::settle_background() {
   if (options_.background_first) prefer_thread();
 }
 
-bool RankRunner::take_events() {
+/// Since when the application waits for the other ranks. One that has drained waits for nothing.
+std::optional<TimePoint> RankRunner::waits_since(StepNumber handed) const {
+  if (blocked_since_) return blocked_since_;
+  if (step_ended_ && step_ended_->first >= handed) return step_ended_->second;
+  return std::nullopt;
+}
+
+bool RankRunner::take_events(TimePoint now) {
   events_.clear();
   queue_.take(events_);
   for (const OrderingEvent& event : events_) {
-    if (event.kind == OrderingEvent::Kind::submitted) patience_.acted(event.at);
+    using Kind = OrderingEvent::Kind;
+    if (event.kind == Kind::submitted) patience_.acted(event.at);
+    if (event.kind == Kind::step_ended) step_ended_ = {event.step, now};
+    if (event.kind == Kind::blocked) blocked_since_ = event.slot != nullptr ? std::optional(event.at) : std::nullopt;
     for (SetRunner* runner : mine_) {
       if (event.slot != nullptr && event.slot->description.set != runner->set().number()) continue;
       const auto taken = runner->take(event);
@@ -173,7 +183,7 @@ bool RankRunner::poll(TimePoint now) {
     if (!std::exchange(told_of_failure_, true)) wake_application();
     return false;
   }
-  bool did = take_events();
+  bool did = take_events(now);
   const StepNumber handed = handed_.load(std::memory_order_acquire);
   std::uint64_t memory = 0;
   bool agrees = false;
@@ -183,6 +193,7 @@ bool RankRunner::poll(TimePoint now) {
       for (SetRunner* other : mine_) other->look_again();  // what is held back in one set may hold back another
     }
     if (const auto plan = runner->take_plan()) queue_.plan(runner->set().number(), *plan);
+    runner->watch(waits_since(handed), handed, now);
     agrees |= runner->agrees();
     memory += runner->memory_bytes();
   }

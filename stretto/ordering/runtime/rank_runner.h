@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/mutex.h"
@@ -89,7 +90,8 @@ class RankRunner final : private EngineClient {
   std::span<std::byte> take_memory(const std::string& alike);
   std::span<std::byte> take_shared(std::uint64_t bytes, const std::string& alike);
   void settle_background();
-  bool take_events();
+  bool take_events(TimePoint now);
+  std::optional<TimePoint> waits_since(StepNumber handed) const;
   bool publish();
   void look_who_has_left();
   void wake_application();
@@ -111,7 +113,9 @@ class RankRunner final : private EngineClient {
   RankPatience patience_;                            // before the runners, whose orderers refer to it
   std::vector<std::unique_ptr<SetRunner>> runners_;  // of all sets
   std::vector<OrderingEvent> events_;
-  std::vector<int> left_;  // ranks from which nothing comes any more
+  std::vector<int> left_;                                       // ranks from which nothing comes any more
+  std::optional<TimePoint> blocked_since_;                      // the application waits for one tensor
+  std::optional<std::pair<StepNumber, TimePoint>> step_ended_;  // the last one, and when that was heard of
   StepNumber published_ = 0;
   bool at_end_ = false;  // no further steps come: all ranks had drained in the one that was closed last
   bool told_of_failure_ = false;

@@ -44,6 +44,7 @@ SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounter
       set_(std::move(set)),
       orderer_(std::move(orderer)),
       controls_(engine, failure, set_, alike),
+      watch_(controls_, set_, options.stall_warning, options.stall_abort),
       buffers_(std::move(buffers)),
       timeline_(engine.clock(), timeline, set_.number()) {
   if (buffers_ != nullptr) buffers_->on_contributed([this](SequenceNumber number) { timeline_.fused(number); });
@@ -402,6 +403,20 @@ SetRunner::ClosedStep SetRunner::take_step(StepNumber step) {
   if (auto known = steps_.extract(step)) taken = std::move(known.mapped());
   if (taken.header.ranks() == 0) taken.header.reset(engine_.size());
   return taken;
+}
+
+void SetRunner::watch(std::optional<TimePoint> waits, StepNumber step, TimePoint now) {
+  const auto report = watch_.look(waits, step, now);
+  if (!report) return;
+  if (report->fails) return failure_.fail({Errc::timeout, report->line}, true);
+  warnings_.push_back(report->line);
+}
+
+std::vector<std::string> SetRunner::take_lines() {
+  std::vector<std::string> lines = orderer_->take_lines();
+  lines.insert(lines.end(), warnings_.begin(), warnings_.end());
+  warnings_.clear();
+  return lines;
 }
 
 std::string SetRunner::waits_for() const {

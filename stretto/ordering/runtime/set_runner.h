@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/process_set.h"
+#include "stretto/ordering/runtime/agreement_watch.h"
 #include "stretto/ordering/runtime/control_collectives.h"
 #include "stretto/ordering/runtime/fused_way.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
@@ -46,7 +48,9 @@ class SetRunner {
   /// Something may have changed in another set of this rank.
   void look_again() { something_new_ = true; }
   /// Latest time of the next advance() if nothing happens until then.
-  TimePoint advance_by() const { return ask_at_; }
+  TimePoint advance_by() const { return std::min(ask_at_, watch_.look_by()); }
+  /// Warns, or fails, where the application waits since `waits` and an agreement lasts too long: AgreementWatch.
+  void watch(std::optional<TimePoint> waits, StepNumber step, TimePoint now);
 
   /// Steps whose tensors are all where the application finds them. It may grow when `handed` does.
   StepNumber closed() const;
@@ -63,7 +67,7 @@ class SetRunner {
   /// Orderer::take_plan(), in terms of the application: for ApplicationQueue::plan().
   std::optional<std::vector<std::vector<TensorSlot*>>> take_plan();
   /// What a person is to read, since the last call.
-  std::vector<std::string> take_lines() { return orderer_->take_lines(); }
+  std::vector<std::string> take_lines();
   /// Whether something that is under way waits for a message of this rank of the job.
   bool lacks(int rank) const { return controls_.lacks(rank) || (buffers_ != nullptr && buffers_->lacks(rank)); }
   /// What it waits for, in words: "agreement 12 of set 0".
@@ -116,6 +120,8 @@ class SetRunner {
   const std::unique_ptr<Orderer> orderer_;
 
   ControlCollectives controls_;
+  AgreementWatch watch_;
+  std::vector<std::string> warnings_;     // of it
   ControlTraffic counted_;                // of controls_, by counters_
   std::uint64_t counted_deviations_ = 0;  // of orderer_, likewise
   const std::unique_ptr<FusedWay> buffers_;

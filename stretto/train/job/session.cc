@@ -10,6 +10,9 @@
 namespace stretto {
 namespace {
 
+/// After so long at most a line that has come up while a rank waits is told.
+constexpr Duration kTellsWithin = std::chrono::seconds(1);
+
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 
@@ -315,15 +318,20 @@ void Session::require_no_failure(const char* call) const {
 
 int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
   return ends_with([&] {
+    TimePoint silent_until = driver_.deadline(options_.silence);
     for (;;) {
-      const Result<int> rounds = call(driver_.deadline(options_.silence));
+      TimePoint deadline = silent_until;
+      if (recipe_->tells_while_waiting()) deadline = std::min(deadline, driver_.deadline(kTellsWithin));
+      const Result<int> rounds = call(deadline);
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
       if (rounds) return *rounds;
       if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
       if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to
+      if (driver_.clock().now() < silent_until) continue;
       if (options_.tell) options_.tell(recipe_->rounds(), rounds.error().message);
+      silent_until = driver_.deadline(options_.silence);
     }
   });
 }

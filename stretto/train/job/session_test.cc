@@ -383,6 +383,32 @@ TEST(SessionTest, WhatALoopHasLeftInTheMiddleOfAStepKeepsItsMemory) {
   for (const ReplicaChecksum& end : ends) EXPECT_EQ(end.parameters, ends[0].parameters);
 }
 
+TEST(SessionTest, ALineThatComesUpWhileARankWaitsIsToldWithinASecond) {
+  std::vector<std::pair<Duration, std::string>> told;  // since rank 0 began to wait
+  run(2, [&](RankOfTest& rank) {
+    const auto task = start(1);
+    TimePoint waits;
+    const Algorithm algorithm = parse_algorithm("sync", 2);
+    Session session(rank.engine, task->replica(), rank.deaf,
+                    {.recipe = algorithm.recipe,
+                     .recipe_options = {.policy = algorithm.policy,
+                                        .algorithm = {{"ordering", "coordinator"}, {"stall-warning", "3s"}}},
+                     .tell = [&](Round, const std::string& line) {
+                       if (rank.rank() == 0) told.emplace_back(rank.place.clock().now() - waits, line);
+                     }});
+    session.begin({});
+    waits = rank.place.clock().now();
+    if (rank.rank() == 1) rank.place.compute(15s);
+    step(session, *task, {0, 1});
+    session.finish();
+  });
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told[0].second, HasSubstr("step 0, after 3 s: "));
+  EXPECT_LT(told[0].first, 4500ms);
+  EXPECT_THAT(told[1].second, HasSubstr("step 0 waits for "));  // after SessionOptions::silence
+  EXPECT_GE(told[1].first, 10s);
+}
+
 TEST(SessionTest, OthersGoOnWhereARankIsAlone) {
   run(1, [](RankOfTest& rank) {
     const auto task = start(1);

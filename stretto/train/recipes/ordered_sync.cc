@@ -88,6 +88,7 @@ class OrderedSync final : public Recipe {
   RecipeMemory memory() const override;
   bool averages_gradients() const override { return true; }
   std::vector<std::string> take_lines() override { return tensors_->take_lines(); }
+  bool tells_while_waiting() const override { return true; }
   std::optional<OrderingStatistics> ordering() const override { return tensors_->statistics(); }
   void record_timeline() override { tensors_->record_timeline(); }
   std::vector<TensorTimes> take_timeline() override { return tensors_->take_timeline(); }

@@ -150,6 +150,8 @@ class Recipe {
   virtual std::string warning() const { return {}; }
   /// What a person is to read that has come up since the last call, the same on every rank or on this one alone.
   virtual std::vector<std::string> take_lines() { return {}; }
+  /// Whether lines may come up while this rank waits.
+  virtual bool tells_while_waiting() const { return false; }
   /// What it holds beside the replica and a job has to go on with, the same on every rank: for a checkpoint, where all
   /// ranks are at the same full round. Empty: nothing.
   virtual std::string state() const { return {}; }

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stretto/base/clock.h"
+#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/runtime/control_collectives.h"
+
+namespace stretto {
+
+/// Looks whether this rank waits for long in a control collective of a process set, asks the other members then whether
+/// they have begun it, and says which have not: docs/ordering.md, "Who hangs is told". No messages but where this rank
+/// waits for long. Only a rank whose engine no thread drives holds a control collective back: one that merely computes
+/// is answered for by its helper thread. The thread that drives the engine.
+class AgreementWatch {
+ public:
+  /// How long a question waits for answers.
+  static constexpr Duration kAnswersWithin = std::chrono::seconds(1);
+
+  /// `warning`: after so long a line is made; `abort`: and an error, 0: never. `controls` and `set` outlive this.
+  AgreementWatch(ControlCollectives& controls, const ProcessSet& set, Duration warning, Duration abort)
+      : controls_(controls), set_(set), warning_(warning), abort_(abort) {}
+
+  struct Report {
+    /// "step 12, after 10 s: agreement 57 of set 0 is not complete: rank 1 has not answered within 1 s"
+    std::string line;
+    bool fails = false;  ///< the time limit is over: the job fails with the line
+  };
+  /// `waits`: since when the application waits for the other ranks, in step `step`; nothing: it does not.
+  std::optional<Report> look(std::optional<TimePoint> waits, StepNumber step, TimePoint now);
+  /// When look() may do something though nothing happens.
+  TimePoint look_by() const { return look_by_; }
+
+ private:
+  std::string line(std::uint64_t control, StepNumber step) const;
+
+  // Fixed after construction.
+  ControlCollectives& controls_;
+  const ProcessSet& set_;
+  const Duration warning_, abort_;
+
+  std::optional<std::uint64_t> control_;  // the oldest that is not complete
+  TimePoint seen_at_;                     // when that was seen first
+  bool warned_ = false;                   // asked about it
+  bool expired_ = false;                  // and the time limit is over
+  std::optional<TimePoint> asked_at_;     // the question is open
+  TimePoint look_by_ = TimePoint::never();
+};
+
+}  // namespace stretto
