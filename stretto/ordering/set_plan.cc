@@ -78,11 +78,11 @@ Result<ExecutedGraph> decode_graph(std::span<const std::byte> bytes, int set) {
   return graph;
 }
 
-ExecutedGraph union_of(std::span<const ExecutedGraph> graphs) {
+ExecutedGraph union_of(std::span<const RankGraph> graphs) {
   ExecutedGraph all;
   std::unordered_map<std::string, ExecutedGraph::Node> node_of;                       // by name of the tensor
   std::vector<std::pair<ExecutedGraph::Node, std::unordered_set<std::string>>> ends;  // of each graph, and its tensors
-  for (const ExecutedGraph& graph : graphs) {
+  for (const auto& [rank, graph] : graphs) {
     std::vector<const TensorDescription*> reduced(graph.num_nodes);  // by node
     for (const auto& [node, tensor] : graph.collectives) reduced[node] = &tensor;
     std::vector<ExecutedGraph::Node> here(graph.num_nodes);

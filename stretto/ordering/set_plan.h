@@ -6,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/ordering/graph.h"
+#include "stretto/ordering/graph_difference.h"
 #include "stretto/ordering/plan.h"
 
 namespace stretto {
@@ -31,6 +32,6 @@ Result<ExecutedGraph> decode_graph(std::span<const std::byte> bytes, int set);
 /// One graph in which each tensor waits for all that it waits for in one of these; and one that is not in all of them,
 /// for all that the others wait for within the step. Nodes that reduce tensors of one name are one; the other nodes are
 /// each graph's own. The first graph numbers its nodes first.
-ExecutedGraph union_of(std::span<const ExecutedGraph> graphs);
+ExecutedGraph union_of(std::span<const RankGraph> graphs);
 
 }  // namespace stretto

@@ -5,6 +5,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/text.h"
+#include "stretto/ordering/graph_difference.h"
 
 namespace stretto {
 namespace {
@@ -123,7 +124,14 @@ void Topo::after_close() {
   const bool equal = all.fingerprints_equal(), some_drained = all.flags().some_drained;
   stable_ = std::exchange(last_fingerprints_, all.fingerprints()) == all.fingerprints() ? stable_ + 1 : 1;
   const bool is_stable = stable_ >= std::uint64_t{1} << std::min(deviations_, kMostDoublings);
-  if (!is_stable || (options_.several_sets && !equal)) {
+  const bool parts = options_.several_sets && !equal;
+  if (!parts) parted_ = false;
+  if (parts && is_stable && !std::exchange(parted_, true) && options_.coordinator.member == 0) {
+    lines_.push_back(
+        text("step ", step_, ": the ranks of set ", options_.coordinator.set,
+             " have different graphs, in a job of several process sets; coordinator until they are equal"));
+  }
+  if (!is_stable || parts) {
     go_on();
   } else if (equal && !some_drained) {
     adopt(*own_plan_);
@@ -156,8 +164,9 @@ OrdererAction Topo::begin(Kind kind, Phase phase) {
 /// On the first member: what all of them will do.
 void Topo::take_graphs(const ControlResult& result) {
   const int set = options_.coordinator.set;
-  std::vector<ExecutedGraph> graphs;
-  for (const std::vector<std::byte>& bytes : result.gathered) {
+  std::vector<RankGraph> graphs;
+  for (std::size_t member = 0; member < result.gathered.size(); ++member) {
+    const std::vector<std::byte>& bytes = result.gathered[member];
     if (bytes.empty()) continue;  // has drained
     if (options_.several_sets) {
       Result<SetPlan> plan = SetPlan::decode(bytes, set);
@@ -167,12 +176,14 @@ void Topo::take_graphs(const ControlResult& result) {
     }
     Result<ExecutedGraph> graph = decode_graph(bytes, set);
     if (!graph) gathered_error_ = graph.error();
-    if (graph) graphs.push_back(std::move(*graph));
+    if (graph) graphs.push_back({options_.coordinator.ranks[member], std::move(*graph)});
   }
   if (gathered_error_ || options_.several_sets) return;
   try {
-    gathered_ =
-        SetPlan::of(plan_order(union_of(graphs), {.fusion_bytes = options_.coordinator.fusion_bytes}), set, false);
+    const FusionOptions fusion{.fusion_bytes = options_.coordinator.fusion_bytes};
+    gathered_ = SetPlan::of(plan_order(union_of(graphs), fusion), set, false);
+    const std::string differs = graph_differences(graphs, fusion);
+    if (!differs.empty()) lines_.push_back(text("step ", step_, ": ", differs, "; planned is the union of all"));
   } catch (const UsageError& error) {
     gathered_error_ = Error{Errc::bad_input, error.what()};
   }
@@ -343,75 +354,6 @@ void Topo::fall_back() {
   void_from_.reset();
   leaving_ = false;
   issued_ = done_ = 0;
-}
-
-// ---- who hangs ----
-
-void Topo::note_activity(TimePoint now) {
-  if (std::exchange(acted_, false)) patience_.acted(now);
-  if (std::exchange(moved_, false)) moved_at_ = now;
-}
-
-/// A drained rank waits for nothing; without a plan the coordinator looks.
-std::optional<TimePoint> Topo::waits_since() const {
-  if (phase_ != Phase::planned) return std::nullopt;
-  if (blocked_) return blocked_since_;
-  return ended_ && !drained_ ? std::optional(moved_at_) : std::nullopt;
-}
-
-/// A tensor that is in no valid buffer comes once all buffers are complete.
-StallInquiry::Wait Topo::wait() const {
-  if (blocked_) {
-    const std::optional<std::size_t> buffer = leaving_ ? std::nullopt : array_.buffer_of(*blocked_);
-    return {step_, buffer.value_or(array_.size() - 1), description(*blocked_).name, true};
-  }
-  const std::vector<TensorId>& tensors = array_.tensors(done_);
-  return {step_, done_, tensors.empty() ? "the end of the step" : description(tensors.front()).name};
-}
-
-void Topo::look_for_stall(TimePoint now) {
-  if (inquiry_.due(waits_since(), now)) inquiry_.ask(wait(), now);
-  const StallQuestion* question = inquiry_.complete(now);
-  if (question == nullptr) return;
-  StallInquiry::Report report = inquiry_.report(answer(*question, now));
-  if (report.fails) {
-    error_ = Error{Errc::timeout, std::move(report.line)};
-  } else {
-    lines_.push_back(std::move(report.line));
-  }
-}
-
-StallAnswer Topo::answer(const StallQuestion& asked, TimePoint now) const {
-  StallAnswer answer{.number = asked.number, .step = step_, .ended = ended_, .drained = drained_};
-  const RankPatience::Wait* wait = patience_.waiting();
-  // The application reads the clock after the driving thread has, where it begins to wait meanwhile.
-  answer.since = std::max(Duration{0}, now - (wait != nullptr ? wait->since : patience_.acted_at()));
-  if (wait != nullptr) {
-    answer.waits_for = wait->tensor;
-    answer.waits_in = wait->set;
-  }
-  const bool under_way = phase_ == Phase::planned && step_ == asked.step && issued_ < array_.size();
-  if (!under_way || issued_ > asked.buffer || ready(issued_)) return answer;
-  answer.holds_back = true;
-  const std::optional<TensorId> missing = array_.missing(issued_);
-  answer.place = missing ? array_.place(*missing) : StallAnswer::kEndOfStep;
-  if (missing) answer.lacks = description(*missing).name;
-  return answer;
-}
-
-/// The next message to another member, if there is one.
-std::optional<OrdererAction> Topo::tell(TimePoint now) {
-  while (const auto question = inquiry_.take_question()) {
-    inquiry_.answer(question->first, answer(question->second, now));
-    ++questions_;
-  }
-  auto letter = inquiry_.take_letter();
-  if (!letter) return std::nullopt;
-  OrdererAction action;
-  action.kind = Kind::tell;
-  action.to = letter->first;
-  action.bytes = std::move(letter->second);
-  return action;
 }
 
 // ---- what is done next ----

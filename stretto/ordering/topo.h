@@ -119,6 +119,7 @@ class Topo final : public Orderer {
   std::uint64_t stable_ = 0;  // closed steps in a row with these
   std::uint64_t deviations_ = 0, gathered_plans_ = 0;
   std::optional<ControlResult> result_;
+  bool parted_ = false;              // the graphs of several process sets differ, and that has been said
   std::optional<SetPlan> gathered_;  // on the first member
   std::optional<Error> gathered_error_;
   std::uint64_t submissions_ = 0, seen_submissions_ = 0;  // of the open step

@@ -131,6 +131,29 @@ TEST(Topo, RanksWithOtherGraphsPlanTheirUnion) {
   }
   EXPECT_EQ(members.topo(0).gathered_plans(), 1u);
   EXPECT_EQ(members.reduced.back(), "a left right: 110 101");
+  EXPECT_THAT(members.lines,
+              ElementsAre("step 0: rank 1's graph differs from rank 0's, first at tensor right (float32, "
+                          "sum, 1 element), which rank 0 does not have; planned is the union of all"));
+}
+
+TEST(Topo, InAJobOfSeveralProcessSetsDifferentGraphsAreSaidOnce) {
+  OrderingMembers members(2, TopoOptions{.several_sets = true});
+  const auto steps = [&](int count, const std::string& of_rank_1) {
+    for (int s = 0; s < count; ++s) {
+      step(members, 0, {"a"}, graph_of({"a"}));
+      step(members, 1, {of_rank_1}, graph_of({of_rank_1}));
+      members.run(30ms);
+      EXPECT_FALSE(members.topo(0).planned() && of_rank_1 != "a");
+    }
+  };
+  steps(3, "b");
+  EXPECT_THAT(members.lines,
+              ElementsAre("step 0: the ranks of set 0 have different graphs, in a job of several process "
+                          "sets; coordinator until they are equal"));
+  EXPECT_EQ(members[1].closed(), 3u);
+  steps(2, "a");
+  EXPECT_TRUE(members.topo(0).planned());
+  EXPECT_EQ(members.lines.size(), 1u);
 }
 
 TEST(Topo, RefusesGraphsThatWaitForOneAnotherInACircle) {

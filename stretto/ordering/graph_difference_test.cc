@@ -1,0 +1,67 @@
+#include "stretto/ordering/graph_difference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace stretto {
+namespace {
+
+using ::testing::HasSubstr;
+using Edges = std::vector<ExecutedGraph::Edge>;
+
+/// A node for each tensor, in this order.
+ExecutedGraph graph_of(const std::vector<TensorDescription>& tensors, const Edges& edges = {}) {
+  ExecutedGraph graph{.edges = edges};
+  for (const TensorDescription& tensor : tensors) graph.collectives.push_back({graph.num_nodes++, tensor});
+  return graph;
+}
+
+TensorDescription tensor(const std::string& name, std::uint64_t count = 4) {
+  return {.name = name, .count = count};
+}
+
+std::string difference(const ExecutedGraph& first, const ExecutedGraph& other) {
+  return graph_differences(std::vector<RankGraph>{{0, first}, {2, other}}, {});
+}
+
+TEST(GraphDifference, NothingIsSaidOfGraphsThatArePlannedAlike) {
+  EXPECT_EQ(graph_differences({}, {}), "");
+  const ExecutedGraph graph = graph_of({tensor("a"), tensor("b")}, {{0, 1}});
+  EXPECT_EQ(difference(graph, graph), "");
+  EXPECT_EQ(graph_differences(std::vector<RankGraph>{{1, graph}}, {}), "");
+}
+
+TEST(GraphDifference, NamesTheFirstTensorThatDiffers) {
+  const ExecutedGraph first = graph_of({tensor("a"), tensor("b"), tensor("c")});
+  const std::string begins = "rank 2's graph differs from rank 0's, first at tensor ";
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("x"), tensor("c")})),
+            begins + "x (float32, sum, 4 elements), which rank 0 does not have");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("c")})),
+            begins + "b (float32, sum, 4 elements), which rank 2 does not have");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("b")})),
+            begins + "c (float32, sum, 4 elements), which rank 2 does not have");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("b"), tensor("c"), tensor("d")})),
+            begins + "d (float32, sum, 4 elements), which rank 0 does not have");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("b", 5), tensor("c")})),
+            begins + "b (float32, sum, 5 elements), where rank 0 has b (float32, sum, 4 elements)");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("c"), tensor("b")})),
+            begins + "c (float32, sum, 4 elements), where rank 0 has b (float32, sum, 4 elements)");
+  EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("b"), tensor("c")}, {{0, 2}})),
+            begins + "c (float32, sum, 4 elements), which waits for other tensors than on rank 0");
+  ExecutedGraph waits = first;
+  waits.edges.push_back({2, waits.num_nodes++});
+  EXPECT_EQ(difference(first, waits), "rank 2's graph differs from rank 0's, first at the end of the step");
+}
+
+TEST(GraphDifference, NamesTheOtherRanksWhoseGraphsDiffer) {
+  const ExecutedGraph a = graph_of({tensor("a")}), b = graph_of({tensor("b")});
+  EXPECT_THAT(graph_differences(std::vector<RankGraph>{{0, a}, {1, b}, {2, a}, {3, b}}, {}),
+              HasSubstr("which rank 0 does not have; so does that of rank 3"));
+  EXPECT_THAT(graph_differences(std::vector<RankGraph>{{0, a}, {1, b}, {2, b}, {3, b}}, {}),
+              HasSubstr("; so do those of ranks 2, 3"));
+}
+
+}  // namespace
+}  // namespace stretto
