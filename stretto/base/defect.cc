@@ -99,6 +99,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::no_end_mark, "no-end-mark", "ordering"},
     {Defect::deviator_silent, "deviator-silent", "ordering"},
     {Defect::void_applied, "void-applied", "ordering"},
+    {Defect::full_buffer_held, "full-buffer-held", "ordering"},
     {Defect::no_patience, "no-patience", "ordering"},
     {Defect::cache_by_local_use, "cache-by-local-use", "ordering"},
     {Defect::evicted_request_forgotten, "evicted-request-forgotten", "ordering"},

@@ -109,6 +109,7 @@ enum class Defect {
   no_end_mark,                ///< topo: the last buffer ends the step, although something in the step waits for it
   deviator_silent,            ///< topo: a rank that leaves the plan does not say so in its headers
   void_applied,               ///< topo: hands over sums of buffers that ranks brought nothing to, since they left
+  full_buffer_held,           ///< topo: a buffer waits until the one before it is complete
   no_patience,                ///< topo: a rank waits for ever for a tensor that it holds back itself
   cache_by_local_use,         ///< coordinator: evicts by what this rank has used, not by what all agreed on
   evicted_request_forgotten,  ///< coordinator: does not ask again for a tensor whose entry was evicted

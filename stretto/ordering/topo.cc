@@ -272,7 +272,8 @@ OrdererAction Topo::issue() {
 }
 
 OrdererAction Topo::follow() {
-  const bool window = issued_ - done_ < static_cast<std::size_t>(options_.in_flight);
+  const std::size_t in_flight = defect(Defect::full_buffer_held) ? 1 : static_cast<std::size_t>(options_.in_flight);
+  const bool window = issued_ - done_ < in_flight;
   if (issued_ < array_.size() && window && ready(issued_)) return issue();
   return wait_until(next_look());
 }

@@ -171,7 +171,10 @@ void OrderingActor::tell_all() {
   for (const int tensor : std::exchange(seen_queue_, {})) {
     Seat& seat = *seat_of(job_.tensors[static_cast<std::size_t>(tensor)].set);
     Orderer& orderer = *seat.orderer;
-    const Result<void> taken = orderer.submitted(orderer.tensor(job_.described(rank_, open, tensor)), open);
+    const TensorId id = orderer.tensor(job_.described(rank_, open, tensor));
+    const Result<void> taken = orderer.submitted(id, open);
+    look_at_step(seat);
+    seat.submitted.insert(id);
     if (!taken) violated(taken.error().message);
     if (!job_.topo) network(seat).told_submitted(seat.member, open, tensor, seat.coordinator->cycles());
   }
@@ -186,6 +189,8 @@ void OrderingActor::tell_all() {
     if (seen_.ended != told_.ended) {
       seat.orderer->executed(open, job_.executed(rank_, open));
       seat.orderer->step_ended(open);
+      look_at_step(seat);
+      seat.ended = true;
       if (!job_.topo) network(seat).told_ended(seat.member, open, seat.coordinator->cycles());
     }
     if (seen_.drained && !told_.drained) {
@@ -241,13 +246,18 @@ bool OrderingActor::ask(Seat& seat) {
           network(seat).check_promptness(action.buffer, tensors, seat.coordinator->cycles());
         }
         network(seat).begin(seat.member, action, std::move(tensors));
-        if (action.kind == Kind::issue) ready_again();
+        if (action.kind == Kind::issue) {
+          look_at_step(seat);
+          ++seat.issued;
+          ready_again();
+        }
         seat.state = Seat::State::ready;
         continue;
       }
     }
     break;
   }
+  if (seat.topo != nullptr && seat.state != Seat::State::failed) check_promptness(seat);
   take_outcomes(seat);
   const StepNumber steps = seat.orderer->closed() - closed;
   progress_ += steps;
@@ -304,6 +314,8 @@ bool OrderingActor::complete_buffer() {
     auto complete = network(seat).complete_buffer(seat.member);
     if (!complete) continue;
     seat.complete.push_back(*complete);
+    look_at_step(seat);
+    if (complete->step == seat.step) ++seat.completed;  // else one that the coordinator has issued
     const bool planned = seat.topo != nullptr && seat.topo->planned();
     const StepNumber closed = seat.orderer->closed();
     seat.orderer->completed(complete->number, complete->header);
@@ -314,6 +326,28 @@ bool OrderingActor::complete_buffer() {
     return true;
   }
   return false;
+}
+
+void OrderingActor::look_at_step(Seat& seat) {
+  if (seat.step == seat.orderer->closed()) return;
+  seat.step = seat.orderer->closed();
+  seat.submitted.clear();
+  seat.ended = false;
+  seat.issued = seat.completed = 0;
+}
+
+void OrderingActor::check_promptness(Seat& seat) {
+  look_at_step(seat);
+  if (auto plan = seat.orderer->take_plan()) seat.plan = *std::move(plan);
+  const std::size_t next = seat.issued;
+  if (!seat.topo->planned() || next >= seat.plan.size()) return;
+  if (next - seat.completed >= static_cast<std::size_t>(job_.in_flight)) return;
+  const bool last = next + 1 == seat.plan.size();
+  const auto& tensors = seat.plan[next];
+  const auto submitted = [&](TensorId id) { return seat.submitted.contains(id); };
+  if (seat.ended || (!last && std::ranges::all_of(tensors, submitted))) {
+    violated(text("O6: buffer ", next, " of the plan of set ", seat.set, " is not issued, and all of it is there"));
+  }
 }
 
 void OrderingActor::take_outcomes(Seat& seat) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,12 @@ class OrderingActor {
     TimePoint until;
     std::deque<OrderingNetwork::Complete> complete;  // buffers whose outcome is not known yet
     bool told_blocked = false;
+    // Under topo, of the open step: what the plan lets the rank issue.
+    std::vector<std::vector<TensorId>> plan;  // the last one; empty: there is none
+    StepNumber step = 0;                      // the open one
+    std::set<TensorId> submitted;             // told to the orderer
+    bool ended = false;                       // likewise
+    std::size_t issued = 0, completed = 0;    // buffers
   };
   struct Told {               // what the application tells beside tensors
     std::uint64_t ended = 0;  // steps that it has ended
@@ -84,6 +91,10 @@ class OrderingActor {
   void tell_all();
   void ready_again();
   void take_outcomes(Seat& seat);
+  /// Begins the account of another step where the last one is closed.
+  void look_at_step(Seat& seat);
+  /// O6 under topo: once all of a buffer is submitted and those before it are issued, it is, too.
+  void check_promptness(Seat& seat);
   void take_result(const OrderingNetwork::Complete& buffer);
   bool in_step() const { return step_ < job_.steps_of[static_cast<std::size_t>(rank_)]; }
   void violated(const std::string& what);
