@@ -409,6 +409,34 @@ TEST(SessionTest, ALineThatComesUpWhileARankWaitsIsToldWithinASecond) {
   EXPECT_GE(told[1].first, 10s);
 }
 
+TEST(SessionTest, ALoopThatLeavesNoGraphIsToldOnceByWhatTopoPlans) {
+  for (const bool records : {true, false}) {
+    run(2, [&](RankOfTest& rank) {
+      const auto task = start(1);
+      const Algorithm algorithm = parse_algorithm("sync", 2);
+      Session session(rank.engine, task->replica(), rank.deaf,
+                      {.recipe = algorithm.recipe,
+                       .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "topo"}}},
+                       .tell = [&](Round, const std::string& line) { rank.told.push_back(line); }});
+      session.begin({});
+      for (std::uint32_t number = 0; number < 3; ++number) {
+        session.begin_step(1, Duration(0));
+        task->forward_backward(std::vector<std::uint32_t>{number}, 1);
+        if (!records) task->replica().take_graph();
+        session.end_backward("here");
+        session.deposit(Duration(0));
+        session.exchange();
+      }
+      session.finish();
+      if (records || rank.rank() != 0) {
+        EXPECT_THAT(rank.told, testing::IsEmpty());
+      } else {
+        EXPECT_THAT(rank.told, testing::ElementsAre(HasSubstr("step 0: the loop calls loss.backward() itself")));
+      }
+    });
+  }
+}
+
 TEST(SessionTest, OthersGoOnWhereARankIsAlone) {
   run(1, [](RankOfTest& rank) {
     const auto task = start(1);

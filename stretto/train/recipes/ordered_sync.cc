@@ -87,7 +87,7 @@ class OrderedSync final : public Recipe {
   Round rounds() const override { return tensors_->steps(); }
   RecipeMemory memory() const override;
   bool averages_gradients() const override { return true; }
-  std::vector<std::string> take_lines() override { return tensors_->take_lines(); }
+  std::vector<std::string> take_lines() override;
   bool tells_while_waiting() const override { return true; }
   std::optional<OrderingStatistics> ordering() const override { return tensors_->statistics(); }
   void record_timeline() override { tensors_->record_timeline(); }
@@ -135,7 +135,9 @@ class OrderedSync final : public Recipe {
   std::vector<TensorDescription> descriptions_;                 // by tensor
   std::unordered_map<std::string, int> tensor_named_;
 
-  bool records_ = false;  // the replica, the graph of each step
+  bool records_ = false;                // the replica, the graph of each step
+  std::optional<StepNumber> observed_;  // the first step that was to be recorded, and was not
+  bool told_of_observed_ = false;
   Phase phase_ = Phase::none;
   DepositInfo info_;  // of the step under way
   TimePoint began_;
@@ -296,8 +298,22 @@ void OrderedSync::complete() {
     notes_->write(summed_->own_notes, context_.replica, tensors_->steps(), context_.listener.take_counts());
     tensors_->submit(notes_description(), notes_in(), notes_out());
   }
-  if (const auto graph = context_.replica.take_graph()) tensors_->executed(*graph);
+  if (const auto graph = context_.replica.take_graph()) {
+    tensors_->executed(*graph);
+  } else if (records_ && !observed_) {
+    observed_ = tensors_->steps();
+  }
   phase_ = Phase::complete;
+}
+
+std::vector<std::string> OrderedSync::take_lines() {
+  std::vector<std::string> lines = tensors_->take_lines();
+  if (context_.engine.rank() == 0 && observed_ && !std::exchange(told_of_observed_, true)) {
+    lines.push_back(text("step ", *observed_,
+                         ": the loop calls loss.backward() itself, which records no graph: topo plans by the order in "
+                         "which rank 0's gradients became ready"));
+  }
+  return lines;
 }
 
 Result<int> OrderedSync::sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
