@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
+#include <limits>
+#include <utility>
 
 namespace stretto::command {
 
@@ -17,11 +18,9 @@ const Trial& recommended(const std::vector<Trial>& trials) {
   const auto rate = [](const Trial& trial) { return mean(trial.rates); };
   const Trial& fastest = *std::ranges::max_element(trials, {}, rate);
   const Trial* best = &fastest;
-  // Of an algorithm that counts no contributions each is fresh.
   const auto rank = [&](const Trial& trial) {
-    const double fresh = std::isnan(trial.fresh_share) ? 1 : trial.fresh_share;
-    const double stale = std::isnan(trial.staleness_mean) ? 0 : trial.staleness_mean;
-    return std::tuple(fresh, -stale, rate(trial));
+    const double unseen = std::isnan(trial.unseen) ? std::numeric_limits<double>::infinity() : trial.unseen;
+    return std::pair(-unseen, rate(trial));
   };
   for (const Trial& trial : trials) {
     if (gain(trial, fastest).estimate >= kAsFast && rank(trial) > rank(*best)) best = &trial;

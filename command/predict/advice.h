@@ -11,8 +11,9 @@ namespace stretto::command {
 /// Of the mean over replicas of rates[i] / base.rates[i]. Requires: the same replicas.
 Interval gain(const Trial& trial, const Trial& base);
 
-/// The trial to recommend: of those whose gain over the fastest is not below 0.99, within its interval, the one whose
-/// contributions are freshest, then least stale, then the fastest. `trials` are not empty.
+/// The trial to recommend: of those whose gain over the fastest is not below 0.99 the one that leaves the fewest
+/// batches unseen (Trial::unseen), then the fastest. One of which that is not known comes after all of which it is.
+/// `trials` are not empty.
 const Trial& recommended(const std::vector<Trial>& trials);
 
 /// From so much gain on it is worth to leave synchronous training.

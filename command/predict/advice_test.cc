@@ -11,30 +11,38 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::Optional;
 
-Trial trial(const char* algorithm, std::vector<double> rates, double fresh, double stale) {
-  return {.choice = {algorithm}, .rates = std::move(rates), .fresh_share = fresh, .staleness_mean = stale};
+Trial trial(const char* algorithm, std::vector<double> rates, double unseen) {
+  return {.choice = {algorithm}, .rates = std::move(rates), .unseen = unseen};
 }
 
 TEST(Advice, TakesTheFastest) {
-  const std::vector<Trial> trials = {trial("sync", {10, 10, 10}, 1, 0), trial("eager-solo", {14, 15, 14}, 0.3, 2)};
+  const std::vector<Trial> trials = {trial("sync", {10, 10, 10}, 0), trial("eager-solo", {14, 15, 14}, 2)};
   EXPECT_EQ(recommended(trials).choice.algorithm, "eager-solo");
 }
 
-TEST(Advice, TakesTheFreshestOfThoseThatAreAsFast) {
-  const std::vector<Trial> trials = {trial("eager-solo", {100, 100, 100}, 0.3, 2), trial("a", {98, 98, 98}, 1, 0),
-                                     trial("b", {99.5, 99.5, 99.5}, 0.8, 0.5),
-                                     trial("c", {99.9, 99.9, 99.9}, 0.8, 0.9)};
+TEST(Advice, TakesTheOneThatLeavesTheFewestUnseenOfThoseThatAreAsFast) {
+  const std::vector<Trial> trials = {trial("eager-solo", {100, 100, 100}, 2), trial("a", {98, 98, 98}, 0),
+                                     trial("b", {99.5, 99.5, 99.5}, 0.5), trial("c", {99.9, 99.9, 99.9}, 0.9)};
   EXPECT_EQ(recommended(trials).choice.algorithm, "b");
 }
 
-TEST(Advice, TakesContributionsThatNobodyCountsAsFresh) {
+TEST(Advice, TakesWhatIsUnseenForTheSameWhateverTheFamily) {
+  Trial quorum = trial("eager-quorum:2", {100, 100}, 2), servers = trial("ps-async", {100, 100}, 2.9);
+  quorum.fresh_share = 0.5, quorum.staleness_mean = 0.5;
+  servers.fresh_share = 1, servers.staleness_mean = 2.9;
+  EXPECT_EQ(recommended({servers, quorum}).choice.algorithm, "eager-quorum:2");
+}
+
+TEST(Advice, TakesAModelOfWhichNothingIsKnownOnlyWhereItIsFaster) {
   const double none = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<Trial> trials = {trial("eager-solo", {100, 100}, 0.9, 1), trial("local", {100, 99.5}, none, none)};
-  EXPECT_EQ(recommended(trials).choice.algorithm, "local");
+  EXPECT_EQ(recommended({trial("wagma", {100, 100}, none), trial("eager-solo", {100, 99}, 3)}).choice.algorithm,
+            "eager-solo");
+  EXPECT_EQ(recommended({trial("wagma", {100, 100}, none), trial("eager-solo", {98, 98}, 3)}).choice.algorithm,
+            "wagma");
 }
 
 TEST(Advice, GainsAreThoseOfTheSameReplicas) {
-  const Interval twice = gain(trial("a", {2, 20, 200}, 1, 0), trial("b", {1, 10, 100}, 1, 0));
+  const Interval twice = gain(trial("a", {2, 20, 200}, 0), trial("b", {1, 10, 100}, 0));
   EXPECT_EQ(twice.estimate, 2);
   EXPECT_EQ(twice.low, 2);
   EXPECT_EQ(twice.high, 2);

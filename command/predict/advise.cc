@@ -66,7 +66,10 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
   line.note(
       "Each setting is run on a virtual clock (stretto predict run), all with the same step times. The fastest wins; "
       "of "
-      "those that are as fast within 1 % the one whose gradients are freshest. A setting is worthwhile where it gains "
+      "those that are as fast within 1 % the one that leaves the fewest batches unseen: computed when a batch is "
+      "applied, and not in the weights that it was computed on. That counts the same for rounds, servers and own "
+      "steps; it is not known of models that are averaged in groups, with neighbours or in pairs. A setting is "
+      "worthwhile where it gains "
       "5 % or more over synchronous training. Intervals are of 95 %, over the replicas. Faster steps are not all: what "
       "staleness costs in steps depends on the model. Bound is what Theorem 6.3 of the eager-SGD paper (PPoPP 2020) "
       "says "
@@ -124,12 +127,13 @@ int run(const AdviseCommand& command) {
   }
   const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);
 
-  Table table({"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "bound", "waited"});
+  Table table(
+      {"setting", "batches/s", "times sync", "of ideal", "fresh", "staleness", "most", "unseen", "bound", "waited"});
   nlohmann::ordered_json json{{"ranks", all.ranks()}, {"mean_s", all.mean()}, {"skew_s", all.skew()}};
   for (const Trial& trial : advice.trials) {
     table.add({trial.choice.name(), rate_of(trial), factor(gain(trial, advice.sync)), percent(trial.of_ideal),
                percent(trial.fresh_share), significant(trial.staleness_mean), std::to_string(trial.staleness_max),
-               significant(quorum_bound(trial, all.ranks())), percent(trial.wait_share)});
+               significant(trial.unseen), significant(quorum_bound(trial, all.ranks())), percent(trial.wait_share)});
     json["settings"].push_back(to_json(trial, advice.sync, all.ranks()));
   }
   json["ideal_batches_per_s"] = ideal_rate(advice.trials);

@@ -60,6 +60,11 @@ TEST_P(Shapes, AgreeWithTheAlgorithmsThemselves) {
         const bool drawn = choice.algorithm == "eager-majority";
         const double batches = static_cast<double>(times.steps()) * ranks;
         EXPECT_NEAR(shape.staleness_mean, run.staleness_mean, drawn ? 4 / batches : 1e-12);
+        const double unseen = unseen_batches(shaped->shape, ranks, shape.staleness_mean,
+                                             shape.rate * shape.seconds / static_cast<double>(shape.rounds));
+        if (!drawn) {
+          EXPECT_NEAR(unseen, run.unseen, 0.02 * run.unseen);
+        }
         EXPECT_NEAR(static_cast<double>(shape.staleness_max), static_cast<double>(run.staleness_max), drawn ? 1 : 0);
       }
     }

@@ -148,7 +148,11 @@ Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHo
                  std::uint64_t steps, const std::filesystem::path& within) {
   TrainOptions run = options_of(choice, times.ranks());
   run.seed = seed;
-  return simulate_run(run, times, hosts, steps, within);
+  Outcome outcome = simulate_run(run, times, hosts, steps, within);
+  if (const auto shaped = shape_of(choice, times.ranks())) {
+    outcome.unseen = unseen_batches(shaped->shape, times.ranks(), outcome.staleness_mean, outcome.round_batches);
+  }
+  return outcome;
 }
 
 void require_simulation(const TrainOptions& run) {
@@ -179,7 +183,10 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
                   .fresh_share = summary->fresh_share,
                   .staleness_mean = summary->staleness_mean,
                   .staleness_max = summary->staleness_max,
-                  .wait_share = summary->wait_share};
+                  .wait_share = summary->wait_share,
+                  .steps = {},
+                  .round_batches = static_cast<double>(summary->deposits.applied) /
+                                   static_cast<double>(std::max<std::uint64_t>(1, summary->rounds))};
   outcome.steps = recorded_steps(options.out, options.ranks);
   return outcome;
 }
@@ -199,6 +206,12 @@ std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {
   const auto shape = recipe.shape(plan.recipe, ranks);
   if (!shape) return std::nullopt;
   return ShapedChoice{.shape = *shape, .shared_data = plan.sharing == Sharing::shared};
+}
+
+double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches) {
+  if (std::holds_alternative<GroupRoundShape>(shape.exchange)) return std::numeric_limits<double>::quiet_NaN();
+  const double each = std::holds_alternative<ServerOptions>(shape.exchange) ? 1 : round_batches;
+  return staleness * each + static_cast<double>(shape.every - 1) / 2 * (ranks - 1);
 }
 
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,10 @@ struct Outcome {
   std::uint64_t staleness_max = 0;
   double wait_share = 0;      ///< of the ranks' time
   std::vector<double> steps;  ///< seconds from the begin of each step of a rank to that of its next, all ranks
+  double round_batches = 0;   ///< that a round applies, in the mean
+  /// Batches that had been computed when a batch was applied, and were not in the weights it was computed on, in the
+  /// mean; NaN: not known.
+  double unseen = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The hosts of the ranks.
@@ -67,6 +72,12 @@ struct ShapedChoice {
 /// None: its algorithm says no shape with these options, and simulate() alone can say what comes of it. Throws
 /// UsageError for a choice that does not fit so many ranks.
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks);
+
+/// Outcome::unseen of ranks that train in this shape, of batches that are so stale and of which a round takes so many,
+/// both in the mean. What a round adds to a batch's staleness are all its batches; a version of weights on servers is
+/// one batch. Own steps between two exchanges see none of those that other ranks make meanwhile. Not known of groups,
+/// whose models spread from one to the other.
+double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches);
 
 /// Those in a list as it is typed: "sync,eager-quorum:4,local, H = 16". What has an equals sign is a setting of the
 /// algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not.

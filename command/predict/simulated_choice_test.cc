@@ -51,6 +51,22 @@ TEST(SimulatedChoice, OfNobodyWhoIsSlowIsTheIdeal) {
   }
 }
 
+/// While one rank computes a batch and nobody waits, the others compute one each, whether rounds count it or servers.
+TEST(SimulatedChoice, LeavesUnseenWhatOthersComputeMeanwhile) {
+  const StepTimes times = times_of(4, 100, "lognormal:mean=10ms,cv=1");
+  const auto unseen = [&](const Choice& choice) { return simulate(choice, times, kHosts, 1).unseen; };
+  EXPECT_EQ(unseen({"sync"}), 0);
+  EXPECT_EQ(unseen({"ps-sync"}), 0);
+  EXPECT_NEAR(unseen({"ps-async"}), 3, 0.2);
+  EXPECT_NEAR(unseen({"eager-solo"}), 3, 0.3);
+  EXPECT_LT(unseen({"eager-quorum:3"}), 0.6 * unseen({"ps-async"}));
+  EXPECT_EQ(unseen({"local", 5}), 2 * 3)
+      << "two of the own steps before it, in the mean, and as many of each other rank";
+  EXPECT_GT(unseen({"local:quorum", 4}), 1.5 * 3);
+  EXPECT_TRUE(std::isnan(unseen({"wagma:2"})));
+  EXPECT_TRUE(std::isnan(unseen({"ad-psgd"})));
+}
+
 TEST(SimulatedChoice, AQuorumOfAllIsSynchronousAndASmallerOneIsNeverSlower) {
   const StepTimes times = times_of(4, 40, "random:ranks=1,delay=40ms");
   const double sync = simulate({"sync"}, times, kHosts, 1).rate;

@@ -12,13 +12,14 @@
 
 namespace stretto::command {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outcome, rate, ideal, fresh_share, staleness_mean, staleness_max, wait_share, steps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outcome, rate, ideal, fresh_share, staleness_mean, staleness_max, wait_share, steps,
+                                   round_batches, unseen)
 
 namespace {
 
 Trial summarize(const Choice& choice, std::span<const Outcome> outcomes) {
   Trial trial{.choice = choice};
-  std::vector<double> of_ideal, fresh, stale, waited;
+  std::vector<double> of_ideal, fresh, stale, waited, unseen;
   for (const Outcome& outcome : outcomes) {
     trial.rates.push_back(outcome.rate);
     trial.steps.insert(trial.steps.end(), outcome.steps.begin(), outcome.steps.end());
@@ -26,12 +27,14 @@ Trial summarize(const Choice& choice, std::span<const Outcome> outcomes) {
     fresh.push_back(outcome.fresh_share);
     stale.push_back(outcome.staleness_mean);
     waited.push_back(outcome.wait_share);
+    unseen.push_back(outcome.unseen);
     trial.staleness_max = std::max(trial.staleness_max, outcome.staleness_max);
   }
   trial.of_ideal = mean(of_ideal);
   trial.fresh_share = mean(fresh);
   trial.staleness_mean = mean(stale);
   trial.wait_share = mean(waited);
+  trial.unseen = mean(unseen);
   return trial;
 }
 
@@ -51,7 +54,8 @@ Outcome outcome_of(const ShapeOutcome& shape) {
           .staleness_mean = shape.staleness_mean,
           .staleness_max = shape.staleness_max,
           .wait_share = shape.wait_share,
-          .steps = {}};
+          .steps = {},
+          .round_batches = shape.rate * shape.seconds / static_cast<double>(std::max<std::uint64_t>(1, shape.rounds))};
 }
 
 }  // namespace
@@ -88,6 +92,7 @@ std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices,
       job.seed = seed + replica;
       Outcome outcome = outcome_of(simulate_shape(shaped->shape, replicas[replica], job));
       outcome.ideal = ideals[replica];
+      outcome.unseen = unseen_batches(shaped->shape, ranks, outcome.staleness_mean, outcome.round_batches);
       outcomes.push_back(std::move(outcome));
     }
     return outcomes;
@@ -114,6 +119,7 @@ nlohmann::ordered_json to_json(const Trial& trial) {
           {"fresh_share", trial.fresh_share},
           {"staleness_mean", trial.staleness_mean},
           {"staleness_max", trial.staleness_max},
+          {"unseen_batches", trial.unseen},
           {"wait_share", trial.wait_share}};
 }
 

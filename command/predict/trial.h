@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <vector>
@@ -18,6 +19,7 @@ struct Trial {
   std::vector<double> steps;                                                 ///< Outcome::steps of all of them
   double of_ideal = 0, fresh_share = 0, staleness_mean = 0, wait_share = 0;  ///< means over the replicas
   std::uint64_t staleness_max = 0;
+  double unseen = std::numeric_limits<double>::quiet_NaN();  ///< Outcome::unseen, the mean over the replicas
 };
 
 /// Simulates each choice with each of `replicas`, by seeds from `seed` on. Returns the trials in the order of the

@@ -106,14 +106,17 @@ Outcome predict(const TrainOptions& options, std::uint64_t seed, double noise) {
   const StepTimes times = drawn_step_times(Imbalance::parse(options.imbalance, options.ranks),
                                            seconds(options.pace) * kBatch, options.ranks, drawn, seed);
   Outcome all;
+  double unseen = 0;
   for (int replica = 0; replica < kReplicas; ++replica) {
     const std::uint64_t noise_seed = seed + static_cast<std::uint64_t>(replica) * kSeedsApart;
     const Outcome one = simulate({options.algorithm}, times.with_noise(noise_seed, noise), kHosts, seed, options.steps);
     all.rate += one.rate / kReplicas;
     all.fresh_share += one.fresh_share / kReplicas;
     all.staleness_mean += one.staleness_mean / kReplicas;
+    unseen += one.unseen / kReplicas;
     all.steps.insert(all.steps.end(), one.steps.begin(), one.steps.end());
   }
+  all.unseen = unseen;
   return all;
 }
 
@@ -136,7 +139,8 @@ Case case_of(const RunGroup& group, const RunSummary& run, double noise) {
           .predicted = {.choice = {options.algorithm},
                         .rates = {outcome.rate},
                         .fresh_share = outcome.fresh_share,
-                        .staleness_mean = outcome.staleness_mean}};
+                        .staleness_mean = outcome.staleness_mean,
+                        .unseen = outcome.unseen}};
 }
 
 /// By how much the setting that the predictions recommend was slower than the fastest of all that were measured.

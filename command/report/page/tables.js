@@ -157,10 +157,11 @@ function addAdvice(advice, why, runs) {
       percent(setting.wait_share),
       percent(setting.fresh_share, 0),
       setting.staleness_mean === null ? '–' : `${significant(setting.staleness_mean, 2)} (at most ${setting.staleness_max})`,
+      setting.unseen_batches === null ? '–' : significant(setting.unseen_batches, 2),
     ];
     row.chosen = setting.recommended;
     return row;
   });
   document.getElementById('advice').append(table(
-    ['setting', 'batches/s, predicted', 'measured here', 'of sync', 'of ideal', 'waiting', 'fresh', 'staleness, rounds'], rows));
+    ['setting', 'batches/s, predicted', 'measured here', 'of sync', 'of ideal', 'waiting', 'fresh', 'staleness, rounds', 'unseen batches'], rows));
 }
