@@ -19,9 +19,17 @@ namespace stretto::command {
 
 namespace {
 
-constexpr std::size_t kBlock = 10;  // steps that are drawn together
+constexpr std::size_t kLongestBlock = 10;  // steps that are drawn together
+constexpr std::size_t kEnoughSteps = 30;   // for intervals: with fewer there are at most five blocks side by side
 constexpr int kRanks = 8;
 constexpr std::uint64_t kModelBytes = 100'000'000;
+
+/// Steps that are drawn together, of so many: no more than there are such blocks side by side, or the replicas are all
+/// alike.
+std::size_t block_of(std::size_t steps) {
+  const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(steps)));
+  return std::clamp<std::size_t>(root, 1, kLongestBlock);
+}
 
 /// What of a job is not what it seems, or not looked at: which settings there are is asked of a whole run.
 std::vector<std::string> notes_of(const std::string& file, const TrainingJob& job) {
@@ -131,18 +139,26 @@ StepTimesSource StepTimesArgument::measured() const {
   std::error_code unknown;
   const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
   const SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});
+  std::vector<std::string> notes;
+  if (all.steps() < kEnoughSteps) {
+    notes.push_back(fmt::format("{}: {} steps are too few for intervals: other steps of the job may differ by far more",
+                                file, all.steps()));
+  }
   const auto length = static_cast<std::size_t>(steps);
   if (ranks != 0) {
     const auto draw = [model = StepTimesModel::fit(all), ranks = ranks, length, seed = seed](int number) {
       return model.draw(ranks, length, seed + static_cast<std::uint64_t>(number));
     };
-    StepTimes first = draw(0);
-    return {std::move(first), draw, hosts, replicas};
+    StepTimesSource source(draw(0), draw, hosts, replicas);
+    source.notes_ = std::move(notes);
+    return source;
   }
   const auto draw = [all, length, seed = seed](int number) {
-    return all.resampled(seed + static_cast<std::uint64_t>(number), length, kBlock);
+    return all.resampled(seed + static_cast<std::uint64_t>(number), length, block_of(all.steps()));
   };
-  return {std::move(all), draw, hosts, replicas};
+  StepTimesSource source(std::move(all), draw, hosts, replicas);
+  source.notes_ = std::move(notes);
+  return source;
 }
 
 SimulatedHosts StepTimesArgument::hosts_like(const SimulatedHosts& known) const {

@@ -20,11 +20,11 @@ class StepTimesSource {
   /// The step times that were measured; or, where they are drawn, those of the first replica.
   const StepTimes& all() const { return all_; }
   const SimulatedHosts& hosts() const { return hosts_; }
-  /// What a replica is simulated with: of what was measured so many steps, in blocks that follow one another. Drawn
-  /// times are drawn anew.
+  /// What a replica is simulated with: of what was measured so many steps, in blocks of steps that follow one
+  /// another: ten, or as many as there are such blocks side by side. Drawn times are drawn anew.
   StepTimes replica(int number) const { return draw_(number); }
   std::vector<StepTimes> replicas() const;
-  /// What the file says in vain, a sentence each: to be printed where the command succeeds.
+  /// What the file says in vain, or does not say, a sentence each: to be printed where the command succeeds.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

@@ -1,5 +1,6 @@
 #include "command/predict/step_times_argument.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,10 +14,12 @@
 namespace stretto::command {
 namespace {
 
+using ::testing::Contains;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string file_with(const std::string& content) {
   std::string path = ::testing::TempDir() + "/step_times_argument_" + std::to_string(::getpid());
@@ -66,6 +69,41 @@ TEST(StepTimesArgument, AFileThatSaysWhoIsSlowNeedsNoImbalance) {
   EXPECT_EQ(argument.read().all().ranks(), 2);
   argument.imbalance = "cloud";
   EXPECT_THAT([&] { argument.read(); }, ::testing::ThrowsMessage<UsageError>(HasSubstr("--imbalance cloud")));
+}
+
+std::string csv_of(int steps) {
+  std::string csv;
+  for (int step = 0; step < steps; ++step) csv += fmt::format("{},0,{}\n", step, step + 1);
+  return csv;
+}
+
+TEST(StepTimesArgument, ReplicasOfFewStepsDiffer) {
+  StepTimesArgument argument;
+  argument.replicas = 8;
+  for (const int steps : {2, 4, 10, 11}) {
+    argument.file = file_with(csv_of(steps));
+    std::set<double> means;
+    for (const StepTimes& replica : argument.read().replicas()) means.insert(replica.mean());
+    EXPECT_GE(means.size(), 4u) << steps;
+  }
+}
+
+TEST(StepTimesArgument, ReplicasOfManyStepsAreBlocksOfTen) {
+  StepTimesArgument argument;
+  argument.file = file_with(csv_of(200));
+  const StepTimes replica = argument.read().replica(0);
+  for (std::size_t step = 0; step < replica.steps(); ++step) {
+    if (step % 10 == 0) continue;
+    EXPECT_EQ(replica.step(step)[0], replica.step(step - 1)[0] + 1) << step;
+  }
+}
+
+TEST(StepTimesArgument, SaysWhereStepsAreTooFewForIntervals) {
+  StepTimesArgument argument;
+  argument.file = file_with(csv_of(29));
+  EXPECT_THAT(argument.read().notes(), Contains(HasSubstr(": 29 steps are too few for intervals")));
+  argument.file = file_with(csv_of(30));
+  EXPECT_THAT(argument.read().notes(), Not(Contains(HasSubstr("too few"))));
 }
 
 TEST(StepTimesArgument, DrawsMoreRanksLikeThoseThatWereMeasured) {

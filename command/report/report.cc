@@ -114,7 +114,9 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
   if (asked.empty()) {
     choices = pick_finalists(settings_for(all.ranks(), source->hosts()), replicas, source->hosts(), times.seed).choices;
   }
-  return ReportAdvice{run.name, messages_of(run.options),
+  std::string messages = messages_of(run.options);
+  for (const std::string& note : source->notes()) messages += ". " + note;
+  return ReportAdvice{run.name, messages,
                       recommend(std::move(choices), replicas, all.skew(), source->hosts(), times.seed)};
 }
 
