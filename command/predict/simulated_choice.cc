@@ -106,6 +106,16 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
+RunPlan plan_of(const Choice& choice, int ranks) {
+  const TrainOptions options = in_virtual_time(options_of(choice, ranks));
+  return plan_run(options, task_of(options).facts());
+}
+
+std::optional<AlgorithmShape> shape_in(const RunPlan& plan, int ranks) {
+  const RecipeInfo& recipe = *plan.algorithm.recipe;
+  return recipe.shape == nullptr ? std::nullopt : recipe.shape(plan.recipe, ranks);
+}
+
 /// "H = 16" or "tau = 20", of the algorithm before it in a list.
 void add_setting(Choice& choice, std::string_view option, const std::string& written) {
   const std::size_t equals = written.find('=');
@@ -199,13 +209,24 @@ std::vector<double> recorded_steps(const std::string& folder, int ranks) {
 }
 
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks) {
-  const TrainOptions options = in_virtual_time(options_of(choice, ranks));
-  const RunPlan plan = plan_run(options, task_of(options).facts());
-  const RecipeInfo& recipe = *plan.algorithm.recipe;
-  if (recipe.shape == nullptr) return std::nullopt;
-  const auto shape = recipe.shape(plan.recipe, ranks);
+  const RunPlan plan = plan_of(choice, ranks);
+  const auto shape = shape_in(plan, ranks);
   if (!shape) return std::nullopt;
   return ShapedChoice{.shape = *shape, .shared_data = plan.sharing == Sharing::shared};
+}
+
+std::uint64_t whole_periods(const Choice& choice, int ranks, std::uint64_t steps) {
+  const RunPlan plan = plan_of(choice, ranks);
+  std::uint64_t last = 0;  // rounds after the last step
+  std::uint64_t period =
+      plan.recipe.local_steps >= kMeetsAtTheEnd ? 1 : std::max<std::uint64_t>(1, plan.recipe.local_steps);
+  if (const auto shape = shape_in(plan, ranks)) {
+    const auto* groups = std::get_if<GroupRoundShape>(&shape->exchange);
+    period = groups != nullptr ? groups->full_every : shape->every;
+    last = groups != nullptr ? 1 : 0;
+  }
+  const std::uint64_t whole = (steps + last + period - 1) / period * period - last;
+  return period <= kLongestRun ? whole : steps;
 }
 
 double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches) {

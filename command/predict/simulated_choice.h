@@ -73,6 +73,13 @@ struct ShapedChoice {
 /// UsageError for a choice that does not fit so many ranks.
 std::optional<ShapedChoice> shape_of(const Choice& choice, int ranks);
 
+/// `steps`, or as many more as the last period of the choice wants: H, or τ. A run that ends within one has an average
+/// more at its end than a long run has, which costs short runs a fifth and more. Groups go on after the last step until
+/// a round is full: so they end one step before it. Where a period is longer than kLongestRun it stays `steps`. Throws
+/// UsageError for a choice that does not fit so many ranks.
+inline constexpr std::uint64_t kLongestRun = 10'000;
+std::uint64_t whole_periods(const Choice& choice, int ranks, std::uint64_t steps);
+
 /// Outcome::unseen of ranks that train in this shape, of batches that are so stale and of which a round takes so many,
 /// both in the mean. What a round adds to a batch's staleness are all its batches; a version of weights on servers is
 /// one batch. Own steps between two exchanges see none of those that other ranks make meanwhile. Not known of groups,

@@ -81,7 +81,9 @@ void StepTimesArgument::add_options(CommandLine& line) {
                 network = text;
               });
   line.heading("The simulation");
-  line.option("--steps", "N", "Steps of each rank. Default 100.", into(steps, 1, 1'000'000, "100"));
+  line.option("--steps", "N",
+              "Steps of each rank, or up to the end of a setting's period, as with H = 16. Default 100.",
+              into(steps, 1, 1'000'000, "100"));
   line.option("--replicas", "N", "Simulates the job so often, each time with other steps of the same job. Default 5.",
               into(replicas, 1, 10'000, "20"));
   line.option("--seed", "N", "Of all that is drawn. Default 1.", into(seed, 1, "1"));

@@ -65,7 +65,10 @@ std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector
   const std::size_t each = replicas.size(), count = choices.size() * each;
   const TemporaryFolder folder;  // of this process, which removes it also where the others are stopped by a signal
   const auto simulation = [&](std::size_t i) -> nlohmann::json {
-    return simulate(choices[i / each], replicas[i % each], hosts, seed + i % each, 0, folder.path());
+    const Choice& choice = choices[i / each];
+    const StepTimes& times = replicas[i % each];
+    const std::uint64_t steps = whole_periods(choice, times.ranks(), times.steps());
+    return simulate(choice, times, hosts, seed + i % each, steps, folder.path());
   };
   std::vector<Outcome> outcomes;
   for (const auto& outcome : in_processes(processes, count, simulation, "virtual time", "simulations")) {
@@ -90,6 +93,7 @@ std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices,
     nlohmann::json outcomes = nlohmann::json::array();
     for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
       job.seed = seed + replica;
+      job.steps = whole_periods(choices[i], ranks, replicas[replica].steps());
       Outcome outcome = outcome_of(simulate_shape(shaped->shape, replicas[replica], job));
       outcome.ideal = ideals[replica];
       outcome.unseen = unseen_batches(shaped->shape, ranks, outcome.staleness_mean, outcome.round_batches);

@@ -22,7 +22,8 @@ struct Trial {
   double unseen = std::numeric_limits<double>::quiet_NaN();  ///< Outcome::unseen, the mean over the replicas
 };
 
-/// Simulates each choice with each of `replicas`, by seeds from `seed` on. Returns the trials in the order of the
+/// Simulates each choice with each of `replicas`, by seeds from `seed` on, for as many steps as those have, or up to
+/// the end of a period (whole_periods()), for which their times begin anew. Returns the trials in the order of the
 /// choices. So many processes take one simulation after the other, and any number of them has the same results. Shows
 /// on standard error how far it is. Throws what simulate() throws, and Interrupted.
 std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,

@@ -39,6 +39,35 @@ TEST(Trial, IsTheSameFromAnyNumberOfProcesses) {
   }
 }
 
+/// Their rate is a matter of the period, not of where in it a run ends.
+TEST(Trial, OfWholePeriodsIsAsFastOverAnyNumberOfSteps) {
+  const SimulatedHosts slow{.network = "latency=50us,bandwidth=100Mbit/s", .model_bytes = 10'000'000};
+  const auto rates = [&](std::size_t steps, const std::vector<Choice>& choices) {
+    const std::vector<StepTimes> equal = {drawn_step_times(Imbalance::parse("none", 4), 0.100, 4, steps, 1)};
+    std::vector<double> all;
+    for (const Trial& trial : try_out(choices, equal, slow, 1)) all.push_back(trial.rates.front());
+    for (const auto& trial : try_shapes(choices, equal, slow, 1)) all.push_back(trial->rates.front());
+    return all;
+  };
+  const std::vector<Choice> choices = {{"local", 32}, {"local", 16}, {"wagma:2", 0, {{"tau", "40"}}}, {"sync"}};
+  const std::vector<double> whole = rates(160, choices), part = rates(100, choices);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_NEAR(part[i] / whole[i], 1, 0.01) << choices[i % choices.size()].name();
+  }
+}
+
+TEST(Trial, GoesOnToTheEndOfAPeriodThatIsNotTooLong) {
+  EXPECT_EQ(whole_periods({"local", 32}, 4, 100), 128u);
+  EXPECT_EQ(whole_periods({"local", 32}, 4, 96), 96u);
+  EXPECT_EQ(whole_periods({"easgd"}, 4, 101), 110u);
+  EXPECT_EQ(whole_periods({"wagma:2", 0, {{"tau", "40"}}}, 4, 100), 119u);
+  EXPECT_EQ(whole_periods({"wagma:2", 0, {{"tau", "1"}}}, 4, 100), 100u);
+  EXPECT_EQ(whole_periods({"local", 1'000'000}, 4, 100), 100u);
+  for (const char* other : {"sync", "eager-solo", "ps-async", "ad-psgd", "d-psgd"}) {
+    EXPECT_EQ(whole_periods({other}, 4, 101), 101u) << other;
+  }
+}
+
 TEST(Trial, OfAChoiceThatDoesNotFitSaysWhy) {
   EXPECT_THAT(
       [&] {
