@@ -97,7 +97,7 @@ nlohmann::ordered_json to_json(const Trial& trial, const Trial& sync, int ranks)
   return json;
 }
 
-/// What nobody who computes so long can exceed: of all settings the most, for they share out the batches differently.
+/// What nobody who computes so long can exceed: of all settings the most, for some run for a few steps more.
 double ideal_rate(const std::vector<Trial>& trials) {
   double ideal = 0;
   for (const Trial& trial : trials) ideal = std::max(ideal, mean(trial.rates) / trial.of_ideal);

@@ -183,13 +183,12 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
   options.network = hosts.network;
   options.model_bytes = hosts.model_bytes;
   if (shares_out_buckets(run.algorithm)) options.model_buckets = hosts.buckets();
-  const std::uint64_t batches = options.steps * static_cast<std::uint64_t>(options.ranks);
   const auto summary = run_training(options, task_of(options), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
   if (summary->lost_records > 0) throw Failure({Errc::io, text("no room for the records in ", folder.path())});
 
   Outcome outcome{.rate = summary->throughput,
-                  .ideal = static_cast<double>(batches) / summary->ideal_seconds,
+                  .ideal = times.ideal_rate(options.steps),
                   .fresh_share = summary->fresh_share,
                   .staleness_mean = summary->staleness_mean,
                   .staleness_max = summary->staleness_max,

@@ -29,7 +29,7 @@ struct Choice {
 /// What came of one.
 struct Outcome {
   double rate = 0;            ///< batches applied a second, over all ranks
-  double ideal = 0;           ///< the same if nobody ever waited and messages took no time
+  double ideal = 0;           ///< StepTimes::ideal_rate() of as many steps
   double fresh_share = 0;     ///< of the contributions; NaN where the algorithm has none
   double staleness_mean = 0;  ///< of batches, in rounds
   std::uint64_t staleness_max = 0;

@@ -7,7 +7,6 @@
 #include "command/cli/table.h"
 #include "command/predict/exchange_costs.h"
 #include "command/predict/in_processes.h"
-#include "stretto/imbalance/ideal.h"
 #include "stretto/observe/temporary_folder.h"
 
 namespace stretto::command {
@@ -36,16 +35,6 @@ Trial summarize(const Choice& choice, std::span<const Outcome> outcomes) {
   trial.wait_share = mean(waited);
   trial.unseen = mean(unseen);
   return trial;
-}
-
-/// Batches a second if nobody ever waited and messages took no time.
-double ideal_rate(const StepTimes& times) {
-  const auto ranks = static_cast<std::uint64_t>(times.ranks());
-  const std::uint64_t batches = times.steps() * ranks;
-  const auto lasts = [&](int rank, std::uint64_t step, std::uint64_t) {
-    return from_seconds(static_cast<double>(times.step(step % times.steps())[static_cast<std::size_t>(rank)]));
-  };
-  return static_cast<double>(batches) / seconds(ideal_makespan(times.ranks(), batches, lasts));
 }
 
 Outcome outcome_of(const ShapeOutcome& shape) {
@@ -84,7 +73,7 @@ std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector
 std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                                              const SimulatedHosts& hosts, std::uint64_t seed, int processes) {
   std::vector<double> ideals;
-  for (const StepTimes& times : replicas) ideals.push_back(ideal_rate(times));
+  for (const StepTimes& times : replicas) ideals.push_back(times.ideal_rate());
   const auto work = [&](std::size_t i) -> nlohmann::json {
     const int ranks = replicas.front().ranks();
     const auto shaped = shape_of(choices[i], ranks);
@@ -95,7 +84,8 @@ std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices,
       job.seed = seed + replica;
       job.steps = whole_periods(choices[i], ranks, replicas[replica].steps());
       Outcome outcome = outcome_of(simulate_shape(shaped->shape, replicas[replica], job));
-      outcome.ideal = ideals[replica];
+      const StepTimes& times = replicas[replica];
+      outcome.ideal = job.steps == times.steps() ? ideals[replica] : times.ideal_rate(job.steps);
       outcome.unseen = unseen_batches(shaped->shape, ranks, outcome.staleness_mean, outcome.round_batches);
       outcomes.push_back(std::move(outcome));
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "command/predict/finalists.h"
 #include "command/predict/step_times_argument.h"
 #include "stretto/base/error.h"
 
@@ -53,6 +54,27 @@ TEST(Trial, OfWholePeriodsIsAsFastOverAnyNumberOfSteps) {
   const std::vector<double> whole = rates(160, choices), part = rates(100, choices);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(part[i] / whole[i], 1, 0.01) << choices[i % choices.size()].name();
+  }
+}
+
+/// One rank is slow in its second step, whoever gets which batch: what others leave to it is over late.
+TEST(Trial, NeverExceedsTheIdeal) {
+  std::vector<float> seconds;
+  for (int step = 0; step < 6; ++step) {
+    seconds.push_back(0.004F);
+    seconds.push_back(step % 2 == 0 ? 0.004F : 0.104F);
+  }
+  const std::vector<StepTimes> times = {StepTimes(2, std::move(seconds)).with_noise(1, 1e-4)};
+  const SimulatedHosts slow{.network = "latency=1us,bandwidth=10GB/s", .model_bytes = 20'000'000};
+  for (const SimulatedHosts& hosts : {kHosts, slow}) {
+    std::vector<Choice> choices = settings_for(2, hosts);
+    for (const char* other : {"ps-sync", "d-psgd", "ad-psgd", "easgd-async"}) choices.push_back({other});
+    for (const Trial& trial : try_out(choices, times, hosts, 1)) {
+      EXPECT_LE(trial.of_ideal, 1 + 1e-6) << trial.choice.name();
+    }
+    for (const auto& trial : try_shapes(choices, times, hosts, 1)) {
+      if (trial) EXPECT_LE(trial->of_ideal, 1 + 1e-6) << trial->choice.name();
+    }
   }
 }
 

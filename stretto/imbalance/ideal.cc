@@ -24,6 +24,22 @@ Duration ideal_makespan(int ranks, std::uint64_t batches, StepTime step_time) {
   return end;
 }
 
+Duration shortest_makespan(int ranks, std::uint64_t batches,
+                           FunctionRef<Duration(int rank, std::uint64_t step)> step_time) {
+  using Done = std::pair<Duration, int>;  // with its next step, and the rank
+  std::priority_queue<Done, std::vector<Done>, std::greater<>> next;
+  for (int rank = 0; rank < ranks; ++rank) next.emplace(step_time(rank, 0), rank);
+  std::vector<std::uint64_t> steps(static_cast<std::size_t>(ranks));
+  Duration end{0};
+  for (std::uint64_t batch = 0; batch < batches; ++batch) {
+    const auto [done, rank] = next.top();
+    next.pop();
+    end = done;
+    next.emplace(done + step_time(rank, ++steps[static_cast<std::size_t>(rank)]), rank);
+  }
+  return end;
+}
+
 Duration synchronous_makespan(int ranks, std::uint64_t batches, StepTime step_time) {
   Duration end{0};
   Duration slowest{0};

@@ -40,6 +40,13 @@ TEST(Ideal, ByHand) {
   EXPECT_EQ(asked, (std::vector<std::pair<int, std::uint64_t>>{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}}));
 }
 
+TEST(Ideal, TheShortestLeavesTheLastBatchToWhoIsDoneWithItFirst) {
+  const auto time = [](int rank, std::uint64_t step) -> Duration { return rank == 0 ? 2ms : step == 0 ? 1ms : 100ms; };
+  EXPECT_EQ(shortest_makespan(2, 4, time), 6ms) << "rank 1 makes one batch, rank 0 three";
+  EXPECT_EQ(ideal_makespan(2, 4, [&](int rank, std::uint64_t step, std::uint64_t) { return time(rank, step); }), 101ms);
+  EXPECT_EQ(shortest_makespan(2, 0, time), 0ms);
+}
+
 double speedup(const std::string& imbalance, int ranks, std::uint64_t batches, Duration pace) {
   const auto drawn = Imbalance::parse(imbalance, ranks);
   const auto time = [&](int rank, std::uint64_t step, std::uint64_t) {

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <numeric>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/imbalance/ideal.h"
 #include "stretto/imbalance/trace_rows.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/step_records.h"
@@ -91,6 +93,15 @@ double StepTimes::skew() const {
     sum += static_cast<double>(last) - static_cast<double>(first);
   }
   return sum / static_cast<double>(steps());
+}
+
+double StepTimes::ideal_rate(std::uint64_t steps) const {
+  const std::uint64_t batches = (steps == 0 ? this->steps() : steps) * static_cast<std::uint64_t>(ranks_);
+  const auto lasts = [&](int rank, std::uint64_t number) {
+    const auto seconds = static_cast<double>(step(number % this->steps())[static_cast<std::size_t>(rank)]);
+    return std::max(from_seconds(seconds), Duration{1});  // as on the virtual clock
+  };
+  return static_cast<double>(batches) / seconds(shortest_makespan(ranks_, batches, lasts));
 }
 
 StepTimes StepTimes::resampled(std::uint64_t seed, std::size_t steps, std::size_t block) const {

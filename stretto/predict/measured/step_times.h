@@ -28,6 +28,11 @@ class StepTimes {
   /// Between the first rank of a step and its last, in seconds, in the mean over all steps.
   double skew() const;
 
+  /// Batches a second that no way to train can exceed in making `steps` × ranks batches, 0: of all steps: nobody waits,
+  /// messages take no time, and each batch goes to the rank that is done with it first. Each rank computes its steps in
+  /// their order, beyond the last from the first on, so that by no moment more of them can be over.
+  double ideal_rate(std::uint64_t steps = 0) const;
+
   /// So many steps, as a run of another day may have them: blocks of `block` steps that follow one another, drawn with
   /// replacement (a moving-block bootstrap). What lasts for some steps lasts as long.
   StepTimes resampled(std::uint64_t seed, std::size_t steps, std::size_t block) const;
