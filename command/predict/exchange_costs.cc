@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/simulate/network_spec.h"
+
 namespace stretto::command {
 
 namespace {
@@ -67,6 +69,24 @@ struct CostsOf {
 
 ExchangeCosts exchange_costs(const Choice& choice, const ShapedChoice& shaped, int ranks, const SimulatedHosts& hosts) {
   return std::visit(CostsOf{choice, ranks, hosts}, shaped.shape.exchange);
+}
+
+std::string network_of_exchange(double seconds, int ranks, std::uint64_t model_bytes) {
+  constexpr double kMost = 1e12;
+  NetworkOptions links = parse_network({});
+  const auto takes = [&](double bandwidth) {
+    links.bytes_per_second = bandwidth;
+    return exchanges({"sync"}, ranks, 1, kCompute, {.network = to_text(links), .model_bytes = model_bytes});
+  };
+  const double least = takes(1e3 * kMost);  // latencies
+  double bandwidth = kMost;
+  if (seconds > least) {
+    const double guess = static_cast<double>(model_bytes) / seconds;
+    bandwidth =
+        std::min(kMost, guess * (takes(guess) - least) / (seconds - least));  // the rest is in proportion to 1/B
+  }
+  links.bytes_per_second = bandwidth;
+  return to_text(links);
 }
 
 }  // namespace stretto::command

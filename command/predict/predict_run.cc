@@ -38,7 +38,8 @@ void describe_options(CommandLine& line, RunCommand& command) {
   line.note(
       "What runs is the algorithms themselves, with their collectives and their rules for late ranks, on a virtual "
       "clock: see docs/prediction.md. A step computes as long as FILE says, whole steps of all ranks together, in "
-      "blocks of up to ten that are drawn for each replica; or as --compute and --imbalance draw it. Messages take what "
+      "blocks of up to ten that are drawn for each replica; or as --compute and --imbalance draw it. Messages take "
+      "what "
       "--network says; everything else takes no time. A row is the mean over the replicas, with its 95 % interval, or "
       "of the steps of all of them: from the begin of one to that of the next, by quantiles. Of ideal: as fast as if "
       "nobody ever waited and messages took no time.");

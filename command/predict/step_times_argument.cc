@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "command/cli/progress.h"
+#include "command/predict/exchange_costs.h"
 #include "command/predict/job_file.h"
 #include "command/predict/run_hosts.h"
 #include "stretto/predict/measured/chrome_events.h"
@@ -65,7 +66,8 @@ void StepTimesArgument::add_options(CommandLine& line) {
               "are alike, and who comes first decides whose gradients are fresh. Default 0.01.",
               into(noise, 0, 10, "0.01"));
   line.option("--model-bytes", "SIZE",
-              "Bytes of the model, whose messages take their time. Default 100 MB; of a profile what it says; of the "
+              "Bytes of the model, whose messages take their time. Default 100 MB, and a note where FILE has measured "
+              "times; of a profile what it says; of the "
               "folder of a run what the run had: next to nothing among real processes, which share a host.",
               [this](std::string_view option, const std::string& text) {
                 model_bytes = parse_bytes(option, text, "100MB");
@@ -75,7 +77,8 @@ void StepTimesArgument::add_options(CommandLine& line) {
               "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
               "overhead=TIME of a message at its sender, jitter=TIME, sharing=fifo or fair, unevenness=NUMBER. Default "
               "latency=1us,bandwidth=10GB/s,overhead=100ns, or that of the simulated run in FILE, or with "
-              "the bandwidth that a profile says.",
+              "the bandwidth that a profile says, or with one at which sync takes what the collectives in traces of "
+              "PyTorch take.",
               [this](std::string_view, const std::string& text) {
                 parse_network(text);
                 network = text;
@@ -140,8 +143,14 @@ StepTimesSource StepTimesArgument::measured() const {
   StepTimes all = read_step_times(file, progress).or_throw();
   std::error_code unknown;
   const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
-  const SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});
+  SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});
   std::vector<std::string> notes;
+  if (!is_run && network.empty() && all.exchange() && all.ranks() > 1) {
+    hosts.network = network_of_exchange(*all.exchange(), all.ranks(), hosts.model_bytes);
+    notes.push_back(exchange_note(all, hosts.network));
+  } else if (!is_run && (network.empty() || model_bytes == 0)) {
+    notes.push_back(assumption_note());
+  }
   if (all.steps() < kEnoughSteps) {
     notes.push_back(fmt::format("{}: {} steps are too few for intervals: other steps of the job may differ by far more",
                                 file, all.steps()));
@@ -161,6 +170,26 @@ StepTimesSource StepTimesArgument::measured() const {
   StepTimesSource source(std::move(all), draw, hosts, replicas);
   source.notes_ = std::move(notes);
   return source;
+}
+
+std::string StepTimesArgument::exchange_note(const StepTimes& all, const std::string& like) const {
+  return fmt::format("{}: collectives take {:.3g} ms of a step: as over {} with {}; say --network where it is another",
+                     file, 1e3 * *all.exchange(), like,
+                     model_bytes == 0 ? "a model of 100 MB, which is assumed (--model-bytes)" : "this model");
+}
+
+std::string StepTimesArgument::assumption_note() const {
+  std::vector<std::string> assumed, options;
+  if (model_bytes == 0) {
+    assumed.emplace_back("a model of 100 MB");
+    options.emplace_back("--model-bytes");
+  }
+  if (network.empty()) {
+    assumed.push_back(to_text(parse_network({})));
+    options.emplace_back("--network");
+  }
+  return fmt::format("{}: does not say what messages take; assumed: {}; say {}", file, fmt::join(assumed, " and "),
+                     fmt::join(options, " and "));
 }
 
 SimulatedHosts StepTimesArgument::hosts_like(const SimulatedHosts& known) const {

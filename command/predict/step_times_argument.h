@@ -61,6 +61,9 @@ struct StepTimesArgument {
 
  private:
   StepTimesSource measured() const;
+  /// What is made of the exchanges of a trace, and what is assumed where nothing says what messages take.
+  std::string exchange_note(const StepTimes& all, const std::string& like) const;
+  std::string assumption_note() const;
   /// The workers of a job; of one class as many as --ranks asks for.
   std::vector<AlikeRanks> asked_of(const TrainingJob& job) const;
   StepTimesSource drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const;

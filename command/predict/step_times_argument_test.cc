@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "command/predict/exchange_costs.h"
 #include "stretto/base/error.h"
 
 namespace stretto::command {
@@ -104,6 +105,30 @@ TEST(StepTimesArgument, SaysWhereStepsAreTooFewForIntervals) {
   EXPECT_THAT(argument.read().notes(), Contains(HasSubstr(": 29 steps are too few for intervals")));
   argument.file = file_with(csv_of(30));
   EXPECT_THAT(argument.read().notes(), Not(Contains(HasSubstr("too few"))));
+}
+
+TEST(StepTimesArgument, SaysWhatIsAssumedOfMessagesWhereTheFileDoesNot) {
+  StepTimesArgument argument;
+  argument.file = file_with(csv_of(30));
+  EXPECT_THAT(argument.read().notes(),
+              ElementsAre(HasSubstr("assumed: a model of 100 MB and latency=1us,bandwidth=10GB/s,overhead=100ns")));
+  EXPECT_THAT(argument.read().notes(), ElementsAre(HasSubstr("; say --model-bytes and --network")));
+  argument.model_bytes = 1000;
+  EXPECT_THAT(argument.read().notes(), ElementsAre(Not(HasSubstr("--model-bytes"))));
+  argument.network = "bandwidth=1GB/s";
+  EXPECT_THAT(argument.read().notes(), IsEmpty());
+}
+
+TEST(StepTimesArgument, ANetworkLikeAnExchangeTakesAsLong) {
+  for (const int ranks : {2, 8}) {
+    for (const double seconds : {0.0005, 0.010, 2.0}) {
+      const SimulatedHosts hosts{.network = network_of_exchange(seconds, ranks, 100'000'000),
+                                 .model_bytes = 100'000'000};
+      const double took = exchange_costs({"sync"}, *shape_of({"sync"}, ranks), ranks, hosts).full_round;
+      EXPECT_NEAR(took / seconds, 1, 0.02) << ranks << " ranks: " << hosts.network;
+    }
+  }
+  EXPECT_THAT(network_of_exchange(0, 4, 1000), HasSubstr("bandwidth=1000GB/s"));
 }
 
 TEST(StepTimesArgument, DrawsMoreRanksLikeThoseThatWereMeasured) {

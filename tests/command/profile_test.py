@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -92,6 +93,16 @@ class Traces(ProfileTest):
         computed = [(2.645, 104.105), (6.505, 4.109 - 1.513), (3.194, 103.605), (5.460, 3.494), (3.724, 104.214)]
         self.assertAlmostEqual(predicted["mean_s"], sum(map(sum, computed)) / 10e3, delta=1e-6)
         self.assertAlmostEqual(predicted["skew_s"], sum(abs(a - b) for a, b in computed) / 5e3, delta=1e-6)
+
+    def test_of_pytorch_tell_what_their_collectives_take(self):
+        few = ("--replicas", "3", "--steps", "40", "--algorithms", "sync")
+        result = self.succeeded("predict", "run", TRACES / "ddp", *few, "--json")
+        said = re.search(r"/ddp: collectives take ([0-9.]+) ms of a step: as over \S+ with a model of 100 MB, which is assumed",
+                         result.stderr)
+        self.assertTrue(said, result.stderr)
+        rate = json.loads(result.stdout)["algorithms"][0]["batches_per_s"]
+        free = self.object_of("predict", "run", TRACES / "ddp", *SMALL, "--algorithms", "sync")["algorithms"][0]["batches_per_s"]
+        self.assertAlmostEqual(2 / rate - 2 / free, float(said[1]) / 1e3, delta=2e-4)
 
     def test_of_one_rank_are_not_enough(self):
         shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)

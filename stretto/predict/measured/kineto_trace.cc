@@ -42,6 +42,7 @@ struct RankStep {
   std::uint64_t number = 0;
   std::size_t collectives = 0;
   std::optional<double> seconds;  ///< that it computed; none of the first
+  double waited = 0;              ///< seconds in its collectives
 };
 
 /// From when a rank was not computing to the end of the last of these collectives, by begin. Of those that overlap it
@@ -98,8 +99,9 @@ class RankTrace {
       const std::span<const Span> all(from, to);
       if (all.empty()) continue;
       const double end = std::ranges::max_element(all, {}, &Span::end)->end;
-      steps.push_back({.number = marks[i].step, .collectives = all.size(), .seconds = {}});
-      if (before) steps.back().seconds = std::max(0.0, end - *before - waited(all)) * kMicro;
+      const double waited = stretto::waited(all);
+      steps.push_back({.number = marks[i].step, .collectives = all.size(), .seconds = {}, .waited = waited * kMicro});
+      if (before) steps.back().seconds = std::max(0.0, end - *before - waited) * kMicro;
       before = end;
     }
     return steps;
@@ -156,6 +158,8 @@ class Traces {
       if (!step.seconds) continue;
       const std::string fault = times_.take(step.number, rank, *step.seconds);
       if (!fault.empty()) return wrong(fault);
+      const auto [least, is_new] = least_waited_.emplace(step.number, step.waited);
+      if (!is_new) least->second = std::min(least->second, step.waited);
     }
     return agree(rank, std::move(counts));
   }
@@ -167,10 +171,21 @@ class Traces {
       return Error{Errc::bad_input, text("'", source_, "' has no trace of rank ", rank, " of ", ranks,
                                          "; expected the folder that holds one of each")};
     }
-    return times_.result();
+    auto times = times_.result();
+    if (times) times->set_exchange(exchange());
+    return times;
   }
 
  private:
+  /// In the middle of the steps.
+  std::optional<double> exchange() const {
+    std::vector<double> all;
+    for (const auto& [step, waited] : least_waited_) all.push_back(waited);
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::ranges::nth_element(all, middle);
+    return *middle;
+  }
+
   /// Every step of all ranks has as many collectives, from the first to the last: a rank that ends earlier than the
   /// others tells of a job that has failed, or is not of theirs.
   Result<void> agree(int rank, std::map<std::uint64_t, std::size_t> counts) {
@@ -193,10 +208,11 @@ class Traces {
 
   const std::string source_;
   CollectedTimes times_;
-  std::map<int, std::string> files_;             // by rank
-  int ranks_ = 0;                                // as the traces say
-  int first_rank_ = 0;                           // of those read
-  std::map<std::uint64_t, std::size_t> counts_;  // its collectives, by step
+  std::map<int, std::string> files_;              // by rank
+  int ranks_ = 0;                                 // as the traces say
+  int first_rank_ = 0;                            // of those read
+  std::map<std::uint64_t, std::size_t> counts_;   // its collectives, by step
+  std::map<std::uint64_t, double> least_waited_;  // of all ranks, by step
 };
 
 }  // namespace

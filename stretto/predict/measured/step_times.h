@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,12 +45,18 @@ class StepTimes {
   /// Each time longer by so many seconds, 0 or more.
   StepTimes longer_by(double seconds) const;
 
+  /// Seconds of a step that the ranks spent in collectives, beside what they waited there for the last of them, in the
+  /// middle of the measured steps. None where the measurement does not tell, and of times made from others.
+  const std::optional<double>& exchange() const { return exchange_; }
+  void set_exchange(std::optional<double> seconds) { exchange_ = seconds; }
+
   /// As a file that Imbalance reads as trace:FILE.
   std::string to_csv() const;
 
  private:
   int ranks_;
   std::vector<float> seconds_;
+  std::optional<double> exchange_;
 };
 
 /// Ranks that compute for `compute` seconds in each step, and are slow as `imbalance` draws it.

@@ -90,6 +90,14 @@ TEST_F(Traces, OfPyTorchTellWhatEachRankComputed) {
   EXPECT_THAT(step(times, 1), ElementsAre(0.004f, 0.004f));
 }
 
+TEST_F(Traces, OfPyTorchTellWhatCollectivesTakeWhereNobodyIsLate) {
+  write("rank0.json", on_time());
+  write("rank1.json", late());
+  // Of the two steps with a time rank 1 is last: 2 ms of two collectives in each.
+  EXPECT_THAT(read_step_times(folder()).or_throw().exchange(), testing::Optional(testing::DoubleNear(0.002, 1e-9)));
+  EXPECT_EQ(read_step_times(write("times.csv", "0,0,1\n0,1,2\n")).or_throw().exchange(), std::nullopt);
+}
+
 TEST_F(Traces, OfTheHostGoByTheCall) {
   const auto call = [](double at) { return event("c10d::allreduce_", "cpu_op", at, 10); };
   const auto trace = [&](int rank) {
