@@ -47,7 +47,8 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
               "As stretto train takes them, beside sync; settings may follow, as the table names them: \"local, H = "
               "16, wagma:4, "
               "tau = 20, ps-async\". Default: of some dozens of quorums, groups, periods and servers "
-              "the ten best, found by when ranks wait for one another under each.",
+              "the ten best, found by when ranks wait for one another under each; up to 16 ranks also d-psgd, sgp, "
+              "osgp, gossip-grad, ad-psgd, easgd and easgd-async, each with its defaults.",
               into(command.algorithms));
   line.heading("Output");
   line.option("--plot", "FILE",
@@ -122,7 +123,8 @@ int run(const AdviseCommand& command) {
   const std::vector<StepTimes> replicas = source.replicas();
   Finalists finalists;
   if (command.algorithms.empty()) {
-    finalists = pick_finalists(settings_for(all.ranks(), source.hosts()), replicas, source.hosts(), command.times.seed);
+    finalists =
+        pick_finalists(all_settings_for(all.ranks(), source.hosts()), replicas, source.hosts(), command.times.seed);
     choices = finalists.choices;
   }
   const Recommendation advice = recommend(std::move(choices), replicas, all.skew(), source.hosts(), command.times.seed);
@@ -139,8 +141,10 @@ int run(const AdviseCommand& command) {
   json["ideal_batches_per_s"] = ideal_rate(advice.trials);
   std::string compared;
   if (!finalists.by_shape.empty()) {
-    compared = fmt::format("; {} settings were compared by when their ranks wait, and the best of them run",
-                           finalists.by_shape.size());
+    const std::size_t others = finalists.choices.size() - std::min(kFinalists, finalists.by_shape.size());
+    compared = fmt::format("; {} settings were compared by when their ranks wait, and the best of them run{}",
+                           finalists.by_shape.size(),
+                           others == 0 ? "" : fmt::format(", with {} that only a run can tell of", others));
     for (const Trial& trial : finalists.by_shape) json["by_shape"].push_back(with_bound(trial, all.ranks()));
   }
   command.output.say(

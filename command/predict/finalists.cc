@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <set>
+#include <utility>
 
 #include "command/predict/advice.h"
 
@@ -68,6 +69,8 @@ std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts) {
   }
   for (const std::uint64_t steps : {2, 4, 8, 16, 32}) settings.push_back({"local", steps});
   for (const std::uint64_t steps : {4, 16}) settings.push_back({"local:quorum", steps});
+  settings.push_back({"diloco", 16});
+  settings.push_back({"ps-sync"});
   settings.push_back({"ps-async"});
   const int most_servers = std::min(hosts.buckets(), ranks);
   for (int servers = 1; servers < most_servers; servers *= 4) {
@@ -75,6 +78,17 @@ std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts) {
   }
   for (const char* bound : {"1", "3", "10"}) settings.push_back({fmt::format("ssp:{}", bound)});
   for (const int some : quarters_of(ranks, {2, 3})) settings.push_back({fmt::format("k-sync:{}", some)});
+  return settings;
+}
+
+std::vector<Choice> settings_without_shape() {
+  return {{"d-psgd"}, {"sgp"}, {"osgp"}, {"gossip-grad"}, {"ad-psgd"}, {"easgd"}, {"easgd-async"}};
+}
+
+std::vector<Choice> all_settings_for(int ranks, const SimulatedHosts& hosts) {
+  std::vector<Choice> settings = settings_for(ranks, hosts);
+  if (ranks == 1 || ranks > kFewRanks) return settings;
+  for (Choice& choice : settings_without_shape()) settings.push_back(std::move(choice));
   return settings;
 }
 

@@ -20,8 +20,15 @@ struct Finalists {
 Finalists pick_finalists(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
                          const SimulatedHosts& hosts, std::uint64_t seed);
 
-/// Every setting of the library's algorithms that may be the best for so many ranks: about sixty of 64. Numbers of
-/// servers are among them where the model has several buckets.
+/// Every setting that may be the best for so many ranks, of the library's algorithms that have a shape: about sixty of
+/// 64. Numbers of servers are among them where the model has several buckets.
 std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts);
+
+/// Up to so many ranks the algorithms without a shape are tried unless settings are named: each is a run more.
+inline constexpr int kFewRanks = 16;
+/// Those of the library, among neighbours, in pairs and around a center, with their defaults.
+std::vector<Choice> settings_without_shape();
+/// settings_for(), and of few ranks those without a shape.
+std::vector<Choice> all_settings_for(int ranks, const SimulatedHosts& hosts);
 
 }  // namespace stretto::command

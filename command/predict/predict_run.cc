@@ -18,7 +18,9 @@ namespace {
 
 struct RunCommand {
   StepTimesArgument times;
-  std::string algorithms = "sync,eager-solo,eager-majority,eager-quorum,wagma,local,ps-async";
+  std::string algorithms =  // of the library all that need no argument
+      "sync,eager-solo,eager-majority,eager-quorum,wagma,wagma-quorum,local,diloco,d-psgd,sgp,osgp,gossip-grad,"
+      "ad-psgd,easgd,easgd-async,ps-sync,ps-async";
   Output output;
 };
 
@@ -27,8 +29,7 @@ void describe_options(CommandLine& line, RunCommand& command) {
   line.heading("The algorithms");
   line.option("--algorithms", "LIST",
               "As stretto train takes them; settings may follow, as in \"sync, local, H = 16, wagma:4, tau = 20\". "
-              "Default: sync, eager-solo, eager-majority, eager-quorum, wagma, local and "
-              "ps-async.",
+              "Default: all that need no argument, which leaves out eager-deadline, ssp and k-sync.",
               into(command.algorithms));
   line.heading("Output");
   command.output.add_option(line);

@@ -35,7 +35,6 @@ class Shapes : public ::testing::TestWithParam<Case> {};
 TEST_P(Shapes, AgreeWithTheAlgorithmsThemselves) {
   const auto& [imbalance, ranks, steps] = GetParam();
   std::vector<Choice> choices = settings_for(ranks, kNoTime);
-  choices.push_back({"ps-sync"});
   choices.push_back({"diloco:quorum", 4});
   choices.push_back({"eager-deadline:1,5ms"});
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {

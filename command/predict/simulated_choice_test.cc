@@ -10,6 +10,7 @@
 #include <set>
 
 #include "command/predict/finalists.h"
+#include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
 namespace {
@@ -114,11 +115,21 @@ TEST(SimulatedChoice, RepeatsToTheBit) {
 TEST(SimulatedChoice, EachForSomeRanksRunsAndIsThereOnce) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     std::set<std::string> names;
-    for (const Choice& choice : settings_for(ranks, kHosts)) {
+    for (const Choice& choice : all_settings_for(ranks, kHosts)) {
       EXPECT_TRUE(names.insert(choice.name()).second) << choice.name();
       EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kHosts, 1).rate, 0) << choice.name();
     }
   }
+}
+
+TEST(SimulatedChoice, EachAlgorithmOfTheLibraryIsThereForFewRanks) {
+  std::set<std::string> tried;
+  for (const Choice& choice : all_settings_for(8, kHosts)) {
+    tried.insert(choice.algorithm.substr(0, choice.algorithm.find(':')));
+  }
+  for (const RecipeInfo& recipe : recipes()) EXPECT_TRUE(tried.contains(std::string(recipe.name))) << recipe.name;
+  for (const Choice& choice : settings_without_shape()) EXPECT_FALSE(shape_of(choice, 8)) << choice.name();
+  EXPECT_EQ(all_settings_for(kFewRanks + 1, kHosts).size(), settings_for(kFewRanks + 1, kHosts).size());
 }
 
 /// A server's card takes in what seven others push, and sends each of them the model, the one while the other where

@@ -73,7 +73,8 @@ TEST(Trial, NeverExceedsTheIdeal) {
       EXPECT_LE(trial.of_ideal, 1 + 1e-6) << trial.choice.name();
     }
     for (const auto& trial : try_shapes(choices, times, hosts, 1)) {
-      if (trial) EXPECT_LE(trial->of_ideal, 1 + 1e-6) << trial->choice.name();
+      if (!trial) continue;
+      EXPECT_LE(trial->of_ideal, 1 + 1e-6) << trial->choice.name();
     }
   }
 }

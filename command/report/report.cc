@@ -112,7 +112,8 @@ std::optional<ReportAdvice> advice_for(const ReportCommand& command, const std::
   const std::vector<StepTimes> replicas = source->replicas();
   std::vector<Choice> choices = asked;
   if (asked.empty()) {
-    choices = pick_finalists(settings_for(all.ranks(), source->hosts()), replicas, source->hosts(), times.seed).choices;
+    choices =
+        pick_finalists(all_settings_for(all.ranks(), source->hosts()), replicas, source->hosts(), times.seed).choices;
   }
   std::string messages = messages_of(run.options);
   for (const std::string& note : source->notes()) messages += ". " + note;
