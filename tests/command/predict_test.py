@@ -199,6 +199,8 @@ class Fine(PredictTest):
         self.assert_succeeds(stretto("predict", "fine", "-", input=json.dumps(nothing)))
         nothing["mode"], nothing["workers"][0]["count"] = "allreduce", 1
         self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(nothing)), "takes no time")
+        many = json.dumps({**FINE, "servers": 50000, "nics": 50000})
+        self.assert_rejected(stretto("predict", "fine", "-", input=many), "2.5e+09 network cards", "at most 1e+06")
 
 
 SMALL = ("--model-bytes", "4KiB", "--network", "bandwidth=100GB/s", "--replicas", "3", "--steps", "40")

@@ -8,6 +8,9 @@ namespace stretto {
 
 namespace {
 
+constexpr double kMostCards = 1e6;
+constexpr double kMostOperations = 1e8;
+
 /// The layers of a class, each with its longest update: one that takes time in any step is an operation in all.
 ProfiledStep layers_of(const WorkerClass& workers) {
   ProfiledStep layers = workers.steps.front();
@@ -37,6 +40,27 @@ int hosts_of(const TrainingJob& job, const WorkerClass& workers) {
   return (workers.count + job.gpus_per_host - 1) / job.gpus_per_host;
 }
 
+/// Refuses what takes more than some GB: more network cards of servers, or more operations in a step of all workers,
+/// counted with what each waits for, where that is as many as there are servers or GPUs.
+void require_size(const TrainingJob& job) {
+  const bool allreduce = job.mode == Coordination::allreduce;
+  const double servers = allreduce ? 1 : job.servers;
+  if (const double cards = servers * job.nics; !allreduce && cards > kMostCards) {
+    throw UsageError(text("servers times nics are ", cards, " network cards; expected at most ", kMostCards));
+  }
+  double operations = 0;
+  for (const WorkerClass& workers : job.classes) {
+    const double layers = static_cast<double>(workers.steps.front().size());
+    const double gpus = std::min(job.gpus_per_host, workers.count);
+    operations += layers * (2.0 * workers.count + 3 * servers * hosts_of(job, workers));
+    operations += layers * servers * (2 * gpus + (job.overlap ? 1 : servers));
+  }
+  if (operations > kMostOperations) {
+    throw UsageError(text("a step of all workers is some ", operations, " operations; expected at most ",
+                          kMostOperations, ": simulate fewer workers, layers or servers"));
+  }
+}
+
 }  // namespace
 
 HostPlan::HostPlan(const TrainingJob& job, int worker_class, const StepRules& rules)
@@ -57,6 +81,7 @@ HostPlan::HostPlan(const TrainingJob& job, int worker_class, const StepRules& ru
 
 HostPlans plan_hosts(const TrainingJob& job, bool buckets) {
   require_layers(job);
+  require_size(job);
   double hosts = 0;
   for (const WorkerClass& workers : job.classes) hosts += hosts_of(job, workers);
 

@@ -163,10 +163,9 @@ Simulation::Simulation(const TrainingJob& job, const StepSimulationOptions& opti
   }
 
   const double cap = job.flow_cap ? std::min(1.0, *job.flow_cap / job.bandwidth) : 1;
+  const int links = allreduces() ? 0 : job.servers * job.nics;
   for (const Resource direction : {kDownlink, kUplink}) {
-    for (int link = 0; link < job.servers * job.nics; ++link) {
-      shared_.push_back({make_link(options.sharing, cap), direction});
-    }
+    for (int link = 0; link < links; ++link) shared_.push_back({make_link(options.sharing, cap), direction});
   }
   if (options.server_shared) shared_.push_back({make_link(LinkSharing::equal_shares, 1), kServer});
   for (Shared& shared : shared_) {

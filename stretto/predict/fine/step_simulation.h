@@ -42,7 +42,7 @@ struct SimulatedSteps {
 
 /// Simulates the steps of all workers operation by operation: Algorithm 1 of Li et al. (2.2.2), as docs/prediction.md
 /// says it was corrected. Repeats to the bit for the same job and options. Throws UsageError where a step takes no
-/// time, or a class has no layers.
+/// time, and as plan_hosts() does.
 SimulatedSteps simulate_steps(const TrainingJob& job, const StepSimulationOptions& options);
 
 }  // namespace stretto

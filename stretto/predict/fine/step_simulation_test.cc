@@ -314,6 +314,20 @@ TEST(SimulateSteps, ShowsOperationsOfAGpuThatFollowEachOther) {
   }
 }
 
+TEST(SimulateSteps, RefusesMoreThanFitsIntoMemory) {
+  TrainingJob job = small_job(1, Coordination::synchronous);
+  job.servers = job.nics = 50'000;
+  EXPECT_THROW(simulate_steps(job, {}), UsageError);
+  job.nics = 1;
+  job.overlap = false;  // each update waits for the uploads to all servers
+  EXPECT_THROW(simulate_steps(job, {}), UsageError);
+  job = small_job(10'000'000, Coordination::asynchronous, 100);
+  EXPECT_THROW(simulate_steps(job, {}), UsageError);
+  job = small_job(1, Coordination::allreduce);  // which has no servers
+  job.servers = job.nics = 1'000'000'000;
+  EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 1 + 2 + 0.5);
+}
+
 TEST(SimulateSteps, RefusesWhatItCannotSimulate) {
   TrainingJob job = small_job(1, Coordination::asynchronous);
   job.classes[0].steps = {chain(1, 0, 0, 0, 0)};
