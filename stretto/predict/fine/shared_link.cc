@@ -1,6 +1,7 @@
 #include "stretto/predict/fine/shared_link.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stretto {
@@ -74,10 +75,8 @@ class EqualLink final : public SharedLink {
 /// The flows that came first are served, each at the cap, the last of them at what is left of the rate.
 class InOrderLink final : public SharedLink {
  public:
-  explicit InOrderLink(double cap) {
-    // A remainder below rounding is none: ten flows of a tenth use up the rate.
-    for (double left = 1; left > 1e-12; left -= cap) rates_.push_back(std::min(cap, left));
-  }
+  // A remainder below rounding is none: ten flows of a tenth use up the rate.
+  explicit InOrderLink(double cap) : cap_(cap), most_(std::ceil((1 - 1e-12) / cap)) {}
 
   void begin(double now, int worker, double work) override {
     advance(now);
@@ -86,7 +85,7 @@ class InOrderLink final : public SharedLink {
 
   double earliest() const override {
     const std::size_t flow = first_over();
-    return now_ + flows_[flow].left / rates_[flow];
+    return now_ + flows_[flow].left / rate(flow);
   }
   int first() const override { return flows_[first_over()].worker; }
   bool empty() const override { return flows_.empty(); }
@@ -106,23 +105,30 @@ class InOrderLink final : public SharedLink {
     double left;
   };
 
-  std::size_t served() const { return std::min(flows_.size(), rates_.size()); }
+  std::size_t served() const {
+    const auto flows = static_cast<double>(flows_.size());
+    return flows <= most_ ? flows_.size() : static_cast<std::size_t>(most_);
+  }
+
+  /// Of a flow that is served, by its place.
+  double rate(std::size_t flow) const { return std::min(cap_, 1 - static_cast<double>(flow) * cap_); }
 
   std::size_t first_over() const {
     std::size_t first = 0;
     for (std::size_t flow = 1; flow < served(); ++flow)
-      if (flows_[flow].left / rates_[flow] < flows_[first].left / rates_[first]) first = flow;
+      if (flows_[flow].left / rate(flow) < flows_[first].left / rate(first)) first = flow;
     return first;
   }
 
   void advance(double now) {
     for (std::size_t flow = 0; flow < served(); ++flow)
-      flows_[flow].left = std::max(0.0, flows_[flow].left - (now - now_) * rates_[flow]);
+      flows_[flow].left = std::max(0.0, flows_[flow].left - (now - now_) * rate(flow));
     now_ = now;
   }
 
-  std::vector<double> rates_;  // of those served, in order
-  std::deque<Flow> flows_;     // in order of arrival
+  const double cap_;
+  const double most_;       // so many flows are served at once
+  std::deque<Flow> flows_;  // in order of arrival
   double now_ = 0;
 };
 

@@ -75,6 +75,14 @@ TEST(InOrder, UsesUpTheRateWithoutARestOfRounding) {
   EXPECT_NEAR(ends[10].second, 2, 1e-12);  // not served by what rounding leaves of the rate
 }
 
+TEST(InOrder, ServesAsManyAtOnceAsThereAreWhereTheLimitIsLow) {
+  const auto link = make_link(LinkSharing::in_order, 1e-15);
+  for (int worker = 0; worker < 3; ++worker) link->begin(0, worker, 1);
+  const Ends ends = run_out(*link);
+  ASSERT_EQ(ends.size(), 3U);
+  for (const auto& [worker, end] : ends) EXPECT_NEAR(end, 1e15, 1e3);
+}
+
 TEST(BothLinks, KeepThePlaceOfAWorkerThatHasMore) {
   const auto in_order = make_link(LinkSharing::in_order, 1);
   in_order->begin(0, 0, 1);
