@@ -68,6 +68,15 @@ TEST(SimulatedChoice, LeavesUnseenWhatOthersComputeMeanwhile) {
   EXPECT_TRUE(std::isnan(unseen({"ad-psgd"})));
 }
 
+TEST(SimulatedChoice, GoesOnWhereTheModelTakesHours) {
+  const SimulatedHosts slow{.network = "latency=1us,bandwidth=1Mbit/s", .model_bytes = 4'000'000'000};
+  for (const char* algorithm : {"sync", "eager-solo", "local", "ps-async", "d-psgd"}) {
+    const double rate = simulate({algorithm}, times_of(2, 3, "none"), slow, 1).rate;
+    EXPECT_GT(rate, 0) << algorithm;
+    EXPECT_LT(rate, 2 * 3 / 32'000.0) << algorithm;
+  }
+}
+
 TEST(SimulatedChoice, AQuorumOfAllIsSynchronousAndASmallerOneIsNeverSlower) {
   const StepTimes times = times_of(4, 40, "random:ranks=1,delay=40ms");
   const double sync = simulate({"sync"}, times, kHosts, 1).rate;

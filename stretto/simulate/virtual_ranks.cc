@@ -178,7 +178,7 @@ void VirtualRanks::run(const std::function<void(VirtualRank&)>& application) {
 
 void VirtualRanks::loop() {
   while (running_ > 0) {
-    if (!stuck_ && computing_ == 0 && cluster_.now() - last_progress_ > kStuckAfter) {
+    if (!stuck_ && computing_ == 0 && !cluster_.busy() && cluster_.now() - last_progress_ > kStuckAfter) {
       give_up(text("no rank goes on: each has waited since ", seconds(last_progress_.since_start), " s"));
     }
     if (cluster_.run_next()) continue;

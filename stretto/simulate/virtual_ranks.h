@@ -102,8 +102,8 @@ class VirtualRank final : public Driver {
 /// Runs blocking applications as the ranks of a simulated cluster. Once.
 class VirtualRanks {
  public:
-  /// Virtual time that passes without anything but deadlines until run() says that the ranks wait for one another for
-  /// ever.
+  /// Virtual time that passes without anything but deadlines, and no message under way at its end, until run() says
+  /// that the ranks wait for one another for ever.
   static constexpr Duration kStuckAfter = std::chrono::hours(1);
 
   /// `compute_threads`: so many ranks compute at once (VirtualRank::compute()); 1: each in its turn. No result depends

@@ -96,6 +96,20 @@ TEST(VirtualRanks, SayWhenTheyWaitForEver) {
   EXPECT_LT(cluster.now().since_start, 3 * VirtualRanks::kStuckAfter + 20s);
 }
 
+TEST(VirtualRanks, WaitForAMessageThatTakesLong) {
+  constexpr Duration kLatency = 3 * VirtualRanks::kStuckAfter;
+  SimulatedCluster cluster(2, {.latency = kLatency}, 1);
+  VirtualRanks(cluster).run([&](VirtualRank& rank) {
+    Engine engine(rank.transport(), rank.clock());
+    rank.drive_engine(&engine);
+    if (rank.rank() == 0) return rank.transport().send(1, {}, {}, {}, kNoToken);
+    const auto come = [&] { return rank.clock().now().since_start >= kLatency; };
+    while (!rank.wait(come, rank.deadline(10s))) {
+    }
+  });
+  EXPECT_GE(cluster.now().since_start, kLatency);
+}
+
 TEST(VirtualRanks, AWaitThrowsWhatItsConditionThrows) {
   SimulatedCluster cluster(1, {}, 1);
   const auto run = [&] {

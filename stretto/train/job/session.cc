@@ -15,9 +15,14 @@ constexpr Duration kTellsWithin = std::chrono::seconds(1);
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
+constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
 MeetingOptions meeting_options(const SessionOptions& options) {
   MeetingOptions meeting{.silence = options.silence};
+  if (options.virtual_time) {
+    meeting.timeout = kVirtualTimeout;
+    meeting.look_every = options.silence;
+  }
   if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
   return meeting;
 }

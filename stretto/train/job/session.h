@@ -22,6 +22,9 @@ struct SessionOptions {
   RecipeOptions recipe_options;
   ProgressBy progress_by = ProgressBy::thread;
   Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is waited for, again and again
+  /// On a virtual clock messages may take any time: begin() waits until the simulation says that nothing happens any
+  /// more, instead of MeetingOptions::timeout.
+  bool virtual_time = false;
   /// Called with a sentence such as "round 412 (full) waits for rank 3 (silent, last seen 11 s ago)".
   std::function<void(Round open, const std::string& line)> tell;
   /// Called about ten times a second while this rank waits, on its thread: the place to look for signals. What it

@@ -34,6 +34,7 @@ SessionOptions session_options(const TrainerContext& context) {
                          .recipe_options = context.plan.recipe,
                          .progress_by = context.plan.options.progress_by,
                          .silence = context.silence,
+                         .virtual_time = context.place != nullptr,
                          .tell = [&page = context.page](Round open, const std::string& line) {
                            if (page.claim(open)) page.tell(line);  // one of the ranks that wait says it
                          }};

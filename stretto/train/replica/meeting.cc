@@ -32,7 +32,6 @@ std::uint64_t words_of(std::uint64_t bytes) {
   return (bytes + sizeof(std::int32_t) - 1) / sizeof(std::int32_t);
 }
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(100);  // whether another rank has stopped the job
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -56,7 +55,7 @@ void Meeting::insist(Driver& driver, Collective& collective, const std::function
   const TimePoint give_up = driver.deadline(options_.timeout);
   TimePoint tell_at = driver.deadline(options_.silence);
   for (;;) {
-    const Result<void> done = run(std::min({give_up, tell_at, driver.deadline(kLookEvery)}));
+    const Result<void> done = run(std::min({give_up, tell_at, driver.deadline(options_.look_every)}));
     if (done) return;
     const TimePoint now = driver.clock().now();
     if (done.error().code != Errc::timeout) throw Failure(done.error());

@@ -18,6 +18,7 @@ namespace stretto {
 struct MeetingOptions {
   Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is missing, again and again
   Duration timeout = std::chrono::minutes(5);   ///< then it is a Failure; a rank may still be starting
+  Duration look_every = std::chrono::milliseconds(100);    ///< whether another rank has stopped the job
   std::function<void(const std::string& line)> tell = {};  ///< is told who is missing; empty: nobody is
 };
 
