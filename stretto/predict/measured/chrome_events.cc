@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kEventsBetweenReports = 4096;
 constexpr double kMostRanks = 1e6;
+constexpr double kLatest = 1e17;  // microseconds: two thousand years behind 1970, with some digits left
 
 /// Follows a JSON text by where it is: how deep, and behind which key. Stops where something is wrong.
 class Follower : public json::json_sax_t {
@@ -178,6 +179,13 @@ Error no_json(const std::string& path, const std::ifstream& file, std::size_t po
 }
 
 }  // namespace
+
+std::string fault_of_time(const ChromeEvent& event) {
+  if (std::abs(event.at) <= kLatest) return {};
+  const std::string what = text("has the event '", event.name, "' ");
+  if (std::isnan(event.at)) return what + "without its time; expected microseconds as the number ts";
+  return what + text("at ", event.at, " us; expected at most ", kLatest);
+}
 
 Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::string(const ChromeEvent&)> take,
                                      const ReadProgress& progress) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,15 +11,18 @@
 
 namespace stretto {
 
-/// An event of a trace in Chrome's format. What an event does not have is empty, or 0.
+/// An event of a trace in Chrome's format. What an event does not have is empty, or 0; a time is not a number.
 struct ChromeEvent {
   std::string phase;  ///< "X": one that has a length; "B", "E": a begin, an end; "M": says something of the trace
   std::string name;
   std::string category;  ///< "kernel", "user_annotation"
-  double at = 0;         ///< microseconds
-  double length = 0;     ///< microseconds
+  double at = NAN;       ///< microseconds
+  double length = NAN;   ///< microseconds
   std::int64_t process = 0;
 };
+
+/// What is wrong with ChromeEvent::at, as read_chrome_events() takes it; empty where nothing is.
+std::string fault_of_time(const ChromeEvent& event);
 
 /// What PyTorch's profiler says of the job; none where it does not.
 struct ChromeJob {

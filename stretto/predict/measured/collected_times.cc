@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "stretto/imbalance/duration.h"
+
 namespace stretto {
 namespace {
 
@@ -20,6 +22,9 @@ static_assert(kStretch * kMaxRanks <= kMost);
 std::string CollectedTimes::take(std::uint64_t step, int rank, double seconds) {
   if (rank >= kMaxRanks) return text("rank ", rank, " is not one of 0 … ", kMaxRanks - 1);
   ranks_ = std::max(ranks_, rank + 1);
+  if (const double most = stretto::seconds(kLongestDuration); seconds > most) {
+    return text("step ", step, " of rank ", rank, " takes ", seconds, " s; expected at most ", most, " s");
+  }
   if (!stays(step)) return {};
   std::vector<float>& row = rows_[step];
   const auto index = static_cast<std::size_t>(rank);

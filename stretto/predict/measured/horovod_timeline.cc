@@ -29,6 +29,8 @@ class Timeline {
 
   std::string take(const ChromeEvent& event) {
     ++events_;
+    const bool counts = event.phase == "B" || event.phase == "E" || event.phase == "X";
+    if (std::string fault = counts ? fault_of_time(event) : ""; !fault.empty()) return fault;
     Tensor& tensor = tensors_[event.process];
     if (event.phase == "B") return begin(tensor, event);
     if (event.phase == "E") return end(tensor, event);

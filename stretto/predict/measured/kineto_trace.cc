@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <span>
@@ -67,7 +68,13 @@ class RankTrace {
   /// What is wrong; empty where nothing is.
   std::string take(const ChromeEvent& event) {
     if (event.phase != "X") return {};
-    if (!(event.length >= 0)) return text("has the event ", event.name, " of ", event.length, " us");
+    if (std::string fault = fault_of_time(event); !fault.empty()) return fault;
+    if (std::isnan(event.length)) {
+      return text("has the event '", event.name, "' without its length; expected microseconds as the number dur");
+    }
+    if (event.length < 0) {
+      return text("has the event '", event.name, "' of ", event.length, " us; expected 0 or more");
+    }
     if (is_collective(event)) {
       collectives_.push_back({event.at, event.at + event.length});
     } else if (event.name.starts_with(kCall)) {

@@ -156,6 +156,24 @@ TEST_F(Traces, ThatCannotBeUsedAreRefused) {
   EXPECT_THAT(refused(write("two.json", "\x1f\x8b")), HasSubstr("is compressed"));
 }
 
+TEST_F(Traces, WithTimesThatAreNoneAreRefused) {
+  const auto with = [&](const std::string& times) {
+    const std::string bad = text(R"({"ph": "X", "cat": "cpu_op", "name": "bad", )", times, "}");
+    return refused(write("one.json", kineto(0, 1,
+                                            {profiler_step(1, 0), gloo(10, 5), bad, profiler_step(2, 20), gloo(30, 5),
+                                             profiler_step(3, 40), gloo(50, 5)})));
+  };
+  EXPECT_EQ(with(R"("ts": 1, "dur": 1)"), "it was read");
+  EXPECT_THAT(with(R"("ts": 1)"), HasSubstr("has the event 'bad' without its length"));
+  EXPECT_THAT(with(R"("ts": 1, "dur": null)"), HasSubstr("has the event 'bad' without its length"));
+  EXPECT_THAT(with(R"("ts": 1, "dur": -1)"), HasSubstr("has the event 'bad' of -1 us"));
+  EXPECT_THAT(with(R"("dur": 1)"), HasSubstr("has the event 'bad' without its time"));
+  EXPECT_THAT(with(R"("ts": "1", "dur": 1)"), HasSubstr("has the event 'bad' without its time"));
+  EXPECT_THAT(with(R"("ts": 1e300, "dur": 1)"), HasSubstr("has the event 'bad' at 1e+300 us"));
+  const std::string late = kineto(0, 1, {profiler_step(1, 0), gloo(10, 5), profiler_step(2, 20), gloo(1e13, 5)});
+  EXPECT_THAT(refused(write("one.json", late)), HasSubstr("one.json' step 2 of rank 0 takes 1e+07 s"));
+}
+
 TEST_F(Traces, WithUnequalCollectivesInAnyStepAreRefused) {
   // Two collectives in each of the steps 4 to 7, but for one that is left out.
   const auto trace = [](int rank, int without) {
@@ -255,6 +273,11 @@ TEST_F(HorovodTimeline, ThatDoesNotTellIsRefused) {
   allreduce(1, {}, 300);
   allreduce(1, {}, 500);
   EXPECT_THAT(refused(timeline()), HasSubstr("HOROVOD_CACHE_CAPACITY=0"));
+}
+
+TEST_F(HorovodTimeline, WithoutATimeIsRefused) {
+  line(R"({"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": "soon", "pid": 1})");
+  EXPECT_THAT(refused(timeline()), HasSubstr("has the event 'NEGOTIATE_ALLREDUCE' without its time"));
 }
 
 TEST_F(HorovodTimeline, WithRanksMissingIsRefused) {
