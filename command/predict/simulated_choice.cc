@@ -9,10 +9,12 @@
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/dispenser/dispenser.h"
+#include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/step_records.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
+#include "stretto/simulate/network_spec.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/recipes/recipes.h"
@@ -98,6 +100,20 @@ bool shares_out_buckets(const std::string& algorithm) {
   return recipe != nullptr && std::ranges::find(recipe->options, std::string("servers")) != std::end(recipe->options);
 }
 
+// A Duration ends at 9e9 seconds; deadlines are behind what happens.
+constexpr double kLongestRun = 4e9;
+constexpr std::uint64_t kLargestModel = 1'000'000'000'000'000;
+
+/// In seconds. Throws UsageError for one that simulated ranks do not take.
+double longest_step(const StepTimes& times) {
+  double longest = 0;
+  for (std::size_t step = 0; step < times.steps(); ++step)
+    longest = std::max<double>(longest, std::ranges::max(times.step(step)));
+  if (longest <= seconds(kLongestDuration)) return longest;
+  throw UsageError(
+      fmt::format("a step of a rank takes {:g} s; expected at most {:g} s", longest, seconds(kLongestDuration)));
+}
+
 constexpr std::string_view kExample = "sync,eager-quorum:4,local,H=16";
 
 std::string trimmed(std::string_view text) {
@@ -154,6 +170,23 @@ std::string Choice::name() const {
   return name;
 }
 
+void require_virtual_time(const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t steps) {
+  if (hosts.model_bytes > kLargestModel) {
+    throw UsageError(fmt::format("a model of {:g} bytes; expected at most {:g}", static_cast<double>(hosts.model_bytes),
+                                 static_cast<double>(kLargestModel)));
+  }
+  const double longest = longest_step(times);
+  const double rate = parse_network(hosts.network).bytes_per_second;
+  // At a server's card the model comes and goes once for each rank in a step.
+  const double messages = 4.0 * times.ranks() * static_cast<double>(hosts.model_bytes) / rate;
+  if (const double run = static_cast<double>(steps) * (longest + messages); run > kLongestRun) {
+    throw UsageError(fmt::format(
+        "{} steps of {} ranks, each of up to {:g} s and with a model of {:g} bytes over {:g} bytes/s, may last {:g} s; "
+        "expected at most {:g} s, as of fewer --steps",
+        steps, times.ranks(), longest, static_cast<double>(hosts.model_bytes), rate, run, kLongestRun));
+  }
+}
+
 Outcome simulate(const Choice& choice, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t seed,
                  std::uint64_t steps, const std::filesystem::path& within) {
   TrainOptions run = options_of(choice, times.ranks());
@@ -172,6 +205,7 @@ void require_simulation(const TrainOptions& run) {
 Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t steps,
                      const std::filesystem::path& within) {
   STRETTO_CHECK(run.ranks == times.ranks(), run.ranks, " ranks, and times of ", times.ranks());
+  (void)longest_step(times);
   const TemporaryFolder folder(within);
   const std::string trace = folder.path() + "/steps.csv";
   write_whole_file(trace, times.to_csv()).or_throw();

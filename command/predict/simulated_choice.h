@@ -50,6 +50,10 @@ struct SimulatedHosts {
   int buckets() const;
 };
 
+/// Throws UsageError where a simulation of so many steps could last longer than a virtual clock goes, a step longer
+/// than its file says, or where the model is so large that its messages could not be counted.
+void require_virtual_time(const StepTimes& times, const SimulatedHosts& hosts, std::uint64_t steps);
+
 /// Runs the algorithm itself, its collectives and its rules for late ranks, on a virtual clock, with ranks that compute
 /// as long as `times` says and nothing else. `steps` × ranks batches in all; 0: as many steps as there are times. Files
 /// of its own are in the folder `within` meanwhile. Throws UsageError for a choice that does not fit so many ranks.

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <optional>
 
 #include "command/cli/progress.h"
 #include "command/predict/exchange_costs.h"
 #include "command/predict/job_file.h"
 #include "command/predict/run_hosts.h"
+#include "stretto/observe/temporary_folder.h"
 #include "stretto/predict/measured/chrome_events.h"
 #include "stretto/predict/measured/step_times_model.h"
 #include "stretto/simulate/network_spec.h"
@@ -41,13 +45,20 @@ std::vector<std::string> notes_of(const std::string& file, const TrainingJob& jo
   return notes;
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
 }  // namespace
 
 void StepTimesArgument::add_options(CommandLine& line) {
   line.positional("FILE", CommandLine::Presence::optional,
                   "How long each rank computed in each step: a CSV file of rows step,rank,seconds, of any program; the "
                   "folder of a run (stretto train --out); a folder with the traces of PyTorch's profiler, one *.json a "
-                  "rank; or a Horovod timeline. Or a profile of one worker (stretto profile).",
+                  "rank; or a Horovod timeline. Or a profile of one worker (stretto profile). - is one of these files "
+                  "from standard input.",
                   into(file));
   line.heading("The job");
   line.option(
@@ -96,18 +107,54 @@ StepTimesSource StepTimesArgument::read() const {
   if (file.empty() == (compute == Duration{0})) {
     throw UsageError("expected a FILE of step times, or --compute, as in --compute 50ms --imbalance ucf101");
   }
-  if (file.empty()) return drawn({{ranks == 0 ? kRanks : ranks, {seconds(compute)}}}, {.model_bytes = kModelBytes});
+  if (file != "-") return checked(file.empty() ? drawn_by_options() : of_file());
+  const TemporaryFolder folder;
+  StepTimesArgument spooled = *this;
+  spooled.file = folder.path() + "/input";
+  if (std::ofstream copy(spooled.file, std::ios::binary); !(copy << std::cin.rdbuf()).flush() && std::cin.peek() != EOF)
+    throw Failure({Errc::io, fmt::format("cannot copy standard input to '{}'", spooled.file)});
+  const auto named = [&](const std::string& message) { return replaced(message, spooled.file, "standard input"); };
+  try {
+    StepTimesSource source = spooled.checked(spooled.of_file());
+    std::ranges::transform(source.notes_, source.notes_.begin(), named);
+    return source;
+  } catch (const UsageError& error) {
+    throw UsageError(named(error.what()));
+  } catch (const Failure& failure) {
+    throw Failure({failure.error().code, named(failure.error().message)});
+  }
+}
+
+StepTimesSource StepTimesArgument::checked(StepTimesSource source) const {
+  try {
+    require_virtual_time(source.all(), source.hosts(), static_cast<std::uint64_t>(steps));
+  } catch (const UsageError& error) {
+    throw UsageError(file.empty() ? error.what() : fmt::format("'{}': {}", file, error.what()));
+  }
+  return source;
+}
+
+StepTimesSource StepTimesArgument::drawn_by_options() const {
+  return drawn({{ranks == 0 ? kRanks : ranks, {seconds(compute)}}}, {.model_bytes = kModelBytes});
+}
+
+StepTimesSource StepTimesArgument::of_file() const {
   std::error_code unknown;
   const bool is_profile =
       !std::filesystem::is_directory(file, unknown) && kind_of_trace(file).or_throw() == TraceKind::job;
   if (!is_profile) return measured();
 
   const TrainingJob job = read_job_file(file);
+  if (network.empty() && job.bandwidth < kLeastBandwidth) {
+    throw Failure({Errc::bad_input,
+                   fmt::format("'{}': bandwidth: expected at least {:g} bytes per second, or --network; found {:g}",
+                               file, kLeastBandwidth, job.bandwidth)});
+  }
   NetworkOptions links = parse_network({});
   links.bytes_per_second = job.bandwidth;
   StepTimesSource source =
       drawn(asked_of(job),
-            {.network = to_text(links), .model_bytes = static_cast<std::uint64_t>(std::llround(job.model_bytes))});
+            {.network = to_text(links), .model_bytes = static_cast<std::uint64_t>(std::ceil(job.model_bytes))});
   source.notes_ = notes_of(file, job);
   return source;
 }
@@ -141,6 +188,10 @@ StepTimesSource StepTimesArgument::measured() const {
     shown->update(done / kMega);
   };
   StepTimes all = read_step_times(file, progress).or_throw();
+  if (ranks == 0 && all.ranks() > JobMemory::kMaxRanks) {
+    throw UsageError(fmt::format("'{}' has times of {} ranks; expected at most {}, or --ranks", file, all.ranks(),
+                                 JobMemory::kMaxRanks));
+  }
   std::error_code unknown;
   const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
   SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});

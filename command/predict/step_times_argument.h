@@ -42,7 +42,7 @@ class StepTimesSource {
 /// How long the steps of a job take that a command is about: measured in a file or a run, or drawn, around one time or
 /// around those of a profile.
 struct StepTimesArgument {
-  std::string file;  // empty: drawn
+  std::string file;  // empty: drawn; "-": standard input
   int ranks = 0;     // 0: not said
   Duration compute{0};
   std::string imbalance = "none";
@@ -60,10 +60,14 @@ struct StepTimesArgument {
   StepTimesSource read() const;
 
  private:
+  StepTimesSource drawn_by_options() const;
+  StepTimesSource of_file() const;
   StepTimesSource measured() const;
   /// What is made of the exchanges of a trace, and what is assumed where nothing says what messages take.
   std::string exchange_note(const StepTimes& all, const std::string& like) const;
   std::string assumption_note() const;
+  /// Throws UsageError for what cannot be simulated.
+  StepTimesSource checked(StepTimesSource source) const;
   /// The workers of a job; of one class as many as --ranks asks for.
   std::vector<AlikeRanks> asked_of(const TrainingJob& job) const;
   StepTimesSource drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const;

@@ -10,7 +10,10 @@
 #include <set>
 
 #include "command/predict/exchange_costs.h"
+#include "command/predict/run_hosts.h"
 #include "stretto/base/error.h"
+#include "stretto/observe/temporary_folder.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 namespace {
@@ -167,6 +170,59 @@ TEST(StepTimesArgument, AJobSaysItsNetworkUnlessAnotherIsAskedFor) {
   EXPECT_EQ(argument.read().hosts().network, "bandwidth=1MB/s");
   argument.file = file_with(R"({"servers": 2, "overlap": false, "flow_cap": 1e9, "nics": 1, )" + job + "}");
   EXPECT_THAT(argument.read().notes(), ElementsAre(HasSubstr(": not used here: servers, overlap, flow_cap")));
+}
+
+/// What read() says is wrong, of a job's file with these keys.
+std::string fault_of(const std::string& keys, const std::string& network = "") {
+  StepTimesArgument argument;
+  argument.file = file_with(keys);
+  argument.network = network;
+  try {
+    (void)argument.read();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StepTimesArgument, NamesTheFileOfWhatCannotBeSimulated) {
+  const auto job = [](const std::string& bandwidth, const std::string& bytes, const std::string& forward) {
+    return R"({"bandwidth": )" + bandwidth + R"(, "model_bytes": )" + bytes +
+           R"(, "update": 0, "workers": [{"count": 2, "batch": 1, "backward": 0, "forward": )" + forward + "}]}";
+  };
+  const std::string file = "step_times_argument_" + std::to_string(::getpid()) + "': ";
+  EXPECT_EQ(fault_of(job("1e9", "0.3", "1")), "");
+  EXPECT_THAT(fault_of(job("1e9", "8", "1e7")), HasSubstr(file + "a step of a rank takes"));
+  EXPECT_THAT(fault_of(job("1", "8", "1")), HasSubstr(file + "bandwidth: expected at least 10000 bytes per second"));
+  EXPECT_EQ(fault_of(job("1", "8", "1"), "bandwidth=10kB/s"), "");
+  EXPECT_THAT(fault_of(job("1e18", "1e17", "1")), HasSubstr(file + "a model of 1e+17 bytes"));
+  EXPECT_THAT(fault_of(job("1e6", "1e14", "1")), HasSubstr(file + "100 steps of 2 ranks"));
+}
+
+TEST(StepTimesArgument, TakesAsManyRanksAsAJobMayHave) {
+  std::string rows;
+  for (int rank = 0; rank <= JobMemory::kMaxRanks; ++rank) rows += "0," + std::to_string(rank) + ",1\n";
+  EXPECT_THAT(fault_of(rows), HasSubstr("has times of 1025 ranks; expected at most 1024, or --ranks"));
+  EXPECT_EQ(fault_of(rows.substr(0, rows.rfind("0,1024"))), "");
+}
+
+TEST(StepTimesArgument, RefusesTheConfigurationOfNoRun) {
+  const TemporaryFolder folder;
+  const auto fault = [&](const std::string& config) -> std::string {
+    folder.write("config.json", config);
+    try {
+      (void)hosts_of_run(folder.path());
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault(R"({"model_bytes": 5, "network": "bandwidth=1MB/s"})"), "");
+  EXPECT_THAT(fault(R"({"model_bytes": -5})"), HasSubstr("config.json': model_bytes: expected bytes; found -5"));
+  EXPECT_THAT(fault(R"({"model_bytes": "5"})"), HasSubstr("config.json': model_bytes: expected bytes; found \"5\""));
+  EXPECT_THAT(fault(R"({"network": 5})"), HasSubstr("config.json': network: expected a text; found 5"));
+  EXPECT_THAT(fault(R"({"network": "fast"})"), HasSubstr("config.json': network fast: "));
+  EXPECT_THAT(fault("[]"), HasSubstr("config.json': expected the JSON object"));
 }
 
 }  // namespace

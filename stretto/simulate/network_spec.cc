@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::pair<std::string_view, double> kUnits[] = {  // longer ones first: "B/s" ends several
     {"Gbit/s", 1e9 / 8}, {"Mbit/s", 1e6 / 8}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}, {"B/s", 1}};
-// What a message of a gigabyte takes at the least of them is still far below the longest duration.
-constexpr double kLeast = 1e4;
 constexpr double kMostUneven = 10;
 
 std::optional<double> parse_bandwidth(std::string_view written) {
@@ -25,7 +23,7 @@ std::optional<double> parse_bandwidth(std::string_view written) {
     double number = 0;
     const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), number);
     const bool whole = error == std::errc() && end == written.data() + written.size();
-    if (!whole || !std::isfinite(number) || number * bytes < kLeast) return std::nullopt;
+    if (!whole || !std::isfinite(number) || number * bytes < kLeastBandwidth) return std::nullopt;
     return number * bytes;
   }
   return std::nullopt;

@@ -6,6 +6,9 @@
 
 namespace stretto {
 
+/// Bytes per second. What a message of a gigabyte takes there is still far below the longest duration.
+inline constexpr double kLeastBandwidth = 1e4;
+
 /// Reads a network between hosts, written as parts joined by commas, each of which may be left out:
 ///   latency=1us          of every message; 1us
 ///   bandwidth=10GB/s     of each rank's card, in each direction; 10GB/s. Also kB/s, MB/s, and Mbit/s, Gbit/s

@@ -357,6 +357,20 @@ class WholeRuns(PredictTest):
         for command in (("advise",), ("predict", "run")):
             self.assert_rejected(stretto(*command, self.times, *SMALL, env=place), "start it by itself")
 
+    def test_any_file_is_read_from_standard_input(self):
+        named = stretto("predict", "run", self.times, *SMALL, "--algorithms", "sync")
+        self.assert_succeeds(named)
+        read = stretto("predict", "run", "-", *SMALL, "--algorithms", "sync", input=self.times.read_text("utf-8"))
+        self.assert_succeeds(read)
+        self.assertEqual(read.stdout, named.stdout)
+        job = json.dumps({**JOB, "bandwidth": 1e9, "nics": 2})
+        advice = stretto("advise", "-", *SMALL, "--algorithms", "sync", input=job)
+        self.assert_succeeds(advice)
+        self.assertIn("standard input: not used here: nics", advice.stderr)
+        for content, fault in (("", "has no rows"), ("0,0,-1\n", "line 1 '0,0,-1'"), ("{", "is cut off"),
+                               (json.dumps({**JOB, "bandwidth": 0}), "bandwidth: expected")):
+            self.assert_rejected(stretto("advise", "-", input=content), "'standard input'", fault)
+
     def test_times_that_are_none_are_refused(self):
         for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
                                ("0,0,1\n1,0,1\n1,1,1\n", "no time of rank 1 in step 0")):
