@@ -88,7 +88,8 @@ HostPlans plan_hosts(const TrainingJob& job, bool buckets) {
   StepRules rules{.allreduce = job.mode == Coordination::allreduce, .overlap = job.overlap, .buckets = buckets};
   if (rules.allreduce) {
     // A ring sends 2(K − 1)/K of the gradients through each host's cards.
-    rules.upload_seconds_per_byte = 2 * (hosts - 1) / hosts / (job.bandwidth * job.nics);
+    const double rate = std::min(job.bandwidth, job.flow_cap.value_or(job.bandwidth));
+    rules.upload_seconds_per_byte = 2 * (hosts - 1) / hosts / (rate * job.nics);
   } else {
     rules.servers = job.servers;
     rules.download_seconds_per_byte = rules.upload_seconds_per_byte = 1 / job.bandwidth;
@@ -97,11 +98,12 @@ HostPlans plan_hosts(const TrainingJob& job, bool buckets) {
   HostPlans result;
   for (std::size_t index = 0; index < job.classes.size(); ++index) {
     const int workers = job.classes[index].count;
+    const auto own =
+        static_cast<std::ptrdiff_t>(result.plans.size());  // the first of this class, which has two at most
     for (int placed = 0; placed < workers;) {
       rules.gpus = std::min(job.gpus_per_host, workers - placed);
-      const auto known = std::ranges::find_if(result.plans, [&](const HostPlan& plan) {
-        return plan.worker_class() == static_cast<int>(index) && plan.gpus() == rules.gpus;
-      });
+      const auto known = std::find_if(result.plans.begin() + own, result.plans.end(),
+                                      [&](const HostPlan& plan) { return plan.gpus() == rules.gpus; });
       result.of_host.push_back(static_cast<int>(known - result.plans.begin()));
       if (known == result.plans.end()) result.plans.emplace_back(job, static_cast<int>(index), rules);
       placed += rules.gpus;

@@ -26,7 +26,7 @@ struct StepOperation {
   int layer;                       ///< the last one in the backward pass, where an upload carries several
   int gpu = 0;                     ///< of the host: who computes it; 0 for what a host does once
   int shard = 0;                   ///< of the layer, of a transfer or update: each server has one
-  double link_seconds = 0;         ///< of a transfer: alone on the link, without a cap
+  double link_seconds = 0;         ///< of a transfer: alone on the link, without a cap; of an allreduce with it
   std::uint32_t predecessors = 0;  ///< so many operations must be over before it
   std::uint32_t first_successor = 0;
   std::uint32_t end_successors = 0;

@@ -237,6 +237,8 @@ TEST(SimulateSteps, LimitsTheFlowsOfAHost) {
   EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 6 + 1 + 2 + 6 + 0.5);
   job.classes[0].count = 2;  // which do not disturb each other
   for (const LinkSharing sharing : kBoth) EXPECT_CLOSE(seconds_per_step(job, sharing), 6 + 1 + 2 + 6 + 0.5);
+  job.mode = Coordination::allreduce;  // each sends and receives one flow
+  EXPECT_CLOSE(seconds_per_step(job, LinkSharing::equal_shares), 1 + 2 + 6 + 0.5);
 }
 
 TEST(SimulateSteps, SpreadsHostsOverNetworkCards) {
