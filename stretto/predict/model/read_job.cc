@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -317,6 +316,7 @@ class JobReader {
     } else {
       workers.update = agreed("update", update_, mean_of(workers.steps, &Layer::update), path);
     }
+    if (!with_layers_ && !workers.steps.empty()) with_layers_ = job_.classes.size();
     job_.classes.push_back(std::move(workers));
   }
 
@@ -360,10 +360,14 @@ class JobReader {
   }
 
   void require_transfer() const {
-    const double seconds = job_.model_bytes / job_.bandwidth;
-    if (seconds >= kShortestTransfer && seconds <= kLongest) return;
-    refuse("bandwidth",
-           text("a transfer of the model takes ", seconds, " s; expected ", kShortestTransfer, " to ", kLongest));
+    const auto require = [&](const char* key, double rate) {
+      const double seconds = job_.model_bytes / rate;
+      if (seconds >= kShortestTransfer && seconds <= kLongest) return;
+      refuse(key,
+             text("a transfer of the model takes ", seconds, " s; expected ", kShortestTransfer, " to ", kLongest));
+    };
+    require("bandwidth", job_.bandwidth);
+    if (job_.flow_cap) require("flow_cap", std::min(*job_.flow_cap, job_.bandwidth));
   }
 
   /// What the class says, or its layers.
@@ -384,42 +388,51 @@ class JobReader {
   }
 
   /// Of any class that has layers, or null.
-  const ProfiledStep* some_step() const {
-    for (const WorkerClass& workers : job_.classes) {
-      if (!workers.steps.empty()) return &workers.steps.front();
-    }
-    return nullptr;
-  }
+  const ProfiledStep* some_step() const { return with_layers_ ? &job_.classes[*with_layers_].steps.front() : nullptr; }
 
   TrainingJob job_;
+  std::optional<std::size_t> with_layers_;  // the first class that has some
   std::optional<double> update_;
 };
 
-/// Refuses a key that stands twice in one object, of which a parser keeps either.
-class SingleKeys {
+/// Refuses a key that stands twice in one object, of which a parser keeps either. A pass by itself: a parser with a
+/// callback looks through the list around an object at the end of each.
+class SingleKeys final : public json::json_sax_t {
  public:
-  bool operator()(int, json::parse_event_t event, const json& value) {
-    switch (event) {
-      case json::parse_event_t::object_start: objects_.emplace_back(); break;
-      case json::parse_event_t::object_end: objects_.pop_back(); break;
-      case json::parse_event_t::key:
-        if (!objects_.back().insert(value.get<std::string>()).second) {
-          refuse("", text("the key ", shown(value), " stands twice in one object"));
-        }
-        break;
-      default: break;
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    objects_.emplace_back();
+    return true;
+  }
+  bool key(string_t& key) override {
+    if (!objects_.back().insert(key).second) {
+      refuse("", text("the key ", shown(key), " stands twice in one object"));
     }
     return true;
   }
+  bool end_object() override {
+    objects_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
 
  private:
   std::vector<std::set<std::string>> objects_;  // that are open: their keys so far
 };
 
 json parsed(std::string_view content) {
+  SingleKeys single;
+  json::sax_parse(content, &single);  // what is no JSON is said below
   try {
-    SingleKeys single;
-    return json::parse(content, std::ref(single));
+    return json::parse(content);
   } catch (const json::exception& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     const std::string_view what = error.what();

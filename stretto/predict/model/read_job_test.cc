@@ -196,6 +196,25 @@ TEST(ReadJob, RefusesTransfersThatNoNumberHolds) {
   EXPECT_EQ(read(with("1e-9", "1")).model_bytes, 1e-9);
 }
 
+TEST(ReadJob, RefusesFlowsForWhichTheModelTakesTooLong) {
+  const std::string job = R"({"model_bytes": 1e8, "bandwidth": 1e9, "update": 0, "flow_cap": )";
+  const std::string workers = R"(, "workers": [{"batch": 1, "forward": 1, "backward": 1}]})";
+  EXPECT_EQ(refusal(job + "1" + workers), "read");
+  EXPECT_THAT(refusal(job + "1e-5" + workers), HasSubstr("flow_cap: a transfer of the model takes 1e+13 s"));
+}
+
+/// The watchdog ends a reader that looks through all classes for each of them.
+TEST(ReadJob, ReadsManyClasses) {
+  constexpr int kClasses = 200'000;
+  std::string classes;
+  for (int index = 0; index < kClasses; ++index) {
+    classes += text(index > 0 ? "," : "", R"({"batch": 1, "forward": 1, "backward": )", index, "}");
+  }
+  const auto job = read_job(R"({"model_bytes": 1, "bandwidth": 1, "update": 0, "workers": [)" + classes + "]}", "");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->workers(), kClasses);
+}
+
 TEST(ReadJob, NamesTheLayerThatIsWrong) {
   EXPECT_THAT(refusal(with_layers("[]")), HasSubstr("workers[0].layers: expected a list of layers; it is empty"));
   EXPECT_THAT(refusal(with_layers("{}")), HasSubstr("workers[0].layers: expected a list of layers; found an object"));
