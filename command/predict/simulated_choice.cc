@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "command/cli/values.h"
 #include "stretto/base/error.h"
@@ -281,6 +282,10 @@ std::vector<Choice> parse_choices(std::string_view option, const std::string& li
     }
   }
   if (choices.empty()) reject(option, list, "expected at least one algorithm", kExample);
+  std::set<std::string> names;
+  for (const Choice& choice : choices) {
+    if (!names.insert(choice.name()).second) reject(option, choice.name(), "expected each algorithm once", kExample);
+  }
   return choices;
 }
 

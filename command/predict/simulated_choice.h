@@ -91,7 +91,8 @@ std::uint64_t whole_periods(const Choice& choice, int ranks, std::uint64_t steps
 double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches);
 
 /// Those in a list as it is typed: "sync,eager-quorum:4,local, H = 16". What has an equals sign is a setting of the
-/// algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not.
+/// algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not, or is
+/// twice.
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list);
 
 }  // namespace stretto::command

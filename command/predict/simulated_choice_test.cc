@@ -166,6 +166,12 @@ TEST(SimulatedChoice, ThereIsNotIsRefused) {
   EXPECT_EQ(parse_choices("--algorithms", "eager-deadline:4,20ms,sync").size(), 2u);
 }
 
+TEST(SimulatedChoice, IsThereOnce) {
+  EXPECT_THAT([] { parse_choices("--algorithms", "local,H=4,sync,local,H=4"); },
+              ::testing::ThrowsMessage<UsageError>(HasSubstr("local, H = 4: expected each algorithm once")));
+  EXPECT_EQ(parse_choices("--algorithms", "local,H=4,local,H=8").size(), 2u);
+}
+
 TEST(SimulatedChoice, IsReadAsItIsNamed) {
   std::string list;
   const std::vector<Choice> all = settings_for(16, {.model_bytes = 100'000'000});
