@@ -159,6 +159,7 @@ int run(const AdviseCommand& command) {
   json["crossover_s"] = from ? nlohmann::ordered_json(*from) : nlohmann::ordered_json();
   if (!command.plot.empty()) draw_advice(json, command.plot);
   for (const std::string& note : source.notes()) print_to(stderr, note + "\n");
+  json["notes"] = source.notes();
   command.output.emit(json);
   return kSuccess;
 }

@@ -70,6 +70,7 @@ int run(const RunCommand& command) {
       fmt::format("{} ranks, steps of {} s in the mean, {} s between the first and the last of a step\n\n{}",
                   all.ranks(), significant(all.mean()), significant(all.skew()), table.to_text()));
   for (const std::string& note : source.notes()) print_to(stderr, note + "\n");
+  json["notes"] = source.notes();
   command.output.emit(json);
   return kSuccess;
 }
