@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <new>
 
 #include "command/cli/print.h"
 #include "stretto/membership/job.h"
@@ -55,6 +56,9 @@ int code_of(const std::function<int()>& body, const std::function<void(const cha
   } catch (const Interrupted& interrupted) {
     complain(interrupted.what());
     return kInterrupted;
+  } catch (const std::bad_alloc&) {
+    complain("too little memory: expected more of it, or less to compute at once");
+    return kBadInput;
   } catch (const std::exception& error) {
     complain(error.what());
     return kFailedRun;

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import tempfile
 import xml.etree.ElementTree
 
@@ -188,6 +189,15 @@ class Fine(PredictTest):
         self.assert_succeeds(result)
         self.assertAlmostEqual(json.loads(result.stdout)["sync"]["ps"], 15.5, delta=1e-9)
 
+    def test_too_little_memory_is_one_line(self):
+        def with_little_memory():
+            resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
+
+        many = copy.deepcopy(FINE)
+        many["workers"][0]["count"] = 900_000
+        result = stretto("predict", "fine", "-", input=json.dumps(many), preexec_fn=with_little_memory)
+        self.assert_rejected(result, "stretto predict fine: too little memory")
+
     def test_bad_input_is_one_line(self):
         self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(JOB)), "has no layers")
         circle = copy.deepcopy(FINE)
@@ -273,6 +283,7 @@ class WholeRuns(PredictTest):
         result = stretto("predict", "run", self.write(job), "--algorithms", "sync", "--noise", 0, "--json")
         self.assert_succeeds(result)
         self.assertEqual(result.stderr.splitlines()[-1], f"{self.folder}/job.json: not used here: nics")
+        self.assertEqual(json.loads(result.stdout)["notes"], [f"{self.folder}/job.json: not used here: nics"])
         # The slowest worker's 30 ms, and at least 2 · 3/4 of 1 MB over 1 GB/s.
         rate = json.loads(result.stdout)["algorithms"][0]["batches_per_s"]
         self.assertLessEqual(rate, 4 / 0.0315)

@@ -9,6 +9,7 @@ namespace stretto {
 namespace {
 
 constexpr double kMostCards = 1e6;
+constexpr double kMostHosts = 1e6;
 constexpr double kMostOperations = 1e8;
 
 /// The layers of a class, each with its longest update: one that takes time in any step is an operation in all.
@@ -40,20 +41,24 @@ int hosts_of(const TrainingJob& job, const WorkerClass& workers) {
   return (workers.count + job.gpus_per_host - 1) / job.gpus_per_host;
 }
 
-/// Refuses what takes more than some GB: more network cards of servers, or more operations in a step of all workers,
-/// counted with what each waits for, where that is as many as there are servers or GPUs.
+/// Refuses what takes more than some GB: more network cards of servers or hosts, or more operations in a step of all
+/// workers, counted with what each waits for, where that is as many as there are servers or GPUs.
 void require_size(const TrainingJob& job) {
   const bool allreduce = job.mode == Coordination::allreduce;
   const double servers = allreduce ? 1 : job.servers;
   if (const double cards = servers * job.nics; !allreduce && cards > kMostCards) {
     throw UsageError(text("servers times nics are ", cards, " network cards; expected at most ", kMostCards));
   }
-  double operations = 0;
+  double hosts = 0, operations = 0;
   for (const WorkerClass& workers : job.classes) {
     const double layers = static_cast<double>(workers.steps.front().size());
     const double gpus = std::min(job.gpus_per_host, workers.count);
+    hosts += hosts_of(job, workers);
     operations += layers * (2.0 * workers.count + 3 * servers * hosts_of(job, workers));
     operations += layers * servers * (2 * gpus + (job.overlap ? 1 : servers));
+  }
+  if (hosts > kMostHosts) {
+    throw UsageError(text("the workers are on ", hosts, " hosts; expected at most ", kMostHosts));
   }
   if (operations > kMostOperations) {
     throw UsageError(text("a step of all workers is some ", operations, " operations; expected at most ",

@@ -75,7 +75,7 @@ struct HostPlans {
 
 /// Each class fills hosts of its own, the last of them perhaps not wholly. `buckets`: StepRules::buckets. Throws
 /// UsageError where a class has no layers, where workers that sum their gradients have other layers than the first
-/// class, and for more servers, cards or operations than fit into some GB.
+/// class, and for more hosts, cards or operations than fit into some GB.
 HostPlans plan_hosts(const TrainingJob& job, bool buckets);
 
 }  // namespace stretto

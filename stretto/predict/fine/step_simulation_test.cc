@@ -323,7 +323,9 @@ TEST(SimulateSteps, RefusesMoreThanFitsIntoMemory) {
   job.nics = 1;
   job.overlap = false;  // each update waits for the uploads to all servers
   EXPECT_THROW(simulate_steps(job, {}), UsageError);
-  job = small_job(10'000'000, Coordination::asynchronous, 100);
+  job = small_job(10'000'000, Coordination::asynchronous);
+  EXPECT_THROW(simulate_steps(job, {}), UsageError);
+  job = small_job(1'000'000, Coordination::asynchronous, 100);
   EXPECT_THROW(simulate_steps(job, {}), UsageError);
   job = small_job(1, Coordination::allreduce);  // which has no servers
   job.servers = job.nics = 1'000'000'000;
