@@ -35,6 +35,7 @@ struct OpenRound {
   const int ranks;  // at the board
   const std::function<void(int seat)> ring;
   const bool interleaved;
+  const bool ring_each;  // no rank sleeps on the board's word
 
   Round round = 0;
   PartialMemory::Stage stage = PartialMemory::kOpen;

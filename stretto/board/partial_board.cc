@@ -12,8 +12,9 @@
 namespace stretto {
 
 PartialBoard::PartialBoard(PartialMemory& memory, int seat, PartialRule& rule, std::function<void(int)> ring,
-                           bool interleaved)
-    : memory_(memory), at_{memory, rule, seat, memory.ranks(), std::move(ring), interleaved} {}
+                           bool interleaved, bool ring_each)
+    : memory_(memory),
+      at_{memory, rule, seat, memory.ranks(), std::move(ring), interleaved, interleaved || ring_each} {}
 
 bool PartialBoard::step(bool waiting) {
   at_.waiting = waiting;
@@ -142,7 +143,7 @@ void PartialBoard::open_next() {
   if (!words.stage.compare_exchange_strong(summing, (at_.round + 1) << 2 | PartialMemory::kOpen,
                                            std::memory_order_seq_cst))
     return;
-  if (at_.interleaved) {
+  if (at_.ring_each) {
     words.sleepers.wake(at_.ranks, at_.ranks, at_.ring);
   } else {
     words.sleepers.wake_all(at_.ranks, at_.ring);

@@ -35,9 +35,10 @@ namespace stretto {
 /// another's.
 class PartialBoard {
  public:
-  /// `ring`: the rank with a seat.
+  /// `ring`: the rank with a seat. `ring_each`: ranks that wait sleep on their doorbells alone, not on signal(), as
+  /// those do that wait at several boards.
   PartialBoard(PartialMemory& memory, int seat, PartialRule& rule, std::function<void(int seat)> ring,
-               bool interleaved = false);
+               bool interleaved = false, bool ring_each = false);
   PartialBoard(const PartialBoard&) = delete;
   PartialBoard& operator=(const PartialBoard&) = delete;
 
@@ -47,6 +48,11 @@ class PartialBoard {
 
   Round complete() const { return memory_.words().stage.load(std::memory_order_acquire) >> 2; }
   bool in_flight() const { return (memory_.words().stage.load(std::memory_order_acquire) & 3) != PartialMemory::kOpen; }
+  /// Rounds whose seats are all sealed, so that it is settled what they take.
+  Round sealed() const {
+    const std::uint64_t stage = memory_.words().stage.load(std::memory_order_seq_cst);
+    return (stage >> 2) + ((stage & 3) == PartialMemory::kSumming ? 1 : 0);
+  }
   /// Requires: handed ≤ round < complete(), of this rank.
   RoundHeader header(Round round) const {
     RoundHeader header;

@@ -6,6 +6,7 @@
 #include "stretto/collective/partial_allreduce_probe.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/board_rounds.h"
+#include "stretto/collective/rounds/bucket_rounds.h"
 #include "stretto/collective/rounds/message_rounds.h"
 
 namespace stretto {
@@ -60,6 +61,32 @@ void check_header(const PartialOptions& options, int ranks) {
                         " travel with a message", options.name_all_ranks ? ": leave name_all_ranks out" : ""));
 }
 
+void check_bucket_rounds(const PartialOptions& options, bool one_board_at_most) {
+  const auto refuse = [&](const std::string& what) {
+    throw UsageError(text("buckets_per_round ", options.buckets_per_round, ' ', what));
+  };
+  if (options.buckets_per_round < 0) refuse("is impossible: use at least 1, or 0 for rounds of all buckets");
+  if (options.delivery == Delivery::latest) refuse("with delivery latest: use every");
+  if (options.deposits == DepositKind::standing) refuse("with standing deposits: use 0");
+  if (!one_board_at_most) refuse(text("with seats ", options.seats, ": use 1, or 0 for one board"));
+}
+
+/// The rounds of each so many buckets.
+template <class Held>
+std::vector<std::unique_ptr<Rounds>> bucket_parts(Engine& engine, const std::vector<BucketSpec>& buckets,
+                                                  const PartialOptions& options) {
+  std::vector<std::unique_ptr<Rounds>> parts;
+  Held* first_part = nullptr;
+  const auto in_a_round = static_cast<std::size_t>(options.buckets_per_round);
+  for (std::size_t first = 0; first < buckets.size(); first += in_a_round) {
+    const auto some = std::span(buckets).subspan(first, std::min(in_a_round, buckets.size() - first));
+    auto part = std::make_unique<Held>(engine, std::vector<BucketSpec>(some.begin(), some.end()), options, first_part);
+    if (first_part == nullptr) first_part = part.get();
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options) {
   if (options.max_lag > kLargestLag) {
     throw UsageError(text("max_lag ", options.max_lag, " is impossible: use at most ", kLargestLag));
@@ -81,6 +108,12 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   const bool by_messages = options.seats == 1 || engine.size() == 1 || no_board != nullptr;
   const bool one_board = options.seats == 0 || options.seats == engine.size();
   if (by_messages || !one_board) check_header(options, engine.size());
+  if (options.buckets_per_round != 0) {
+    check_bucket_rounds(options, by_messages || one_board);
+    auto parts = by_messages ? bucket_parts<MessageRounds>(engine, buckets, options)
+                             : bucket_parts<BoardRounds>(engine, buckets, options);
+    return std::make_unique<BucketRounds>(engine, std::move(buckets), options, std::move(parts));
+  }
   if (by_messages) return std::make_unique<MessageRounds>(engine, std::move(buckets), options);
   return std::make_unique<BoardRounds>(engine, std::move(buckets), options);
 }
@@ -142,6 +175,12 @@ void PartialAllreduce::deposit(Contribution& contribution, const DepositInfo& in
 }
 
 void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositInfo& info) {
+  if (options().buckets_per_round != 0) {
+    impl_->note_facts(contribution, info);
+    contribution.ready.store(0, std::memory_order_relaxed);
+    (void)impl_->rounds.deposit(contribution);  // whose buckets follow
+    return;
+  }
   if (options().policy.kind != Policy::Kind::full) {
     throw UsageError(text("policy ", options().policy.to_string(), ": only full takes a deposit bucket by bucket"));
   }
@@ -168,8 +207,12 @@ void PartialAllreduce::bucket_ready(Contribution& contribution, int bucket) {
 }
 
 void PartialAllreduce::Impl::hand_over(const ResultSlot& slot, std::span<const PassedRound> passed, Apply apply) {
-  apply(
-      {.round = slot.round, .policy = slot.policy, .header = &slot.header, .buckets = slot.buckets, .passed = passed});
+  apply({.round = slot.round,
+         .policy = slot.policy,
+         .header = &slot.header,
+         .buckets = slot.buckets,
+         .passed = passed,
+         .headers = slot.headers});
   ++taken;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -47,17 +48,34 @@ struct PartialOptions {
   /// them (RoundHeader::names_ranks()). True: they name them all, at 16 bytes a rank in most messages; up to 488 ranks.
   bool name_all_ranks = false;
   std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
+  /// 0: a round sums all buckets. Else so many buckets, in order, have rounds of their own, which start by themselves:
+  /// a contribution may be in round r with one bucket and in r + 1 with the next. A rank waits for all of them. Costs
+  /// the messages, or the wake-ups, of as many rounds. Not with standing deposits, delivery latest or several boards.
+  int buckets_per_round = 0;
 };
 
 /// A round as the application sees it; valid inside the apply function only.
 struct RoundResult {
   Round round = 0;                      ///< its number, from 0; the same on every rank
   Policy policy;                        ///< by which it started
-  const RoundHeader* header = nullptr;  ///< which ranks arrived and brought what; never null in the apply function
+  const RoundHeader* header = nullptr;  ///< which ranks arrived and brought what; never null in the apply function.
+                                        ///< Where buckets have rounds of their own, that of bucket 0
   std::span<const std::span<const std::byte>> buckets;  ///< the sum of each bucket; empty where nobody contributed
   std::span<const PassedRound> passed;                  ///< delivery latest: rounds since the last one, not handed over
 
-  bool empty() const { return header->empty(); }  ///< whether nobody contributed
+  /// PartialOptions::buckets_per_round: of each bucket the header of its round, in which nobody may have contributed
+  /// although the round is not empty: then the bucket's sum is empty. Else no header.
+  std::span<const RoundHeader* const> headers;
+
+  /// The header of the round that has summed bucket `i`.
+  const RoundHeader& header_of(int i) const {
+    return headers.empty() ? *header : *headers[static_cast<std::size_t>(i)];
+  }
+  /// Whether nobody contributed.
+  bool empty() const {
+    return headers.empty() ? header->empty()
+                           : std::ranges::all_of(headers, [](const RoundHeader* of) { return of->empty(); });
+  }
   /// The elements of bucket `i`, from 0. Requires: T is what its BucketSpec::type says; that is not checked.
   template <class T>
   std::span<const T> as(int i) const {
@@ -94,9 +112,10 @@ class PartialAllreduce final : public Collective {
   /// and after finish().
   void deposit(Contribution& contribution, const DepositInfo& info);
 
-  /// The same, bucket by bucket, for policy full alone: opens the deposit and arrives; bucket_ready() hands over
-  /// buckets in order, so that they are reduced while later ones are still computed. exchange() follows as usual.
-  /// Throws UsageError under another policy, and while a deposit is pending.
+  /// The same, bucket by bucket: opens the deposit; bucket_ready() hands over buckets in order, all of them before
+  /// exchange(). Where a round sums all buckets this is for policy full alone: it arrives, too, and buckets are reduced
+  /// while later ones are still computed. Throws UsageError under another policy, and while a deposit is pending. Where
+  /// buckets have rounds of their own it is for every policy, and the rank arrives in exchange().
   void begin_deposit(Contribution& contribution, const DepositInfo& info);
   /// Hands over bucket `bucket` of the deposit that begin_deposit() has opened: 0, 1, 2, …, each once. Throws
   /// UsageError out of order.

@@ -123,7 +123,7 @@ std::optional<RoundProtocol::Action> RoundProtocol::tell_of_arrivals(TimePoint n
   return std::nullopt;
 }
 
-std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
+std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now, bool may_start) {
   act_by_ = TimePoint::never();
   if (stopped_) return std::nullopt;
   if (auto drain = tell_of_drains()) return drain;
@@ -132,7 +132,7 @@ std::optional<RoundProtocol::Action> RoundProtocol::next_action(TimePoint now) {
   if (counted) {
     if (auto arrival = tell_of_arrivals(now)) return arrival;
   }
-  if (activated_ != complete()) return std::nullopt;  // the open round has been started
+  if (activated_ != complete() || !may_start) return std::nullopt;  // the open round has been started, or may not be
   if (kind == Policy::Kind::full) {
     // Nobody starts it for others: a rank that has come enters, and the reduction waits for the rest.
     return all_have_come() ? std::optional(activate_open()) : std::nullopt;

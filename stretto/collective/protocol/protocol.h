@@ -52,8 +52,8 @@ class RoundProtocol {
   /// Requires: joined.
   void round_completed(Round round, const RoundHeader& header);
 
-  /// The next thing to be done, if any.
-  std::optional<Action> next_action(TimePoint now);
+  /// The next thing to be done, if any. `may_start` false: not to start the open round.
+  std::optional<Action> next_action(TimePoint now, bool may_start = true);
   /// Latest time of the next next_action().
   TimePoint act_by() const { return act_by_; }
 

@@ -16,9 +16,9 @@ ActivatedRounds::Plan::Plan(Schedule of, const Activation& activation)
 ActivatedRounds::ActivatedRounds(Engine& engine, RoundProtocol protocol, MakeSchedule make)
     : engine_(engine), make_(std::move(make)), protocol_(std::move(protocol)) {}
 
-void ActivatedRounds::act(TimePoint now, PartialObserver* observer) {
+void ActivatedRounds::act(TimePoint now, PartialObserver* observer, bool may_start) {
   using Kind = RoundProtocol::Action::Kind;
-  while (const auto action = protocol_.next_action(now)) {
+  while (const auto action = protocol_.next_action(now, may_start)) {
     if (action->kind != Kind::activate) {
       const auto channel = action->kind == Kind::arrive ? kArrive : kDrain;
       engine_.send_control(id_, RoundProtocol::counter(), channel, action->round,

@@ -29,7 +29,8 @@ class ActivatedRounds {
   const RoundProtocol& protocol() const { return protocol_; }
 
   /// Carries out the actions that are due. `observer`: hears of the rounds that the counter starts; may be null.
-  void act(TimePoint now, PartialObserver* observer);
+  /// `may_start` false: starts no round.
+  void act(TimePoint now, PartialObserver* observer, bool may_start = true);
   /// RoundOwner::admit(), for a job that has not failed.
   bool admit(Round round, const Envelope& envelope);
   /// Returns false for a message of another kind.

@@ -46,16 +46,18 @@ bool starts_wrongly(const Policy& policy, const Attendance& attendance) {
 
 }  // namespace
 
-BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
+BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
+                         const BoardRounds* first)
     : Rounds(engine, std::move(buckets), options, how_cut(seating_of(engine, options), options)),
       seating_(seating_of(engine, options)),
+      first_(first),
       memory_(take_memory(shape_of(seating_, buckets_, options)), shape_of(seating_, buckets_, options),
               seating_.here()),
       seat_(memory_, seating_.seat()),
       board_(
           memory_, seating_.seat(), *this,
           [&engine, first = seating_.leader()](int seat) { engine.arena()->ring(first + seat); },
-          engine.arena()->interleaved()),
+          engine.arena()->interleaved(), options.buckets_per_round != 0),
       first_rule_(rule_of(options, engine.size())),
       asked_rule_(first_rule_),
       rule_(first_rule_) {
@@ -124,6 +126,7 @@ bool BoardRounds::core_to_spare() {
 }
 
 bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {
+  if (first_ != nullptr) return first_->bring_to(rule, round);
   if (rule.next_round() == round) return true;
   if (round == 0) {
     rule = first_rule_;
@@ -144,9 +147,11 @@ Policy BoardRounds::open_policy(Round complete) {
 
 const ResultSlot& BoardRounds::result(Round round) {
   slot_.round = round;
-  slot_.policy = open_policy(round);
   board_.read_header(round, slot_.header);
-  asked_rule_.advance(slot_.header);  // so that the next question needs no second look at the record
+  if (first_ == nullptr) {  // else nobody asks
+    slot_.policy = open_policy(round);
+    asked_rule_.advance(slot_.header);  // so that the next question needs no second look at the record
+  }
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     slot_.buckets[i] = slot_.header.empty() ? std::span<const std::byte>() : memory_.result(round, i);
   }
@@ -231,7 +236,9 @@ bool BoardRounds::step_board() {
   const bool waits = application_waits();
   // A rank that waits for no round and has not been asked leaves the board to the ranks that wait. The leader of one of
   // several boards steps it all the same: the leader alone starts and ends rounds there.
-  const bool asked = asked_.exchange(false, std::memory_order_acquire) || (between_ != nullptr && seating_.leads());
+  const bool moved = first_has_moved();
+  const bool asked =
+      asked_.exchange(false, std::memory_order_acquire) || moved || (between_ != nullptr && seating_.leads());
   if ((waits || asked) && board_.step(waits)) {
     if (asked) asked_.store(true, std::memory_order_relaxed);
     return true;
@@ -245,8 +252,17 @@ bool BoardRounds::step_board() {
   return board_.go_in() && !defect(Defect::held_without_second_look);
 }
 
+bool BoardRounds::first_has_moved() {
+  if (first_ == nullptr) return false;
+  const Round sealed = first_->board_.sealed();
+  return std::exchange(first_sealed_, sealed) != sealed;
+}
+
 bool BoardRounds::may_start(Round round, const Attendance& attendance) {
   if (between_ != nullptr) return between_->may_start(round, attendance);
+  // A rank that comes, and looks here before the first bucket's round is sealed, leaves this start to the rank that
+  // seals it: that one looks at this board next (first_has_moved()).
+  if (first_ != nullptr && first_->board_.sealed() <= round) return false;
   if (ended(round)) return false;
   const bool learn = rule_.next_round() != round && rule_.current().adaptive;
   // The application may hand over results while this thread does not run: the round is over then.
@@ -282,6 +298,7 @@ void BoardRounds::taken(Round round, int seat, const ContributionFacts* facts) {
 }
 
 void BoardRounds::planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) {
+  if (first_ != nullptr) return;  // the first bucket's record says what follows
   STRETTO_CHECK(bring_to(rule_, round), "round ", round, " is planned too late");
   PolicyRule next = rule_;
   next.advance(header);

@@ -22,8 +22,10 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
  public:
   /// One board, or boards of options.seats ranks where that is between 1 and all of them. Requires: engine.arena().
   /// Throws Failure where there is too little memory. Where the ranks disagree on buckets or options, the calls of
-  /// every rank say so.
-  BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);
+  /// every rank say so. `first`: of the rounds of several buckets those of the first (BucketRounds), which outlive
+  /// these; null: there are no others, or these are the first.
+  BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
+              const BoardRounds* first = nullptr);
   void withdraw() override {
     if (between_ != nullptr) between_->withdraw();
     Rounds::withdraw();
@@ -72,9 +74,13 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
 
   /// Returns whether the rule is that of `round`: not where others are so far ahead that its record is gone.
   bool bring_to(PolicyRule& rule, Round round) const;
+  /// Whether the last round is before `complete`. Of several buckets' rounds those of the first bucket say so.
   bool ended(Round complete) const {
+    if (first_ != nullptr) return first_->complete() >= complete && first_->ended(complete);
     return complete > 0 && memory_.record(complete - 1).last.load(std::memory_order_relaxed);
   }
+  /// Whether the first bucket's rounds have been sealed since the last call, so that this rank looks at its board.
+  bool first_has_moved();
   bool application_waits() const;
   /// Whether `peer` may have drained: the board shows it where it is the same.
   bool may_have_drained(int peer) const;
@@ -84,7 +90,8 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
   std::span<std::byte> take_memory(const PartialShape& shape);
 
   const Seating seating_;
-  Block own_memory_;  // in place of a board, where the ranks disagree: this rank sums nothing
+  const BoardRounds* const first_;  // null: none
+  Block own_memory_;                // in place of a board, where the ranks disagree: this rank sums nothing
   PartialMemory memory_;
   PartialSeat seat_;
   PartialBoard board_;
@@ -108,6 +115,7 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
   // The driver thread's.
   PolicyRule rule_;
   LearnedPatience learned_patience_;
+  Round first_sealed_ = 0;  // when last looked
   TimePoint act_by_ = TimePoint::never();
 };
 

@@ -35,6 +35,9 @@ class Contribution {
   /// Over memory that it does not own.
   Contribution(std::vector<std::span<std::byte>> buckets, int index) : buckets_(std::move(buckets)), index_(index) {}
 
+  /// Bucket i lies in `memory` from now on, which it does not own.
+  void point_at(int i, std::span<std::byte> memory) { buckets_[static_cast<std::size_t>(i)] = memory; }
+
   /// The bytes of bucket i; writable by the application from acquire() to deposit().
   std::span<std::byte> bucket(int i) { return buckets_[static_cast<std::size_t>(i)]; }
   /// The same, to read.

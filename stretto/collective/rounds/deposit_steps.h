@@ -11,6 +11,7 @@ namespace stretto {
 /// A deposit in the making: a step machine, so that a search can interleave it with the rounds.
 class DepositSteps {
  public:
+  DepositSteps() = default;  ///< it has been made
   explicit DepositSteps(Front::Deposit deposit) : steps_(std::move(deposit)) {}
   explicit DepositSteps(PartialSeat::Deposit deposit) : steps_(std::move(deposit)) {}
   /// One step; returns true when the deposit has been made.
@@ -19,7 +20,10 @@ class DepositSteps {
   }
 
  private:
-  std::variant<Front::Deposit, PartialSeat::Deposit> steps_;
+  struct Made {
+    bool step() { return true; }
+  };
+  std::variant<Made, Front::Deposit, PartialSeat::Deposit> steps_;
 };
 
 }  // namespace stretto

@@ -8,8 +8,10 @@
 
 namespace stretto {
 
-MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options)
+MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
+                             const MessageRounds* first)
     : Rounds(engine, std::move(buckets), options, "by messages"),
+      first_(first),
       activated_(engine, RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
                  [this](const Activation& activation) {
                    return partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op,
@@ -58,9 +60,10 @@ bool MessageRounds::poll(TimePoint now) {
     protocol_.application_arrived(arrived - 1);
   }
   finish_ready_buckets();
-  activated_.act(now, observer_);
+  const bool completed = complete_summed();
+  activated_.act(now, observer_, first_has_started(protocol_.complete()));
   join_what_may_be();
-  return false;  // joining starts operations, which the engine counts by itself
+  return completed;  // joining starts operations, which the engine counts by itself
 }
 
 void MessageRounds::join_what_may_be() {
@@ -73,7 +76,7 @@ void MessageRounds::join_what_may_be() {
   }
   for (;;) {
     while (protocol_.may_join() && !full_untaken() && protocol_.joined() < activated_.joinable() &&
-           !flights_[protocol_.joined() % flights_.size()].busy) {
+           first_has_joined(protocol_.joined()) && !flights_[protocol_.joined() % flights_.size()].busy) {
       join();
     }
     if (!protocol_.held() && !full_untaken()) break;
@@ -87,7 +90,7 @@ void MessageRounds::join_what_may_be() {
 }
 
 bool MessageRounds::admit(Round round, const Envelope& envelope) {
-  return !failed() && activated_.admit(round, envelope);
+  return !failed() && round >= summed_ && activated_.admit(round, envelope);
 }
 
 void MessageRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
@@ -179,19 +182,31 @@ void MessageRounds::let_go(Contribution* standing) {
 void MessageRounds::completed(Round round) {
   ResultSlot& slot = ring_.slot(round);
   slot.round = round;
-  slot.policy = protocol_.policy();
   slot.header = engine_.header(id_, round, sum_of(0));
   for (std::size_t i = 0; i < buckets_.size(); ++i) slot.show(i, engine_.buffer(id_, round, sum_of(i)).present);
-  protocol_.round_completed(round, slot.header);
-  if (latest_ != nullptr) latest_->publish(slot);
+  summed_ = round + 1;
   if (defect(Defect::reuse_before_retired)) {
     InFlight& flight = flights_[round % flights_.size()];
     if (flight.x != nullptr) front_.give_back(std::exchange(flight.x, nullptr));
   }
-  const Round next = round + 1;
-  open_policies_[next % open_policies_.size()].store(protocol_.policy().encode(), std::memory_order_relaxed);
-  if (protocol_.stopped()) stopped_.store(true, std::memory_order_release);
-  complete_.store(next, std::memory_order_release);  // pairs with complete(): all of the above is visible
+  complete_summed();
+}
+
+bool MessageRounds::complete_summed() {
+  const Round before = protocol_.complete();
+  while (protocol_.complete() < summed_) {
+    const Round round = protocol_.complete();
+    if (first_ != nullptr && first_->protocol_.complete() <= round) break;  // its header says what follows
+    ResultSlot& slot = ring_.slot(round);
+    slot.policy = protocol_.policy();
+    protocol_.round_completed(round, first_ != nullptr ? first_->ring_.header_of(round) : slot.header);
+    if (latest_ != nullptr) latest_->publish(slot);
+    const Round next = round + 1;
+    open_policies_[next % open_policies_.size()].store(protocol_.policy().encode(), std::memory_order_relaxed);
+    if (protocol_.stopped()) stopped_.store(true, std::memory_order_release);
+    complete_.store(next, std::memory_order_release);  // pairs with complete(): all of the above is visible
+  }
+  return protocol_.complete() > before;
 }
 
 void MessageRounds::retired(Round round) {

@@ -22,7 +22,10 @@ namespace stretto {
 /// below, the front and the results.
 class MessageRounds final : public Rounds, private RoundOwner {
  public:
-  MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options);
+  /// `first`: of the rounds of several buckets those of the first (BucketRounds), which outlive these; null: there are
+  /// no others, or these are the first.
+  MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
+                const MessageRounds* first = nullptr);
 
   Contribution& acquire() override { return front_.acquire(); }
   DepositSteps deposit(Contribution& contribution) override { return DepositSteps(front_.deposit(contribution)); }
@@ -56,6 +59,11 @@ class MessageRounds final : public Rounds, private RoundOwner {
   }
   void broken(const Error& reason) override { failure_.fail(reason, true); }
   bool poll(TimePoint now) override;
+  /// Takes rounds that are summed for complete, as far as those of the first bucket are. Returns whether there were
+  /// any.
+  bool complete_summed();
+  bool first_has_started(Round round) const { return first_ == nullptr || round < first_->protocol_.activated(); }
+  bool first_has_joined(Round round) const { return first_ == nullptr || round < first_->protocol_.joined(); }
   TimePoint poll_by() const override { return failed() ? TimePoint::never() : protocol_.act_by(); }
 
   BufferId sum_of(std::size_t bucket) const { return sum_buffer(bucket, buckets_.size()); }
@@ -65,6 +73,8 @@ class MessageRounds final : public Rounds, private RoundOwner {
   void let_go(Contribution* standing);
   void fill_header(Round round, const Contribution* x, bool arrived, bool drained);
   void finish_ready_buckets();
+
+  const MessageRounds* const first_;  // null: none
 
   // The driver thread's.
   ActivatedRounds activated_;
@@ -81,6 +91,7 @@ class MessageRounds final : public Rounds, private RoundOwner {
     std::vector<int> uses;  // per set: rounds in flight with it
     std::vector<bool> counted;
   } standing_;
+  Round summed_ = 0;                   // rounds that this rank's engine has completed
   std::optional<Round> full_pending_;  // delivery latest: the newest full round that was joined
 
   // Written by the application, read by the engine; releases pair with the acquires in poll().

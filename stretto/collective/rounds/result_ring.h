@@ -21,6 +21,7 @@ struct ResultSlot {
   std::vector<Block> memory;
   std::vector<std::uint64_t> bytes;
   std::vector<std::span<const std::byte>> buckets;  // as handed to the application
+  std::vector<const RoundHeader*> headers;          // of each bucket, where buckets have rounds of their own; else none
 
   ResultSlot() = default;  ///< without memory of its own
   explicit ResultSlot(std::span<const BucketSpec> specs);
@@ -38,6 +39,7 @@ class ResultRing {
   ResultRing(std::span<const BucketSpec> specs, int max_lag);
 
   ResultSlot& slot(Round round) { return slots_[round % slots_.size()]; }
+  const RoundHeader& header_of(Round round) const { return slots_[round % slots_.size()].header; }
 
  private:
   std::vector<ResultSlot> slots_;

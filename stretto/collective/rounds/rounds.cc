@@ -26,6 +26,7 @@ std::string items_of(const std::vector<BucketSpec>& buckets, const PartialOption
   std::string items = text("\nbatches before round 0: ", options.batches_before,
                            "\ndelivery: ", options.delivery == Delivery::every ? "every" : "latest",
                            "\ndeposits: ", options.deposits == DepositKind::taken ? "taken" : "standing");
+  if (options.buckets_per_round != 0) items += text("\nbuckets in a round: ", options.buckets_per_round);
   for (std::size_t first = 0; first < buckets.size();) {
     std::size_t end = first + 1;
     while (end < buckets.size() && buckets[end] == buckets[first]) ++end;

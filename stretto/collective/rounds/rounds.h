@@ -19,7 +19,8 @@ namespace stretto {
 
 /// The rounds of a PartialAllreduce: by messages (MessageRounds) or on a board (BoardRounds), which may be one of
 /// several. This part is the same for both: how the collective fails, and how ranks ask one another for their state.
-/// Heirs are clients of the engine, and pass control messages and losses on to this part.
+/// Heirs are clients of the engine, and pass control messages and losses on to this part. BucketRounds, which has
+/// rounds of these two kinds for each bucket, is no client: it leaves all of this to them.
 class Rounds {
  public:
   virtual ~Rounds() = default;
@@ -49,7 +50,7 @@ class Rounds {
   /// Returns whether a round is held for this, so that the engine must be rung.
   virtual bool set_handed(Round handed) = 0;
   virtual void set_drained() = 0;
-  void set_ticket(Round ticket) { ticket_.store(ticket, std::memory_order_relaxed); }
+  virtual void set_ticket(Round ticket) { ticket_.store(ticket, std::memory_order_relaxed); }
   /// The last round is complete: nothing follows.
   virtual bool stopped() const = 0;
   /// The last round is complete, and the engine uses the buffers of no round any more.
@@ -60,12 +61,12 @@ class Rounds {
   /// The word on which the application thread sleeps beside its doorbell, or null.
   virtual std::atomic<std::uint32_t>* signal() { return nullptr; }
 
-  void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
-  bool failed() const { return failure_.failed(); }
-  std::optional<Error> failure() const { return failure_.error(); }
+  virtual void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
+  virtual bool failed() const { return failure_.failed(); }
+  virtual std::optional<Error> failure() const { return failure_.error(); }
 
   /// Which ranks keep the open round from being over (Collective::who_is_missing()).
-  std::string who_is_missing(Driver& driver, Duration timeout);
+  virtual std::string who_is_missing(Driver& driver, Duration timeout);
 
   virtual ProtocolState state() const = 0;  ///< engine's part; driver thread, or while no thread drives
   virtual void observe(PartialObserver& observer) { observer_ = &observer; }
