@@ -167,9 +167,14 @@ std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
   return std::nullopt;
 }
 
-void PyReplica::step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) {
-  for (std::size_t b = 0; b < sum.size(); ++b) divide(gradient_buckets_[b].type, own_spans_[b], sum[b], divisor);
-  for (std::size_t i = 0; i < used_.size(); ++i) used_[i] = uses.empty() || uses[i] != 0;
+void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
+  for (std::size_t b = 0; b < sum.size(); ++b) {
+    divide_or_clear(gradient_buckets_[b].type, own_spans_[b], sum[b], divisors[b]);
+  }
+  for (std::size_t i = 0; i < used_.size(); ++i) {
+    const bool summed = !sum[static_cast<std::size_t>(plan_.placements[trained_[i]].bucket)].empty();
+    used_[i] = summed && (uses.empty() || uses[i] != 0);
+  }
   with_python([&] { calls_.attr("step")(kOwn); });
 }
 

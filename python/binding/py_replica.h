@@ -93,7 +93,7 @@ class PyReplica final : public Replica {
   int num_trained() const override { return static_cast<int>(trained_.size()); }
   bool used(int parameter) const override { return used_[static_cast<std::size_t>(parameter)] != 0; }
   std::optional<std::string> find_non_finite(int bucket) const override;
-  void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) override;
+  void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) override;
   void step() override;
   OptimizerOptions optimizer_options() const override;
   std::optional<SgdRule> sgd_rule() const override;

@@ -41,7 +41,7 @@ class ZeroReplica final : public Replica {
   bool used(int) const override { return true; }
   std::optional<std::string> find_non_finite(int) const override { return std::nullopt; }
 
-  void step(ConstMemory, double, std::span<const std::int64_t>) override {}
+  void step(ConstMemory, std::span<const double>, std::span<const std::int64_t>) override {}
   void step() override {}
   OptimizerOptions optimizer_options() const override { return {}; }
   std::optional<SgdRule> sgd_rule() const override { return SgdRule{.momentum = momentum_.empty() ? 0 : 0.9}; }

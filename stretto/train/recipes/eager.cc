@@ -1,5 +1,8 @@
 #include "stretto/train/recipes/eager.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/gradient_averaging.h"
 
@@ -9,13 +12,50 @@ namespace {
 class Eager final : public GradientAveraging {
  public:
   explicit Eager(const RecipeContext& context)
-      : GradientAveraging(context, context.options.policy, context.options.delivery) {}
+      : GradientAveraging(context, context.options.policy, context.options.delivery),
+        by_bucket_(has_bucket_rounds(context.options)),
+        overlaps_(by_bucket_ && context.options.overlap) {
+    if (overlaps_) context.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
+  }
+  ~Eager() override {
+    if (overlaps_) context_.replica.on_bucket_ready(nullptr);
+  }
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    GradientAveraging::begin_step(samples, waited);
+    began_ = context_.engine.clock().now();
+  }
+
+  std::optional<std::string> end_backward() override {
+    if (!overlaps_) return GradientAveraging::end_backward();
+    context_.replica.end_backward();  // hands over what is left
+    return non_finite_;
+  }
+
+  void deposit(Duration computed) override {
+    if (!overlaps_) return GradientAveraging::deposit(computed);
+    current_ = nullptr;  // handed over
+  }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     auto rounds = GradientAveraging::finish(driver, deadline);
     if (rounds && context_.options.delivery == Delivery::latest) context_.meeting.average_parameters(driver);
+    if (rounds && by_bucket_) {
+      lines_.push_back(text("in ", split_, " of ", collective_->handed(),
+                            " rounds the buckets have summed gradients of different batches"));
+    }
     return rounds;
   }
+
+  std::string warning() const override {
+    if (!by_bucket_) return {};
+    if (num_buckets_ == 1)
+      return "rounds per-bucket: all gradients lie in one bucket, so that there is one round a step";
+    return text("rounds per-bucket: each of ", num_buckets_,
+                " buckets of gradients has rounds of its own; a gradient may be partly in one round and partly in the "
+                "next");
+  }
+  std::vector<std::string> take_lines() override { return std::exchange(lines_, {}); }
 
   StepWaits waits() const override {
     return waits_of_partial_rounds(context_.options.policy, context_.options.full_every);
@@ -24,10 +64,34 @@ class Eager final : public GradientAveraging {
 
  private:
   void moved(Driver& driver, const RoundResult& result) override {
+    if (is_split(result)) ++split_;
     if (context_.options.delivery == Delivery::latest && result.policy.kind == Policy::Kind::full) {
       context_.meeting.average_parameters(driver);
     }
   }
+
+  /// Whether the round has summed different batches in some of its buckets.
+  static bool is_split(const RoundResult& result) {
+    return std::ranges::any_of(result.headers, [&](const RoundHeader* header) {
+      return header->batches != result.header->batches || header->sum_of_bases != result.header->sum_of_bases ||
+             header->fresh != result.header->fresh || header->stale != result.header->stale;
+    });
+  }
+
+  void hand_over(int bucket) {
+    if (!check_bucket(bucket)) return;
+    if (bucket == 0) {
+      const Duration computed = context_.engine.clock().now() - began_;
+      collective_->begin_deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
+    }
+    collective_->bucket_ready(*current_, bucket);
+  }
+
+  const bool by_bucket_;  // each has rounds of its own
+  const bool overlaps_;   // each is deposited as soon as it is computed
+  TimePoint began_;
+  std::uint64_t split_ = 0;  // rounds
+  std::vector<std::string> lines_;
 };
 
 }  // namespace
@@ -57,7 +121,22 @@ std::unique_ptr<Recipe> make_eager(const RecipeContext& context) {
   return std::make_unique<Eager>(context);
 }
 
+void check_eager(const RecipeOptions& options, int ranks) {
+  if (!has_bucket_rounds(options)) return;
+  const auto refuse = [](const std::string& what) { throw UsageError(text("rounds per-bucket with ", what)); };
+  if (options.delivery == Delivery::latest) refuse("delivery latest: expected every");
+  if (options.seats > 1 && options.seats < ranks) {
+    refuse(text("seats ", options.seats, ": expected 1, or 0 for one board of all ranks"));
+  }
+  if (options.notes) {
+    refuse(
+        "a loop of one's own: expected one there, since for which parameters a loop has had no gradient is said once a "
+        "step");
+  }
+}
+
 std::optional<AlgorithmShape> eager_shape(const RecipeOptions& options, int) {
+  if (has_bucket_rounds(options)) return std::nullopt;
   return AlgorithmShape{
       .exchange = RoundShape{.policy = options.policy, .max_lag = options.max_lag, .full_every = options.full_every}};
 }

@@ -20,8 +20,13 @@ Policy deadline_policy(const std::string& argument, int ranks, int quorum);
 /// Delivery every: each rank applies every round in order, so the replicas never part. Delivery latest is the paper's:
 /// rounds a late rank has missed are lost to it, so the replicas part, and full rounds (RecipeOptions::full_every)
 /// and the end average the models over all ranks; the optimizer's state stays local.
+///
+/// With `rounds` per-bucket each bucket of gradients has rounds of its own (PartialOptions::buckets_per_round), one a
+/// step, as in the paper, whose framework reduces tensor by tensor. Round r of all buckets moves the weights together.
 std::unique_ptr<Recipe> make_eager(const RecipeContext& context);
-/// RecipeInfo::shape.
+/// RecipeInfo::check.
+void check_eager(const RecipeOptions& options, int ranks);
+/// RecipeInfo::shape. None where each bucket has rounds of its own.
 std::optional<AlgorithmShape> eager_shape(const RecipeOptions& options, int ranks);
 
 }  // namespace stretto

@@ -18,7 +18,8 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .order = policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,  // sync repeats to the bit
           .seed = options.seed,
           .batches_before = options.batches_before,
-          .seats = options.seats};
+          .seats = options.seats,
+          .buckets_per_round = has_bucket_rounds(options) ? 1 : 0};
 }
 
 double divisor(const RoundHeader& header, Normalize normalize) {
@@ -38,6 +39,10 @@ std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNote
 }
 
 }  // namespace
+
+bool has_bucket_rounds(const RecipeOptions& options) {
+  return options.algorithm.word("rounds", "one") == "per-bucket";
+}
 
 std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context) {
   if (!context.options.notes) return nullptr;
@@ -60,7 +65,12 @@ void move_by_average(const RecipeContext& context, RoundNotes* notes, const Roun
     uses = notes->uses(noted);
   }
   const auto gradients = result.buckets.first(context.replica.buckets().size());
-  context.replica.step(gradients, divisor(*result.header, context.options.normalize), uses);
+  thread_local std::vector<double> divisors;  // its memory is kept: a step allocates nothing
+  divisors.clear();
+  for (std::size_t b = 0; b < gradients.size(); ++b) {
+    divisors.push_back(divisor(result.header_of(static_cast<int>(b)), context.options.normalize));
+  }
+  context.replica.step(gradients, divisors, uses);
 }
 
 GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery)

@@ -11,10 +11,14 @@ namespace stretto {
 
 class RoundNotes;
 
+/// Whether each bucket of gradients has rounds of its own (`rounds` of RecipeOptions::algorithm).
+bool has_bucket_rounds(const RecipeOptions& options);
 /// The notes of a recipe whose rounds carry them (RecipeOptions::notes), else null.
 std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context);
 /// Takes a round into account, in order: moves the weights once, by the average of the gradients that it has brought
-/// in its first buckets, if it has brought any, after the listener has heard of it. `noted`: the sum of the notes.
+/// in its first buckets, if it has brought any, after the listener has heard of it. Where buckets have rounds of their
+/// own, a bucket's average is that of its round, and those that it has brought nothing for are not moved. `noted`: the
+/// sum of the notes.
 void move_by_average(const RecipeContext& context, RoundNotes* notes, const RoundResult& result,
                      std::span<const std::int64_t> noted);
 

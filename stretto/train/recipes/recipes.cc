@@ -21,6 +21,7 @@
 namespace stretto {
 namespace {
 
+constexpr std::string_view kEagerOptions[] = {"rounds"};
 constexpr std::string_view kDilocoOptions[] = {"outer-lr",   "outer-momentum",   "keep",
                                                "full-every", "average-momentum", "average-statistics"};
 constexpr std::string_view kLocalOptions[] = {"post-local", "average-momentum", "average-statistics"};
@@ -47,13 +48,13 @@ constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
      sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync},
     {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
-     make_eager, eager_shape},
+     make_eager, eager_shape, false, 0, kEagerOptions, check_eager},
     {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",
-     "shared", majority_policy, make_eager, eager_shape},
+     "shared", majority_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager},
     {"eager-quorum", "[:Q]", "gradients of whoever has come when Q ranks have; Q = half of them by default", "shared",
-     quorum_policy, make_eager, eager_shape},
+     quorum_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager},
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
-     deadline_policy, make_eager, eager_shape},
+     deadline_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager},
     {"wagma", "[:S]",
      "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
      wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, true},

@@ -135,6 +135,11 @@ void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> 
   number_by_number(type, loop, Out{dst}, In{src});
 }
 
+void divide_or_clear(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor) {
+  if (!src.empty()) return divide(type, dst, src, divisor);
+  std::ranges::fill(dst, std::byte{0});
+}
+
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor) {
   const auto loop = [factor]<class T>(std::size_t count, T* out, const T* in) {
     const T by = static_cast<T>(factor);

@@ -22,6 +22,8 @@ std::int64_t first_non_finite(DataType type, std::span<const std::byte> numbers)
 
 /// dst = src / divisor, number by number.
 void divide(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
+/// The same; where there is no src (it is empty), dst = 0.
+void divide_or_clear(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double divisor);
 
 /// dst = src × factor, number by number.
 void scale(DataType type, std::span<std::byte> dst, std::span<const std::byte> src, double factor);

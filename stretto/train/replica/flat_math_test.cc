@@ -168,6 +168,11 @@ TEST(Scaling, DividesAndMultipliesNumberByNumber) {
   std::vector<float> out(3);
   divide(DataType::float32, bytes(out), bytes(numbers), 3);
   EXPECT_EQ(out, (std::vector<float>{1, 5.0f / 3.0f, 7.0f / 3.0f}));
+  divide_or_clear(DataType::float32, bytes(out), bytes(numbers), 2);
+  EXPECT_EQ(out, (std::vector<float>{1.5, 2.5, 3.5}));
+  divide_or_clear(DataType::float32, bytes(out), {}, 2);
+  EXPECT_EQ(out, (std::vector<float>{0, 0, 0}));
+  divide(DataType::float32, bytes(out), bytes(numbers), 3);
   std::vector<double> wide{3, 5};
   scale(DataType::float64, bytes(wide), bytes(wide), 0.5);
   EXPECT_EQ(wide, (std::vector<double>{1.5, 2.5}));

@@ -118,10 +118,10 @@ class Replica {
   /// pass is a third of it, and in either a bucket's part is that of its bytes. For who makes passes last longer. Must
   /// not throw. Null: never called.
   virtual void on_progress(std::function<void(double)> /*progress*/) {}
-  /// Moves the weights by the gradient sum / divisor. `sum` is read inside the call only. `uses`: of each trained
-  /// parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by weight
-  /// decay. Empty: all have some.
-  virtual void step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) = 0;
+  /// Moves the weights by the gradients sum / divisor, of each bucket. `sum` is read inside the call only. `uses`: of
+  /// each trained parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by
+  /// weight decay. Empty: all have some. Nor is a parameter moved in whose bucket there is no sum (an empty span).
+  virtual void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) = 0;
   /// Moves the weights by the attached gradients, but not those that have got none.
   virtual void step() = 0;
   /// As they are now.

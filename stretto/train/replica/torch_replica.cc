@@ -418,13 +418,14 @@ std::optional<std::string> TorchReplica::find_non_finite(int bucket) const {
   return std::nullopt;
 }
 
-void TorchReplica::step(ConstMemory sum, double divisor, std::span<const std::int64_t> uses) {
-  for (std::size_t b = 0; b < sum.size(); ++b) {
-    divide(impl_->buckets_[b].type, impl_->own_set_.memory[b], sum[b], divisor);
-  }
+void TorchReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
+  for (std::size_t b = 0; b < sum.size(); ++b)
+    divide_or_clear(impl_->buckets_[b].type, impl_->own_set_.memory[b], sum[b], divisors[b]);
   impl_->point_at(impl_->own_set_);
-  for (std::size_t i = 0; i < uses.size(); ++i) impl_->there_[i] = uses[i] != 0;
-  if (uses.empty()) impl_->there_.assign(impl_->trained_.size(), true);
+  for (std::size_t i = 0; i < impl_->trained_.size(); ++i) {
+    const auto b = static_cast<std::size_t>(impl_->trained_[i].place.bucket);
+    impl_->there_[i] = !sum[b].empty() && (uses.empty() || uses[i] != 0);
+  }
   step();
 }
 

@@ -38,6 +38,7 @@ struct Sets {
   std::vector<std::span<const std::byte>> sum(int s) {
     return {bytes[static_cast<std::size_t>(s)].begin(), bytes[static_cast<std::size_t>(s)].end()};
   }
+  std::vector<double> by(double divisor) const { return std::vector<double>(bytes[0].size(), divisor); }
   std::vector<std::vector<std::vector<std::byte>>> bytes;
 };
 
@@ -95,10 +96,28 @@ TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradients
       if (step % 2 == 1) replica.optimizer().zero_grad();  // drops the views
       loss_of(net, step).backward();
       replica.end_backward();
-      replica.step(sets.sum(step % 3), 1, {});
+      replica.step(sets.sum(step % 3), sets.by(1), {});
     }
     EXPECT_EQ(flat_parameters(*net), flat_parameters(*plain)) << "buckets of " << bucket_bytes << " bytes";
   }
+}
+
+TEST_F(TorchReplicaTest, ABucketWithoutASumIsNotMoved) {
+  Sequential net = make_net();
+  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  Sets sets(replica, 1);
+  const auto step = [&](std::vector<std::span<const std::byte>> sum) {
+    replica.attach(0, sets[0]);
+    loss_of(net, 0).backward();
+    replica.end_backward();
+    replica.step(sum, sets.by(1), {});
+  };
+  step(sets.sum(0));  // from now on there is momentum
+  const at::Tensor last = net->parameters().back().clone(), first = net->parameters().front().clone();
+  auto sum = sets.sum(0);
+  sum[0] = {};
+  step(sum);
+  EXPECT_TRUE(net->parameters().back().equal(last) && !net->parameters().front().equal(first));
 }
 
 TEST_F(TorchReplicaTest, SaysWhichBucketsAForwardPassIsAboutToRead) {
@@ -151,8 +170,8 @@ TEST_F(TorchReplicaTest, DividesTheSum) {
   b.attach(0, of_b[0]);
   (loss_of(two, 0) * 4).backward();
   b.end_backward();
-  a.step(of_a.sum(0), 1, {});
-  b.step(of_b.sum(0), 4, {});
+  a.step(of_a.sum(0), of_a.by(1), {});
+  b.step(of_b.sum(0), of_b.by(4), {});
   EXPECT_EQ(flat_parameters(*one), flat_parameters(*two));
 }
 
@@ -295,7 +314,7 @@ TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone
   replica.attach(0, sets[0]);
   (model->wide.sum() * 2 + model->narrow.sum() * 3 + model->frozen.sum()).backward();
   replica.end_backward();
-  replica.step(sets.sum(0), 2, {});
+  replica.step(sets.sum(0), sets.by(2), {});
   EXPECT_DOUBLE_EQ(model->wide[0].item<double>(), 1 - 0.1);
   EXPECT_FLOAT_EQ(model->narrow[0].item<float>(), 1 - 0.15f);
   EXPECT_EQ(model->frozen[0].item<float>(), 1);
@@ -337,7 +356,7 @@ TEST_F(TorchReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
   replica.on_step([&] {
     for (auto& p : net->parameters()) p.mutable_grad().zero_();
   });
-  replica.step(sets.sum(0), 1, {});
+  replica.step(sets.sum(0), sets.by(1), {});
   EXPECT_EQ(flat_parameters(*net), before);
 }
 

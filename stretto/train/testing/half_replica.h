@@ -50,10 +50,10 @@ class HalfReplica final : public Replica {
     return "w";
   }
 
-  void step(ConstMemory sum, double divisor, std::span<const std::int64_t>) override {
+  void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t>) override {
     const DataType type = gradient_buckets_[0].type;
     std::vector<std::byte> mean(sum[0].size());
-    divide(type, mean, sum[0], divisor);
+    divide(type, mean, sum[0], divisors[0]);
     move(type, mean);
   }
   void step() override { move(gradient_buckets_[0].type, gradient_); }

@@ -81,15 +81,18 @@ class LinearReplica final : public Replica {
 
   int num_trained() const override { return 2; }
   bool used(int) const override { return true; }
-  void step(ConstMemory sum, double divisor, std::span<const std::int64_t>) override {
-    for (std::size_t b = 0; b < 2; ++b) divide(DataType::float32, bytes(own_[b]), sum[b], divisor);
+  void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t>) override {
+    for (std::size_t b = 0; b < 2; ++b) divide_or_clear(DataType::float32, bytes(own_[b]), sum[b], divisors[b]);
     gradient_ = {bytes(own_[0]), bytes(own_[1])};
+    for (std::size_t b = 0; b < 2; ++b) moves_[b] = !sum[b].empty();
     step();
+    moves_ = {true, true};
   }
   void step() override {
     const auto lr = static_cast<float>(options_.lr * lr_factor_);
     const auto keep = static_cast<float>(options_.momentum);
     for (std::size_t b = 0; b < 2; ++b) {
+      if (!moves_[b]) continue;
       const auto* gradient = reinterpret_cast<const float*>(gradient_[b].data());
       for (std::size_t i = 0; i < parameters_[b].size(); ++i) {
         momentum_[b][i] = keep * momentum_[b][i] + gradient[i];
@@ -170,6 +173,7 @@ class LinearReplica final : public Replica {
   std::vector<std::vector<float>> parameters_, momentum_, own_;
   std::vector<float> running_mean_{0};
   std::vector<std::span<std::byte>> gradient_;
+  std::array<bool, 2> moves_{true, true};  // the next step, each bucket
   std::function<void(int)> ready_, read_, gradient_ready_;
   bool recording_ = false;
   bool graph_there_ = false;

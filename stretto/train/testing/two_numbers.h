@@ -48,8 +48,8 @@ class TwoNumbers final : public Replica {
     return at < 0 ? std::nullopt : std::optional(text("number ", bucket));
   }
 
-  void step(ConstMemory sum, double divisor, std::span<const std::int64_t>) override {
-    for (std::size_t b = 0; b < 2; ++b) divide(DataType::float32, bytes(own_[b]), sum[b], divisor);
+  void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t>) override {
+    for (std::size_t b = 0; b < 2; ++b) divide(DataType::float32, bytes(own_[b]), sum[b], divisors[b]);
     gradients_ = {bytes(own_[0]), bytes(own_[1])};
     step();
   }

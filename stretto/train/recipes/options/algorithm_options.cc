@@ -27,7 +27,15 @@ constexpr std::string_view kCaches[] = {"on", "off"};
 constexpr std::string_view kWaits[] = {"sleep", "spin"};
 constexpr std::string_view kOnChange[] = {"coordinator", "fail"};
 
+constexpr std::string_view kRounds[] = {"one", "per-bucket"};
+
 constexpr AlgorithmOption kOptions[] = {
+    {"rounds", "one|per-bucket",
+     "eager algorithms: one (default): a step is one round of all gradients. per-bucket: each bucket of gradients has "
+     "rounds of its own, one a step, so that a late rank's first buckets may still be in time; a gradient may be "
+     "partly "
+     "in one round and partly in the next, and each bucket costs the messages or wake-ups of a round.",
+     "per-bucket", Kind::word, 0, 0, kRounds},
     {"outer-lr", "RATE",
      "diloco: rate of the outer step, by which all ranks move the outer model in each round; 1 with --outer-momentum 0 "
      "is plain averaging. Default 0.7; with --keep yes 1.",
