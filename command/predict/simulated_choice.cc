@@ -102,7 +102,7 @@ bool shares_out_buckets(const std::string& algorithm) {
 }
 
 // A Duration ends at 9e9 seconds; deadlines are behind what happens.
-constexpr double kLongestRun = 4e9;
+constexpr double kLongestTime = 4e9;
 constexpr std::uint64_t kLargestModel = 1'000'000'000'000'000;
 
 /// In seconds. Throws UsageError for one that simulated ranks do not take.
@@ -180,11 +180,11 @@ void require_virtual_time(const StepTimes& times, const SimulatedHosts& hosts, s
   const double rate = parse_network(hosts.network).bytes_per_second;
   // At a server's card the model comes and goes once for each rank in a step.
   const double messages = 4.0 * times.ranks() * static_cast<double>(hosts.model_bytes) / rate;
-  if (const double run = static_cast<double>(steps) * (longest + messages); run > kLongestRun) {
+  if (const double run = static_cast<double>(steps) * (longest + messages); run > kLongestTime) {
     throw UsageError(fmt::format(
         "{} steps of {} ranks, each of up to {:g} s and with a model of {:g} bytes over {:g} bytes/s, may last {:g} s; "
         "expected at most {:g} s, as of fewer --steps",
-        steps, times.ranks(), longest, static_cast<double>(hosts.model_bytes), rate, run, kLongestRun));
+        steps, times.ranks(), longest, static_cast<double>(hosts.model_bytes), rate, run, kLongestTime));
   }
 }
 

@@ -182,7 +182,9 @@ TEST(OrderedMemory, HasTheSumForAllRanksWhereAllBringTheTensor) {
                         std::int64_t expected = ordered_number(0, step, 0, i) + ordered_number(2, step, 0, i);
                         if (rank_1_brings) expected += ordered_number(1, step, 0, i);
                         ASSERT_EQ(done.shared.empty() ? out[i] : sums[i], expected) << step << ", element " << i;
-                        if (!done.shared.empty()) ASSERT_EQ(out[i], -1) << "a copy";
+                        if (!done.shared.empty()) {
+                          ASSERT_EQ(out[i], -1) << "a copy";
+                        }
                       }
                     };
                     all.end_step(rank, rank.deadline(10s), apply).or_throw();

@@ -64,7 +64,9 @@ Ended run_branch(OrderedAllreduce& all, Driver& driver, int rank, const Clock& c
     ended.after = clock.now() - began;
   }
   ended.lines = all.take_lines();
-  if (!ended.error) EXPECT_TRUE(all.finish(driver, driver.deadline(kWatchdog), kNothing).ok());
+  if (!ended.error) {
+    EXPECT_TRUE(all.finish(driver, driver.deadline(kWatchdog), kNothing).ok());
+  }
   return ended;
 }
 
