@@ -198,7 +198,7 @@ TEST(SimulatedChoice, WithASettingThatThereIsNotIsRefused) {
   refused("wagma:2,tau=x", "tau");
   refused("wagma:2,tau=3,tau=4", "expected each setting once");
   refused("local,H=0", "--algorithms 0: expected a whole number");
-  refused("eager-solo,H=4", "it has no settings");
+  refused("eager-solo,H=4", "--algorithms eager-solo, H=4: there is no such setting; Known: rounds");
   refused("H=4", "expected one of the algorithms");
 }
 
