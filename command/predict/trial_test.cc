@@ -57,7 +57,8 @@ TEST(Trial, OfWholePeriodsIsAsFastOverAnyNumberOfSteps) {
   }
 }
 
-/// One rank is slow in its second step, whoever gets which batch: what others leave to it is over late.
+/// Rank 1 is slow in every second step, whichever batch it computes then: an ideal that deals out batches in order
+/// gives it the last ones, and is no bound.
 TEST(Trial, NeverExceedsTheIdeal) {
   std::vector<float> seconds;
   for (int step = 0; step < 6; ++step) {

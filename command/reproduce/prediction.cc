@@ -106,17 +106,16 @@ Outcome predict(const TrainOptions& options, std::uint64_t seed, double noise) {
   const StepTimes times = drawn_step_times(Imbalance::parse(options.imbalance, options.ranks),
                                            seconds(options.pace) * kBatch, options.ranks, drawn, seed);
   Outcome all;
-  double unseen = 0;
+  all.unseen = 0;
   for (int replica = 0; replica < kReplicas; ++replica) {
     const std::uint64_t noise_seed = seed + static_cast<std::uint64_t>(replica) * kSeedsApart;
     const Outcome one = simulate({options.algorithm}, times.with_noise(noise_seed, noise), kHosts, seed, options.steps);
     all.rate += one.rate / kReplicas;
     all.fresh_share += one.fresh_share / kReplicas;
     all.staleness_mean += one.staleness_mean / kReplicas;
-    unseen += one.unseen / kReplicas;
+    all.unseen += one.unseen / kReplicas;
     all.steps.insert(all.steps.end(), one.steps.begin(), one.steps.end());
   }
-  all.unseen = unseen;
   return all;
 }
 

@@ -11,23 +11,15 @@ namespace stretto {
 bool StallInquiry::due(std::optional<TimePoint> since, TimePoint now) {
   if (since != since_) {
     since_ = since;
-    warned_ = expired_ = false;
+    limits_.begin();
     open_.reset();
   }
-  if (!since) return false;
-  const bool expires = abort_ > Duration{0} && now - *since >= abort_ && !expired_;
-  expired_ |= expires;
-  if (open_) {
-    open_->fails |= expires;
-    return false;
-  }
-  return expires || (!warned_ && now - *since >= warning_);
+  return since && limits_.ask(*since, now);
 }
 
-void StallInquiry::ask(Wait wait, TimePoint now) {
-  warned_ = true;
+void StallInquiry::ask(Wait wait) {
   const StallQuestion question{.number = asked_++, .step = wait.step, .buffer = wait.buffer};
-  open_ = Open{question, std::move(wait), now, expired_, {}};
+  open_ = Open{question, std::move(wait), {}};
   open_->answers.resize(ranks_.size());
   for (int member = 0; member < static_cast<int>(ranks_.size()); ++member) {
     if (member != member_) letters_.emplace_back(member, encode_stall(question));
@@ -38,10 +30,10 @@ const StallQuestion* StallInquiry::complete(TimePoint now) const {
   if (!open_) return nullptr;
   const auto answered = std::ranges::count_if(open_->answers, [](const auto& answer) { return answer.has_value(); });
   const bool all = answered + 1 >= static_cast<std::ptrdiff_t>(ranks_.size());
-  return all || now - open_->at >= kAnswersWithin ? &open_->question : nullptr;
+  return limits_.over(all, now) ? &open_->question : nullptr;
 }
 
-StallInquiry::Report StallInquiry::report(StallAnswer mine) {
+StallNotice StallInquiry::report(StallAnswer mine) {
   Open asked = std::move(*open_);
   open_.reset();
   asked.answers[static_cast<std::size_t>(member_)] = std::move(mine);
@@ -70,25 +62,19 @@ StallInquiry::Report StallInquiry::report(StallAnswer mine) {
   const bool nobody = tensor.lacking.empty() && silent.empty();
   const bool other = asked.wait.blocks && tensor.name != asked.wait.tensor;
   report.tensors.push_back(std::move(tensor));
-  std::string line = text("step ", asked.question.step, ", after ", seconds(asked.fails ? abort_ : warning_), " s: ");
+  std::string line = limits_.heading(asked.question.step);
   if (other) line += text("rank ", ranks_[static_cast<std::size_t>(member_)], " waits for ", asked.wait.tensor, "; ");
   line += report.to_text();
   if (nobody) line += ", and it is not reduced yet";
-  if (!silent.empty()) {
-    line += text("; ", ranks_text(silent), silent.size() == 1 ? " has" : " have", " not answered within ",
-                 seconds(kAnswersWithin), " s");
-  }
-  return {std::move(line), asked.fails};
+  if (!silent.empty()) line += "; " + StallLimits::silence(silent);
+  return {std::move(line), limits_.close()};
 }
 
 TimePoint StallInquiry::next_look(std::optional<TimePoint> since) const {
   if (!since) return TimePoint::never();
-  if (open_) return open_->at + kAnswersWithin;
-  TimePoint when = TimePoint::never();
-  const bool same = since == since_;
-  if (!same || !warned_) when = *since + warning_;
-  if (abort_ > Duration{0} && !(same && expired_)) when = std::min(when, *since + abort_);
-  return when;
+  StallLimits limits = limits_;
+  if (since != since_ && !open_) limits.begin();  // due() will
+  return limits.next_look(*since);
 }
 
 Result<void> StallInquiry::take(int member, std::span<const std::byte> bytes) {

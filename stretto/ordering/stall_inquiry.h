@@ -12,6 +12,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/ordering/negotiation/stall_messages.h"
+#include "stretto/ordering/stall_limits.h"
 
 namespace stretto {
 
@@ -21,12 +22,9 @@ namespace stretto {
 /// member. Owned by one thread.
 class StallInquiry {
  public:
-  /// How long a question waits for answers: a member whose thread does not drive the engine gives none.
-  static constexpr Duration kAnswersWithin = std::chrono::seconds(1);
-
-  /// `ranks`: of the job, by member. `warning`: after so long a line is made; `abort`: and an error, 0: never.
+  /// `ranks`: of the job, by member. `warning`, `abort`: those of StallLimits.
   StallInquiry(int set, std::vector<int> ranks, int member, Duration warning, Duration abort)
-      : set_(set), ranks_(std::move(ranks)), member_(member), warning_(warning), abort_(abort) {}
+      : set_(set), ranks_(std::move(ranks)), member_(member), limits_(warning, abort) {}
 
   // ---- this member asks ----
 
@@ -37,19 +35,14 @@ class StallInquiry {
     std::string tensor;        ///< a tensor of the buffer
     bool blocks = false;       ///< the application waits for this very tensor; else for the end of the step
   };
-  /// This member waits since `since`; nothing: it does not. Returns whether to ask().
+  /// This member waits since `since`; nothing: it does not. Returns whether ask() is to be called now.
   bool due(std::optional<TimePoint> since, TimePoint now);
   /// Requires: due().
-  void ask(Wait wait, TimePoint now);
+  void ask(Wait wait);
   /// The question to which all have answered, or have had their time; report() is to be called then.
   const StallQuestion* complete(TimePoint now) const;
-  struct Report {
-    /// "step 12, after 10 s: head: ranks 0, 2 have it, rank 1 has not; rank 1 has computed for 9.8 s".
-    std::string line;
-    bool fails = false;  ///< the time limit is over: the job fails with the line
-  };
   /// Ends the question. `mine`: what this member itself would answer. Requires: complete().
-  Report report(StallAnswer mine);
+  StallNotice report(StallAnswer mine);
   /// When due() or complete() may say something else though nothing happens.
   TimePoint next_look(std::optional<TimePoint> since) const;
 
@@ -67,8 +60,6 @@ class StallInquiry {
   struct Open {
     StallQuestion question;
     Wait wait;
-    TimePoint at;
-    bool fails = false;
     std::vector<std::optional<StallAnswer>> answers;  // by member
   };
 
@@ -76,11 +67,9 @@ class StallInquiry {
   const int set_;
   const std::vector<int> ranks_;
   const int member_;
-  const Duration warning_, abort_;
 
   std::optional<TimePoint> since_;
-  bool warned_ = false;  // of the wait since then
-  bool expired_ = false;
+  StallLimits limits_;       // of the wait since then
   std::uint64_t asked_ = 0;  // questions
   std::optional<Open> open_;
   std::deque<std::pair<int, StallQuestion>> questions_;

@@ -21,7 +21,7 @@ TEST(StallInquiry, AsksOnceAWaitAndAgainWhenTheTimeIsOver) {
   EXPECT_EQ(inquiry.next_look(std::nullopt), TimePoint::never());
   EXPECT_FALSE(inquiry.due(since, since + 9s));
   ASSERT_TRUE(inquiry.due(since, since + 10s));
-  inquiry.ask({.step = 3, .buffer = 2, .tensor = "a", .blocks = true}, since + 10s);
+  inquiry.ask({.step = 3, .buffer = 2, .tensor = "a", .blocks = true});
   EXPECT_FALSE(inquiry.due(since, since + 10s));
   EXPECT_EQ(inquiry.next_look(since), since + 11s);
   const auto letter = inquiry.take_letter();
@@ -42,7 +42,7 @@ TEST(StallInquiry, AsksOnceAWaitAndAgainWhenTheTimeIsOver) {
 TEST(StallInquiry, FailsByTheQuestionThatIsOpenWhenTheTimeIsOver) {
   StallInquiry inquiry(0, {0, 1}, 0, 10s, 10s + 500ms);
   ASSERT_TRUE(inquiry.due(TimePoint{}, TimePoint{10s}));
-  inquiry.ask({.tensor = "a"}, TimePoint{10s});
+  inquiry.ask({.tensor = "a"});
   EXPECT_FALSE(inquiry.due(TimePoint{}, TimePoint{10s + 600ms}));
   ASSERT_NE(inquiry.complete(TimePoint{11s}), nullptr);
   EXPECT_TRUE(inquiry.report({}).fails);
@@ -51,7 +51,7 @@ TEST(StallInquiry, FailsByTheQuestionThatIsOpenWhenTheTimeIsOver) {
 TEST(StallInquiry, NamesTheFirstTensorThatSomeRankLacks) {
   StallInquiry inquiry(0, {0, 1, 2, 5, 7}, 0, 10s, 0s);
   ASSERT_TRUE(inquiry.due(TimePoint{}, TimePoint{10s}));
-  inquiry.ask({.step = 3, .buffer = 2, .tensor = "z", .blocks = true}, TimePoint{10s});
+  inquiry.ask({.step = 3, .buffer = 2, .tensor = "z", .blocks = true});
   const auto says = [&](int member, StallAnswer answer) { ASSERT_TRUE(inquiry.take(member, encode_stall(answer))); };
   says(1, {.step = 3, .holds_back = true, .place = 8, .lacks = "y", .waits_for = "x", .since = 3s});
   says(2, {.step = 3, .holds_back = true, .place = 4, .lacks = "x", .since = 9s + 840ms});

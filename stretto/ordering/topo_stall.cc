@@ -31,10 +31,10 @@ StallInquiry::Wait Topo::wait() const {
 }
 
 void Topo::look_for_stall(TimePoint now) {
-  if (inquiry_.due(waits_since(), now)) inquiry_.ask(wait(), now);
+  if (inquiry_.due(waits_since(), now)) inquiry_.ask(wait());
   const StallQuestion* question = inquiry_.complete(now);
   if (question == nullptr) return;
-  StallInquiry::Report report = inquiry_.report(answer(*question, now));
+  StallNotice report = inquiry_.report(answer(*question, now));
   if (report.fails) {
     error_ = Error{Errc::timeout, std::move(report.line)};
   } else {

@@ -1,7 +1,6 @@
 #include "stretto/ordering/runtime/agreement_watch.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "stretto/base/text.h"
@@ -9,38 +8,28 @@
 
 namespace stretto {
 
-std::optional<AgreementWatch::Report> AgreementWatch::look(std::optional<TimePoint> waits, StepNumber step,
-                                                           TimePoint now) {
+std::optional<StallNotice> AgreementWatch::look(std::optional<TimePoint> waits, StepNumber step, TimePoint now) {
   const std::optional<std::uint64_t> control = controls_.incomplete();
   if (control != control_ || !waits) {
     control_ = control;
     seen_at_ = now;
-    warned_ = expired_ = false;
-    asked_at_.reset();
+    limits_.begin();
   }
   look_by_ = TimePoint::never();
   if (!control || !waits) return std::nullopt;
   const TimePoint since = std::max(seen_at_, *waits);
-  const bool expires = abort_ > Duration{0} && now - since >= abort_ && !expired_;
-  const bool overdue = now - since >= warning_ && !warned_;
-  expired_ |= expires;
-  if (!asked_at_ && (expires || overdue)) {
-    warned_ = true;
-    asked_at_ = now;
-    controls_.ask(*control);
+  if (limits_.ask(since, now)) controls_.ask(*control);
+  std::optional<StallNotice> notice;
+  if (limits_.over(controls_.all_have_answered(), now)) {
+    notice = StallNotice{text(limits_.heading(step), "agreement ", *control, " of set ", set_.number(),
+                              " is not complete: ", who_lacks(*control))};
+    notice->fails = limits_.close();
   }
-  std::optional<Report> report;
-  if (asked_at_ && (controls_.all_have_answered() || now - *asked_at_ >= kAnswersWithin)) {
-    asked_at_.reset();
-    report = Report{line(*control, step), expired_};
-  }
-  if (asked_at_) look_by_ = *asked_at_ + kAnswersWithin;
-  if (!warned_) look_by_ = std::min(look_by_, since + warning_);
-  if (abort_ > Duration{0} && !expired_) look_by_ = std::min(look_by_, since + abort_);
-  return report;
+  look_by_ = limits_.next_look(since);
+  return notice;
 }
 
-std::string AgreementWatch::line(std::uint64_t control, StepNumber step) const {
+std::string AgreementWatch::who_lacks(std::uint64_t control) const {
   std::vector<int> silent, behind;
   for (int member = 0; member < set_.size(); ++member) {
     if (member == set_.me()) continue;
@@ -49,16 +38,11 @@ std::string AgreementWatch::line(std::uint64_t control, StepNumber step) const {
     if (begun && *begun <= control) behind.push_back(set_.rank_of(member));
   }
   std::string who;
-  if (!silent.empty()) {
-    who = text(ranks_text(silent), silent.size() == 1 ? " has" : " have", " not answered within ",
-               seconds(kAnswersWithin), " s");
-  }
+  if (!silent.empty()) who = StallLimits::silence(silent);
   if (!behind.empty()) {
     who += text(who.empty() ? "" : ", ", ranks_text(behind), behind.size() == 1 ? " has" : " have", " not begun it");
   }
-  if (who.empty()) who = "all ranks have begun it";
-  return text("step ", step, ", after ", seconds(expired_ ? abort_ : warning_), " s: agreement ", control, " of set ",
-              set_.number(), " is not complete: ", who);
+  return who.empty() ? "all ranks have begun it" : who;
 }
 
 }  // namespace stretto

@@ -8,6 +8,7 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/process_set.h"
 #include "stretto/ordering/runtime/control_collectives.h"
+#include "stretto/ordering/stall_limits.h"
 
 namespace stretto {
 
@@ -17,36 +18,27 @@ namespace stretto {
 /// is answered for by its helper thread. The thread that drives the engine.
 class AgreementWatch {
  public:
-  /// How long a question waits for answers.
-  static constexpr Duration kAnswersWithin = std::chrono::seconds(1);
-
-  /// `warning`: after so long a line is made; `abort`: and an error, 0: never. `controls` and `set` outlive this.
+  /// `warning`, `abort`: those of StallLimits. `controls` and `set` outlive this.
   AgreementWatch(ControlCollectives& controls, const ProcessSet& set, Duration warning, Duration abort)
-      : controls_(controls), set_(set), warning_(warning), abort_(abort) {}
+      : controls_(controls), set_(set), limits_(warning, abort) {}
 
-  struct Report {
-    /// "step 12, after 10 s: agreement 57 of set 0 is not complete: rank 1 has not answered within 1 s"
-    std::string line;
-    bool fails = false;  ///< the time limit is over: the job fails with the line
-  };
-  /// `waits`: since when the application waits for the other ranks, in step `step`; nothing: it does not.
-  std::optional<Report> look(std::optional<TimePoint> waits, StepNumber step, TimePoint now);
+  /// "step 12, after 10 s: agreement 57 of set 0 is not complete: rank 1 has not answered within 1 s". `waits`: since
+  /// when the application waits for the other ranks, in step `step`; nothing: it does not.
+  std::optional<StallNotice> look(std::optional<TimePoint> waits, StepNumber step, TimePoint now);
   /// When look() may do something though nothing happens.
   TimePoint look_by() const { return look_by_; }
 
  private:
-  std::string line(std::uint64_t control, StepNumber step) const;
+  /// Who has not begun the control collective, as far as they have answered.
+  std::string who_lacks(std::uint64_t control) const;
 
   // Fixed after construction.
   ControlCollectives& controls_;
   const ProcessSet& set_;
-  const Duration warning_, abort_;
 
   std::optional<std::uint64_t> control_;  // the oldest that is not complete
   TimePoint seen_at_;                     // when that was seen first
-  bool warned_ = false;                   // asked about it
-  bool expired_ = false;                  // and the time limit is over
-  std::optional<TimePoint> asked_at_;     // the question is open
+  StallLimits limits_;                    // of the wait for it
   TimePoint look_by_ = TimePoint::never();
 };
 

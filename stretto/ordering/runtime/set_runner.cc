@@ -237,7 +237,7 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   Flight& flight = flying_.emplace_back();
   FusedRound round{.number = buffer.number, .sequence_hash = buffer.sequence_hash, .header = header_for(buffer)};
   Duration negotiation{0};
-  std::uint64_t brought = 0, round_bytes = 0;
+  std::uint64_t brought = 0;
   BufferTimes times{.set = set_.number(), .number = buffer.number, .begun = now};
   // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
   // may be thrown away, and come again.
@@ -252,14 +252,13 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
     round.parts.push_back({brings(buffer, i) ? at.in : nullptr, at.out, tensor.bytes()});
     flight.into_place &= brings(buffer, i) && at.out != at.in;
     if (i == 0) round.shared_sum = at.shared;
-    shares &= brings(buffer, i) && at.shared != nullptr && at.shared == round.shared_sum + round_bytes;
-    round_bytes += tensor.bytes();
+    shares &= brings(buffer, i) && at.shared != nullptr && at.shared == round.shared_sum + flight.bytes;
+    flight.bytes += tensor.bytes();
     times.submitted.push_back(brings(buffer, i) ? at.submitted_at : TimePoint::never());
     if (!brings(buffer, i)) continue;
     ++brought;
     negotiation += now - at.submitted_at;
   }
-  flight.bytes = round_bytes;
   if (!shares) round.shared_sum = nullptr;
   round.brings = brought > 0;
   round.composition = composition(buffer.tensors);
