@@ -181,7 +181,9 @@ Target ordering_control() {
       case 2: {
         const Result<ExecutedGraph> read = decode_graph(bytes, 0);
         if (!read || read->num_nodes > 1000) return read.ok();
-        return plan_order(union_of(std::span(&*read, 1))).tensors.size() == read->collectives.size();
+        const std::size_t tensors = read->collectives.size();
+        const RankGraph of_rank{.rank = 0, .graph = *read};
+        return plan_order(union_of(std::span(&of_rank, 1))).tensors.size() == tensors;
       }
       case 3: return SetPlan::decode(bytes, 0).ok();
       default: {
