@@ -227,6 +227,40 @@ TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   });
 }
 
+TEST_P(Ordered, ARankThatHasDrainedMissesNothingWhereItAppliesSlowly) {
+  const int ranks = GetParam();
+  const auto tensors = tensors_of(kPlan);
+  for (const char* ordering : {"topo", "coordinator", "nbcs"}) {
+    for (const std::uint64_t seed : {4, 5}) {  // by messages and where they share memory
+      SCOPED_TRACE(text(ordering, ", seed ", seed));
+      OrderingOptions options = OrderingOptions::named(ordering);
+      options.fusion_bytes = 128;
+      run_ordered(ranks, seed, options, {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
+        OrderedMemory memory(tensors);
+        memory.destinations(all);
+        StepNumber handed = 0;
+        const auto apply = [&](const OrderedStep& done) {
+          EXPECT_EQ(done.step, handed++);
+          if (rank.rank() == 0) rank.compute(1s);  // the others come to their end meanwhile
+          std::vector<int> some;
+          for (int r = 0; r < ranks; ++r) {
+            if (4 + static_cast<StepNumber>(r) > done.step) some.push_back(r);
+          }
+          memory.expect_sums(some, done.step);
+        };
+        for (StepNumber step = 0; step < 4 + static_cast<StepNumber>(rank.rank()); ++step) {
+          memory.fill(rank.rank(), step);
+          all.begin_step({});
+          for (std::size_t t = 0; t < tensors.size(); ++t) memory.submit(all, t);
+          all.end_step(rank, rank.deadline(60s), apply).or_throw();
+        }
+        all.finish(rank, rank.deadline(60s), apply).or_throw();
+        EXPECT_EQ(handed, static_cast<StepNumber>(ranks + 3));
+      });
+    }
+  }
+}
+
 TEST_P(Ordered, WhatARankDoesNotSubmitIsSummedOverTheOthers) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);

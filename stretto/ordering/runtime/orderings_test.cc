@@ -101,31 +101,36 @@ TEST_P(Orderings, SumWhateverTheOrderOfSubmission) {
 
 TEST_P(Orderings, GoOnWithRanksThatHaveDrained) {
   const Model model(3);
-  run_ordered(ranks(), 1, options(), {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
-    const auto with_more_than = [&](StepNumber step) {
-      std::vector<int> some;
-      for (int r = 0; r < ranks(); ++r) {
-        if (2 + static_cast<StepNumber>(r) > step) some.push_back(r);
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    run_ordered(ranks(), seed, options(), {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
+      const auto with_more_than = [&](StepNumber step) {
+        std::vector<int> some;
+        for (int r = 0; r < ranks(); ++r) {
+          if (2 + static_cast<StepNumber>(r) > step) some.push_back(r);
+        }
+        return some;
+      };
+      Random random(seed, static_cast<std::uint64_t>(rank.rank()));
+      OrderedMemory memory(model.tensors);
+      memory.destinations(all);
+      const auto apply = [&](const OrderedStep& done) {
+        // Steps of the others are over meanwhile, or all of them.
+        if (random.chance(0.5)) rank.compute(Duration(static_cast<std::int64_t>(random.below(100'000'000))));
+        EXPECT_EQ(done.header->batches, with_more_than(done.step).size());
+        memory.expect_sums(with_more_than(done.step), done.step);
+      };
+      const StepNumber own = 2 + static_cast<StepNumber>(rank.rank());
+      for (StepNumber step = 0; step < own; ++step) {
+        memory.fill(rank.rank(), step);
+        all.begin_step({});
+        for (std::size_t t = 0; t < model.tensors.size(); ++t) memory.submit(all, t);
+        all.executed(model.graph);
+        all.end_step(rank, rank.deadline(100s), apply).or_throw();
       }
-      return some;
-    };
-    OrderedMemory memory(model.tensors);
-    memory.destinations(all);
-    const auto apply = [&](const OrderedStep& done) {
-      EXPECT_EQ(done.header->batches, with_more_than(done.step).size());
-      memory.expect_sums(with_more_than(done.step), done.step);
-    };
-    const StepNumber own = 2 + static_cast<StepNumber>(rank.rank());
-    for (StepNumber step = 0; step < own; ++step) {
-      memory.fill(rank.rank(), step);
-      all.begin_step({});
-      for (std::size_t t = 0; t < model.tensors.size(); ++t) memory.submit(all, t);
-      all.executed(model.graph);
-      all.end_step(rank, rank.deadline(100s), apply).or_throw();
-    }
-    if (rank.rank() % 2 == 0) rank.compute(1s);
-    EXPECT_EQ(all.finish(rank, rank.deadline(100s), apply).or_throw(), ranks() - 1 - rank.rank());
-  });
+      if (random.chance(0.3)) rank.compute(1s);
+      EXPECT_EQ(all.finish(rank, rank.deadline(100s), apply).or_throw(), ranks() - 1 - rank.rank());
+    });
+  }
 }
 
 TEST_P(Orderings, SumOverThoseThatHaveATensor) {

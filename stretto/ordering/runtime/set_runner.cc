@@ -95,7 +95,11 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
 // ---- what the orderer decides ----
 
 bool SetRunner::advance(TimePoint now, StepNumber handed) {
-  if (ended_) return false;
+  if (ended_) {  // but a rank that has drained long ago may still be at an earlier step
+    const std::size_t held = held_.size();
+    settle(handed);
+    return held_.size() < held;
+  }
   bool did = take_controls();
   did |= take_buffers();
   settle(handed);

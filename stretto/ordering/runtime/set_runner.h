@@ -60,8 +60,8 @@ class SetRunner {
     std::vector<const TensorDescription*> reduced, shared;  // the orderer's: OrderedStep
   };
   ClosedStep take_step(StepNumber step);
-  /// Whether every member has drained: nothing more will come.
-  bool ended() const { return ended_; }
+  /// Whether every member has drained, and the application has been handed all sums: nothing more will come.
+  bool ended() const { return ended_ && held_.empty(); }
   /// Whether an agreement is under way.
   bool agrees() const { return controls_.under_way(); }
   /// Orderer::take_plan(), in terms of the application: for ApplicationQueue::plan().
