@@ -52,6 +52,20 @@ StepTimes drawn_step_times(const Imbalance& imbalance, const std::vector<AlikeRa
   return {all, std::move(times)};
 }
 
+std::vector<ModelLayer> layers_of(const TrainingJob& job) {
+  const std::vector<ProfiledStep>& steps = job.classes.front().steps;
+  std::vector<ModelLayer> layers;
+  if (!steps.empty()) layers.resize(steps.front().size());
+  for (const ProfiledStep& step : steps) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      layers[i].bytes = step[i].bytes;
+      layers[i].forward += step[i].forward / static_cast<double>(steps.size());
+      layers[i].backward += step[i].backward / static_cast<double>(steps.size());
+    }
+  }
+  return layers;
+}
+
 std::vector<std::string> unused_keys(const TrainingJob& job) {
   const TrainingJob usual;
   std::vector<std::string> keys;

@@ -7,6 +7,7 @@
 #include "stretto/imbalance/spec.h"
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/model/training_job.h"
+#include "stretto/train/options.h"
 
 namespace stretto::command {
 
@@ -27,6 +28,10 @@ double mean_step(const std::vector<AlikeRanks>& ranks);
 /// Their times, with `imbalance` on top.
 StepTimes drawn_step_times(const Imbalance& imbalance, const std::vector<AlikeRanks>& ranks, std::size_t steps,
                            std::uint64_t seed);
+
+/// The layers of its first workers, in an order in which a pass may go through them; times in the mean over the steps
+/// that were profiled. Empty: nothing is known of them.
+std::vector<ModelLayer> layers_of(const TrainingJob& job);
 
 /// The keys of a job that whole runs do not look at, and that say something else than when they are left out.
 std::vector<std::string> unused_keys(const TrainingJob& job);

@@ -83,6 +83,7 @@ TrainOptions in_virtual_time(TrainOptions run) {
   run.compute_threads = 1;
   run.seats = 0;
   run.model_buckets = 1;
+  run.model_layers.clear();
   if (labels_a_rank(run.data) > 0) run.data.clear();  // steps have none
   run.checkpoint_every = run.evaluate_every = 0;
   run.evaluate = run.final_model = "average";
@@ -218,6 +219,7 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
   options.network = hosts.network;
   options.model_bytes = hosts.model_bytes;
   if (shares_out_buckets(run.algorithm)) options.model_buckets = hosts.buckets();
+  if (run.algorithm_options.word("layerwise", "no") == "yes") options.model_layers = hosts.layers;
   const auto summary = run_training(options, task_of(options), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
   if (summary->lost_records > 0) throw Failure({Errc::io, text("no room for the records in ", folder.path())});

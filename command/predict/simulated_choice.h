@@ -45,6 +45,8 @@ struct Outcome {
 struct SimulatedHosts {
   std::string network;            ///< as --network has it
   std::uint64_t model_bytes = 0;  ///< of the model
+  /// Of the model, in the order of the forward pass: what is pushed and read layer by layer. Empty: not known.
+  std::vector<ModelLayer> layers{};
 
   /// That training makes of the model, of which servers share out whole ones; at most kMostModelBuckets.
   int buckets() const;

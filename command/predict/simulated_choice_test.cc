@@ -159,6 +159,28 @@ TEST(SimulatedChoice, OfServersSharesOutTheBucketsOfAModel) {
   EXPECT_EQ((SimulatedHosts{.model_bytes = 1'000'000'000'000}).buckets(), kMostModelBuckets);
 }
 
+/// One worker, one server, two layers that each take 10 ms to send, 10 to compute forward and 20 backward.
+TEST(SimulatedChoice, OfServersLayerByLayerSendsWhileItComputes) {
+  const SimulatedHosts hosts{.network = "latency=0s,overhead=0s,bandwidth=100MB/s",
+                             .model_bytes = 2'000'000,
+                             .layers = {{1e6, 10, 20}, {1e6, 10, 20}}};
+  const StepTimes times = drawn_step_times(Imbalance::parse("none", 2), 0.060, 2, 40, 1);
+  const auto step = [&](const std::string& layerwise) {
+    return 1 / simulate({"ps-sync", 0, {{"servers", "dedicated:1"}, {"layerwise", layerwise}}}, times, hosts, 1).rate;
+  };
+  // All has come after 60 + 20 + 20; by layer the second one is with the server at 50 and back at 60, the first one,
+  // computed at 60, at 80: then the next step begins. The last step of each run waits for both.
+  EXPECT_NEAR(step("no"), 0.100, 0.001);
+  EXPECT_NEAR(step("yes"), 0.080, 0.001);
+}
+
+TEST(SimulatedChoice, OfAnOrderSendsTheGradientsToo) {
+  const SimulatedHosts slow{.network = "latency=1us,bandwidth=100MB/s", .model_bytes = 10'000'000};
+  const double sync = simulate({"sync"}, times_of(4, 20, "none"), slow, 1).rate;
+  EXPECT_LT(sync, 40) << "most of a step is the exchange";
+  EXPECT_NEAR(simulate({"sync", 0, {{"ordering", "topo"}}}, times_of(4, 20, "none"), slow, 1).rate, sync, 0.05 * sync);
+}
+
 TEST(SimulatedChoice, ThereIsNotIsRefused) {
   EXPECT_THAT([] { parse_choices("--algorithms", "sync,egaer"); },
               ::testing::ThrowsMessage<UsageError>(HasSubstr("--algorithms egaer: expected one of the algorithms")));

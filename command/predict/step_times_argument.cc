@@ -152,9 +152,9 @@ StepTimesSource StepTimesArgument::of_file() const {
   }
   NetworkOptions links = parse_network({});
   links.bytes_per_second = job.bandwidth;
-  StepTimesSource source =
-      drawn(asked_of(job),
-            {.network = to_text(links), .model_bytes = static_cast<std::uint64_t>(std::ceil(job.model_bytes))});
+  StepTimesSource source = drawn(asked_of(job), {.network = to_text(links),
+                                                 .model_bytes = static_cast<std::uint64_t>(std::ceil(job.model_bytes)),
+                                                 .layers = layers_of(job)});
   source.notes_ = notes_of(file, job);
   return source;
 }
@@ -245,7 +245,8 @@ std::string StepTimesArgument::assumption_note() const {
 
 SimulatedHosts StepTimesArgument::hosts_like(const SimulatedHosts& known) const {
   return {.network = network.empty() ? known.network : network,
-          .model_bytes = model_bytes == 0 ? known.model_bytes : model_bytes};
+          .model_bytes = model_bytes == 0 ? known.model_bytes : model_bytes,
+          .layers = known.layers};
 }
 
 StepTimesSource StepTimesArgument::drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/driver.h"
@@ -25,6 +26,13 @@ enum class Others {
 /// \cond inner
 /// The largest TrainOptions::model_buckets.
 inline constexpr int kMostModelBuckets = 32;
+
+/// A layer of a model of which nothing is computed: how its parts compare to those of the other layers.
+struct ModelLayer {
+  double bytes = 0;     ///< of its parameters
+  double forward = 0;   ///< what it takes in the forward pass
+  double backward = 0;  ///< the same in the backward pass, in the same unit
+};
 
 /// Everything that defines a training run, as `stretto train` takes it. No Torch here.
 struct TrainOptions {
@@ -71,6 +79,9 @@ struct TrainOptions {
   bool no_gradients = false;      ///< simulated: nothing is computed, so that throughput alone is left
   std::uint64_t model_bytes = 0;  ///< no_gradients: of the model whose messages take their time; 0: the task's own
   int model_buckets = 1;          ///< no_gradients: buckets of equal size that the model is in
+  /// no_gradients: a bucket each, in the order of the forward pass. Empty: `model_buckets`, which take the same in a
+  /// pass each, a third of it forward.
+  std::vector<ModelLayer> model_layers;
   /// simulated: gradients of so many ranks are computed at once; 0: as many as there are cores. Changes no result.
   int compute_threads = 0;
 };

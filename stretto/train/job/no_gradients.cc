@@ -10,6 +10,8 @@
 namespace stretto {
 namespace {
 
+constexpr double kRounding = 1e-12;  // so that a third of three is one
+
 std::uint64_t bytes_of_model(const TrainingTask& task) {
   const auto rank = task.start_rank({.seed = 1, .lr = task.facts().lr, .momentum = task.facts().momentum});
   std::uint64_t bytes = 0;
@@ -17,13 +19,57 @@ std::uint64_t bytes_of_model(const TrainingTask& task) {
   return bytes;
 }
 
+/// The layers of the stand-in, one bucket each: no smaller than one number.
+std::vector<BucketSpec> stand_in(const std::vector<ModelLayer>& layers, std::uint64_t model_bytes) {
+  double all = 0;
+  for (const ModelLayer& layer : layers) all += layer.bytes;
+  const auto numbers = static_cast<double>(std::min(model_bytes, kLargeBucketBytes) / sizeof(float));
+  std::vector<BucketSpec> buckets;
+  for (const ModelLayer& layer : layers) {
+    const double share = all > 0 ? layer.bytes / all : 1.0 / static_cast<double>(layers.size());
+    const auto count = static_cast<std::uint64_t>(numbers * share * (1 + kRounding));
+    buckets.push_back({DataType::float32, std::max<std::uint64_t>(1, count)});
+  }
+  return buckets;
+}
+
+std::uint64_t numbers_in(const std::vector<BucketSpec>& buckets) {
+  std::uint64_t numbers = 0;
+  for (const BucketSpec& bucket : buckets) numbers += bucket.count;
+  return numbers;
+}
+
 class ZeroReplica final : public Replica {
  public:
-  ZeroReplica(std::uint64_t buckets, std::uint64_t count, std::uint64_t model_bytes, bool momentum)
+  ZeroReplica(const std::vector<ModelLayer>& layers, const std::vector<BucketSpec>& buckets, std::uint64_t model_bytes,
+              bool momentum)
       : model_bytes_(model_bytes),
-        buckets_(buckets, {DataType::float32, count}),
-        parameters_(buckets * count),
-        momentum_(momentum ? buckets * count : 0) {}
+        layers_(layers),
+        buckets_(buckets),
+        parameters_(numbers_in(buckets)),
+        momentum_(momentum ? parameters_.size() : 0) {}
+
+  /// Forward and backward, where somebody makes it last.
+  void pass() {
+    if (!progress_) return;
+    double all = 0, behind = 0;
+    for (const ModelLayer& layer : layers_) all += layer.forward + layer.backward;
+    const auto come_to = [&](double part) {
+      behind += part;
+      progress_(all > 0 ? behind / all : 1);
+    };
+    double part = 0;  // of the layer before
+    for (int b = num_trained() - 1; b >= 0; --b) {
+      come_to(part);
+      if (read_) read_(b);
+      part = layer(b).forward;
+    }
+    come_to(part);
+    for (int b = 0; b < num_trained(); ++b) {
+      come_to(layer(b).backward);
+      hand_over();
+    }
+  }
 
   const std::vector<BucketSpec>& buckets() const override { return buckets_; }
   // What nobody writes to stays zero.
@@ -35,11 +81,17 @@ class ZeroReplica final : public Replica {
     attached_[index] = true;
   }
   void attach_own() override {}
-  void on_bucket_ready(std::function<void(int)>) override {}  // simulated steps hand nothing over before their end
-  void end_backward() override {}
+  void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
+  void end_backward() override {
+    while (next_bucket_ < num_trained()) hand_over();
+    next_bucket_ = 0;
+  }
   int num_trained() const override { return static_cast<int>(buckets_.size()); }
   bool used(int) const override { return true; }
   std::optional<std::string> find_non_finite(int) const override { return std::nullopt; }
+  bool announces_reads() const override { return true; }
+  void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }
+  void on_progress(std::function<void(double)> progress) override { progress_ = std::move(progress); }
 
   void step(ConstMemory, std::span<const double>, std::span<const std::int64_t>) override {}
   void step() override {}
@@ -68,8 +120,15 @@ class ZeroReplica final : public Replica {
 
  private:
   std::span<std::byte> part_of(std::vector<float>& all, int bucket) const {
-    const std::size_t count = buckets_.front().count;
-    return std::as_writable_bytes(std::span(all).subspan(static_cast<std::size_t>(bucket) * count, count));
+    std::size_t before = 0;
+    for (int b = 0; b < bucket; ++b) before += buckets_[static_cast<std::size_t>(b)].count;
+    const std::size_t count = buckets_[static_cast<std::size_t>(bucket)].count;
+    return std::as_writable_bytes(std::span(all).subspan(before, count));
+  }
+  const ModelLayer& layer(int bucket) const { return layers_[static_cast<std::size_t>(bucket)]; }
+  void hand_over() {
+    const int bucket = next_bucket_++;
+    if (ready_) ready_(bucket);
   }
   std::vector<std::span<std::byte>> parts_of(std::vector<float>& all) const {
     std::vector<std::span<std::byte>> parts;
@@ -78,18 +137,26 @@ class ZeroReplica final : public Replica {
   }
 
   const std::uint64_t model_bytes_;
-  const std::vector<BucketSpec> buckets_;  // of equal size, each of one parameter
+  const std::vector<ModelLayer> layers_;
+  const std::vector<BucketSpec> buckets_;  // each of one parameter
   std::vector<float> parameters_, momentum_;
+  std::function<void(int)> ready_, read_;
+  std::function<void(double)> progress_;
+  int next_bucket_ = 0;         // to hand over
   std::vector<bool> attached_;  // by set
 };
 
 class ZeroRank final : public RankTask {
  public:
-  ZeroRank(std::uint64_t buckets, std::uint64_t count, std::uint64_t model_bytes, const RankTaskOptions& options)
-      : replica_(buckets, count, model_bytes, options.momentum > 0) {}
+  ZeroRank(const std::vector<ModelLayer>& layers, const std::vector<BucketSpec>& buckets, std::uint64_t model_bytes,
+           const RankTaskOptions& options)
+      : replica_(layers, buckets, model_bytes, options.momentum > 0) {}
 
   Replica& replica() override { return replica_; }
-  double forward_backward(std::span<const std::uint32_t>, std::uint64_t) override { return kNone; }
+  double forward_backward(std::span<const std::uint32_t>, std::uint64_t) override {
+    replica_.pass();
+    return kNone;
+  }
   TaskScore score_test() override { return {.loss = kNone}; }
   TaskScore score_training() override { return {.loss = kNone}; }
 
@@ -100,18 +167,18 @@ class ZeroRank final : public RankTask {
 
 }  // namespace
 
-NoGradients::NoGradients(const TrainingTask& task, std::uint64_t model_bytes, int buckets)
+NoGradients::NoGradients(const TrainingTask& task, std::uint64_t model_bytes, std::vector<ModelLayer> layers)
     : facts_(task.facts()),
       model_bytes_(model_bytes != 0 ? model_bytes : bytes_of_model(task)),
-      buckets_(static_cast<std::uint64_t>(buckets)),
-      count_(std::max<std::uint64_t>(1, std::min(model_bytes_, kLargeBucketBytes) / sizeof(float) / buckets_)) {}
+      layers_(layers.rbegin(), layers.rend()),
+      buckets_(stand_in(layers_, model_bytes_)) {}
 
 std::unique_ptr<RankTask> NoGradients::start_rank(const RankTaskOptions& options) const {
-  return std::make_unique<ZeroRank>(buckets_, count_, model_bytes_, options);
+  return std::make_unique<ZeroRank>(layers_, buckets_, model_bytes_, options);
 }
 
 double NoGradients::scale() const {
-  return static_cast<double>(model_bytes_) / static_cast<double>(buckets_ * count_ * sizeof(float));
+  return static_cast<double>(model_bytes_) / static_cast<double>(numbers_in(buckets_) * sizeof(float));
 }
 
 }  // namespace stretto

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "stretto/train/job/task.h"
+#include "stretto/train/options.h"
 
 namespace stretto {
 
@@ -11,14 +13,15 @@ namespace stretto {
 /// no number. For simulated runs of which the throughput is wanted alone.
 ///
 /// A model of `model_bytes` bytes is stood in for by a smaller one, so that many ranks fit into this machine;
-/// NetworkOptions::body_scale = scale() makes its messages take as long as those of the model. It is in `buckets`
-/// buckets of equal size, of which servers share out whole ones. In one an allreduce goes the same way for both: the
-/// stand-in is as large as a bucket has to be to be reduced as a large one.
+/// NetworkOptions::body_scale = scale() makes its messages take as long as those of the model. Each layer is a bucket,
+/// of which servers share out whole ones. In one an allreduce goes the same way for both: the stand-in is as large as a
+/// bucket has to be to be reduced as a large one. A pass reads and hands over layer by layer where somebody hears of
+/// its progress, and so makes it last.
 class NoGradients final : public TrainingTask {
  public:
   /// `task` is read inside the constructor only. `model_bytes` 0: those of its own model, which is made once to see.
-  /// Requires: buckets > 0.
-  NoGradients(const TrainingTask& task, std::uint64_t model_bytes, int buckets);
+  /// `layers`, in the order of the forward pass, share them out. Requires: one layer or more.
+  NoGradients(const TrainingTask& task, std::uint64_t model_bytes, std::vector<ModelLayer> layers);
 
   const TaskFacts& facts() const override { return facts_; }
   std::unique_ptr<RankTask> start_rank(const RankTaskOptions& options) const override;
@@ -28,8 +31,8 @@ class NoGradients final : public TrainingTask {
  private:
   const TaskFacts facts_;
   const std::uint64_t model_bytes_;
-  const std::uint64_t buckets_;
-  const std::uint64_t count_;  // elements of a bucket of the stand-in
+  const std::vector<ModelLayer> layers_;    // of bucket 0, the last of the model, first
+  const std::vector<BucketSpec> buckets_;  // of the stand-in
 };
 
 }  // namespace stretto

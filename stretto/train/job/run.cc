@@ -62,6 +62,12 @@ bool same_folder(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
+/// Of a model of which nothing is computed.
+std::vector<ModelLayer> layers_of(const TrainOptions& options) {
+  if (!options.model_layers.empty()) return options.model_layers;
+  return std::vector<ModelLayer>(static_cast<std::size_t>(options.model_buckets), {1, 1, 2});
+}
+
 /// Whether layers are to lie in buckets of their own, since they travel by themselves.
 bool goes_by_layer(const RunPlan& plan) {
   return std::ranges::count(plan.algorithm.recipe->options, "layerwise") > 0 && is_layerwise(plan.recipe);
@@ -230,7 +236,7 @@ std::vector<std::string> Run::simulate() {
   job.compute_threads = std::min(job.ranks, plan_.options.compute_threads);
   if (job.compute_threads == 0) job.compute_threads = std::min(job.ranks, num_cores());
   if (plan_.options.no_gradients) {
-    nothing.emplace(task_, plan_.options.model_bytes, plan_.options.model_buckets);
+    nothing.emplace(task_, plan_.options.model_bytes, layers_of(plan_.options));
     job.network.body_scale = body_scale_ = nothing->scale();
     job.compute_threads = 1;
   }

@@ -68,6 +68,8 @@ void check_simulation(const TrainOptions& o) {
           "a run without gradients; with them the model is the workload's");
   require(o.no_gradients || o.model_buckets == 1, "model-buckets", o.model_buckets,
           "a run without gradients; with them the model's layers say what is a bucket");
+  require(o.no_gradients || o.model_layers.empty(), "model-layers", o.model_layers.size(),
+          "a run without gradients; with them the model has layers");
   require(o.model_buckets >= 1 && o.model_buckets <= kMostModelBuckets, "model-buckets", o.model_buckets,
           "a number from 1 to 32");
   static_assert(kMostModelBuckets == 32);
@@ -211,8 +213,6 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   require_helper(plan.recipe.algorithm, o.ranks, o.progress_by);
   plan.recipe.cores = cores_of(o.algorithm_options, usable_cores(), o.input_threads);
   plan.network = network;
-  // A simulated pass is one block of time, and computed beside the rank's application.
-  if (o.simulated && plan.recipe.algorithm.given("layerwise")) plan.recipe.algorithm.set("layerwise", "no");
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   return plan;
 }

@@ -63,12 +63,15 @@ TEST(RunPlan, HandsOverDuringTheBackwardPassOnlyWhereNoSleepFollowsIt) {
   EXPECT_FALSE(plan_run({.imbalance = "linear:1ms..4ms"}, facts()).recipe.overlap);
 }
 
-TEST(RunPlan, ASimulatedPassIsOneBlock) {
+TEST(RunPlan, APassThatIsStretchedGoesByLayerWhereItIsToldTo) {
   TrainOptions options{.algorithm = "ps-sync", .ranks = 2, .pace = std::chrono::milliseconds(1)};
-  options.algorithm_options.set("layerwise", "yes");
-  EXPECT_TRUE(is_layerwise(plan_run(options, facts()).recipe));
-  options.simulated = true;
-  EXPECT_FALSE(is_layerwise(plan_run(options, facts()).recipe));
+  for (const bool simulated : {false, true}) {
+    options.simulated = simulated;
+    options.algorithm_options = {};
+    EXPECT_FALSE(is_layerwise(plan_run(options, facts()).recipe));
+    options.algorithm_options.set("layerwise", "yes");
+    EXPECT_TRUE(is_layerwise(plan_run(options, facts()).recipe));
+  }
 }
 
 TEST(RunPlan, HasFullRoundsWhereCheckpointsAndSynchronizationsFall) {

@@ -118,6 +118,8 @@ RunSummary summary_in(const json& object) {
 }  // namespace
 
 std::string to_json(const TrainOptions& o) {
+  ordered_json layers = ordered_json::array();
+  for (const ModelLayer& layer : o.model_layers) layers.push_back({layer.bytes, layer.forward, layer.backward});
   return ordered_json{{"workload", o.workload},
                       {"algorithm", o.algorithm},
                       {"ranks", o.ranks},
@@ -151,7 +153,8 @@ std::string to_json(const TrainOptions& o) {
                       {"network", o.network},
                       {"no_gradients", o.no_gradients},
                       {"model_bytes", o.model_bytes},
-                      {"model_buckets", o.model_buckets}}
+                      {"model_buckets", o.model_buckets},
+                      {"model_layers", std::move(layers)}}
       .dump(2);
 }
 

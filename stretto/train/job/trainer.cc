@@ -162,7 +162,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
   load_recipe(context_, session_.recipe());
-  if (context_.place == nullptr) session_.bring_by_layer();  // a simulated pass is computed as one block
+  session_.bring_by_layer();
   if (rank_ == 0) {
     evaluations_.emplace(
         Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
@@ -293,8 +293,8 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   pacer_.begin();
   if (input_) input_->next();
   session_.begin_step(batch.samples.size(), waited_in_pass_ + waited_);
+  waited_in_pass_ = Duration(0);
   if (context_.place == nullptr) {
-    waited_in_pass_ = Duration(0);
     const auto progress = [&](double share) {
       stand_still();
       pacer_.reach(share, batch.units, draw);
@@ -308,8 +308,22 @@ PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   }
   const TimePoint begin = context_.clock.now();
   const Duration lasts = paced_step_time(context_.plan.pace, batch.units, draw);
-  context_.place->compute(lasts, pass);
-  session_.end_backward(where);
+  if (session_.brings_by_layer()) {  // in this rank's turn: the pass waits for other ranks
+    Duration behind{0};
+    const auto come_to = [&](double share) {
+      stand_still();
+      const Duration now = std::chrono::duration_cast<Duration>(lasts * share);
+      if (now > behind) context_.place->compute(now - std::exchange(behind, now));
+    };
+    replica_.on_progress(come_to);
+    pass();
+    session_.end_backward(where);
+    replica_.on_progress(nullptr);
+    come_to(1);
+  } else {
+    context_.place->compute(lasts, pass);
+    session_.end_backward(where);
+  }
   return {.begin = begin, .computed = Duration(0), .paced = lasts - draw.delay, .delayed = draw.delay};
 }
 

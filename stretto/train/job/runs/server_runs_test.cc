@@ -115,6 +115,13 @@ TEST_F(ServerRuns, NeitherServersNorLayersChangeWhatSyncGives) {
     other.algorithm_options.set(name, value);
     EXPECT_EQ(weights_after(other), all) << name << ' ' << value;
   }
+  TrainOptions simulated = options("ps-sync");
+  simulated.simulated = true;
+  simulated.pace = std::chrono::milliseconds(1);
+  for (const char* layerwise : {"yes", "no"}) {
+    simulated.algorithm_options.set("layerwise", layerwise);
+    EXPECT_EQ(weights_after(simulated), all) << "simulated, layerwise " << layerwise;
+  }
 }
 
 TEST_F(ServerRuns, EveryModeCountsEveryBatchAndEndsWithEqualReplicas) {
