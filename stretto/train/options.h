@@ -70,7 +70,7 @@ struct TrainOptions {
   bool timeline = false;  ///< its trace.json has the times of each tensor; needs an ordering that is not none
   ProgressBy progress_by = ProgressBy::thread;
   double time_scale = 1;   ///< multiplies pace and injected delays
-  int input_threads = 0;   ///< of InputPipeline (train/job/input_pipeline.h); 0: batches are there at once
+  int input_threads = 0;   ///< of InputPipeline (train/job/step/input_pipeline.h); 0: batches are there at once
   Duration input_load{0};  ///< processor time that they burn for a batch
   /// All ranks in one process and in virtual time: steps take what `pace` and `imbalance` say, messages what `network`
   /// says. The gradients are real ones. Needs a pace.

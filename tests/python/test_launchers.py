@@ -17,7 +17,8 @@ from traces import Traces
 
 FIVE_LINES = pathlib.Path(__file__).parents[2] / "examples" / "python" / "five_lines.py"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "STRETTO_JOB")
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 
 # What the five lines leave, as a line that names rank, replica and batches.
 HASHED = f"""
@@ -28,7 +29,7 @@ line = f"bits {{hashlib.sha256(bits).hexdigest()}} {{found['optimizer'].batches_
 os.write(1, line.encode())  # at once: ranks share the pipe
 """
 
-# They train for ever, but for one that ends.
+# Three ranks train for ever, but for one that ends.
 ENDLESS = """
 import os, pathlib, signal, sys
 import stretto
@@ -53,20 +54,20 @@ def train(rank, folder, end):
                 sys.exit(3)
 
 """
-BY_SPAWN = "stretto.spawn(train, (sys.argv[1], sys.argv[2]), 4)\n"
+BY_SPAWN = "stretto.spawn(train, (sys.argv[1], sys.argv[2]), 3)\n"
 BY_TORCHRUN = "train(stretto.rank(), sys.argv[1], sys.argv[2])\n"
 
 
 class Started:
     """A job, in a process group of its own. As a context manager it leaves no process behind."""
 
-    def __init__(self, folder: pathlib.Path, launcher: str, text: str, *arguments: str) -> None:
+    def __init__(self, folder: pathlib.Path, launcher: str, text: str, *arguments: str, ranks: int = 3) -> None:
         self.traces = Traces()
         script = folder / "script.py"
         script.write_text(text)
         kept = {name: value for name, value in os.environ.items() if name not in LAUNCHERS}
         self.process = subprocess.Popen(
-            [*(TORCHRUN if launcher == "torchrun" else [sys.executable]), str(script), *arguments],
+            [*([*TORCHRUN, str(ranks)] if launcher == "torchrun" else [sys.executable]), str(script), *arguments],
             env={**kept, **self.traces.environment, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -93,7 +94,7 @@ class Started:
 @pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
 def test_five_lines_leave_equal_replicas_and_lose_nothing(tmp_path: pathlib.Path, launcher: str) -> None:
     by_spawn = f"import stretto\nHASHED = {HASHED!r}\nstretto.spawn(lambda rank: exec(HASHED, {{}}), ranks=4)\n"
-    with Started(tmp_path, launcher, HASHED if launcher == "torchrun" else by_spawn) as job:
+    with Started(tmp_path, launcher, HASHED if launcher == "torchrun" else by_spawn, ranks=4) as job:
         job.traces.look_until(lambda: job.traces.num_memories >= 1 or job.process.poll() is not None)
         status, out, errors = job.end()
     assert status == 0, out + errors
@@ -102,21 +103,15 @@ def test_five_lines_leave_equal_replicas_and_lose_nothing(tmp_path: pathlib.Path
     assert sorted(re.findall(r"rank (\d) of 4: 400 batches", out)) == list("0123"), out
 
 
-@pytest.mark.parametrize(
-    "launcher, end",
-    [
-        ("torchrun", "raises"),
-        ("torchrun", "killed"),
-        ("torchrun", "interrupted"),
-        ("spawn", "exits"),
-        ("spawn", "killed"),
-        ("spawn", "interrupted"),
-    ],
-)
+ENDS = [("torchrun", "killed"), ("torchrun", "interrupted"), ("spawn", "exits"), ("spawn", "killed")]
+LONG_ENDS = [("torchrun", "raises"), ("spawn", "interrupted")]
+
+
+@pytest.mark.parametrize("launcher, end", [*ENDS, *(LONG_ENDS if LONG else [])])
 def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: str) -> None:
     text = ENDLESS + (BY_TORCHRUN if launcher == "torchrun" else BY_SPAWN)
     with Started(tmp_path, launcher, text, str(tmp_path), end) as job:
-        under_way = [tmp_path / str(rank) for rank in range(4)]
+        under_way = [tmp_path / str(rank) for rank in range(3)]
         job.traces.look_until(lambda: all(path.exists() for path in under_way), seconds=300)
         assert job.traces.num_memories >= 1  # spawn() hands its call over in a piece of its own
         if end == "killed":
@@ -136,9 +131,6 @@ def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: st
         assert said[end] in errors, errors
 
 
-LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
-
-
 @pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
 def test_nothing_is_left_of_a_job_that_is_killed_while_it_starts(tmp_path: pathlib.Path, launcher: str) -> None:
     """One process of it, be it a rank or not, at a random moment: while it is started, loads Torch, or ranks meet."""
@@ -148,7 +140,7 @@ def test_nothing_is_left_of_a_job_that_is_killed_while_it_starts(tmp_path: pathl
     for _ in range(10 if LONG else 1):
         text = ENDLESS + (BY_TORCHRUN if launcher == "torchrun" else BY_SPAWN)
         with Started(tmp_path, launcher, text, str(tmp_path), "killed") as job:
-            job.traces.look_until(lambda: len(job.traces.processes()) >= 5 or job.process.poll() is not None)
+            job.traces.look_until(lambda: len(job.traces.processes()) >= 4 or job.process.poll() is not None)
             moment = time.monotonic() + random_moments.uniform(0, 4)
             job.traces.look_until(lambda: time.monotonic() >= moment)
             ranks = sorted(set(job.traces.processes()) - {job.process.pid})

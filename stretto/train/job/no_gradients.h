@@ -31,7 +31,7 @@ class NoGradients final : public TrainingTask {
  private:
   const TaskFacts facts_;
   const std::uint64_t model_bytes_;
-  const std::vector<ModelLayer> layers_;    // of bucket 0, the last of the model, first
+  const std::vector<ModelLayer> layers_;   // of bucket 0, the last of the model, first
   const std::vector<BucketSpec> buckets_;  // of the stand-in
 };
 

@@ -13,8 +13,9 @@
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
-#include "stretto/train/job/input_pipeline.h"
 #include "stretto/train/job/session.h"
+#include "stretto/train/job/step/input_pipeline.h"
+#include "stretto/train/job/step/timed_pass.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
 #include "stretto/transport/memory_budget.h"
@@ -101,7 +102,6 @@ class Trainer::Impl final : public RoundListener {
   void note_loss(double loss);
   /// For the report: how long steps have lasted, and what the order of gradients has cost.
   void report_steps();
-  void stand_still();
   RoundTotals totals(std::uint64_t made_by_all, const OwnCounts& counts);
   void end();
 
@@ -116,6 +116,7 @@ class Trainer::Impl final : public RoundListener {
   Dispenser dispenser_;
   SyncPoints sync_points_;
   Pacer pacer_;
+  TimedPass pass_;
   std::optional<InputPipeline> input_;
   std::optional<RunFolder> folder_;
   std::optional<RecordWriter> records_;
@@ -134,13 +135,12 @@ class Trainer::Impl final : public RoundListener {
   TimePoint step_began_;
   std::optional<OrderingMeter> meter_;  // from the first step on
   std::vector<double> step_seconds_;
-  Duration waited_{0};          // inside it
-  Duration waited_in_pass_{0};  // before it, for weights
-  StepRecord step_;             // under way
-  bool recorded_ = true;        // it has been written
-  int rounds_applied_ = 0;      // since the last record
-  Traffic recorded_traffic_;    // up to that record
-  Traffic traffic_before_;      // the first step
+  Duration waited_{0};        // inside it
+  StepRecord step_;           // under way
+  bool recorded_ = true;      // it has been written
+  int rounds_applied_ = 0;    // since the last record
+  Traffic recorded_traffic_;  // up to that record
+  Traffic traffic_before_;    // the first step
   RankReport report_;
 };
 
@@ -156,6 +156,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
                     context.page}),
       pacer_(context.plan.pace, context.clock, [&page = context.page](TimePoint when) { page.sleep_until(when); }),
+      pass_(replica_, pacer_, context.clock, context.place),
       ledger_(context.plan.options.ranks),
       applied_(batches_before(context)),
       reached_(applied_),
@@ -275,7 +276,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   arrived_ = context_.clock.now();
   session_.exchange();
   waited_ = context_.clock.now() - arrived_;
-  report_.waited += seconds(waited_in_pass_ + waited_);
+  report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
   trace(paced, batch.step);
@@ -286,52 +287,15 @@ void Trainer::Impl::step(const BatchRef& batch) {
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   const std::uint64_t job_seed = context_.plan.options.seed;
   const auto draw = context_.plan.imbalance.draw(job_seed, rank_, batch.step);
-  const std::string where = text("step ", batch.step, " (batch ", batch.sequence, ")");
-  const auto pass = [&] {
+  const auto computes = [&] {
     loss = context_.task.forward_backward(batch.samples, random_bits(job_seed, kBatchStream, batch.sequence));
   };
+  const auto ends = [&] { session_.end_backward(text("step ", batch.step, " (batch ", batch.sequence, ")")); };
+  const auto has_waited = [&] { return session_.waited_for_layers(); };
   pacer_.begin();
   if (input_) input_->next();
-  session_.begin_step(batch.samples.size(), waited_in_pass_ + waited_);
-  waited_in_pass_ = Duration(0);
-  if (context_.place == nullptr) {
-    const auto progress = [&](double share) {
-      stand_still();
-      pacer_.reach(share, batch.units, draw);
-    };
-    if (context_.plan.pace > Duration::zero() && session_.brings_by_layer()) replica_.on_progress(progress);
-    pass();
-    session_.end_backward(where);
-    replica_.on_progress(nullptr);
-    stand_still();
-    return pacer_.end(batch.units, draw);
-  }
-  const TimePoint begin = context_.clock.now();
-  const Duration lasts = paced_step_time(context_.plan.pace, batch.units, draw);
-  if (session_.brings_by_layer()) {  // in this rank's turn: the pass waits for other ranks
-    Duration behind{0};
-    const auto come_to = [&](double share) {
-      stand_still();
-      const Duration now = std::chrono::duration_cast<Duration>(lasts * share);
-      if (now > behind) context_.place->compute(now - std::exchange(behind, now));
-    };
-    replica_.on_progress(come_to);
-    pass();
-    session_.end_backward(where);
-    replica_.on_progress(nullptr);
-    come_to(1);
-  } else {
-    context_.place->compute(lasts, pass);
-    session_.end_backward(where);
-  }
-  return {.begin = begin, .computed = Duration(0), .paced = lasts - draw.delay, .delayed = draw.delay};
-}
-
-/// Since this was last said a pass has waited for weights.
-void Trainer::Impl::stand_still() {
-  const Duration waited = session_.waited_for_layers();
-  waited_in_pass_ += waited;
-  pacer_.stood_still(waited);
+  session_.begin_step(batch.samples.size(), pass_.waited() + waited_);
+  return pass_.run({computes, ends, has_waited, session_.brings_by_layer()}, batch.units, draw);
 }
 
 /// Ranks that move their own weights may be far from the next round of all: the number of the batch in the whole job
@@ -404,7 +368,7 @@ Traffic Trainer::Impl::traffic() {
 
 void Trainer::Impl::record() {
   if (!records_ || recorded_) return;
-  step_.waited = waited_in_pass_ + (context_.clock.now() - arrived_);
+  step_.waited = pass_.waited() + (context_.clock.now() - arrived_);
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
   const Traffic now = traffic();
   const Traffic sent = now.since(std::exchange(recorded_traffic_, now));

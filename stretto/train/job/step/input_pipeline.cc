@@ -1,4 +1,4 @@
-#include "stretto/train/job/input_pipeline.h"
+#include "stretto/train/job/step/input_pipeline.h"
 
 #include <atomic>
 #include <cstdint>
