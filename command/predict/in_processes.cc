@@ -1,6 +1,7 @@
 #include "command/predict/in_processes.h"
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
       } catch (const UsageError& error) {
         done.push_back({{"number", i}, {"misuse", error.what()}});
         context.counter(0).fetch_add(count);
+      } catch (const std::bad_alloc&) {
+        done.push_back({{"number", i}, {"too_large", true}});
+        context.counter(0).fetch_add(count);
       }
     }
     const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(done);  // keeps each bit of a number, and NaN
@@ -50,6 +54,7 @@ std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
   for (const std::string& report : reports) {
     for (auto& entry : nlohmann::json::from_cbor(report)) {
       if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
+      if (entry.contains("too_large")) throw std::bad_alloc();
       results.at(entry.at("number").get<std::size_t>()) = std::move(entry.at("result"));
     }
   }

@@ -193,6 +193,9 @@ class Fine(PredictTest):
         def with_little_memory():
             resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
 
+        long = ("--ranks", "64", "--compute", "10ms", "--steps", "400000", "--replicas", "1", "--algorithms", "sync")
+        result = stretto("predict", "run", *long, preexec_fn=with_little_memory)
+        self.assert_rejected(result, "stretto predict run: too little memory")
         many = copy.deepcopy(FINE)
         many["workers"][0]["count"] = 900_000
         result = stretto("predict", "fine", "-", input=json.dumps(many), preexec_fn=with_little_memory)
@@ -211,6 +214,8 @@ class Fine(PredictTest):
         self.assert_rejected(stretto("predict", "fine", "-", input=json.dumps(nothing)), "takes no time")
         many = json.dumps({**FINE, "servers": 50000, "nics": 50000})
         self.assert_rejected(stretto("predict", "fine", "-", input=many), "2.5e+09 network cards", "at most 1e+06")
+        endless = json.dumps({**FINE, "steps": 1_000_000_000})
+        self.assert_rejected(stretto("predict", "fine", "-", input=endless), "1000000000 steps", "at most 1e+09")
 
 
 SMALL = ("--model-bytes", "4KiB", "--network", "bandwidth=100GB/s", "--replicas", "3", "--steps", "40")

@@ -11,6 +11,7 @@ namespace {
 constexpr double kMostCards = 1e6;
 constexpr double kMostHosts = 1e6;
 constexpr double kMostOperations = 1e8;
+constexpr double kMostSteps = 1e9;  // of all workers: when each ends is kept
 
 /// The layers of a class, each with its longest update: one that takes time in any step is an operation in all.
 ProfiledStep layers_of(const WorkerClass& workers) {
@@ -48,6 +49,10 @@ void require_size(const TrainingJob& job) {
   const double servers = allreduce ? 1 : job.servers;
   if (const double cards = servers * job.nics; !allreduce && cards > kMostCards) {
     throw UsageError(text("servers times nics are ", cards, " network cards; expected at most ", kMostCards));
+  }
+  if (const double steps = static_cast<double>(job.steps) * static_cast<double>(job.workers()); steps > kMostSteps) {
+    throw UsageError(
+        text(job.steps, " steps of ", job.workers(), " workers are ", steps, "; expected at most ", kMostSteps));
   }
   double hosts = 0, operations = 0;
   for (const WorkerClass& workers : job.classes) {
