@@ -11,8 +11,9 @@ namespace stretto::command {
 
 /// The options of `stretto profile`.
 struct ProfileCommand {
-  std::string workload;
-  int batch = 0;  ///< 0: the workload's
+  std::string workload;  ///< empty: `measured`
+  std::string measured;  ///< file or folder of a job that has been measured
+  int batch = 0;         ///< 0: the workload's
   std::uint64_t seed = 1;
   ProfileOptions options;
   double bandwidth = 1.25e9;  ///< of the job that is written

@@ -104,6 +104,21 @@ class Traces(ProfileTest):
         free = self.object_of("predict", "run", TRACES / "ddp", *SMALL, "--algorithms", "sync")["algorithms"][0]["batches_per_s"]
         self.assertAlmostEqual(2 / rate - 2 / free, float(said[1]) / 1e3, delta=2e-4)
 
+    def test_are_read_by_profile_as_steps_that_advise_reads(self):
+        steps = self.succeeded("profile", TRACES / "ddp")
+        self.assertRegex(steps.stderr, r"2 ranks, 5 steps")
+        self.assertRegex(steps.stderr, r"(?m)^1 .* 60\.0 %$")  # rank 1 was the last in three of them
+        self.assertIn("s of a step in collectives", steps.stderr)
+        rows = steps.stdout.splitlines()
+        self.assertEqual((rows[0], len(rows)), ("step,rank,seconds", 11))
+        file = self.folder / "steps.csv"
+        table = self.succeeded("profile", TRACES / "ddp", "--out", file)
+        self.assertEqual((file.read_text(encoding="utf-8"), table.stdout), (steps.stdout, steps.stderr))
+        with_trace, with_steps = (self.object_of("predict", "run", times, *SMALL, "--algorithms", "sync")
+                                  for times in (TRACES / "ddp", file))
+        self.assertAlmostEqual(with_steps["mean_s"], with_trace["mean_s"], delta=1e-6)
+        self.assert_rejected(stretto("profile", TRACES / "ddp", "--steps", "9"), "--steps", "expected a workload")
+
     def test_of_one_rank_are_not_enough(self):
         shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)
         self.assert_rejected(stretto("advise", self.folder), "has no trace of rank 0 of 2")
