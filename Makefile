@@ -121,7 +121,7 @@ python: setup  ## Makes build/python/package, from where Python imports the pack
 	@tools/build_wheel --develop
 
 # Not part of .ci/run: minutes. Those that compile by inductor, make more steps, or are ended at more moments.
-PYTHON_LONG_TESTS := bench launchers leaks sync sync_models
+PYTHON_LONG_TESTS := bench ends launchers leaks sync sync_models
 
 python-long: python  ## Runs the tests of the Python package that have a long variant, in that one.
 	@env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/release/pycache PYTHONPATH=$(CURDIR)/build/python/package \
