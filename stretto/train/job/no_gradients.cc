@@ -23,11 +23,11 @@ std::uint64_t bytes_of_model(const TrainingTask& task) {
 std::vector<BucketSpec> stand_in(const std::vector<ModelLayer>& layers, std::uint64_t model_bytes) {
   double all = 0;
   for (const ModelLayer& layer : layers) all += layer.bytes;
-  const auto numbers = static_cast<double>(std::min(model_bytes, kLargeBucketBytes) / sizeof(float));
+  const std::uint64_t numbers = std::min(model_bytes, kLargeBucketBytes) / sizeof(float);
   std::vector<BucketSpec> buckets;
   for (const ModelLayer& layer : layers) {
     const double share = all > 0 ? layer.bytes / all : 1.0 / static_cast<double>(layers.size());
-    const auto count = static_cast<std::uint64_t>(numbers * share * (1 + kRounding));
+    const auto count = static_cast<std::uint64_t>(static_cast<double>(numbers) * share * (1 + kRounding));
     buckets.push_back({DataType::float32, std::max<std::uint64_t>(1, count)});
   }
   return buckets;
