@@ -44,13 +44,7 @@ void Output::emit(const nlohmann::ordered_json& object) const {
     if (!written) throw Failure({Errc::io, "the JSON object cannot be written to standard output"});
     return;
   }
-  if (std::error_code unknown; !fs::exists(file_, unknown) || fs::is_regular_file(file_, unknown)) {
-    write_whole_file(file_, dump).or_throw();
-    return;
-  }
-  std::ofstream stream(file_);  // a pipe, a terminal
-  stream << dump << std::flush;
-  if (!stream) throw Failure({Errc::io, fmt::format("{}: cannot be written ({})", file_, std::strerror(errno))});
+  write_whole_file(file_, dump).or_throw();
 }
 
 void require_writable_file(std::string_view option, const std::string& file) {

@@ -1,11 +1,13 @@
 #include "stretto/observe/run_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -167,6 +169,21 @@ TEST_F(RunFolderTest, AFileThatCannotBeMadeIsAnError) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Errc::io);
   EXPECT_EQ(written.error().message, "cannot write '/nowhere/at/all': No such file or directory");
+}
+
+/// As /dev/stdout, or /dev/null, which root must not lose.
+TEST_F(RunFolderTest, WhatIsNoFileIsWrittenToAndNotReplaced) {
+  const std::string pipe = testing::TempDir() + text("stretto_pipe_", ::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_TRUE(write_whole_file(pipe, "whole"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_FALSE(std::filesystem::exists(pipe + ".part"));
+  std::array<char, 8> there{};
+  EXPECT_EQ(::read(reader, there.data(), there.size()), 5);
+  EXPECT_STREQ(there.data(), "whole");
+  ::close(reader);
+  std::filesystem::remove(pipe);
 }
 
 /// A disk of 16 KiB.

@@ -57,12 +57,17 @@ int Disk::remove(const std::string& path) const {
 }
 
 Result<void> write_whole_file(const std::string& path, std::string_view content, const Disk& disk) {
-  const std::string part = path + ".part";
+  std::error_code unknown;
+  const std::filesystem::file_status there = std::filesystem::status(path, unknown);
+  const bool replaced = !exists(there) || is_regular_file(there) || is_directory(there);
+  const std::string part = replaced ? path + ".part" : path;
   int reason = disk.write(part, content);
-  if (reason == 0) reason = disk.sync(part);
-  if (reason == 0) reason = disk.rename(part, path);
-  if (reason != 0) static_cast<void>(disk.remove(part));
-  if (reason == 0) reason = disk.sync(folder_of(path));
+  if (replaced) {
+    if (reason == 0) reason = disk.sync(part);
+    if (reason == 0) reason = disk.rename(part, path);
+    if (reason != 0) static_cast<void>(disk.remove(part));
+    if (reason == 0) reason = disk.sync(folder_of(path));
+  }
   if (reason == 0) return {};
   return Error{Errc::io, text("cannot write '", path, "': ", std::strerror(reason))};
 }

@@ -23,7 +23,8 @@ class Disk {
 };
 
 /// Writes a whole file or leaves the old one, also when the power is cut: to `path`.part, synced, then renamed, and the
-/// folder synced. Errc::io names file and reason; nothing is left beside it then.
+/// folder synced. What is no file, as a pipe, a terminal or /dev/null, is written to as it is. Errc::io names file and
+/// reason; nothing is left beside it then.
 Result<void> write_whole_file(const std::string& path, std::string_view content, const Disk& disk = Disk());
 
 /// Errc::bad_input if it is not there or a folder, Errc::io if it cannot be read.
