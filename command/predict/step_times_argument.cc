@@ -53,6 +53,16 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 }  // namespace
 
+StepTimes read_measured_times(const std::string& file) {
+  std::optional<Progress> shown;
+  const auto progress = [&](std::uint64_t done, std::uint64_t total) {
+    constexpr std::uint64_t kMega = 1'000'000;
+    if (!shown) shown.emplace("reading", "MB", std::max<std::uint64_t>(1, total / kMega));
+    shown->update(done / kMega);
+  };
+  return read_step_times(file, progress).or_throw();
+}
+
 void StepTimesArgument::add_options(CommandLine& line) {
   line.positional("FILE", CommandLine::Presence::optional,
                   "How long each rank computed in each step: a CSV file of rows step,rank,seconds, of any program; the "
@@ -181,13 +191,7 @@ StepTimesSource StepTimesArgument::measured() const {
   if (imbalance != "none") {
     reject("--imbalance", imbalance, "expected none beside a FILE that says who was slow");
   }
-  std::optional<Progress> shown;
-  const auto progress = [&](std::uint64_t done, std::uint64_t total) {
-    constexpr std::uint64_t kMega = 1'000'000;
-    if (!shown) shown.emplace("reading", "MB", std::max<std::uint64_t>(1, total / kMega));
-    shown->update(done / kMega);
-  };
-  StepTimes all = read_step_times(file, progress).or_throw();
+  StepTimes all = read_measured_times(file);
   if (ranks == 0 && all.ranks() > JobMemory::kMaxRanks) {
     throw UsageError(fmt::format("'{}' has times of {} ranks; expected at most {}, or --ranks", file, all.ranks(),
                                  JobMemory::kMaxRanks));

@@ -39,6 +39,9 @@ class StepTimesSource {
   std::vector<std::string> notes_{};
 };
 
+/// read_step_times(), which shows on a terminal how far it is. Throws Failure for a file that does not fit.
+StepTimes read_measured_times(const std::string& file);
+
 /// How long the steps of a job take that a command is about: measured in a file or a run, or drawn, around one time or
 /// around those of a profile.
 struct StepTimesArgument {

@@ -9,6 +9,7 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/print.h"
 #include "command/cli/table.h"
+#include "command/predict/step_times_argument.h"
 #include "command/statistics/statistics.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/measured/step_times.h"
@@ -58,7 +59,7 @@ std::string table_of(const StepTimes& times) {
 }  // namespace
 
 int run_measured_profile(const std::string& file, const std::string& out) {
-  const StepTimes times = read_step_times(file).or_throw();
+  const StepTimes times = read_measured_times(file);
   if (out.empty()) {
     print_to(stderr, table_of(times));
     print_to(stdout, times.to_csv());

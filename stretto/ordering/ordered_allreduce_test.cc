@@ -198,18 +198,10 @@ TEST_P(Ordered, ARankThatHasDrainedIsHandedTheStepsOfTheOthersInOrder) {
   const int ranks = GetParam();
   const auto tensors = tensors_of(kPlan);
   run_ordered(ranks, 3, kSmallBuffers, planned(), [&](VirtualRank& rank, OrderedAllreduce& all) {
-    // Rank r has 3 + r steps.
-    const auto with_more_than = [&](StepNumber step) {
-      std::vector<int> some;
-      for (int r = 0; r < ranks; ++r) {
-        if (3 + static_cast<StepNumber>(r) > step) some.push_back(r);
-      }
-      return some;
-    };
     OrderedMemory memory(tensors);
     memory.destinations(all);
     const auto apply = [&](const OrderedStep& done) {
-      const auto some = with_more_than(done.step);
+      const auto some = ranks_that_make(done.step, ranks, 3);
       EXPECT_EQ(done.header->batches, some.size());
       memory.expect_sums(some, done.step);
     };
@@ -242,11 +234,7 @@ TEST_P(Ordered, ARankThatHasDrainedMissesNothingWhereItAppliesSlowly) {
         const auto apply = [&](const OrderedStep& done) {
           EXPECT_EQ(done.step, handed++);
           if (rank.rank() == 0) rank.compute(1s);  // the others come to their end meanwhile
-          std::vector<int> some;
-          for (int r = 0; r < ranks; ++r) {
-            if (4 + static_cast<StepNumber>(r) > done.step) some.push_back(r);
-          }
-          memory.expect_sums(some, done.step);
+          memory.expect_sums(ranks_that_make(done.step, ranks, 4), done.step);
         };
         for (StepNumber step = 0; step < 4 + static_cast<StepNumber>(rank.rank()); ++step) {
           memory.fill(rank.rank(), step);

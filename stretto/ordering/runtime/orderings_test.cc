@@ -103,21 +103,15 @@ TEST_P(Orderings, GoOnWithRanksThatHaveDrained) {
   const Model model(3);
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     run_ordered(ranks(), seed, options(), {}, [&](VirtualRank& rank, OrderedAllreduce& all) {
-      const auto with_more_than = [&](StepNumber step) {
-        std::vector<int> some;
-        for (int r = 0; r < ranks(); ++r) {
-          if (2 + static_cast<StepNumber>(r) > step) some.push_back(r);
-        }
-        return some;
-      };
       Random random(seed, static_cast<std::uint64_t>(rank.rank()));
       OrderedMemory memory(model.tensors);
       memory.destinations(all);
       const auto apply = [&](const OrderedStep& done) {
         // Steps of the others are over meanwhile, or all of them.
         if (random.chance(0.5)) rank.compute(Duration(static_cast<std::int64_t>(random.below(100'000'000))));
-        EXPECT_EQ(done.header->batches, with_more_than(done.step).size());
-        memory.expect_sums(with_more_than(done.step), done.step);
+        const auto some = ranks_that_make(done.step, ranks(), 2);
+        EXPECT_EQ(done.header->batches, some.size());
+        memory.expect_sums(some, done.step);
       };
       const StepNumber own = 2 + static_cast<StepNumber>(rank.rank());
       for (StepNumber step = 0; step < own; ++step) {

@@ -96,9 +96,8 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
 
 bool SetRunner::advance(TimePoint now, StepNumber handed) {
   if (ended_) {  // but a rank that has drained long ago may still be at an earlier step
-    const std::size_t held = held_.size();
     settle(handed);
-    return held_.size() < held;
+    return false;
   }
   bool did = take_controls();
   did |= take_buffers();

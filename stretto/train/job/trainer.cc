@@ -156,7 +156,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
                     context.page}),
       pacer_(context.plan.pace, context.clock, [&page = context.page](TimePoint when) { page.sleep_until(when); }),
-      pass_(replica_, pacer_, context.clock, context.place),
+      pass_(replica_, pacer_, context.place),
       ledger_(context.plan.options.ranks),
       applied_(batches_before(context)),
       reached_(applied_),

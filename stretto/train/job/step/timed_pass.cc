@@ -17,7 +17,7 @@ PacedStep TimedPass::run(const Pass& pass, std::uint64_t units, const ImbalanceD
     stand_still(pass);
     return pacer_.end(units, draw);
   }
-  const TimePoint begin = clock_.now();
+  const TimePoint begin = place_->clock().now();
   const Duration lasts = paced_step_time(pacer_.pace(), units, draw);
   if (pass.by_layer) {  // in this rank's turn, since it waits for other ranks
     Duration behind{0};

@@ -23,8 +23,7 @@ class TimedPass {
   };
 
   /// `place`: on a virtual clock, else null. All outlive this object.
-  TimedPass(Replica& replica, Pacer& pacer, const Clock& clock, VirtualRank* place)
-      : replica_(replica), pacer_(pacer), clock_(clock), place_(place) {}
+  TimedPass(Replica& replica, Pacer& pacer, VirtualRank* place) : replica_(replica), pacer_(pacer), place_(place) {}
 
   /// What it waits for weights counts as no part of it. After Pacer::begin().
   PacedStep run(const Pass& pass, std::uint64_t units, const ImbalanceDraw& draw);
@@ -37,7 +36,6 @@ class TimedPass {
 
   Replica& replica_;
   Pacer& pacer_;
-  const Clock& clock_;
   VirtualRank* const place_;
   Duration waited_{0};
 };
