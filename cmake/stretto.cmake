@@ -52,7 +52,7 @@ set(STRETTO_TORCH_HEADERS
 
 # stretto_unite(TARGET [APART SOURCE ...]): where it is sanitized, the sources of a folder are compiled as one, which takes little
 # more than half as long: what they use of the standard library is compiled once. Not those that name something of their own
-# as a neighbour in their folder does. stretto_room() says which folder a source is of.
+# as a neighbour in their folder does. stretto_sources() says which folder a source is of.
 function(stretto_unite target)
   cmake_parse_arguments(UNITE "" "" "APART" ${ARGN})
   if(NOT STRETTO_SANITIZE)
@@ -62,6 +62,18 @@ function(stretto_unite target)
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes the sources for headers
   list(TRANSFORM UNITE_APART PREPEND ${PROJECT_SOURCE_DIR}/)
   set_source_files_properties(${UNITE_APART} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# stretto_sources(TARGET SOURCE ...): adds sources of this directory, each with its folder.
+function(stretto_sources target)
+  target_sources(${target} PRIVATE ${ARGN})
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE folder)
+    cmake_path(GET folder PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    string(MAKE_C_IDENTIFIER ${folder} folder)
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${folder})
+  endforeach()
 endfunction()
 
 if(BUILD_TESTING)
@@ -131,12 +143,7 @@ endfunction()
 function(stretto_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS" ${ARGN})
   if(ROOM_SOURCES)
-    target_sources(stretto_core PRIVATE ${ROOM_SOURCES})
-    foreach(source ${ROOM_SOURCES})
-      get_filename_component(folder ${name}/${source} DIRECTORY)
-      string(REPLACE / _ folder ${folder})
-      set_source_files_properties(${source} TARGET_DIRECTORY stretto_core PROPERTIES UNITY_GROUP ${folder})
-    endforeach()
+    stretto_sources(stretto_core ${ROOM_SOURCES})
   endif()
   if(STRETTO_SANITIZE STREQUAL thread AND NOT name IN_LIST STRETTO_THREADED_ROOMS)
     return()
