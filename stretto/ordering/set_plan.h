@@ -6,10 +6,15 @@
 
 #include "stretto/base/error.h"
 #include "stretto/ordering/graph.h"
-#include "stretto/ordering/graph_difference.h"
 #include "stretto/ordering/plan.h"
 
 namespace stretto {
+
+/// What a rank has executed.
+struct RankGraph {
+  int rank = 0;         ///< of the job
+  ExecutedGraph graph;  ///< all of its tensors are of one process set
+};
 
 /// The part of a plan that belongs to one process set, as its members follow it.
 struct SetPlan {

@@ -5,7 +5,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/text.h"
-#include "stretto/ordering/graph_difference.h"
+#include "stretto/ordering/plan_difference.h"
 
 namespace stretto {
 namespace {
@@ -126,12 +126,9 @@ void Topo::after_close() {
   const bool is_stable = stable_ >= std::uint64_t{1} << std::min(deviations_, kMostDoublings);
   const bool parts = options_.several_sets && !equal;
   if (!parts) parted_ = false;
-  if (parts && is_stable && !std::exchange(parted_, true) && options_.coordinator.member == 0) {
-    lines_.push_back(
-        text("step ", step_, ": the ranks of set ", options_.coordinator.set,
-             " have different graphs, in a job of several process sets; coordinator until they are equal"));
-  }
-  if (!is_stable || parts) {
+  if (parts && is_stable && !std::exchange(parted_, true)) {
+    phase_ = Phase::comparing;
+  } else if (!is_stable || parts) {
     go_on();
   } else if (equal && !some_drained) {
     adopt(*own_plan_);
@@ -161,6 +158,21 @@ OrdererAction Topo::begin(Kind kind, Phase phase) {
   return action;
 }
 
+/// On the first member: says once which plans differ, and where.
+void Topo::compare_plans(const ControlResult& result) {
+  const int set = options_.coordinator.set;
+  std::vector<RankPlan> plans;
+  for (std::size_t member = 0; member < result.gathered.size(); ++member) {
+    if (result.gathered[member].empty()) continue;  // has drained
+    Result<SetPlan> plan = SetPlan::decode(result.gathered[member], set);
+    if (plan) plans.push_back({options_.coordinator.ranks[member], std::move(*plan)});
+  }
+  const std::string differs = plan_differences(plans);
+  lines_.push_back(text("step ", step_, ": set ", set, ": ",
+                        differs.empty() ? "the graphs of some ranks differ from those of others" : differs,
+                        ", in a job of several process sets; coordinator until they are equal"));
+}
+
 /// On the first member: what all of them will do.
 void Topo::take_graphs(const ControlResult& result) {
   const int set = options_.coordinator.set;
@@ -182,7 +194,10 @@ void Topo::take_graphs(const ControlResult& result) {
   try {
     const FusionOptions fusion{.fusion_bytes = options_.coordinator.fusion_bytes};
     gathered_ = SetPlan::of(plan_order(union_of(graphs), fusion), set, false);
-    const std::string differs = graph_differences(graphs, fusion);
+    std::vector<RankPlan> plans;
+    for (const auto& [rank, graph] : graphs)
+      plans.push_back({rank, SetPlan::of(plan_order(graph, fusion), set, false)});
+    const std::string differs = plan_differences(plans);
     if (!differs.empty()) lines_.push_back(text("step ", step_, ": ", differs, "; planned is the union of all"));
   } catch (const UsageError& error) {
     gathered_error_ = Error{Errc::bad_input, error.what()};
@@ -384,10 +399,17 @@ OrdererAction Topo::next(TimePoint now) {
         if (!coordinator_.pausing()) return action;
         if (action.kind == Kind::issue) return action;
         after_close();
-        if (phase_ != Phase::gathering) continue;
-        OrdererAction gather = begin(Kind::gather, Phase::gathering);
+        if (phase_ != Phase::gathering && phase_ != Phase::comparing) continue;
+        OrdererAction gather = begin(Kind::gather, phase_);
         if (own_plan_ && !drained_) gather.bytes = options_.several_sets ? own_plan_->encode() : encode_graph(*graph_);
         return gather;
+      }
+      case Phase::comparing: {
+        if (!result_) return wait_until(TimePoint::never());
+        const ControlResult result = *std::exchange(result_, std::nullopt);
+        if (options_.coordinator.member == 0) compare_plans(result);
+        go_on();
+        continue;
       }
       case Phase::gathering: {
         if (!result_) return wait_until(TimePoint::never());

@@ -67,7 +67,7 @@ class Topo final : public Orderer {
   std::uint64_t questions() const { return questions_; }  ///< that this rank has answered
 
  private:
-  enum class Phase { coordinating, gathering, broadcasting, planned, over };
+  enum class Phase { coordinating, comparing, gathering, broadcasting, planned, over };
 
   bool ready(std::size_t buffer) const;
   /// Whether the application waits for a tensor that this rank itself holds back.
@@ -80,6 +80,7 @@ class Topo final : public Orderer {
   OrdererAction follow();
   OrdererAction issue();
   OrdererAction begin(OrdererAction::Kind kind, Phase phase);
+  void compare_plans(const ControlResult& result);
   void take_graphs(const ControlResult& result);
   void take_plan(const ControlResult& result);
   void look_for_changes(TimePoint now);

@@ -148,8 +148,9 @@ TEST(Topo, InAJobOfSeveralProcessSetsDifferentGraphsAreSaidOnce) {
   };
   steps(3, "b");
   EXPECT_THAT(members.lines,
-              ElementsAre("step 0: the ranks of set 0 have different graphs, in a job of several process "
-                          "sets; coordinator until they are equal"));
+              ElementsAre("step 0: set 0: rank 1's graph differs from rank 0's, first at tensor b (float32, sum, 1 "
+                          "element), which rank 0 does not have, in a job of several process sets; coordinator until "
+                          "they are equal"));
   EXPECT_EQ(members[1].closed(), 3u);
   steps(2, "a");
   EXPECT_TRUE(members.topo(0).planned());

@@ -1,4 +1,4 @@
-#include "stretto/ordering/graph_difference.h"
+#include "stretto/ordering/plan_difference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,18 +22,22 @@ TensorDescription tensor(const std::string& name, std::uint64_t count = 4) {
   return {.name = name, .count = count};
 }
 
-std::string difference(const ExecutedGraph& first, const ExecutedGraph& other) {
-  return graph_differences(std::vector<RankGraph>{{0, first}, {2, other}}, {});
+SetPlan plan_of(const ExecutedGraph& graph) {
+  return SetPlan::of(plan_order(graph), 0, false);
 }
 
-TEST(GraphDifference, NothingIsSaidOfGraphsThatArePlannedAlike) {
-  EXPECT_EQ(graph_differences({}, {}), "");
+std::string difference(const ExecutedGraph& first, const ExecutedGraph& other) {
+  return plan_differences(std::vector<RankPlan>{{0, plan_of(first)}, {2, plan_of(other)}});
+}
+
+TEST(PlanDifference, NothingIsSaidOfGraphsThatArePlannedAlike) {
+  EXPECT_EQ(plan_differences({}), "");
   const ExecutedGraph graph = graph_of({tensor("a"), tensor("b")}, {{0, 1}});
   EXPECT_EQ(difference(graph, graph), "");
-  EXPECT_EQ(graph_differences(std::vector<RankGraph>{{1, graph}}, {}), "");
+  EXPECT_EQ(plan_differences(std::vector<RankPlan>{{1, plan_of(graph)}}), "");
 }
 
-TEST(GraphDifference, NamesTheFirstTensorThatDiffers) {
+TEST(PlanDifference, NamesTheFirstTensorThatDiffers) {
   const ExecutedGraph first = graph_of({tensor("a"), tensor("b"), tensor("c")});
   const std::string begins = "rank 2's graph differs from rank 0's, first at tensor ";
   EXPECT_EQ(difference(first, graph_of({tensor("a"), tensor("x"), tensor("c")})),
@@ -55,11 +59,11 @@ TEST(GraphDifference, NamesTheFirstTensorThatDiffers) {
   EXPECT_EQ(difference(first, waits), "rank 2's graph differs from rank 0's, first at the end of the step");
 }
 
-TEST(GraphDifference, NamesTheOtherRanksWhoseGraphsDiffer) {
-  const ExecutedGraph a = graph_of({tensor("a")}), b = graph_of({tensor("b")});
-  EXPECT_THAT(graph_differences(std::vector<RankGraph>{{0, a}, {1, b}, {2, a}, {3, b}}, {}),
+TEST(PlanDifference, NamesTheOtherRanksWhoseGraphsDiffer) {
+  const SetPlan a = plan_of(graph_of({tensor("a")})), b = plan_of(graph_of({tensor("b")}));
+  EXPECT_THAT(plan_differences(std::vector<RankPlan>{{0, a}, {1, b}, {2, a}, {3, b}}),
               HasSubstr("which rank 0 does not have; so does that of rank 3"));
-  EXPECT_THAT(graph_differences(std::vector<RankGraph>{{0, a}, {1, b}, {2, b}, {3, b}}, {}),
+  EXPECT_THAT(plan_differences(std::vector<RankPlan>{{0, a}, {1, b}, {2, b}, {3, b}}),
               HasSubstr("; so do those of ranks 2, 3"));
 }
 
