@@ -2,8 +2,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "stretto/check/scenario.h"
-#include "stretto/check/search.h"
+#include "stretto/check/partial/scenario.h"
+#include "stretto/check/partial/search.h"
 
 namespace stretto {
 namespace {

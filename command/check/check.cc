@@ -18,7 +18,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/check/job_search.h"
-#include "stretto/check/search.h"
+#include "stretto/check/partial/search.h"
 
 namespace stretto::command {
 
@@ -120,8 +120,8 @@ void describe_options(CommandLine& line, CheckCommand& command) {
               one_of(command.policy, {"full", "solo", "majority", "quorum", "deadline"}));
   line.option(
       "--over", "WHAT",
-      "partial and group: only rounds over this: messages, board (all ranks meet in the memory of one host), or "
-      "boards (they meet at several, with messages between these). Default: drawn.",
+      "partial, group and buckets: only rounds over this: messages, board (all ranks meet in the memory of one host), "
+      "or boards (they meet at several, with messages between these; buckets: at one). Default: drawn.",
       one_of(command.over, {"messages", "board", "boards"}));
   line.option("--ranks", "N",
               "This many ranks; what has no such jobs is left out. Default: drawn from 1 to 33, or from what a search "

@@ -42,6 +42,9 @@ enum class Defect {
   anybody_starts_majority,     ///< board: the first rank that comes starts a majority round, not the drawn one
   drained_starts_solo,         ///< board: a drained rank starts solo rounds that no rank has arrived at
   tree_of_contributors,        ///< board: the fixed tree is that of the ranks that have brought something
+  bucket_own_policy,           ///< buckets: what follows a round of a bucket is said by its own header
+  bucket_before_first,         ///< board: a round of a bucket starts before that of the first has
+  bucket_first_decides,        ///< buckets: a round is complete when that of the first bucket is
 
   // Groups of ranks that average with each other.
   group_taken,                 ///< a round takes the model that should stand

@@ -9,7 +9,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/scenario.h"
 #include "stretto/collective/protocol/outer_phases.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"

@@ -10,6 +10,7 @@
 #include "stretto/check/neighbour_search.h"
 #include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/pair_search.h"
+#include "stretto/check/partial/bucket_search.h"
 #include "stretto/check/server_search.h"
 #include "stretto/check/threshold_search.h"
 
@@ -21,6 +22,8 @@ constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 constexpr JobSearch kSearches[] = {
     {"group", "models averaged in groups of ranks, others in each round", kGroupReaches,
      [](std::uint64_t seed, int ranks) { return run_group_job(seed, ranks); }, run_group_job},
+    {"buckets", "partial collectives whose buckets have rounds of their own", kBucketReaches,
+     [](std::uint64_t seed, int ranks) { return run_bucket_job(seed, ranks, std::nullopt); }, run_bucket_job},
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, nullptr,

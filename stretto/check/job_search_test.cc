@@ -5,7 +5,7 @@
 #include <set>
 
 #include "stretto/base/defect.h"
-#include "stretto/check/search.h"
+#include "stretto/check/partial/search.h"
 
 namespace stretto {
 namespace {

@@ -262,7 +262,7 @@ bool BoardRounds::may_start(Round round, const Attendance& attendance) {
   if (between_ != nullptr) return between_->may_start(round, attendance);
   // A rank that comes, and looks here before the first bucket's round is sealed, leaves this start to the rank that
   // seals it: that one looks at this board next (first_has_moved()).
-  if (first_ != nullptr && first_->board_.sealed() <= round) return false;
+  if (first_ != nullptr && first_->board_.sealed() <= round && !defect(Defect::bucket_before_first)) return false;
   if (ended(round)) return false;
   const bool learn = rule_.next_round() != round && rule_.current().adaptive;
   // The application may hand over results while this thread does not run: the round is over then.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/base/defect.h"
+
 namespace stretto {
 
 BucketRounds::BucketRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
@@ -63,6 +65,7 @@ bool BucketRounds::deposit_pending() const {
 
 Round BucketRounds::complete() const {
   Round least = first().complete();
+  if (defect(Defect::bucket_first_decides)) return least;
   for (const auto& part : parts_) least = std::min(least, part->complete());
   return least;
 }
@@ -137,6 +140,18 @@ std::optional<Error> BucketRounds::failure() const {
 std::string BucketRounds::who_is_missing(Driver& driver, Duration timeout) {
   const auto last = std::ranges::min_element(parts_, {}, [](const auto& part) { return part->complete(); });
   return (*last)->who_is_missing(driver, timeout);
+}
+
+/// That of the first part, with what all have come to.
+ProtocolState BucketRounds::state() const {
+  ProtocolState state = first().state();
+  for (const auto& part : parts_) {
+    const ProtocolState own = part->state();
+    state.complete = std::min(state.complete, own.complete);
+    state.joined = std::min(state.joined, own.joined);
+    state.activated = std::min(state.activated, own.activated);
+  }
+  return state;
 }
 
 std::uint64_t BucketRounds::memory_bytes() const {

@@ -44,7 +44,7 @@ class BucketRounds final : public Rounds {
   std::optional<Error> failure() const override;
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
-  ProtocolState state() const override { return first().state(); }
+  ProtocolState state() const override;
   void observe(PartialObserver& observer) override { first().observe(observer); }
   int num_contribution_sets() const override { return first().num_contribution_sets(); }
   std::uint64_t memory_bytes() const override;

@@ -199,7 +199,8 @@ bool MessageRounds::complete_summed() {
     if (first_ != nullptr && first_->protocol_.complete() <= round) break;  // its header says what follows
     ResultSlot& slot = ring_.slot(round);
     slot.policy = protocol_.policy();
-    protocol_.round_completed(round, first_ != nullptr ? first_->ring_.header_of(round) : slot.header);
+    const bool own = first_ == nullptr || defect(Defect::bucket_own_policy);
+    protocol_.round_completed(round, own ? slot.header : first_->ring_.header_of(round));
     if (latest_ != nullptr) latest_->publish(slot);
     const Round next = round + 1;
     open_policies_[next % open_policies_.size()].store(protocol_.policy().encode(), std::memory_order_relaxed);

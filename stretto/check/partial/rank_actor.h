@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "stretto/base/random.h"
-#include "stretto/check/oracle.h"
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/rounds_oracle.h"
+#include "stretto/check/partial/scenario.h"
 #include "stretto/collective/partial_allreduce_probe.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"
@@ -23,7 +23,7 @@ class RankActor final : private PartialObserver {
     std::uint64_t stepping = 0;  ///< on a board: ranks whose next step is scheduled
   };
 
-  RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Shared& shared, int rank);
+  RankActor(const Scenario& scenario, SimulatedCluster& cluster, RoundsOracle& oracle, Shared& shared, int rank);
 
   /// Schedules the first step.
   void start();
@@ -63,7 +63,7 @@ class RankActor final : private PartialObserver {
 
   const Scenario& scenario_;
   SimulatedCluster& cluster_;
-  Oracle& oracle_;
+  RoundsOracle& oracle_;
   Shared& shared_;
   const int rank_;
   Random random_;
@@ -84,5 +84,9 @@ class RankActor final : private PartialObserver {
   int handed_buckets_ = 0;
   IntegerModel model_;
 };
+
+/// Runs the ranks of a scenario until nothing can happen any more, or the oracle has found a violation. Returns how
+/// many messages there were.
+std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle);
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-#include "stretto/check/search.h"
+#include "stretto/check/partial/search.h"
 
 #include <gtest/gtest.h>
 

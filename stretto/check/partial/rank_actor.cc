@@ -1,8 +1,10 @@
-#include "stretto/check/rank_actor.h"
+#include "stretto/check/partial/rank_actor.h"
 
 #include <utility>
+#include <vector>
 
 #include "stretto/base/defect.h"
+#include "stretto/check/partial/payload.h"
 
 namespace stretto {
 
@@ -10,10 +12,14 @@ namespace {
 
 constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
 constexpr std::uint64_t kSlowestStep = 100;
+/// Of a bucket: a run that takes longer goes round in circles. The longest seen has 1,600,000.
+constexpr std::uint64_t kMaxEvents = 5'000'000;
+constexpr std::uint64_t kSharedBytes = 64 << 20;
 
 }  // namespace
 
-RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Oracle& oracle, Shared& shared, int rank)
+RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, RoundsOracle& oracle, Shared& shared,
+                     int rank)
     : scenario_(scenario),
       cluster_(cluster),
       oracle_(oracle),
@@ -92,7 +98,7 @@ void RankActor::compute_done() {
     partial_->begin_deposit(*contribution_, info);
     cluster_.after(short_while(), rank_, [this] { bucket_step(); });
   } else {
-    oracle_.payload().fill(*contribution_, rank_, deposits_, 0, scenario_.buckets.size());
+    oracle_.fill(*contribution_, rank_, deposits_, 0, scenario_.buckets.size());
     deposit_.emplace(probe_->start_deposit(*contribution_, info));
     state_ = State::depositing;
     deposit_step();
@@ -102,7 +108,7 @@ void RankActor::compute_done() {
 void RankActor::bucket_step() {
   if (state_ != State::handing_over) return;
   const auto bucket = static_cast<std::size_t>(handed_buckets_);
-  oracle_.payload().fill(*contribution_, rank_, deposits_, bucket, bucket + 1);
+  oracle_.fill(*contribution_, rank_, deposits_, bucket, bucket + 1);
   partial_->bucket_ready(*contribution_, handed_buckets_++);
   if (handed_buckets_ == partial_->num_buckets()) {
     deposited();
@@ -248,6 +254,46 @@ void RankActor::wake() {
   cluster_.after(Duration(static_cast<std::int64_t>(random_.below(slowest))), rank_, [this] {
     if (state_ == State::exchanging || state_ == State::finishing) poll_application();
   });
+}
+
+std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle) {
+  SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
+  if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
+  for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
+  RankActor::Shared shared;
+  std::vector<std::unique_ptr<RankActor>> actors;
+  for (int rank = 0; rank < scenario.ranks; ++rank) {
+    actors.push_back(std::make_unique<RankActor>(scenario, cluster, oracle, shared, rank));
+  }
+  for (auto& actor : actors) actor->start();
+
+  const auto states = [&] {
+    std::vector<ProtocolState> out;
+    for (const auto& actor : actors) out.push_back(actor->protocol());
+    return out;
+  };
+  // On a board a rank's steps are no messages, and nothing rests while one is still to be taken.
+  const auto moves = [&] { return cluster.busy() || shared.stepping > 0; };
+  bool moved = false;
+  while (!oracle.violation() && cluster.run_next()) {
+    if (cluster.events() > kMaxEvents * scenario.buckets.size()) oracle.violated("promise 5: the run does not end");
+    const bool moving = moves();
+    if (moved && !moving && scenario.crashed_rank < 0) oracle.quiet(states());
+    moved = moving;
+  }
+  const bool crashed = scenario.crashed_rank >= 0;
+  if (!oracle.violation() && !crashed) {
+    std::vector<bool> done;
+    for (const auto& actor : actors) done.push_back(actor->done());
+    oracle.ended(done, states());
+  }
+  for (int rank = 0; rank < scenario.ranks && crashed; ++rank) {
+    const auto& actor = *actors[static_cast<std::size_t>(rank)];
+    if (rank != scenario.crashed_rank && !actor.done() && !actor.failed()) {
+      oracle.violated(text("rank ", rank, " hangs after rank ", scenario.crashed_rank, " has crashed"));
+    }
+  }
+  return cluster.messages();
 }
 
 }  // namespace stretto

@@ -1,20 +1,14 @@
-#include "stretto/check/search.h"
+#include "stretto/check/partial/search.h"
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
-#include <vector>
 
 #include "stretto/base/defect.h"
-#include "stretto/check/rank_actor.h"
-#include "stretto/simulate/cluster.h"
+#include "stretto/check/partial/rank_actor.h"
 
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kMaxEvents =
-    5'000'000;  // a run that takes longer goes round in circles; the longest seen has 800,000
-constexpr std::uint64_t kSharedBytes = 64 << 20;
 constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds from which on coverage is judged
 
 std::string shortfall(const Coverage& c) {
@@ -38,44 +32,9 @@ std::string shortfall(const Coverage& c) {
 
 Finding run_checked(Scenario scenario) {
   if (defect(Defect::full_beside_the_rounds)) scenario.options.full_every = 0;
-  SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
-  if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
-  for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
   Oracle oracle(scenario);
-  RankActor::Shared shared;
-  std::vector<std::unique_ptr<RankActor>> actors;
-  for (int rank = 0; rank < scenario.ranks; ++rank) {
-    actors.push_back(std::make_unique<RankActor>(scenario, cluster, oracle, shared, rank));
-  }
-  for (auto& actor : actors) actor->start();
-
-  const auto states = [&] {
-    std::vector<ProtocolState> out;
-    for (const auto& actor : actors) out.push_back(actor->protocol());
-    return out;
-  };
-  // On a board a rank's steps are no messages, and nothing rests while one is still to be taken.
-  const auto moves = [&] { return cluster.busy() || shared.stepping > 0; };
-  bool moved = false;
-  while (!oracle.violation() && cluster.run_next()) {
-    if (cluster.events() > kMaxEvents) oracle.violated("promise 5: the run does not end");
-    const bool moving = moves();
-    if (moved && !moving && scenario.crashed_rank < 0) oracle.quiet(states());
-    moved = moving;
-  }
-  const bool crashed = scenario.crashed_rank >= 0;
-  if (!oracle.violation() && !crashed) {
-    std::vector<bool> done;
-    for (const auto& actor : actors) done.push_back(actor->done());
-    oracle.ended(done, states());
-  }
-  for (int rank = 0; rank < scenario.ranks && crashed; ++rank) {
-    const auto& actor = *actors[static_cast<std::size_t>(rank)];
-    if (rank != scenario.crashed_rank && !actor.done() && !actor.failed()) {
-      oracle.violated(text("rank ", rank, " hangs after rank ", scenario.crashed_rank, " has crashed"));
-    }
-  }
-  return {oracle.violation(), oracle.coverage(), cluster.messages()};
+  const std::uint64_t messages = run_ranks(scenario, oracle);
+  return {oracle.violation(), oracle.coverage(), messages};
 }
 
 }  // namespace

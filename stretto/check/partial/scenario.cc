@@ -1,4 +1,4 @@
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/scenario.h"
 
 #include <algorithm>
 

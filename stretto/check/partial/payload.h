@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/scenario.h"
 #include "stretto/collective/rounds/contribution.h"
 
 namespace stretto {

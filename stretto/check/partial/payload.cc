@@ -1,4 +1,4 @@
-#include "stretto/check/payload.h"
+#include "stretto/check/partial/payload.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "stretto/check/oracle.h"
+#include "stretto/check/partial/oracle.h"
 
 #include <algorithm>
 
@@ -21,12 +21,6 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   return *this;
 }
 
-void IntegerModel::apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches) {
-  momentum = momentum * 3 + sum;
-  weight += momentum * (1 + rate_batches / 8);
-  batches += batches_in_round;
-}
-
 Oracle::Oracle(const Scenario& scenario)
     : scenario_(scenario),
       payload_(scenario),
@@ -40,8 +34,9 @@ Oracle::Oracle(const Scenario& scenario)
       drained_(scenario.ranks),
       rule_(scenario.options.policy, scenario.ranks, scenario.options.seed, scenario.options.full_every) {}
 
-void Oracle::violated(const std::string& what) {
-  if (!violation_) violation_ = what;
+void Oracle::fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
+                  std::size_t end) const {
+  payload_.fill(contribution, rank, deposit, first, end);
 }
 
 Oracle::Expected& Oracle::expected(Round round) {
@@ -328,19 +323,11 @@ void Oracle::check_start_is_due(const std::vector<ProtocolState>& states) {
     if (s.waiting) arrived.insert(rank);
     if (s.drained) drained.insert(rank);
   }
-  const RankSet come = arrived | drained;
   const Policy& policy = rule_.current();
-  bool due = drained.all();
-  switch (policy.kind) {
-    case Policy::Kind::full:
-    case Policy::Kind::deadline: due |= come.all(); break;  // a deadline's time may not have passed
-    case Policy::Kind::solo: due |= !arrived.empty(); break;
-    case Policy::Kind::majority: due |= come.contains(static_cast<int>(policy.initiator)); break;
-    case Policy::Kind::quorum: due |= !arrived.empty() && come.count() >= static_cast<int>(policy.quorum); break;
-  }
-  if (due) {
+  if (start_is_due(policy, arrived, drained)) {
     violated(text("promise 5: nothing moves, and round ", open, " (", policy.to_string(),
-                  "), which is not held, has not ", "started with ", come.count(), " ranks arrived or drained"));
+                  "), which is not held, has not ", "started with ", (arrived | drained).count(),
+                  " ranks arrived or drained"));
   }
 }
 

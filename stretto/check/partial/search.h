@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "stretto/check/oracle.h"
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/oracle.h"
+#include "stretto/check/partial/scenario.h"
 
 namespace stretto {
 

@@ -2,14 +2,13 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "stretto/check/payload.h"
-#include "stretto/check/scenario.h"
+#include "stretto/check/partial/payload.h"
+#include "stretto/check/partial/rounds_oracle.h"
+#include "stretto/check/partial/scenario.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/protocol/protocol_state.h"
 
 namespace stretto {
 
@@ -32,51 +31,28 @@ struct Coverage {
   Coverage& operator+=(const Coverage& other);
 };
 
-/// The replica a training run would have: integers that move as momentum SGD moves weights.
-struct IntegerModel {
-  std::uint64_t weight = 1;
-  std::uint64_t momentum = 0;
-  std::uint64_t batches = 0;  ///< applied so far: the learning rate is a function of it
-
-  void apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches);
-  friend bool operator==(const IntegerModel&, const IntegerModel&) = default;
-};
-
 /// Knows every result that the deposits must lead to. Checks invariants I1–I7 and the six promises (docs/protocol.md)
-/// after every transition. Reports the first violation; later ones are ignored.
-class Oracle {
+/// after every transition.
+class Oracle final : public RoundsOracle {
  public:
   explicit Oracle(const Scenario& scenario);
 
-  const Payload& payload() const { return payload_; }
+  void fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
+            std::size_t end) const override;
+  void deposit_begins(int rank) override;
+  void deposit_made(int rank) override;
+  void passed() override { ++passes_; }
+  void arrived(int rank, Round round) override { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
+  void drained(int rank) override { drained_.insert(rank); }
+  void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
+  void exchanged(int rank, const ProtocolState& state) override;
+  void joined(int rank, Round round, const Contribution* contribution) override;
+  void taken(int rank, Round round, const ContributionFacts* facts) override;
+  void started(Round round, int come) override;
+  void look_at(int rank, const ProtocolState& state) override;
+  void quiet(const std::vector<ProtocolState>& states) override;
+  void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) override;
 
-  void deposit_begins(int rank);
-  void deposit_made(int rank);
-  /// A rank drops a batch: what it arrives with was deposited before.
-  void passed() { ++passes_; }
-  void joined(int rank, Round round, const Contribution* contribution);
-  /// The same on a board, which takes the contributions of all ranks at once; not for standing deposits.
-  void taken(int rank, Round round, const ContributionFacts* facts);
-  /// The application of `rank` waits at `round`.
-  void arrived(int rank, Round round) { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
-  /// The application of `rank` has no further batches.
-  void drained(int rank) { drained_.insert(rank); }
-  /// The counter, or on a board a rank, has started a round with `come` ranks arrived or drained.
-  void started(Round round, int come);
-  /// A result handed to `rank`; `model` is its replica after applying it.
-  void handed_over(int rank, const RoundResult& result, const IntegerModel& model);
-  /// An exchange of `rank` has returned.
-  void exchanged(int rank, const ProtocolState& state);
-  /// After a transition of `rank`.
-  void look_at(int rank, const ProtocolState& state);
-  /// Nothing moves but applications: no message is under way, and on boards no rank has a step to take. Every
-  /// round that may start must have started, and every round that may complete must have completed.
-  void quiet(const std::vector<ProtocolState>& states);
-  /// Nothing can happen any more; `done[rank]`: the rank has finished.
-  void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states);
-
-  void violated(const std::string& what);
-  const std::optional<std::string>& violation() const { return violation_; }
   Coverage coverage() const;
 
  private:
@@ -113,7 +89,6 @@ class Oracle {
   const Scenario& scenario_;
   const Payload payload_;
   const Round max_lag_;
-  std::optional<std::string> violation_;
   std::deque<Expected> rounds_;
   std::vector<std::uint64_t> begun_;  // per rank: deposits begun
   std::vector<std::uint64_t> made_;   // per rank: deposits made

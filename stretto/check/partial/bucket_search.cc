@@ -1,0 +1,53 @@
+#include "stretto/check/partial/bucket_search.h"
+
+#include <algorithm>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/check/partial/rank_actor.h"
+#include "stretto/check/partial/scenario.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::uint64_t kStream = 0x6275636b657473;
+
+Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
+  Random random(seed, kStream);
+  Scenario s = draw_scenario(seed, {.ranks = ranks > 0 ? ranks : static_cast<int>(random.log_uniform(1, 12))});
+  s.buckets.resize(random.between(2, 5));
+  const std::uint64_t told = 2 * static_cast<std::uint64_t>(s.ranks);  // elements that say what a sum holds
+  for (auto& bucket : s.buckets) bucket = {DataType::int64, told + random.log_uniform(1, 500)};
+  s.options.buckets_per_round = random.chance(0.7) ? 1 : 2;
+  s.options.deposits = DepositKind::taken;
+  s.options.delivery = Delivery::every;
+  s.options.seats = 1;
+  s.over = Over::messages;
+  const Over drawn = random.chance(0.5) ? Over::board : Over::messages;
+  if (s.ranks > 1 && over.value_or(drawn) != Over::messages) {
+    s.over = Over::board;
+    s.options.seats = 0;
+  }
+  s.bucketwise = random.chance(0.6);
+  return s;
+}
+
+}  // namespace
+
+JobFinding run_bucket_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
+  const Scenario scenario = draw(seed, ranks, over);
+  JobFinding finding{.job = text(scenario.to_string(), ", rounds of ", scenario.options.buckets_per_round, " buckets")};
+  const CheckFailuresThrow checks_throw;
+  BucketOracle oracle(scenario);
+  try {
+    finding.messages = run_ranks(scenario, oracle);
+    finding.violation = oracle.violation();
+  } catch (const CheckFailure& failure) {
+    finding.violation = text("internal check: ", failure.what());
+  }
+  finding.rounds = oracle.rounds();
+  finding.reached = oracle.reached();
+  return finding;
+}
+
+}  // namespace stretto

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/protocol/policy.h"
+#include "stretto/collective/protocol/protocol_state.h"
+
+namespace stretto {
+
+/// The replica a training run would have: integers that move as momentum SGD moves weights.
+struct IntegerModel {
+  std::uint64_t weight = 1;
+  std::uint64_t momentum = 0;
+  std::uint64_t batches = 0;  ///< applied so far: the learning rate is a function of it
+
+  void apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches);
+  friend bool operator==(const IntegerModel&, const IntegerModel&) = default;
+};
+
+/// Whether a round that is not held must have started by the time nothing moves, where these ranks have arrived at it
+/// or drained.
+bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& drained);
+
+/// What the ranks of a simulated partial allreduce tell of all they do, and what judges it. Reports the first
+/// violation; later ones are ignored.
+class RoundsOracle {
+ public:
+  virtual ~RoundsOracle() = default;
+
+  /// Writes the buckets first … end − 1 of a rank's deposit number `deposit`, from 0.
+  virtual void fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
+                    std::size_t end) const = 0;
+  virtual void deposit_begins(int rank) = 0;
+  virtual void deposit_made(int /*rank*/) {}
+  /// A rank drops a batch: what it arrives with was deposited before.
+  virtual void passed() {}
+  /// The application of `rank` waits at `round`.
+  virtual void arrived(int rank, Round round) = 0;
+  /// The application of `rank` has no further batches.
+  virtual void drained(int rank) = 0;
+  /// A result handed to `rank`; `model` is its replica after applying it.
+  virtual void handed_over(int rank, const RoundResult& result, const IntegerModel& model) = 0;
+  /// An exchange of `rank` has returned.
+  virtual void exchanged(int rank, const ProtocolState& state) = 0;
+
+  // Of the first bucket's rounds, where each has its own:
+  virtual void joined(int /*rank*/, Round /*round*/, const Contribution* /*contribution*/) {}
+  /// The same on a board, which takes the contributions of all ranks at once; not for standing deposits.
+  virtual void taken(int /*rank*/, Round /*round*/, const ContributionFacts* /*facts*/) {}
+  /// The counter, or on a board a rank, has started a round with `come` ranks arrived or drained.
+  virtual void started(Round /*round*/, int /*come*/) {}
+  /// After a transition of `rank`.
+  virtual void look_at(int /*rank*/, const ProtocolState& /*state*/) {}
+
+  /// Nothing moves but applications: no message is under way, and on boards no rank has a step to take. Every
+  /// round that may start must have started, and every round that may complete must have completed.
+  virtual void quiet(const std::vector<ProtocolState>& states) = 0;
+  /// Nothing can happen any more; `done[rank]`: the rank has finished.
+  virtual void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) = 0;
+
+  void violated(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+  const std::optional<std::string>& violation() const { return violation_; }
+
+ private:
+  std::optional<std::string> violation_;
+};
+
+}  // namespace stretto
