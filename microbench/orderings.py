@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What an order of gradients costs on this machine, live: the lines of docs/ordering.md that need real ranks.
 
-    microbench/orderings.py [--repeats 10] [--json FILE] [PROGRAM]
+    microbench/orderings.py [--repeats 10] [--json FILE] [--only PART,…] [PROGRAM]
 
 Runs `stretto train` with each ordering in turn, again and again, so that what the machine does meanwhile meets all of them
 alike; prints medians over the repeats, the smallest and the largest, and beside them what is asked. The input pipeline's
@@ -32,9 +32,9 @@ Run = dict[str, Any]
 SHARED = "scp --cores shared"
 
 
-def busy(ranks: int) -> tuple[str, ...]:
+def busy(ranks: int, load: str = "8ms") -> tuple[str, ...]:
     return ("digits", "--ranks", str(ranks), "--batch", "16", "--pace", "1ms", "--steps", "60", "--input-threads", "2",
-            "--input-load", "8ms")
+            "--input-load", load)
 
 
 @dataclasses.dataclass
@@ -183,12 +183,12 @@ def mechanism(bench: Bench) -> None:
 
 def other_numbers_of_ranks(bench: Bench) -> None:
     repeats = min(bench.repeats, 5)
-    for ranks in (2, 4):
-        print(f"the cascade on {ranks} ranks, asleep in agreements ({repeats} runs)")
-        coordinator, gs = (Setting(name, (*busy(ranks), *ordered(name, "--background-only", "yes")))
+    for ranks, load in ((2, "8ms"), (4, "8ms"), (4, "4ms")):  # 4 ranks that burn 8 ms wait for turns of two cores, too
+        print(f"the cascade on {ranks} ranks that burn {load} a step, asleep in agreements ({repeats} runs)")
+        coordinator, gs = (Setting(name, (*busy(ranks, load), *ordered(name, "--background-only", "yes")))
                            for name in ("coordinator", "gs"))
         bench.interleave(coordinator, gs, repeats=repeats)
-        where = f"{ranks} ranks"
+        where = f"{ranks} ranks, {load}"
         bench.say(f"autocorrelation of skew, coordinator, {where}", coordinator.values(cascade), "≥ 0.8",
                   coordinator.median(cascade) >= 0.8)
         bench.say(f"autocorrelation of skew, gs, {where}", gs.values(cascade), "≤ 0.4", gs.median(cascade) <= 0.4)
@@ -236,21 +236,29 @@ def change(bench: Bench) -> None:
     bench.say_ratio("wall time of topo / coordinator", topo, coordinator, wall, "≤ 1.2", lambda r: r <= 1.2)
 
 
+PARTS = {"costs": costs, "idle": idle, "mechanism": mechanism, "ranks": other_numbers_of_ranks, "planning": planning,
+         "change": change, "branch": branch}
+
+
+def parts(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in PARTS:
+            raise argparse.ArgumentTypeError(f"{name}: expected {', '.join(PARTS)}")
+    return names
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/bin/stretto"))
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--only", metavar="PART,…", type=parts, default=list(PARTS), help=", ".join(PARTS))
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians of {arguments.repeats} interleaved runs")
     bench = Bench(arguments.program, arguments.repeats)
-    costs(bench)
-    idle(bench)
-    mechanism(bench)
-    other_numbers_of_ranks(bench)
-    planning(bench)
-    change(bench)
-    branch(bench)
+    for name in arguments.only:
+        PARTS[name](bench)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(bench.results, indent=1) + "\n", encoding="utf-8")
 
