@@ -22,7 +22,8 @@ struct JobFinding {
   std::vector<std::uint64_t> reached;
 };
 
-/// A kind of collective whose promises are searched for violations, beside the partial allreduce (check/partial/search.h).
+/// A kind of collective whose promises are searched for violations, beside the partial allreduce
+/// (check/partial/search.h).
 struct JobSearch {
   std::string_view name;         ///< as `stretto check --collective` takes it
   std::string_view description;  ///< what it is, in a few words
