@@ -17,13 +17,11 @@ std::uint64_t behind(int rank, std::uint64_t number, std::size_t bucket, std::si
 }  // namespace
 
 BucketOracle::BucketOracle(const Scenario& scenario)
-    : scenario_(scenario),
-      max_lag_(static_cast<Round>(scenario.options.max_lag)),
+    : RoundsOracle(scenario.ranks, scenario.options.max_lag),
+      scenario_(scenario),
       bases_(at(scenario.ranks)),
       taken_(scenario.buckets.size(), std::vector<std::uint64_t>(at(scenario.ranks))),
       next_handed_(at(scenario.ranks)),
-      waits_at_(at(scenario.ranks)),
-      drained_(scenario.ranks),
       rule_(scenario.options.policy, scenario.ranks, scenario.options.seed, scenario.options.full_every) {}
 
 void BucketOracle::fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
@@ -101,8 +99,8 @@ void BucketOracle::take(const RoundResult& result, std::size_t bucket, const Tak
       !(header.fresh == fresh) || !(header.stale == stale)) {
     violated(text("I2: the header of ", where, " does not say what its sum holds"));
   }
-  if (header.max_staleness(result.round) > max_lag_) {
-    violated(text("I4: ", where, " takes a deposit with base ", oldest, ": older than max_lag ", max_lag_));
+  if (header.max_staleness(result.round) > max_lag()) {
+    violated(text("I4: ", where, " takes a deposit with base ", oldest, ": older than max_lag ", max_lag()));
   }
   check_start(result.policy, bucket, header);
 }
@@ -187,29 +185,18 @@ void BucketOracle::handed_over(int rank, const RoundResult& result, const Intege
   }
 }
 
-void BucketOracle::exchanged(int rank, const ProtocolState& state) {
-  waits_at_[at(rank)] = 0;
-  if (state.ticket + max_lag_ < state.handed) {
-    violated(text("rank ", rank, " has ticket ", state.ticket, " after taking ", state.handed,
-                  " rounds: its debt exceeds max_lag ", max_lag_));
-  }
-}
-
 /// Promise 5 for the round after those that some rank has been handed: it is complete in every bucket, on every rank,
 /// where it is not held and enough have come.
 void BucketOracle::quiet(const std::vector<ProtocolState>& states) {
   const Round open = rule_.next_round();
-  if (last_is_over_ || open >= std::ranges::min(next_handed_) + max_lag_) return;
-  RankSet arrived(scenario_.ranks);
-  for (int rank = 0; rank < scenario_.ranks; ++rank) {
-    if (waits_at_[at(rank)] == open + 1) arrived.insert(rank);
-  }
-  if (!start_is_due(rule_.current(), arrived, drained_)) return;
+  if (last_is_over_ || open >= std::ranges::min(next_handed_) + max_lag()) return;
+  const RankSet arrived = arrived_at(open);
+  if (!start_is_due(rule_.current(), arrived, all_drained())) return;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     if (states[rank].complete > open) continue;
     violated(text("promise 5: nothing moves, and round ", open, " (", rule_.current().to_string(),
                   "), which is not held, is not complete on rank ", rank, " in every bucket: of ",
-                  (arrived | drained_).count(), " ranks that have come"));
+                  (arrived | all_drained()).count(), " ranks that have come"));
   }
 }
 

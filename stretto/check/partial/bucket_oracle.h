@@ -33,10 +33,7 @@ class BucketOracle final : public RoundsOracle {
             std::size_t end) const override;
   void deposit_begins(int rank) override;
   void passed() override { ++reached_[5]; }
-  void arrived(int rank, Round round) override { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
-  void drained(int rank) override { drained_.insert(rank); }
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
-  void exchanged(int rank, const ProtocolState& state) override;
   void quiet(const std::vector<ProtocolState>& states) override;
   void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) override;
 
@@ -65,13 +62,10 @@ class BucketOracle final : public RoundsOracle {
   void note(const Seen& seen);
 
   const Scenario& scenario_;
-  const Round max_lag_;
   std::vector<Seen> rounds_;
   std::vector<std::vector<Round>> bases_;          // per rank, of each deposit: rounds handed over before
   std::vector<std::vector<std::uint64_t>> taken_;  // per bucket and rank: deposits that rounds have taken
   std::vector<Round> next_handed_;                 // per rank
-  std::vector<Round> waits_at_;                    // per rank: the round its application waits at, plus 1; 0: none
-  RankSet drained_;                                // ranks whose applications have
   PolicyRule rule_;                                // knows the headers of the first bucket
   bool last_is_over_ = false;
   std::array<std::uint64_t, std::size(kBucketReaches)> reached_{};

@@ -22,16 +22,14 @@ Coverage& Coverage::operator+=(const Coverage& other) {
 }
 
 Oracle::Oracle(const Scenario& scenario)
-    : scenario_(scenario),
+    : RoundsOracle(scenario.ranks, scenario.options.max_lag),
+      scenario_(scenario),
       payload_(scenario),
-      max_lag_(static_cast<Round>(scenario.options.max_lag)),
       begun_(static_cast<std::size_t>(scenario.ranks)),
       made_(static_cast<std::size_t>(scenario.ranks)),
       taken_(static_cast<std::size_t>(scenario.ranks)),
       stand_(static_cast<std::size_t>(scenario.ranks)),
       next_handed_(static_cast<std::size_t>(scenario.ranks)),
-      waits_at_(static_cast<std::size_t>(scenario.ranks)),
-      drained_(scenario.ranks),
       rule_(scenario.options.policy, scenario.ranks, scenario.options.seed, scenario.options.full_every) {}
 
 void Oracle::fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
@@ -90,9 +88,9 @@ void Oracle::take(Expected& e, int rank, const ContributionFacts& facts) {
   }
   for (std::uint64_t i = 0; i < facts.batches; ++i) e.sum.take(rank, payload_.value(rank, taken_[r] + i));
   taken_[r] += facts.batches;
-  if (e.round - facts.oldest_base > max_lag_) {
+  if (e.round - facts.oldest_base > max_lag()) {
     violated(text("I4: round ", e.round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
-                  ", staleness ", e.round - facts.oldest_base, " exceeds max_lag ", max_lag_));
+                  ", staleness ", e.round - facts.oldest_base, " exceeds max_lag ", max_lag()));
   }
   add_to_header(e, rank, facts, true);
 }
@@ -150,11 +148,8 @@ void Oracle::started(Round round, int come) {
 void Oracle::note_start(Expected& e) {
   if (e.started) return;
   e.started = true;
-  e.arrived = RankSet(scenario_.ranks);
-  for (int rank = 0; rank < scenario_.ranks; ++rank) {
-    if (waits_at_[static_cast<std::size_t>(rank)] == e.round + 1) e.arrived.insert(rank);
-  }
-  e.drained = drained_;
+  e.arrived = arrived_at(e.round);
+  e.drained = all_drained();
 }
 
 /// Promise 3: the ranks that have come are enough for the round's policy. The last round needs none to have arrived: it
@@ -259,22 +254,14 @@ void Oracle::handed_over(int rank, const RoundResult& result, const IntegerModel
   }
 }
 
-void Oracle::exchanged(int rank, const ProtocolState& state) {
-  waits_at_[static_cast<std::size_t>(rank)] = 0;
-  if (state.ticket + max_lag_ < state.handed) {
-    violated(text("rank ", rank, " has ticket ", state.ticket, " after taking ", state.handed,
-                  " rounds: its debt exceeds max_lag ", max_lag_));
-  }
-}
-
 void Oracle::look_at(int rank, const ProtocolState& s) {
-  if (s.handed > s.complete || s.complete > s.joined || s.joined > s.activated || s.joined > s.handed + max_lag_ ||
+  if (s.handed > s.complete || s.complete > s.joined || s.joined > s.activated || s.joined > s.handed + max_lag() ||
       s.ticket > s.handed) {
     violated(text("I1: rank ", rank, " has t ", s.ticket, ", h ", s.handed, ", c ", s.complete, ", s ", s.joined,
-                  ", act ", s.activated, ", W ", max_lag_));
+                  ", act ", s.activated, ", W ", max_lag()));
   }
   if (s.joined >= s.complete + 2) expected(s.complete).pipelined = true;
-  if (s.joined < s.activated && s.joined >= s.handed + max_lag_) expected(s.joined).held = true;
+  if (s.joined < s.activated && s.joined >= s.handed + max_lag()) expected(s.joined).held = true;
 }
 
 void Oracle::quiet(const std::vector<ProtocolState>& states) {
@@ -289,7 +276,7 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
   const bool all_came = std::ranges::all_of(states, [](const auto& s) { return s.waiting || s.drained; });
   if (entered && !all_came) --activated;
   // Where only the newest result is kept, a full one must be taken before the next round.
-  const Round ahead = scenario_.options.delivery == Delivery::latest ? 1 : max_lag_;
+  const Round ahead = scenario_.options.delivery == Delivery::latest ? 1 : max_lag();
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     if (states[rank].complete < std::min(activated, handed + ahead)) {
       violated(text("promise 5: nothing moves, round ", states[rank].complete, " is activated and not held, and rank ",
@@ -297,7 +284,7 @@ void Oracle::quiet(const std::vector<ProtocolState>& states) {
     }
   }
   if (scenario_.shares_memory()) check_sleepers(states);
-  if (activated < handed + max_lag_) check_start_is_due(states);
+  if (activated < handed + max_lag()) check_start_is_due(states);
 }
 
 /// Whether the newest round that has started, round `activated` − 1, is full.
@@ -334,9 +321,9 @@ void Oracle::check_start_is_due(const std::vector<ProtocolState>& states) {
 /// On a board: a rank that sleeps waits for a round that is not complete.
 void Oracle::check_sleepers(const std::vector<ProtocolState>& states) {
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
-    if (waits_at_[rank] != 0 && states[rank].complete >= waits_at_[rank]) {
-      violated(text("promise 5: nothing moves, and rank ", rank, " sleeps although round ", waits_at_[rank] - 1,
-                    " is complete"));
+    const std::optional<Round> round = waits_at(static_cast<int>(rank));
+    if (round && states[rank].complete > *round) {
+      violated(text("promise 5: nothing moves, and rank ", rank, " sleeps although round ", *round, " is complete"));
     }
   }
 }

@@ -42,10 +42,7 @@ class Oracle final : public RoundsOracle {
   void deposit_begins(int rank) override;
   void deposit_made(int rank) override;
   void passed() override { ++passes_; }
-  void arrived(int rank, Round round) override { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
-  void drained(int rank) override { drained_.insert(rank); }
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
-  void exchanged(int rank, const ProtocolState& state) override;
   void joined(int rank, Round round, const Contribution* contribution) override;
   void taken(int rank, Round round, const ContributionFacts* facts) override;
   void started(Round round, int come) override;
@@ -88,15 +85,12 @@ class Oracle final : public RoundsOracle {
 
   const Scenario& scenario_;
   const Payload payload_;
-  const Round max_lag_;
   std::deque<Expected> rounds_;
   std::vector<std::uint64_t> begun_;  // per rank: deposits begun
   std::vector<std::uint64_t> made_;   // per rank: deposits made
   std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken; standing: that they have counted
   std::vector<std::uint64_t> stand_;  // standing: per rank, deposits up to the one that rounds see
   std::vector<Round> next_handed_;    // per rank
-  std::vector<Round> waits_at_;       // per rank: the round its application waits at, plus 1; 0: it does not wait
-  RankSet drained_;                   // ranks whose applications have
   PolicyRule rule_;                   // knows the headers that have been handed over (delivery every)
   bool last_is_over_ = false;         // the header before rule_'s next round shows every rank drained
   std::uint64_t passes_ = 0;          // of all ranks

@@ -1,5 +1,7 @@
 #include "stretto/check/partial/rounds_oracle.h"
 
+#include "stretto/base/text.h"
+
 namespace stretto {
 
 void IntegerModel::apply(std::uint64_t sum, std::uint64_t batches_in_round, std::uint64_t rate_batches) {
@@ -19,6 +21,30 @@ bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& d
     case Policy::Kind::quorum: return !arrived.empty() && come.count() >= static_cast<int>(policy.quorum);
   }
   return false;
+}
+
+RoundsOracle::RoundsOracle(int ranks, int max_lag)
+    : max_lag_(static_cast<Round>(max_lag)), waits_at_(static_cast<std::size_t>(ranks)), drained_(ranks) {}
+
+void RoundsOracle::exchanged(int rank, const ProtocolState& state) {
+  waits_at_[static_cast<std::size_t>(rank)] = 0;
+  if (state.ticket + max_lag_ < state.handed) {
+    violated(text("rank ", rank, " has ticket ", state.ticket, " after taking ", state.handed,
+                  " rounds: its debt exceeds max_lag ", max_lag_));
+  }
+}
+
+RankSet RoundsOracle::arrived_at(Round round) const {
+  RankSet arrived(static_cast<int>(waits_at_.size()));
+  for (std::size_t rank = 0; rank < waits_at_.size(); ++rank) {
+    if (waits_at_[rank] == round + 1) arrived.insert(static_cast<int>(rank));
+  }
+  return arrived;
+}
+
+std::optional<Round> RoundsOracle::waits_at(int rank) const {
+  const Round next = waits_at_[static_cast<std::size_t>(rank)];
+  return next > 0 ? std::optional(next - 1) : std::nullopt;
 }
 
 }  // namespace stretto

@@ -30,6 +30,8 @@ bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& d
 /// violation; later ones are ignored.
 class RoundsOracle {
  public:
+  /// `max_lag`: PartialOptions::max_lag.
+  RoundsOracle(int ranks, int max_lag);
   virtual ~RoundsOracle() = default;
 
   /// Writes the buckets first … end − 1 of a rank's deposit number `deposit`, from 0.
@@ -40,13 +42,13 @@ class RoundsOracle {
   /// A rank drops a batch: what it arrives with was deposited before.
   virtual void passed() {}
   /// The application of `rank` waits at `round`.
-  virtual void arrived(int rank, Round round) = 0;
+  void arrived(int rank, Round round) { waits_at_[static_cast<std::size_t>(rank)] = round + 1; }
   /// The application of `rank` has no further batches.
-  virtual void drained(int rank) = 0;
+  void drained(int rank) { drained_.insert(rank); }
   /// A result handed to `rank`; `model` is its replica after applying it.
   virtual void handed_over(int rank, const RoundResult& result, const IntegerModel& model) = 0;
   /// An exchange of `rank` has returned.
-  virtual void exchanged(int rank, const ProtocolState& state) = 0;
+  void exchanged(int rank, const ProtocolState& state);
 
   // Of the first bucket's rounds, where each has its own:
   virtual void joined(int /*rank*/, Round /*round*/, const Contribution* /*contribution*/) {}
@@ -68,7 +70,19 @@ class RoundsOracle {
   }
   const std::optional<std::string>& violation() const { return violation_; }
 
+ protected:
+  /// The ranks whose applications wait at `round`.
+  RankSet arrived_at(Round round) const;
+  /// The round at which the application of `rank` waits.
+  std::optional<Round> waits_at(int rank) const;
+  /// The ranks whose applications have drained.
+  const RankSet& all_drained() const { return drained_; }
+  Round max_lag() const { return max_lag_; }
+
  private:
+  const Round max_lag_;
+  std::vector<Round> waits_at_;  // per rank: the round its application waits at, plus 1; 0: it does not wait
+  RankSet drained_;
   std::optional<std::string> violation_;
 };
 
