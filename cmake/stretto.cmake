@@ -99,10 +99,12 @@ endif()
 set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser ordering train)
 
 # What the sanitizers leave out, unless STRETTO_SANITIZE_LONG (`make sanitize-long`): searches by seed in one thread, jobs of
-# processes that are killed, counts of memory, and the many of a kind whose first few walk the same lines.
+# processes that are killed, counts of memory, predictions of many settings, and the many of a kind whose first few walk the
+# same lines.
 string(CONCAT STRETTO_LONG_WHERE_SANITIZED
   "*Search.*:MixingGraph.*:Groups.PartitionTheRanksEvenly:SimulatedRunTest.ManyRanks*:*.ManyOrdersOfEventsAgree/*:"
   "*AKilledProcess*:Run/LostRank.*:JoinedSession.EveryRankHearsOfOneThatIsKilled*:"
+  "ShapesOverANetwork.AreAsFastAsTheAlgorithms:SimulatedChoice.EachForSomeRanksRunsAndIsThereOnce:"
   "CollectivesMadeAndDropped.TakeNoMoreMemory*:*/33_*:*/16_*:*_33:*_16:"
   "Of/Orderings.*_5:Of/Orderings.*_7:Of/Orderings.*_8:TopoJob.SumsRight*:"
   "Of/Boards.*/5_*:Of/Boards.*/6_*:Of/Boards.*/7_*:Of/Boards.*/8_*:*/sizes_*_8:"
