@@ -5,7 +5,6 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/text.h"
-#include "stretto/ordering/plan_difference.h"
 
 namespace stretto {
 namespace {
@@ -158,16 +157,24 @@ OrdererAction Topo::begin(Kind kind, Phase phase) {
   return action;
 }
 
-/// On the first member: says once which plans differ, and where.
-void Topo::compare_plans(const ControlResult& result) {
-  const int set = options_.coordinator.set;
+/// On the first member: what those who have not drained would follow.
+std::vector<RankPlan> Topo::plans_in(const ControlResult& result) {
   std::vector<RankPlan> plans;
   for (std::size_t member = 0; member < result.gathered.size(); ++member) {
     if (result.gathered[member].empty()) continue;  // has drained
-    Result<SetPlan> plan = SetPlan::decode(result.gathered[member], set);
+    Result<SetPlan> plan = SetPlan::decode(result.gathered[member], options_.coordinator.set);
+    if (!plan) gathered_error_ = plan.error();
     if (plan) plans.push_back({options_.coordinator.ranks[member], std::move(*plan)});
   }
-  const std::string differs = plan_differences(plans);
+  return plans;
+}
+
+/// On the first member: says once which plans differ, and where. Plans that differ in the end of the step alone are
+/// equal here, where each has a mark.
+void Topo::compare_plans(const ControlResult& result) {
+  const int set = options_.coordinator.set;
+  const std::string differs = plan_differences(plans_in(result));
+  if (gathered_error_) error_ = gathered_error_;
   lines_.push_back(text("step ", step_, ": set ", set, ": ",
                         differs.empty() ? "the graphs of some ranks differ from those of others" : differs,
                         ", in a job of several process sets; coordinator until they are equal"));
@@ -175,28 +182,28 @@ void Topo::compare_plans(const ControlResult& result) {
 
 /// On the first member: what all of them will do.
 void Topo::take_graphs(const ControlResult& result) {
+  if (options_.several_sets) {  // all plans are equal
+    std::vector<RankPlan> plans = plans_in(result);
+    if (!plans.empty()) gathered_ = std::move(plans.back().plan);
+    return;
+  }
   const int set = options_.coordinator.set;
   std::vector<RankGraph> graphs;
   for (std::size_t member = 0; member < result.gathered.size(); ++member) {
     const std::vector<std::byte>& bytes = result.gathered[member];
     if (bytes.empty()) continue;  // has drained
-    if (options_.several_sets) {
-      Result<SetPlan> plan = SetPlan::decode(bytes, set);
-      if (!plan) gathered_error_ = plan.error();
-      if (plan) gathered_ = std::move(*plan);
-      continue;
-    }
     Result<ExecutedGraph> graph = decode_graph(bytes, set);
     if (!graph) gathered_error_ = graph.error();
     if (graph) graphs.push_back({options_.coordinator.ranks[member], std::move(*graph)});
   }
-  if (gathered_error_ || options_.several_sets) return;
+  if (gathered_error_) return;
   try {
     const FusionOptions fusion{.fusion_bytes = options_.coordinator.fusion_bytes};
     gathered_ = SetPlan::of(plan_order(union_of(graphs), fusion), set, false);
     std::vector<RankPlan> plans;
-    for (const auto& [rank, graph] : graphs)
+    for (const auto& [rank, graph] : graphs) {
       plans.push_back({rank, SetPlan::of(plan_order(graph, fusion), set, false)});
+    }
     const std::string differs = plan_differences(plans);
     if (!differs.empty()) lines_.push_back(text("step ", step_, ": ", differs, "; planned is the union of all"));
   } catch (const UsageError& error) {

@@ -11,6 +11,7 @@
 #include "stretto/ordering/coordinator.h"
 #include "stretto/ordering/observed_graph.h"
 #include "stretto/ordering/orderer.h"
+#include "stretto/ordering/plan_difference.h"
 #include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/request_array.h"
 #include "stretto/ordering/set_plan.h"
@@ -80,6 +81,7 @@ class Topo final : public Orderer {
   OrdererAction follow();
   OrdererAction issue();
   OrdererAction begin(OrdererAction::Kind kind, Phase phase);
+  std::vector<RankPlan> plans_in(const ControlResult& result);
   void compare_plans(const ControlResult& result);
   void take_graphs(const ControlResult& result);
   void take_plan(const ControlResult& result);
