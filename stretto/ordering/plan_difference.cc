@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "stretto/base/text.h"
-#include "stretto/ordering/stall.h"
 #include "stretto/ordering/tensor_table.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "stretto/base/defect.h"
-#include "stretto/ordering/negotiation/byte_stream.h"
+#include "stretto/ordering/byte_stream.h"
 
 namespace stretto {
 

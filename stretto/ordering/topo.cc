@@ -47,7 +47,7 @@ Result<void> Topo::submitted(TensorId id, StepNumber step) {
   }
   last = step + 1;
   acted_ |= !patience_.knows_submissions();
-  ++submissions_;
+  submitted_anew_ = true;
   observed_.submitted(id);
   if (phase_ == Phase::coordinating) return coordinator_.submitted(id, step);
   if (array_.buffer_of(id)) {
@@ -85,10 +85,7 @@ void Topo::blocked(std::optional<TensorId> on, TimePoint since) {
   acted_ = true;
   const int set = options_.coordinator.set;
   patience_.waits(set, on ? std::optional(RankPatience::Wait{set, description(*on).name, since}) : std::nullopt);
-  if (on) {
-    observed_.waits_for(*on);
-    computes_ = false;
-  }
+  if (on) observed_.waits_for(*on);
   coordinator_.blocked(on, since);
 }
 
@@ -107,11 +104,7 @@ void Topo::plan_own(const ExecutedGraph& graph) {
 }
 
 OrdererAction Topo::ask_coordinator(TimePoint now) {
-  if (std::exchange(seen_submissions_, submissions_) != submissions_) {
-    if (computes_ && seen_submissions_ > 1) longest_gap_ = std::max(longest_gap_, now - last_submission_);
-    last_submission_ = now;
-    computes_ = true;
-  }
+  if (std::exchange(submitted_anew_, false)) gaps_.submitted(now, patience_);
   OrdererAction action = coordinator_.next(now);
   if (action.kind == Kind::issue) by_plan_.push_back(false);
   return action;
@@ -145,8 +138,8 @@ void Topo::go_on() {
   acted_ = true;
   graph_.reset();
   observed_.clear();
-  submissions_ = seen_submissions_ = 0;
-  longest_gap_ = Duration{0};
+  submitted_anew_ = false;
+  gaps_.clear();
 }
 
 OrdererAction Topo::begin(Kind kind, Phase phase) {
@@ -310,8 +303,11 @@ TimePoint Topo::next_look() const {
   return when;
 }
 
+/// However long this application computes: before the time limit of those who wait for it is over.
 Duration Topo::patience() const {
-  return std::max(options_.plan_patience, kGapsOfPatience * longest_gap_);
+  const Duration patience = std::max(options_.plan_patience, kGapsOfPatience * gaps_.longest());
+  const Duration abort = options_.coordinator.stall_abort;
+  return abort > Duration{0} ? std::min(patience, abort / 2) : patience;
 }
 
 void Topo::completed(SequenceNumber number, const BufferHeader& header) {
@@ -360,7 +356,8 @@ void Topo::fall_back() {
   phase_ = Phase::coordinating;
   new_plan_ = true;
   coordinator_.go_on(step_);
-  submissions_ = seen_submissions_ = 0;
+  submitted_anew_ = false;
+  gaps_.clear();
   std::vector<TensorId> left = std::move(unplanned_);
   for (std::size_t buffer = *void_from_; buffer < array_.size(); ++buffer) {
     for (const TensorId id : array_.tensors(buffer)) {

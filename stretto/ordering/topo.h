@@ -12,10 +12,11 @@
 #include "stretto/ordering/observed_graph.h"
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/plan_difference.h"
-#include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/request_array.h"
 #include "stretto/ordering/set_plan.h"
-#include "stretto/ordering/stall_inquiry.h"
+#include "stretto/ordering/waiting/computing_gaps.h"
+#include "stretto/ordering/waiting/rank_patience.h"
+#include "stretto/ordering/waiting/stall_inquiry.h"
 
 namespace stretto {
 
@@ -125,10 +126,8 @@ class Topo final : public Orderer {
   bool parted_ = false;              // the graphs of several process sets differ, and that has been said
   std::optional<SetPlan> gathered_;  // on the first member
   std::optional<Error> gathered_error_;
-  std::uint64_t submissions_ = 0, seen_submissions_ = 0;  // of the open step
-  TimePoint last_submission_;
-  bool computes_ = true;     // since the last submission: the application has not waited
-  Duration longest_gap_{0};  // between two submissions of a step without a plan
+  bool submitted_anew_ = false;  // since the coordinator was asked last
+  ComputingGaps gaps_;           // of a step without a plan
 
   // The plan, and how far the open step has come.
   RequestArray array_{{}};

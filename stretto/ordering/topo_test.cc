@@ -208,6 +208,31 @@ TEST(Topo, LeavesThePlanOnAllRanksWhereOneWaitsForWhatItHoldsBack) {
   EXPECT_TRUE(members.topo(0).planned());
 }
 
+/// Rank 1 computes for a second between the tensors of the step that is planned, and does not come to `head` in the next.
+TEST(Topo, IsPatientWithWhoComputesForLongButNotUntilTheTimeLimit) {
+  const ExecutedGraph graph = graph_of({"head", "a"}, {"a", "head"});
+  const auto left_after = [&](Duration limit, bool waits) {
+    OrderingMembers members(2, TopoOptions{.coordinator = {.stall_abort = limit}});
+    step(members, 0, {"head", "a"}, graph);
+    EXPECT_TRUE(members.submit(1, "head"));
+    members.run(1ms);
+    if (waits) members.wait(1, "head");
+    members.run(1s);
+    if (waits) members[1].blocked(std::nullopt, members.now);
+    step(members, 1, {"a"}, graph);
+    members.run(30ms);
+    EXPECT_TRUE(members.topo(1).planned());
+    for (int m : {0, 1}) EXPECT_TRUE(members.submit(m, "a"));
+    members.wait(1, "a");
+    const TimePoint from = members.now;
+    while (members.lines.empty() && members.now - from < 60s) members.run(100ms);
+    return members.now - from;
+  };
+  EXPECT_EQ(left_after(0s, false), 10s);
+  EXPECT_EQ(left_after(4s, false), 2s);
+  EXPECT_EQ(left_after(0s, true), 200ms);
+}
+
 TEST(Topo, LeavesThePlanAtOnceForATensorThatIsNotInIt) {
   OrderingMembers members(2, TopoOptions{});
   for (int m : {0, 1}) step(members, m, {"a"}, graph_of({"a"}));

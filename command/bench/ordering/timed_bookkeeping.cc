@@ -9,8 +9,8 @@
 #include "command/statistics/statistics.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/topo.h"
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto::command {
 

@@ -15,8 +15,8 @@
 #include "stretto/check/ordering/ordering_network.h"
 #include "stretto/ordering/coordinator.h"
 #include "stretto/ordering/orderer.h"
-#include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/topo.h"
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/schedule_executor.h"
@@ -33,6 +34,8 @@ T apply(ReduceOp op, T lower, T higher) {
     case ReduceOp::sum: return lower + higher;
     case ReduceOp::min: return lower < higher ? lower : higher;
     case ReduceOp::max: return lower > higher ? lower : higher;
+    case ReduceOp::bit_and:
+      if constexpr (std::is_integral_v<T>) return lower & higher;
   }
   return {};
 }
@@ -211,6 +214,10 @@ TEST_P(Allreduce, MinimumOfInt32) {
 }
 TEST_P(Allreduce, MaximumOfFloat64) {
   check_against_a_plain_sum<double>(ReduceOp::max);
+}
+
+TEST_P(Allreduce, BitwiseAndOfInt64) {
+  check_against_a_plain_sum<std::int64_t>(ReduceOp::bit_and);
 }
 
 TEST_P(Allreduce, OfNothingAtAllCompletes) {

@@ -9,7 +9,7 @@
 #include "stretto/base/rank_set.h"
 #include "stretto/ordering/graph.h"
 #include "stretto/ordering/negotiation/control_messages.h"
-#include "stretto/ordering/stall.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 

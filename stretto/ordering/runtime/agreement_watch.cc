@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stretto/base/text.h"
-#include "stretto/ordering/stall.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 

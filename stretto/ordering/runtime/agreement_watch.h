@@ -8,7 +8,7 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/process_set.h"
 #include "stretto/ordering/runtime/control_collectives.h"
-#include "stretto/ordering/stall_limits.h"
+#include "stretto/ordering/waiting/stall_limits.h"
 
 namespace stretto {
 

@@ -5,7 +5,7 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/process_set.h"
-#include "stretto/ordering/rank_patience.h"
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {
 

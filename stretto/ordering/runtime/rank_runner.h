@@ -15,11 +15,11 @@
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/process_set.h"
-#include "stretto/ordering/rank_patience.h"
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_runner.h"
 #include "stretto/ordering/runtime/tensor_timeline.h"
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {
 

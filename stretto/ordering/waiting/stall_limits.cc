@@ -1,9 +1,9 @@
-#include "stretto/ordering/stall_limits.h"
+#include "stretto/ordering/waiting/stall_limits.h"
 
 #include <algorithm>
 
 #include "stretto/base/text.h"
-#include "stretto/ordering/stall.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 

@@ -1,10 +1,10 @@
-#include "stretto/ordering/stall_inquiry.h"
+#include "stretto/ordering/waiting/stall_inquiry.h"
 
 #include <algorithm>
 #include <variant>
 
 #include "stretto/base/text.h"
-#include "stretto/ordering/stall.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 

@@ -11,8 +11,8 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/ordering/negotiation/stall_messages.h"
-#include "stretto/ordering/stall_limits.h"
+#include "stretto/ordering/waiting/stall_limits.h"
+#include "stretto/ordering/waiting/stall_messages.h"
 
 namespace stretto {
 

@@ -1,10 +1,10 @@
-#include "stretto/ordering/negotiation/stall_messages.h"
+#include "stretto/ordering/waiting/stall_messages.h"
 
 #include <cmath>
 #include <limits>
 
 #include "stretto/base/text.h"
-#include "stretto/ordering/negotiation/byte_stream.h"
+#include "stretto/ordering/byte_stream.h"
 
 namespace stretto {
 namespace {

@@ -1,4 +1,4 @@
-#include "stretto/ordering/stall_inquiry.h"
+#include "stretto/ordering/waiting/stall_inquiry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

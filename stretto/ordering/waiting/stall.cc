@@ -1,4 +1,4 @@
-#include "stretto/ordering/stall.h"
+#include "stretto/ordering/waiting/stall.h"
 
 #include <algorithm>
 #include <string_view>
