@@ -29,6 +29,9 @@ bool PartialSeat::swap(SeatWord& seen, SeatWord next) {
 int PartialSeat::acquire() {
   const SeatWord word = load();
   const std::uint64_t done = memory_.done();
+  // That is enough. But where this rank's helper thread has planned the round, and others have summed it, what orders
+  // the helper's last look at a set before this is in their processes; the thread sanitizer sees the plan alone.
+  memory_.words().plan.load(std::memory_order_acquire);
   const auto summed = [&](SeatWord sealed) { return done > sealed.round() || defect(Defect::reuse_before_complete); };
   for (int set = 0; set < PartialMemory::kSets; ++set) {
     if ((filling_ >> set & 1) != 0) continue;
