@@ -16,7 +16,7 @@ class BufferSequence {
   /// The next buffer, of these tensors.
   FusedBuffer next(StepNumber step, std::vector<TensorId> tensors, const TensorTable& table) {
     hash_ = hashed(hash_, std::uint64_t{tensors.size()});
-    for (const TensorId id : tensors) hash_ = hashed(hash_, table.description(id));
+    for (const TensorId id : tensors) hash_ = hashed(hash_, table.hash_of(id));
     FusedBuffer buffer{.number = number_++, .step = step, .tensors = std::move(tensors), .sequence_hash = hash_};
     buffer.brought.resize(buffer.tensors.size());
     return buffer;

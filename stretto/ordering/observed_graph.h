@@ -13,7 +13,12 @@ namespace stretto {
 /// and after waiting for which others.
 class ObservedGraph {
  public:
-  void clear() { *this = {}; }  ///< the next step begins
+  /// The next step begins.
+  void clear() {
+    order_.clear();
+    edges_.clear();
+    waited_for_.reset();
+  }
   void submitted(TensorId id) {
     if (waited_for_) edges_.push_back({*waited_for_, static_cast<ExecutedGraph::Node>(order_.size())});
     order_.push_back(id);

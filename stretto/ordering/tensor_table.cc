@@ -1,6 +1,7 @@
 #include "stretto/ordering/tensor_table.h"
 
 #include "stretto/base/text.h"
+#include "stretto/ordering/description_hash.h"
 
 namespace stretto {
 
@@ -12,7 +13,7 @@ TensorId TensorTable::id_of(const TensorDescription& description) {
     if (tensors_[id].description == description) return id;
   }
   ids.push_back(static_cast<TensorId>(tensors_.size()));
-  tensors_.push_back({description, found->second});
+  tensors_.push_back({description, found->second, hashed(0, description)});
   return ids.back();
 }
 

@@ -20,6 +20,7 @@ class TensorTable {
   TensorId id_of(const TensorDescription& description);
   const TensorDescription& description(TensorId id) const { return tensors_[id].description; }  ///< Requires: known
   std::uint32_t name_of(TensorId id) const { return tensors_[id].name; }                        ///< number of its name
+  std::uint64_t hash_of(TensorId id) const { return tensors_[id].hash; }                        ///< of its description
   std::size_t size() const { return tensors_.size(); }                                          ///< ids
   std::size_t names() const { return ids_of_name_.size(); }                                     ///< different ones
 
@@ -27,6 +28,7 @@ class TensorTable {
   struct Tensor {
     TensorDescription description;
     std::uint32_t name = 0;
+    std::uint64_t hash = 0;
   };
   std::deque<Tensor> tensors_;                           // by id; references stay valid
   std::unordered_map<std::string, std::uint32_t> name_;  // by name: its number

@@ -68,9 +68,10 @@ void Topo::executed(StepNumber step, const ExecutedGraph& graph) {
 
 void Topo::step_ended(StepNumber step) {
   STRETTO_CHECK(step == step_, "step ", step, " ends, ", step_, " is open");
-  if (!graph_) executed(step, observed_.graph(coordinator_.table()));
   ended_ = acted_ = moved_ = true;
-  if (phase_ == Phase::coordinating) coordinator_.step_ended(step);
+  if (phase_ != Phase::coordinating) return;
+  if (!graph_) executed(step, observed_.graph(coordinator_.table()));
+  coordinator_.step_ended(step);
 }
 
 void Topo::drained() {
@@ -369,7 +370,7 @@ void Topo::fall_back() {
     if (!taken) error_ = taken.error();
   }
   if (graph_) plan_own(*graph_);
-  if (ended_ && !drained_) coordinator_.step_ended(step_);
+  if (ended_ && !drained_) step_ended(step_);
   unplanned_.clear();
   void_from_.reset();
   leaving_ = false;

@@ -30,6 +30,12 @@ TensorSlot& ApplicationQueue::slot(const std::string& name) {
   return *known;
 }
 
+void ApplicationQueue::describe(TensorSlot& slot, const TensorDescription& tensor) {
+  if (slot.description == tensor) return;
+  slot.description = tensor;
+  slot.id.reset();
+}
+
 void ApplicationQueue::add(OrderingEvent event) {
   events_.push_back(std::move(event));
   any_.store(true, std::memory_order_release);
@@ -58,7 +64,7 @@ void ApplicationQueue::destination(const TensorDescription& tensor, const Argume
   MutexLock lock(mutex_);
   if (takes_) throw UsageError(text("destination of tensor ", tensor.name, " inside a step"));
   TensorSlot& to = slot(tensor.name);
-  to.description = tensor;
+  describe(to, tensor);
   add({.kind = OrderingEvent::Kind::destination, .slot = &to, .out = out.memory().data, .shared = shared});
 }
 
@@ -103,7 +109,7 @@ bool ApplicationQueue::submit(const TensorDescription& tensor, const Argument& i
   TensorSlot& of = slot(tensor.name);
   if (of.submitted == step_ + 1) throw UsageError(text("tensor ", tensor.name, " is submitted twice in step ", step_));
   of.submitted = step_ + 1;
-  if (of.description != tensor) of.description = tensor;
+  describe(of, tensor);
   add({.kind = OrderingEvent::Kind::submitted,
        .slot = &of,
        .in = in.memory().data,

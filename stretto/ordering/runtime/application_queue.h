@@ -55,6 +55,7 @@ class ApplicationQueue {
   };
   void check(const TensorDescription& tensor, const Argument& argument, const char* which) const;
   TensorSlot& slot(const std::string& name) REQUIRES(mutex_);
+  void describe(TensorSlot& slot, const TensorDescription& tensor) REQUIRES(mutex_);
   bool completes_buffers(const TensorSlot& slot) REQUIRES(mutex_);
   void add(OrderingEvent event) REQUIRES(mutex_);
 

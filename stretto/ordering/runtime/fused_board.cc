@@ -275,14 +275,17 @@ bool FusedBoard::know(Flight& flight) {
            set_.rank_of(member)});
     return false;
   }
-  RoundHeader header(ranks_);
+  const auto members = static_cast<std::size_t>(set_.size());
+  flight.bringing.reserve(members);
+  flight.lent.reserve(members);
+  flight.header.times.reserve(std::min<std::size_t>(members, RoundHeader::kMaxNamedRanks));
   const std::uint64_t sum = seat(chunk, 0).sum;
   flight.shared = sum != 0;
   for (int member = 0; member < set_.size(); ++member) {
     const Seat& at = seat(chunk, member);
     flight.shared &= at.sum == sum;
-    STRETTO_CHECK(header.read({header_at(chunk, member), at.header_bytes}, ranks_), "the header of member ", member);
-    flight.header.merge(header);
+    STRETTO_CHECK(header_.read({header_at(chunk, member), at.header_bytes}, ranks_), "the header of member ", member);
+    flight.header.merge(header_);
     if (at.brings != 0) flight.bringing.push_back(member);
     STRETTO_CHECK(at.lends == 0 || at.lends - 1 + flight.bytes <= lent_.size(), "what member ", member, " lends");
     flight.lent.push_back(at.lends == 0 ? nullptr : lent_.data() + at.lends - 1);

@@ -130,6 +130,7 @@ class FusedBoard final : public FusedWay {
   std::uint64_t since_due_ = 0;                    // bytes worked at since then
   std::map<std::vector<int>, Combination> trees_;  // by the members that bring something
   std::vector<const std::byte*> sources_;          // of the piece being summed
+  RoundHeader header_;                             // of a member, while know() reads it
 };
 
 }  // namespace stretto

@@ -1,7 +1,6 @@
 #include "stretto/ordering/runtime/rank_runner.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -37,6 +36,15 @@ std::string items_of(const OrderingOptions& options, const std::vector<ProcessSe
   out += text("\nshared memory ", options.share_memory ? "yes" : "no", ", ", options.memory_bytes, " bytes of a rank");
   for (const ProcessSet& set : sets) out += text('\n', set.to_text());
   return out;
+}
+
+template <class T>
+void append(std::vector<T>& all, std::vector<T>&& more) {
+  if (all.empty()) {
+    all = std::move(more);
+  } else {
+    all.insert(all.end(), more.begin(), more.end());
+  }
 }
 
 }  // namespace
@@ -232,8 +240,8 @@ bool RankRunner::publish() {
     for (SetRunner* runner : mine_) {
       SetRunner::ClosedStep step = runner->take_step(published_);
       if (runner->set().number() == 0) finished.header = std::move(step.header);
-      std::ranges::copy(step.reduced, std::back_inserter(finished.reduced));
-      std::ranges::copy(step.shared, std::back_inserter(finished.shared));
+      append(finished.reduced, std::move(step.reduced));
+      append(finished.shared, std::move(step.shared));
     }
     // Ranks that follow a plan learn from the buffers of one more step that all have drained.
     at_end_ = finished.header.drained.all();

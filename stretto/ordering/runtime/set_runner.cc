@@ -57,23 +57,28 @@ SetRunner::Place& SetRunner::place(TensorId id) {
   return places_[id];
 }
 
+TensorId SetRunner::id_of(TensorSlot& slot) {
+  if (!slot.id) slot.id = orderer_->tensor(slot.description);
+  return *slot.id;
+}
+
 Result<void> SetRunner::take(const OrderingEvent& event) {
   using Kind = OrderingEvent::Kind;
   something_new_ = true;
   switch (event.kind) {
-    case Kind::begin_step: account_ = {event.step, *event.account}; return {};
+    case Kind::begin_step: account_ = {event.step, event.account}; return {};
     case Kind::executed: orderer_->executed(event.step, *event.graph); return {};
     case Kind::step_ended: orderer_->step_ended(event.step); return {};
     case Kind::drained: orderer_->drained(); return {};
     case Kind::destination: {
-      Place& to = place(orderer_->tensor(event.slot->description));
+      Place& to = place(id_of(*event.slot));
       to.slot = event.slot;
       to.out = event.out;
       to.shared = event.shared;
       return {};
     }
     case Kind::submitted: {
-      const TensorId id = orderer_->tensor(event.slot->description);
+      const TensorId id = id_of(*event.slot);
       Place& from = place(id);
       from.slot = event.slot;
       from.in = event.in;
@@ -84,7 +89,7 @@ Result<void> SetRunner::take(const OrderingEvent& event) {
     }
     case Kind::blocked: {
       std::optional<TensorId> on;
-      if (event.slot != nullptr) on = orderer_->tensor(event.slot->description);
+      if (event.slot != nullptr) on = id_of(*event.slot);
       orderer_->blocked(on, event.at);
       return {};
     }
@@ -224,7 +229,7 @@ RoundHeader SetRunner::header_for(const FusedBuffer& buffer) {
   RoundHeader header(engine_.size());
   if (buffer.step >= next_header_) {
     next_header_ = buffer.step + 1;
-    if (account_ && account_->first == buffer.step) header = account_->second;
+    if (account_ && account_->first == buffer.step) header = *account_->second;
   }
   if (buffer.changed) {
     header.fresh.erase(engine_.rank());
@@ -245,6 +250,8 @@ void SetRunner::begin(FusedBuffer buffer, TimePoint now) {
   // Sums go straight to where the application finds them, unless that would overwrite what they are summed from: they
   // may be thrown away, and come again.
   flight.into_place = !buffer.tensors.empty();
+  round.parts.reserve(buffer.tensors.size());
+  times.submitted.reserve(buffer.tensors.size());
   bool shares = !buffer.tensors.empty();  // the sums, where each follows upon the one before it
   for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
     const TensorDescription& tensor = orderer_->description(buffer.tensors[i]);
@@ -363,6 +370,9 @@ void SetRunner::settle(StepNumber handed) {
 void SetRunner::hand_out(const Flight& flight) {
   ClosedStep& step = steps_[flight.buffer.step];
   const std::byte* from = flight.sum.data();
+  const std::size_t tensors = flight.buffer.tensors.size();
+  if (step.reduced.empty()) step.reduced.reserve(tensors);
+  if (flight.shared && step.shared.empty()) step.shared.reserve(tensors);
   for (const TensorId id : flight.buffer.tensors) {
     const TensorDescription& tensor = orderer_->description(id);
     const Place& to = place(id);

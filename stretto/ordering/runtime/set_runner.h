@@ -106,6 +106,7 @@ class SetRunner {
   Block fused(const FusedRound& round);
   std::shared_ptr<const std::string> composition(const std::vector<TensorId>& tensors);
   RoundHeader header_for(const FusedBuffer& buffer);
+  TensorId id_of(TensorSlot& slot);
   Place& place(TensorId id);
   bool brings(const FusedBuffer& buffer, std::size_t i) const { return i < buffer.brought.size() && buffer.brought[i]; }
   Block take_block(std::uint64_t bytes);
@@ -137,8 +138,8 @@ class SetRunner {
   bool slept_ = false;              // since the last sync began
   std::vector<Place> places_;       // by TensorId
   std::map<std::vector<TensorId>, std::shared_ptr<const std::string>> compositions_;  // of the last buffers, in words
-  std::optional<std::pair<StepNumber, RoundHeader>> account_;  // this rank's, of the step it is in
-  StepNumber next_header_ = 0;                                 // the first step whose header has not been sent
+  std::optional<std::pair<StepNumber, std::shared_ptr<const RoundHeader>>> account_;  // this rank's, of its step
+  StepNumber next_header_ = 0;  // the first step whose header has not been sent
 
   std::deque<FusedBuffer> waiting_;          // decided and not begun: the window is full
   std::deque<Flight> flying_;                // begun

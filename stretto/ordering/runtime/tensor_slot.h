@@ -18,6 +18,9 @@ struct TensorSlot {
   /// The application writes it, before it queues the submission, in a step that the driving thread has not begun with;
   /// the driving thread reads it once it has taken the submission from the queue.
   TensorDescription description;
+  /// By which the orderer knows the description; nothing: it has not been told. Written as that, and by the driving
+  /// thread when it takes an event.
+  std::optional<TensorId> id;
   StepNumber submitted = 0;  ///< 1 + the step it was submitted in last; guarded by the queue's mutex
   /// Where the plan has it; nothing: nowhere. Guarded by the queue's mutex.
   std::optional<std::size_t> planned_buffer;
