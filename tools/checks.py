@@ -24,7 +24,8 @@ class Check:
 
 
 def compile_flags(root, build):
-    """Include paths, definitions and language flags of each source that CMake knows, by path from the root.
+    """Include paths, definitions and warnings of each source that CMake knows, by path from the root: what a check sees, and
+    not how code is made of it.
 
     Without precompiled headers: a source includes what it needs. Those of the Python package's binding are there where
     it has been built (make python)."""
@@ -39,9 +40,9 @@ def compile_flags(root, build):
         for i, word in enumerate(words):
             if word == "-isystem" or word == "-include" and not words[i + 1].endswith("cmake_pch.hxx"):
                 kept += words[i:i + 2]
-            elif word in ("-Winvalid-pch", "-fpch-preprocess"):
+            elif word in ("-Winvalid-pch", "-DFMT_SHARED"):
                 continue
-            elif word.startswith(("-I", "-D", "-std=", "-f", "-W", "-pthread")):
+            elif word.startswith(("-I", "-D", "-std=", "-W", "-pthread")):
                 kept.append(word)
         flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = kept
     return flags

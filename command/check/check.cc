@@ -258,7 +258,8 @@ void settle_collective(CheckCommand& command) {
   }
 }
 
-int run(CheckCommand command) {
+int run(const CheckCommand& given) {
+  CheckCommand command = given;
   if (command.defect == "list") {
     print_defects();
     return kSuccess;

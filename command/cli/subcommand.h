@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,21 @@ Subcommand make_command(Subcommand texts, Options defaults, Describe describe, R
     return line.parse(arguments) ? static_cast<int>(run(options)) : kSuccess;
   };
   return command;
+}
+
+/// The same of functions whose names may be those of other commands' functions, too.
+template <class Options, class Run>
+Subcommand make_command(Subcommand texts, Options defaults,
+                        void (*describe)(CommandLine& line, std::type_identity_t<Options>& options), Run run) {
+  return make_command<Options, decltype(describe), Run>(std::move(texts), std::move(defaults), describe,
+                                                        std::move(run));
+}
+/// The same.
+template <class Options>
+Subcommand make_command(Subcommand texts, Options defaults,
+                        void (*describe)(CommandLine& line, std::type_identity_t<Options>& options),
+                        int (*run)(const std::type_identity_t<Options>& options)) {
+  return make_command<Options, decltype(describe), decltype(run)>(std::move(texts), std::move(defaults), describe, run);
 }
 
 /// What a command or a group says about itself.

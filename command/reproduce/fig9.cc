@@ -143,7 +143,8 @@ nlohmann::ordered_json to_json(const Fig9Command& command, const std::vector<Fig
   return out;
 }
 
-int run(Fig9Command& command) {
+int run(const Fig9Command& given) {
+  Fig9Command command = given;
   check_seats(command.seats, command.ranks);
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   if (command.activations.empty()) {

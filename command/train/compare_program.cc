@@ -328,7 +328,8 @@ void find_program(ProgramCommand& command) {
   command.words = {"-m", "stretto._compare_entry", function.file, function.function};
 }
 
-int run(ProgramCommand& command) {
+int run(const ProgramCommand& given) {
+  ProgramCommand command = given;
   if (launched_rank()) throw UsageError("compare starts the program, run after run: start it by itself");
   command.algorithms = split_policies(command.list);
   if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");

@@ -208,7 +208,7 @@ TEST(Topo, LeavesThePlanOnAllRanksWhereOneWaitsForWhatItHoldsBack) {
   EXPECT_TRUE(members.topo(0).planned());
 }
 
-/// Rank 1 computes for a second between the tensors of the step that is planned, and does not come to `head` in the next.
+/// Rank 1 computes for a second between the tensors of the planned step, and does not come to `head` in the next.
 TEST(Topo, IsPatientWithWhoComputesForLongButNotUntilTheTimeLimit) {
   const ExecutedGraph graph = graph_of({"head", "a"}, {"a", "head"});
   const auto left_after = [&](Duration limit, bool waits) {
