@@ -40,9 +40,12 @@ void TimedPass::run_telling(const Pass& pass, FunctionRef<void(double)> progress
     stand_still(pass);
     progress(share);
   });
+  struct End {
+    ~End() { replica.on_progress(nullptr); }  // also where the pass throws
+    Replica& replica;
+  } const end{replica_};
   pass.computes();
   pass.ends();
-  replica_.on_progress(nullptr);
 }
 
 void TimedPass::stand_still(const Pass& pass) {
