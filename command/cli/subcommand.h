@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,8 +37,9 @@ struct Subcommand {
 
 /// Makes a command of its texts. Before each use `describe(line, options)` says its options, whose setters write into
 /// `options`, a copy of `defaults`; once they are parsed, `run(options)` does what the command does and returns an exit
-/// code.
-template <class Options, class Describe, class Run>
+/// code. Of several functions of a name those are taken that have these parameters.
+template <class Options, class Describe = void (*)(CommandLine& line, Options& options),
+          class Run = int (*)(const Options& options)>
 Subcommand make_command(Subcommand texts, Options defaults, Describe describe, Run run) {
   Subcommand command = std::move(texts);
   const std::string introduction = command.introduction.empty() ? command.summary : command.introduction;
@@ -56,21 +56,6 @@ Subcommand make_command(Subcommand texts, Options defaults, Describe describe, R
     return line.parse(arguments) ? static_cast<int>(run(options)) : kSuccess;
   };
   return command;
-}
-
-/// The same of functions whose names may be those of other commands' functions, too.
-template <class Options, class Run>
-Subcommand make_command(Subcommand texts, Options defaults,
-                        void (*describe)(CommandLine& line, std::type_identity_t<Options>& options), Run run) {
-  return make_command<Options, decltype(describe), Run>(std::move(texts), std::move(defaults), describe,
-                                                        std::move(run));
-}
-/// The same.
-template <class Options>
-Subcommand make_command(Subcommand texts, Options defaults,
-                        void (*describe)(CommandLine& line, std::type_identity_t<Options>& options),
-                        int (*run)(const std::type_identity_t<Options>& options)) {
-  return make_command<Options, decltype(describe), decltype(run)>(std::move(texts), std::move(defaults), describe, run);
 }
 
 /// What a command or a group says about itself.

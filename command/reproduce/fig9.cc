@@ -143,14 +143,13 @@ nlohmann::ordered_json to_json(const Fig9Command& command, const std::vector<Fig
   return out;
 }
 
-int run(const Fig9Command& given) {
-  Fig9Command command = given;
+int run(const Fig9Command& command) {
   check_seats(command.seats, command.ranks);
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
-  if (command.activations.empty()) {
-    command.activations = fmt::format("solo,majority,quorum:{},full", (command.ranks + 1) / 2);
-  }
-  const std::vector<Policy> policies = parse_activations(command.activations, command.ranks);
+  const std::string activations = command.activations.empty()
+                                      ? fmt::format("solo,majority,quorum:{},full", (command.ranks + 1) / 2)
+                                      : command.activations;
+  const std::vector<Policy> policies = parse_activations(activations, command.ranks);
   const Machine machine = this_machine();
   command.output.say(fmt::format("{}\n{} ranks, {} rounds, rank r comes r · {} late (injected)\n", machine.to_text(),
                                  command.ranks, command.rounds, to_text(command.skew)));

@@ -165,9 +165,8 @@ Json to_json(const Interval& interval) {
   return {{"median", interval.estimate}, {"low", interval.low}, {"high", interval.high}};
 }
 
-int run(const GroupLatencyCommand& given) {
-  GroupLatencyCommand command = given;
-  GroupLatencyExperiment& experiment = command.experiment;
+int run(const GroupLatencyCommand& command) {
+  GroupLatencyExperiment experiment = command.experiment;
   experiment.group_sizes = parse_ranks(command.sizes, 2);
   for (const int size : experiment.group_sizes) {
     if (size <= experiment.ranks) continue;

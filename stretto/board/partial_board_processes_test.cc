@@ -1,35 +1,18 @@
 // A board between processes, of which the thread sanitizer sees one.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <thread>
 
 #include "stretto/board/partial_seat.h"
 #include "stretto/board/plan_words.h"
 #include "stretto/board/testing/quorum_rule.h"
+#include "stretto/transport/testing/processes.h"
+#include "stretto/transport/testing/shared_zeros.h"
 
 namespace stretto {
 namespace {
-
-/// Memory that a child process has, too.
-class SharedMemory {
- public:
-  explicit SharedMemory(std::uint64_t bytes)
-      : bytes_(bytes), data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    if (data_ == MAP_FAILED) throw std::bad_alloc();
-  }
-  ~SharedMemory() { munmap(data_, bytes_); }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), bytes_}; }
-
- private:
-  const std::uint64_t bytes_;
-  void* const data_;
-};
 
 /// A rank's engine: every step makes one access to shared memory.
 class Engine {
@@ -86,23 +69,18 @@ class AnotherRankSums {
   }
 
   const PartialShape shape_{.buckets = {{DataType::int64, 4}}, .order = SumOrder::fixed, .max_lag = 2};
-  const SharedMemory shared_{PartialMemory::bytes_needed(shape_, 2)};
+  const SharedZeros shared_{PartialMemory::bytes_needed(shape_, 2)};
   PartialMemory memory_{shared_.bytes(), shape_, 2};
   PartialSeat seat_{memory_, 0};
 };
 
 TEST(PartialBoardProcesses, ASetIsFreeThatAnotherProcessHasSummed) {
   AnotherRankSums round;
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    round.sum();
-    _exit(0);
-  }
-  round.deposit_twice();
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  const auto be = [&](JobMemory&, int rank) {
+    rank == 0 ? round.deposit_twice() : round.sum();
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  };
+  EXPECT_THAT(run_rank_processes(2, be), ::testing::ElementsAre(0, 0));
 }
 
 /// The thread sanitizer sees both ranks here, and that what they do is in order.

@@ -2,13 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/memory_budget.h"
 #include "stretto/transport/shm.h"
+#include "stretto/transport/testing/shared_zeros.h"
 
 namespace stretto {
 namespace {
@@ -25,24 +24,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kPage = 4096;
-
-/// Zeros that forked processes share.
-class SharedZeros {
- public:
-  explicit SharedZeros(std::uint64_t bytes)
-      : bytes_(bytes),
-        at_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (at_ == MAP_FAILED) std::abort();
-  }
-  ~SharedZeros() { munmap(at_, bytes_); }
-  SharedZeros(const SharedZeros&) = delete;
-  SharedZeros& operator=(const SharedZeros&) = delete;
-  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(at_), bytes_}; }
-
- private:
-  const std::uint64_t bytes_;
-  void* const at_;
-};
 
 /// The arenas of all ranks over one memory, in one process.
 struct Arenas {

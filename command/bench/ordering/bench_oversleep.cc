@@ -64,8 +64,7 @@ std::string number_or_dash(const std::optional<std::uint64_t>& number) {
   return number ? std::to_string(*number) : "–";
 }
 
-int run(const OversleepCommand& given) {
-  OversleepCommand command = given;
+int run(const OversleepCommand& command) {
   if (command.experiment.asked == Duration(0)) {
     throw UsageError("--sleep 0: expected a time that the thread sleeps, such as 5ms");
   }

@@ -26,14 +26,14 @@ class RankPatience {
   /// The application waits for a tensor of the set; nothing: it does not.
   void waits(int set, std::optional<Wait> wait) {
     if (wait) {
-      ++begun_;
+      ++waits_begun_;
       waits_.insert_or_assign(set, *std::move(wait));
     } else {
       waits_.erase(set);
     }
   }
   /// How often it has begun to wait.
-  std::uint64_t waits() const { return begun_; }
+  std::uint64_t waits_begun() const { return waits_begun_; }
   /// For what it waits, or null.
   const Wait* waiting() const { return waits_.empty() ? nullptr : &waits_.begin()->second; }
   /// The application has done something, or something that it waited for has come.
@@ -67,8 +67,8 @@ class RankPatience {
   bool left_in(StepNumber step) const { return left_ == step; }
 
  private:
-  std::map<int, Wait> waits_;       // by set
-  std::uint64_t begun_ = 0;         // waits
+  std::map<int, Wait> waits_;  // by set
+  std::uint64_t waits_begun_ = 0;
   std::map<int, TimePoint> holds_;  // by set
   TimePoint acted_;
   bool knows_submissions_ = false;
