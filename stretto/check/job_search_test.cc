@@ -5,7 +5,6 @@
 #include <set>
 
 #include "stretto/base/defect.h"
-#include "stretto/check/partial/search.h"
 
 namespace stretto {
 namespace {
@@ -50,32 +49,6 @@ TEST(JobSearch, EachHasANameOfItsOwnAndEachDefectASearchThatFindsIt) {
   for (const PlantedDefect& defect : planted_defects()) EXPECT_TRUE(names.contains(defect.collective)) << defect.name;
   EXPECT_EQ(find_job_search("partial"), nullptr);
 }
-
-#ifdef STRETTO_DEFECTS
-/// Of the search that must find it.
-std::optional<std::string> violation_with(const PlantedDefect& defect) {
-  switch_on(defect.which);
-  const JobSearch* search = find_job_search(defect.collective);
-  std::optional<std::string> violation = search == nullptr
-                                             ? stretto::search({.first_seed = 1, .rounds = 200'000}).violation
-                                             : search_jobs(*search, {.rounds = 200'000}).violation;
-  switch_on(Defect::none);
-  return violation;
-}
-
-class Planted : public testing::TestWithParam<PlantedDefect> {};
-
-TEST_P(Planted, IsFound) {
-  EXPECT_TRUE(violation_with(GetParam()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Every, Planted, testing::ValuesIn(planted_defects().begin(), planted_defects().end()),
-                         [](const auto& defect) {
-                           std::string name(defect.param.name);
-                           for (char& c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
-#endif
 
 }  // namespace
 }  // namespace stretto
