@@ -312,17 +312,20 @@ Result<void> Host::wait_once() {
   for (const Guest& guest : guests_) looked_at.push_back({guest.socket.get(), POLLIN, 0});
   poll(looked_at.data(), looked_at.size(), poll_time(clock_.now(), std::min(deadline_, look_.due())));
   look_.at(clock_.now());
+  admit();
   for (Guest& guest : guests_) {
     if (auto attended = attend(guest); !attended) return attended;
   }
   std::erase_if(guests_, [](const Guest& guest) { return guest.socket.get() < 0; });
-  admit();
   return {};
 }
 
 Result<void> Host::wait_for(int (Host::*count)() const, const char* what) {
   while ((this->*count)() < options_.ranks - 1) {
-    if (clock_.now() >= deadline_) {
+    const bool late = clock_.now() >= deadline_;
+    if (auto attended = wait_once(); !attended) return attended;
+    // Rank 0 may have been held up itself: a rank that has greeted it meanwhile is here.
+    if (late && (this->*count)() < options_.ranks - 1) {
       std::vector<int> missing;
       for (int rank = 1; rank < options_.ranks; ++rank) {
         if (std::ranges::find(guests_, rank, &Guest::rank) == guests_.end()) missing.push_back(rank);
@@ -333,7 +336,6 @@ Result<void> Host::wait_for(int (Host::*count)() const, const char* what) {
                         " within ", seconds(options_.timeout), " s"),
                    missing.size() == 1 ? missing[0] : -1};
     }
-    if (auto attended = wait_once(); !attended) return attended;
   }
   return {};
 }

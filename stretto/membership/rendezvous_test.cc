@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "stretto/membership/job.h"
 #include "stretto/observe/temporary_folder.h"
@@ -64,18 +66,53 @@ class Process {
   Descriptor out_;
 };
 
-/// What becomes of ranks that meet with these options, each in a process of its own: "met", or the error.
-std::vector<std::string> meet_all(const std::vector<RendezvousOptions>& ranks) {
-  std::vector<Process> processes;
-  for (const RendezvousOptions& options : ranks) {
-    processes.emplace_back([&options] {
-      const auto meeting = meet(options);
-      return meeting ? "met" : text(name_of(meeting.error().code), ": ", meeting.error().message);
-    });
+/// What one process waits for until another one tells it. Made before that one is forked.
+class Tidings {
+ public:
+  Tidings() {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    out_ = Descriptor(ends[0]);
+    in_ = Descriptor(ends[1]);
   }
+  void tell() const { EXPECT_EQ(write(in_.get(), "x", 1), 1); }
+  void wait() const {
+    char byte = 0;
+    EXPECT_EQ(read(out_.get(), &byte, 1), 1);
+  }
+
+ private:
+  Descriptor out_, in_;
+};
+
+/// Has a rank tell that it waits for the others. Rank 0 does so when its door is open, and another rank when it has
+/// greeted rank 0. Requires, of another rank: rank 0's door is open when it comes.
+RendezvousOptions telling(RendezvousOptions options, const Tidings& waits) {
+  options.look = [&waits, told = false]() mutable {
+    if (!std::exchange(told, true)) waits.tell();
+  };
+  return options;
+}
+
+/// A rank that meets with these options. Says "met", or the error.
+Process meeting(const RendezvousOptions& options) {
+  return Process([&options] {
+    const auto met = meet(options);
+    return met ? "met" : text(name_of(met.error().code), ": ", met.error().message);
+  });
+}
+
+std::vector<std::string> ends_of(std::vector<Process>& processes) {
   std::vector<std::string> out;
   for (Process& process : processes) out.push_back(process.end());
   return out;
+}
+
+/// What becomes of ranks that meet with these options, each in a process of its own: "met", or the error.
+std::vector<std::string> meet_all(const std::vector<RendezvousOptions>& ranks) {
+  std::vector<Process> processes;
+  for (const RendezvousOptions& options : ranks) processes.push_back(meeting(options));
+  return ends_of(processes);
 }
 
 std::vector<RendezvousOptions> options_of(int ranks) {
@@ -117,14 +154,27 @@ TEST(Rendezvous, TheMemoryIsTheSameAndAllHaveEntered) {
   for (Process& process : processes) EXPECT_EQ(process.end(), "entered entered entered ");
 }
 
+/// Rank 0 is held up until the others that come have greeted it, which is when its time is over.
 TEST(Rendezvous, ARankThatDoesNotComeIsNamedOnAllThatHaveCome) {
-  auto options = options_of(5);
-  for (auto& rank : options) rank.timeout = 300ms;
-  options.erase(options.begin() + 2);
-  EXPECT_THAT(meet_all(options), Each("timeout: rank 2 has not come within 0.3 s"));
-  options.erase(options.begin() + 1);
-  for (auto& rank : options) rank.job += "again";
-  EXPECT_THAT(meet_all(options), Each("timeout: ranks 1 and 2 have not come within 0.3 s"));
+  const auto meet_without = [](const std::vector<int>& missing) {
+    auto options = options_of(5);
+    std::erase_if(options, [&](const RendezvousOptions& rank) { return std::ranges::count(missing, rank.rank) > 0; });
+    const Tidings rank0_waits, greeted;
+    RendezvousOptions rank0 = telling(options[0], rank0_waits);
+    rank0.timeout = 1ms;
+    rank0.look = [look = rank0.look, &greeted, others = options.size() - 1]() mutable {
+      look();
+      for (; others > 0; --others) greeted.wait();
+    };
+    options.erase(options.begin());
+    std::vector<Process> processes;
+    processes.push_back(meeting(rank0));
+    rank0_waits.wait();
+    for (RendezvousOptions& rank : options) processes.push_back(meeting(telling(rank, greeted)));
+    return ends_of(processes);
+  };
+  EXPECT_THAT(meet_without({2}), Each("timeout: rank 2 has not come within 0.001 s"));
+  EXPECT_THAT(meet_without({1, 2}), Each("timeout: ranks 1 and 2 have not come within 0.001 s"));
 }
 
 TEST(Rendezvous, WithoutRankZeroTheOthersSayThatItIsMissing) {
@@ -150,10 +200,11 @@ TEST(Rendezvous, TheSameRankTwiceIsToldWithBothProcesses) {
 }
 
 TEST(Rendezvous, ASecondRankZeroIsToldWhoIsThere) {
-  auto options = options_of(2);
-  Process first([&] { return meet(options[0]) ? "met" : "apart"; });
+  const auto options = options_of(2);
+  const Tidings first_waits;
+  Process first([&] { return meet(telling(options[0], first_waits)) ? "met" : "apart"; });
+  first_waits.wait();
   Process second([&] {
-    std::this_thread::sleep_for(300ms);
     const auto meeting = meet(options[0]);
     return meeting ? std::string("met") : meeting.error().message;
   });
@@ -164,12 +215,14 @@ TEST(Rendezvous, ASecondRankZeroIsToldWhoIsThere) {
 
 TEST(Rendezvous, ARankThatEndsMeanwhileIsNamed) {
   const auto options = options_of(3);
+  const Tidings rank0_waits, rank1_waits;
   Process rank0([&] {
-    const auto meeting = meet(options[0]);
+    const auto meeting = meet(telling(options[0], rank0_waits));
     return meeting ? std::string("met") : meeting.error().message;
   });
-  Process rank1([&] { return meet(options[1]) ? "met" : "apart"; });
-  std::this_thread::sleep_for(300ms);
+  rank0_waits.wait();
+  Process rank1([&] { return meet(telling(options[1], rank1_waits)) ? "met" : "apart"; });
+  rank1_waits.wait();
   kill(rank1.id(), SIGKILL);
   EXPECT_EQ(rank1.end(), "");
   EXPECT_EQ(rank0.end(), "rank 1 has ended while the ranks met");
