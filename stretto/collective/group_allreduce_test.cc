@@ -282,13 +282,18 @@ TEST_P(GroupAllreduceLive, NamesTheRanksThatAreMissingAndAborts) {
     groups.publish(groups.acquire(), {});
     if (engine.rank() > 0) {
       const auto failed = [&] { return groups.failure().has_value(); };
-      EXPECT_TRUE(driver.wait(failed, driver.deadline(20s)));
+      EXPECT_TRUE(driver.wait(failed, driver.deadline(100s)));
       EXPECT_THAT(groups.failure()->message, HasSubstr("enough"));
       return true;
     }
-    const auto late = groups.exchange(driver, driver.deadline(50ms), apply);
-    EXPECT_FALSE(late);
-    EXPECT_THAT(late.error().message, HasSubstr("round 0 (full) waits for rank 1 (computing)"));
+    // A rank that does not answer within the time for it is silent, until it does.
+    for (bool answered = false; !answered;) {
+      const auto late = groups.exchange(driver, driver.deadline(50ms), apply);
+      EXPECT_FALSE(late);
+      if (late) break;
+      EXPECT_THAT(late.error().message, HasSubstr("round 0 (full) waits for rank 1 ("));
+      answered = late.error().message.find("waits for rank 1 (computing)") != std::string::npos;
+    }
     groups.abort(driver, {Errc::aborted, "enough", 0});
     EXPECT_EQ(groups.exchange(driver, driver.deadline(1s), apply).error().code, Errc::aborted);
     return true;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -195,7 +196,9 @@ TEST(NeighbourExchange, FailsWhereRanksDisagree) {
   }
 }
 
+/// Rank 0 brings nothing until rank 1 has given up waiting for it once.
 TEST(NeighbourExchange, SaysForWhomItWaits) {
+  std::atomic<bool> told{false};
   run_thread_job(3, [&](Engine& engine) {
     NeighbourExchange exchange(engine, {{DataType::float32, 10}}, on_ring(engine));
     EngineDriver driver(engine, {.spin = 0ns});
@@ -207,9 +210,11 @@ TEST(NeighbourExchange, SaysForWhomItWaits) {
         EXPECT_EQ(taken.error().code, Errc::timeout);
         EXPECT_THAT(taken.error().message,
                     AnyOf("round 0 of the neighbours waits for rank 0", HasSubstr("waits for rank 0, rank 2")));
+        told.store(true);
+        told.notify_all();
       }
     } else {
-      std::this_thread::sleep_for(200ms);
+      told.wait(false);
     }
     const auto begin = [&] { exchange.begin(0); };
     EXPECT_TRUE(finish(exchange, driver, driver.deadline(60s), 0, begin, nothing));

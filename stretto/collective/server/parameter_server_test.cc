@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
@@ -112,8 +114,10 @@ TEST(ParameterServer, WorksWithServersThatPushNothing) {
   });
 }
 
+/// Rank 2 brings nothing until the others have given up waiting for it once.
 TEST(ParameterServer, SaysWhoseGradientAServerWaitsFor) {
-  run_thread_job(3, [](Engine& engine) {
+  std::atomic<int> told{0};
+  run_thread_job(3, [&](Engine& engine) {
     Worker worker(engine, {});
     EngineDriver driver(engine, {.spin = 0ns});
     if (engine.rank() != 2) {
@@ -127,9 +131,10 @@ TEST(ParameterServer, SaysWhoseGradientAServerWaitsFor) {
         EXPECT_THAT(early.error().message, AllOf(HasSubstr("parameter server of 2 buckets"), HasSubstr("waits for"),
                                                  HasSubstr("2 (version 0)")));
       }
+      ++told;
       worker.server.wait(driver, driver.deadline(kWatchdog)).or_throw();
     } else {
-      driver.wait([] { return false; }, driver.deadline(400ms));
+      while (told < 2) std::this_thread::yield();
       worker.step(driver).or_throw();
     }
     worker.settle(driver).or_throw();
