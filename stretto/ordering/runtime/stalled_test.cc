@@ -4,15 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <csignal>
+#include <latch>
 #include <map>
+#include <new>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "stretto/base/mutex.h"
 #include "stretto/collective/testing/process_job.h"
-#include "stretto/collective/testing/thread_job.h"
 #include "stretto/ordering/testing/ordered_job.h"
+#include "stretto/transport/testing/shared_zeros.h"
+#include "stretto/transport/testing/thread_ranks.h"
 
 namespace stretto {
 namespace {
@@ -163,10 +170,44 @@ TEST(StalledTopo, ARankWhoseEngineNobodyDrivesIsNamedAsSilent) {
   EXPECT_THAT(lines, ElementsAre("step 2, after 10 s: a: rank 0 has it; rank 1 has not answered within 1 s"));
 }
 
+/// The real clock, which a test stops, sets forward and starts again. Thread-safe.
+class StoppableClock final : public Clock {
+ public:
+  TimePoint now() const override {
+    const MutexLock lock(mutex_);
+    return stopped_at_ ? *stopped_at_ : steady_.now() + ahead_;
+  }
+  void stop() {
+    const MutexLock lock(mutex_);
+    stopped_at_ = steady_.now() + ahead_;
+  }
+  /// While it is stopped.
+  void pass(Duration duration) {
+    const MutexLock lock(mutex_);
+    stopped_at_ = *stopped_at_ + duration;
+  }
+  void start() {
+    const MutexLock lock(mutex_);
+    ahead_ = *stopped_at_ - steady_.now();
+    stopped_at_.reset();
+  }
+
+ private:
+  const SteadyClock steady_;
+  mutable Mutex mutex_;
+  std::optional<TimePoint> stopped_at_ GUARDED_BY(mutex_);
+  Duration ahead_ GUARDED_BY(mutex_){0};
+};
+
+/// In step 2 the clock stands. It is set forward once, when nothing is missing but tensor b of the last rank, and
+/// starts again when rank 0 has been told of that.
 TEST(StalledTopo, InThreadsTheHelperOfARankThatComputesAnswers) {
   for (const int ranks : {2, 3}) {
-    std::atomic<bool> told{false};
-    run_thread_job(ranks, [&](Engine& engine) {
+    StoppableClock clock;
+    std::barrier together(ranks, [&]() noexcept { clock.stop(); });
+    std::latch waiting(ranks - 1), told(1);
+    run_thread_ranks(ranks, [&](Transport& transport, const Clock&) {
+      Engine engine(transport, clock);
       OrderingOptions options = OrderingOptions::named("topo");
       options.cycle_time = 1ms;
       options.stall_warning = 100ms;
@@ -174,31 +215,37 @@ TEST(StalledTopo, InThreadsTheHelperOfARankThatComputesAnswers) {
       EngineDriver driver(engine, {.progress_by = ProgressBy::thread, .spin = Duration{0}});
       const TwoTensors two;
       OrderedMemory memory(two.tensors);
-      const auto end_step = [&] {
-        std::vector<std::string> lines;
-        for (;;) {
-          const auto result = all.end_step(driver, driver.deadline(20ms), kNothing);
-          for (std::string& line : all.take_lines()) lines.push_back(std::move(line));
-          if (result.ok()) return lines;
-          EXPECT_EQ(result.error().code, Errc::timeout) << result.error().message;
-          if (result.error().code != Errc::timeout) return lines;
-          if (engine.rank() != 0 || lines.empty()) continue;
-          told.store(true);
-          told.notify_all();
-        }
-      };
+      const bool first = engine.rank() == 0, last = engine.rank() == ranks - 1;
       for (StepNumber step = 0; step < 4; ++step) {
+        const bool stands = step == 2;
         memory.fill(engine.rank(), step);
+        if (stands) together.arrive_and_wait();
         all.begin_step({});
         memory.submit(all, 0);
-        if (engine.rank() == ranks - 1 && step == 2) told.wait(false);
+        if (stands && last) {
+          waiting.wait();
+          clock.pass(200ms);
+          told.wait();
+          clock.start();
+        }
         memory.submit(all, 1);
         all.executed(two.graph);
-        const std::vector<std::string> lines = end_step();
+        std::vector<std::string> lines;
+        bool waits = false, tells = false;
+        for (bool complete = false; !complete;) {
+          // At once: while the clock stands no other time comes.
+          const auto result = all.end_step(driver, driver.deadline(0ms), kNothing);
+          if (stands && !last && !std::exchange(waits, true)) waiting.count_down();
+          complete = result.ok();
+          if (!complete && result.error().code != Errc::timeout) result.or_throw();
+          for (std::string& line : all.take_lines()) lines.push_back(std::move(line));
+          if (stands && first && !lines.empty() && !std::exchange(tells, true)) told.count_down();
+          std::this_thread::yield();
+        }
         memory.expect_sums(ranks_from_0(ranks), step);
-        if (engine.rank() != 0 || step != 2) continue;
-        EXPECT_THAT(lines, ElementsAre(StartsWith("step 2, after 0.1 s: b: " + all_but_the_last(ranks) +
-                                                  " has computed for 0.")));
+        if (!stands || !first) continue;
+        EXPECT_THAT(lines,
+                    ElementsAre("step 2, after 0.1 s: b: " + all_but_the_last(ranks) + " has computed for 0.2 s"));
       }
       all.finish(driver, driver.deadline(60s), kNothing).or_throw();
       return true;
@@ -207,25 +254,40 @@ TEST(StalledTopo, InThreadsTheHelperOfARankThatComputesAnswers) {
 }
 
 /// The loss is what the others hear, whether they have asked by then or not.
-TEST(StalledTopo, ARankThatIsKilledWhileItIsWaitedForIsLost) {
-  const auto statuses = run_process_job(3, [](Engine& engine) {
+class StalledTopoKilled : public testing::TestWithParam<bool> {};
+
+TEST_P(StalledTopoKilled, ARankThatIsKilledWhileItIsWaitedForIsLost) {
+  const bool asked = GetParam();
+  const SharedZeros zeros(sizeof(std::atomic<int>));
+  auto& told = *new (zeros.bytes().data()) std::atomic<int>(0);  // ranks to which a line has named rank 1
+  const auto statuses = run_process_job(3, [&](Engine& engine) {
     OrderingOptions options = OrderingOptions::named("topo");
     options.cycle_time = 1ms;
-    options.stall_warning = 20ms;
+    options.stall_warning = asked ? Duration(20ms) : Duration(1h);
     OrderedAllreduce all(engine, options);
     EngineDriver driver(engine, {.progress_by = ProgressBy::thread, .spin = Duration{0}});
     const TwoTensors two;
     OrderedMemory memory(two.tensors);
+    const auto end_step = [&](StepNumber step) {
+      for (bool tell = step == 2;;) {
+        const auto result = all.end_step(driver, driver.deadline(20ms), kNothing);
+        if (result.ok() || result.error().code != Errc::timeout) return result;
+        if (tell && !all.take_lines().empty()) {
+          tell = false;
+          ++told;
+        }
+      }
+    };
     for (StepNumber step = 0;; ++step) {
       all.begin_step({});
       memory.submit(all, 0);
       if (engine.rank() == 1 && step == 2) {
-        std::this_thread::sleep_for(200ms);
+        while (asked && told < 2) std::this_thread::sleep_for(1ms);
         std::raise(SIGKILL);
       }
       memory.submit(all, 1);
       all.executed(two.graph);
-      const auto result = all.end_step(driver, driver.deadline(60s), kNothing);
+      const auto result = end_step(step);
       if (result.ok()) continue;
       return step == 2 && result.error().code == Errc::lost_peer && result.error().rank == 1 ? 0 : 2;
     }
@@ -234,6 +296,9 @@ TEST(StalledTopo, ARankThatIsKilledWhileItIsWaitedForIsLost) {
   EXPECT_EQ(statuses[0], 0);
   EXPECT_EQ(statuses[2], 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Whether, StalledTopoKilled, testing::Bool(),
+                         [](const auto& info) { return info.param ? "asked" : "not_asked"; });
 
 }  // namespace
 }  // namespace stretto
