@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
@@ -22,8 +24,11 @@ constexpr Duration kLook = std::chrono::milliseconds(100);
 
 class InputPipeline::Impl {
  public:
-  Impl(int threads, Duration load, std::vector<int> cores)
-      : share_(load / std::max(threads, 1)), cores_(std::move(cores)), working_(threads) {
+  Impl(int threads, Duration load, std::vector<int> cores, std::function<Duration()> time)
+      : share_(load / std::max(threads, 1)),
+        cores_(std::move(cores)),
+        time_(time ? std::move(time) : thread_time),
+        working_(threads) {
     try {
       for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { prepare_batches(); });
     } catch (const std::system_error& error) {
@@ -63,12 +68,14 @@ class InputPipeline::Impl {
   }
 
   void burn() {
-    const Duration begin = thread_time();
+    const Duration begin = time_();
+    Duration spent{0};
     volatile std::uint64_t work = 1;
-    while (thread_time() - begin < share_ && !ends_.load(std::memory_order_relaxed)) {
+    while (spent < share_ && !ends_.load(std::memory_order_relaxed)) {
       for (int i = 0; i < kTurns; ++i) work = work * 6364136223846793005u + 1442695040888963407u;
+      spent = time_() - begin;
     }
-    burnt_.fetch_add((thread_time() - begin).count(), std::memory_order_relaxed);
+    burnt_.fetch_add(spent.count(), std::memory_order_relaxed);
   }
 
   void end() {
@@ -82,6 +89,7 @@ class InputPipeline::Impl {
 
   const Duration share_;  // of a batch, of each thread
   const std::vector<int> cores_;
+  const std::function<Duration()> time_;
   std::vector<std::thread> threads_;  // the caller's
   std::atomic<bool> ends_{false};     // stored under the mutex; read without it by a thread that burns
   std::atomic<std::int64_t> burnt_{0};
@@ -92,8 +100,8 @@ class InputPipeline::Impl {
   int working_ GUARDED_BY(mutex_);                  // threads that are not through with it
 };
 
-InputPipeline::InputPipeline(int threads, Duration load, std::vector<int> cores)
-    : impl_(std::make_unique<Impl>(threads, load, std::move(cores))) {}
+InputPipeline::InputPipeline(int threads, Duration load, std::vector<int> cores, std::function<Duration()> time)
+    : impl_(std::make_unique<Impl>(threads, load, std::move(cores), std::move(time))) {}
 
 InputPipeline::~InputPipeline() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace stretto {
 class InputPipeline {
  public:
   /// Starts `threads` threads, which begin with the first batch. A batch takes `load` of processor time, of which each
-  /// thread burns an equal share. `cores`: on which alone they run, by their numbers; empty: on any. Throws Failure
-  /// (Errc::unavailable) where the system makes no further thread.
-  InputPipeline(int threads, Duration load, std::vector<int> cores = {});
+  /// thread burns an equal share. `cores`: on which alone they run, by their numbers; empty: on any. `time`: the
+  /// processor time that the calling thread has used, in place of thread_time() (tests); called by all threads at once.
+  /// Throws Failure (Errc::unavailable) where the system makes no further thread.
+  InputPipeline(int threads, Duration load, std::vector<int> cores = {}, std::function<Duration()> time = {});
   ~InputPipeline();  ///< ends the threads in the middle of a batch
   InputPipeline(const InputPipeline&) = delete;
   InputPipeline& operator=(const InputPipeline&) = delete;
