@@ -60,8 +60,11 @@ TEST(BackgroundTask, EndsWithItsOwner) {
   EXPECT_EQ(errno, ESRCH);
 }
 
-// As the process that watches a run does: it hears signals by a descriptor meanwhile, and the task runs a job, too.
+// As the process that watches a run does: it hears signals by a descriptor meanwhile, and the task runs a job, too. The
+// rank of the first job ends when the watching process has the second job's answer.
 TEST(BackgroundTask, RunsAJobBesideAJob) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
   std::optional<BackgroundTask> task;
   std::optional<Result<std::string>> answer;
   const auto watch = [&] {
@@ -76,16 +79,20 @@ TEST(BackgroundTask, RunsAJobBesideAJob) {
             .reports[1];
       });
     }
-    if (!answer) answer = task->poll();
+    if (answer) return;
+    answer = task->poll();
+    if (answer) {
+      EXPECT_EQ(::write(ends[1], "x", 1), 1);
+    }
   };
-  const auto result = run_job({.ranks = 1, .while_running = watch}, [](RankContext&) {
-    ::usleep(500'000);
-    return 0;
+  const auto result = run_job({.ranks = 1, .while_running = watch}, [&](RankContext&) {
+    char byte = 0;
+    return ::read(ends[0], &byte, 1) == 1 ? 0 : 1;
   });
   ASSERT_TRUE(bool(result));
   EXPECT_TRUE(result->ok());
-  ASSERT_TRUE(task.has_value());
-  EXPECT_EQ(*task->wait(), "1");
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(**answer, "1");
 }
 
 }  // namespace
