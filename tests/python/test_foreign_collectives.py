@@ -84,14 +84,16 @@ def test_a_barrier_in_the_loop_is_named_on_both_sides(silence: float, steps_alon
 
 
 def _wait_together() -> tuple[list[str], float, int]:
-    with _loop() as (optimizer, said):
-        _join()
+    """In together() rank 0 waits for rank 1 longer than `silence`, after which a wait in the loop is named."""
+    silence = 3.0  # seconds; a busy machine holds up no rank for so long
+    with _loop(silence) as (optimizer, said):
+        _join(silence)
         total = torch.zeros(1)
         for step in range(10):
             if step == 5:
                 with optimizer.together():
                     if stretto.rank() == 1:
-                        time.sleep(4 * SILENCE)
+                        time.sleep(silence + 1)
                     dist.barrier()
                     total += stretto.rank() + 1
                     dist.all_reduce(total)
