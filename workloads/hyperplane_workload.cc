@@ -16,7 +16,7 @@
 namespace stretto {
 namespace {
 
-constexpr std::uint32_t kEvaluationBatch = 512;
+constexpr std::uint32_t kSamplesAtOnce = 512;
 
 class Regression final : public torch::nn::Module {
  public:
@@ -48,8 +48,8 @@ class HyperplaneWorkload final : public Workload {
     std::vector<std::uint32_t> all(points_.size(split));
     std::iota(all.begin(), all.end(), 0U);
     double loss = 0;
-    for (std::size_t start = 0; start < all.size(); start += kEvaluationBatch) {
-      const std::size_t size = std::min<std::size_t>(kEvaluationBatch, all.size() - start);
+    for (std::size_t start = 0; start < all.size(); start += kSamplesAtOnce) {
+      const std::size_t size = std::min<std::size_t>(kSamplesAtOnce, all.size() - start);
       const at::Tensor mean = squared_error(model, split, std::span(all).subspan(start, size), no_hook);
       loss += mean.item<double>() * static_cast<double>(size);
     }

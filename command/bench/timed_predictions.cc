@@ -24,7 +24,7 @@ namespace stretto::command {
 namespace {
 
 constexpr double kMillion = 1e6;
-constexpr MessageCosts kCosts{.latency = 1e-6, .overhead = 1e-7, .gap = 2e-7, .byte_gap = 1e-10};
+constexpr MessageCosts kMessageCosts{.latency = 1e-6, .overhead = 1e-7, .gap = 2e-7, .byte_gap = 1e-10};
 
 /// Seconds that `run` takes, which returns something that depends on its result, so that none of it is left out.
 double seconds_of(const std::function<double()>& run) {
@@ -57,12 +57,12 @@ double events_per_second(std::size_t pending, std::size_t count) {
 
 double ring_seconds() {
   std::vector<double> ready = drawn_times(1024);
-  return seconds_of([&] { return ring_allreduce(std::move(ready), 4e6, kCosts).front(); });
+  return seconds_of([&] { return ring_allreduce(std::move(ready), 4e6, kMessageCosts).front(); });
 }
 
 double doubling_seconds() {
   std::vector<double> ready = drawn_times(1 << 20);
-  return seconds_of([&] { return recursive_doubling(std::move(ready), 4e3, kCosts).front(); });
+  return seconds_of([&] { return recursive_doubling(std::move(ready), 4e3, kMessageCosts).front(); });
 }
 
 /// The most memory that a process has which does this and nothing else, in megabytes; 0 where none could be started.

@@ -16,7 +16,7 @@ int count(const std::string& text, const std::string& part) {
   return out;
 }
 
-Subcommand command(const std::string& name) {
+Subcommand documented_command(const std::string& name) {
   struct None {};
   const auto describe = [name](CommandLine& line, None&) {
     line.flag("--" + name, "", "Only " + name + " has it.", [](std::string_view, const std::string&) {});
@@ -28,10 +28,11 @@ Subcommand command(const std::string& name) {
 }
 
 TEST(ManPage, HasEveryCommandAndWhatTheyShareOnce) {
-  const Subcommand program{.name = "p",
-                           .summary = "does things",
-                           .introduction = "Does all sorts of things.",
-                           .table = {command("one"), {.name = "more", .summary = "More.", .table = {command("two")}}}};
+  const Subcommand program{
+      .name = "p",
+      .summary = "does things",
+      .introduction = "Does all sorts of things.",
+      .table = {documented_command("one"), {.name = "more", .summary = "More.", .table = {documented_command("two")}}}};
   const std::string page = man_page(program);
   EXPECT_THAT(page, AllOf(HasSubstr(".TH P 1 "), HasSubstr(".SH NAME\np \\- does things\n"),
                           HasSubstr(".SH DESCRIPTION\nDoes all sorts of things.\n"),

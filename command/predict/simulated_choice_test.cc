@@ -10,6 +10,7 @@
 #include <set>
 
 #include "command/predict/finalists.h"
+#include "command/predict/testing/fast_hosts.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
@@ -17,8 +18,6 @@ namespace {
 
 using ::testing::DoubleNear;
 using ::testing::HasSubstr;
-
-const SimulatedHosts kHosts{.network = "latency=1us,bandwidth=100GB/s", .model_bytes = 4096};
 
 StepTimes times_of(int ranks, std::size_t steps, const std::string& imbalance) {
   return drawn_step_times(Imbalance::parse(imbalance, ranks), 0.010, ranks, steps, 1);
@@ -28,7 +27,7 @@ TEST(SimulatedChoice, OfSyncTakesTheSlowestRankOfEachStep) {
   const StepTimes times = times_of(4, 20, "lognormal:mean=10ms,cv=1");
   double all = 0;
   for (std::size_t step = 0; step < times.steps(); ++step) all += std::ranges::max(times.step(step));
-  const Outcome outcome = simulate({"sync"}, times, kHosts, 1);
+  const Outcome outcome = simulate({"sync"}, times, kFastHosts, 1);
   EXPECT_NEAR(outcome.rate, 80 / all, 0.01 * 80 / all);
   EXPECT_EQ(outcome.fresh_share, 1);
   EXPECT_EQ(outcome.staleness_max, 0u);
@@ -45,7 +44,7 @@ TEST(SimulatedChoice, OfSyncGrowsByTheHarmonicNumberOfItsRanksWithExponentialNoi
 
 TEST(SimulatedChoice, OfNobodyWhoIsSlowIsTheIdeal) {
   for (const char* algorithm : {"sync", "eager-solo", "eager-quorum:2", "local"}) {
-    const Outcome outcome = simulate({algorithm}, times_of(4, 20, "none"), kHosts, 1);
+    const Outcome outcome = simulate({algorithm}, times_of(4, 20, "none"), kFastHosts, 1);
     EXPECT_THAT(outcome.rate / 400, DoubleNear(1, 0.02)) << algorithm;
     ASSERT_FALSE(outcome.steps.empty()) << algorithm;
     EXPECT_THAT(outcome.steps, ::testing::Each(DoubleNear(0.010, 0.001))) << algorithm;
@@ -55,7 +54,7 @@ TEST(SimulatedChoice, OfNobodyWhoIsSlowIsTheIdeal) {
 /// While one rank computes a batch and nobody waits, the others compute one each, whether rounds count it or servers.
 TEST(SimulatedChoice, LeavesUnseenWhatOthersComputeMeanwhile) {
   const StepTimes times = times_of(4, 100, "lognormal:mean=10ms,cv=1");
-  const auto unseen = [&](const Choice& choice) { return simulate(choice, times, kHosts, 1).unseen; };
+  const auto unseen = [&](const Choice& choice) { return simulate(choice, times, kFastHosts, 1).unseen; };
   EXPECT_EQ(unseen({"sync"}), 0);
   EXPECT_EQ(unseen({"ps-sync"}), 0);
   EXPECT_NEAR(unseen({"ps-async"}), 3, 0.2);
@@ -79,11 +78,11 @@ TEST(SimulatedChoice, GoesOnWhereTheModelTakesHours) {
 
 TEST(SimulatedChoice, AQuorumOfAllIsSynchronousAndASmallerOneIsNeverSlower) {
   const StepTimes times = times_of(4, 40, "random:ranks=1,delay=40ms");
-  const double sync = simulate({"sync"}, times, kHosts, 1).rate;
-  double before = simulate({"eager-quorum:4"}, times, kHosts, 1).rate;
+  const double sync = simulate({"sync"}, times, kFastHosts, 1).rate;
+  double before = simulate({"eager-quorum:4"}, times, kFastHosts, 1).rate;
   EXPECT_NEAR(before, sync, 0.03 * sync);
   for (const char* algorithm : {"eager-quorum:3", "eager-quorum:2", "eager-quorum:1"}) {
-    const double rate = simulate({algorithm}, times, kHosts, 1).rate;
+    const double rate = simulate({algorithm}, times, kFastHosts, 1).rate;
     EXPECT_GE(rate, 0.99 * before) << algorithm;
     before = rate;
   }
@@ -103,9 +102,11 @@ TEST(SimulatedChoice, ARunIsSimulatedByItsOwnOptions) {
                    .evaluate_every = 10,
                    .final_model = "best"};
   const auto within = std::filesystem::temp_directory_path();
-  EXPECT_EQ(simulate_run(run, times, kHosts, 20, within).rate, simulate({"eager-quorum:3"}, times, kHosts, 1, 20).rate);
+  EXPECT_EQ(simulate_run(run, times, kFastHosts, 20, within).rate,
+            simulate({"eager-quorum:3"}, times, kFastHosts, 1, 20).rate);
   run.quorum = 1;
-  EXPECT_EQ(simulate_run(run, times, kHosts, 20, within).rate, simulate({"eager-quorum:1"}, times, kHosts, 1, 20).rate);
+  EXPECT_EQ(simulate_run(run, times, kFastHosts, 20, within).rate,
+            simulate({"eager-quorum:1"}, times, kFastHosts, 1, 20).rate);
   run.data = "labels:3";
   EXPECT_NO_THROW(require_simulation(run));
   run.max_lag = 0;
@@ -115,7 +116,7 @@ TEST(SimulatedChoice, ARunIsSimulatedByItsOwnOptions) {
 TEST(SimulatedChoice, RepeatsToTheBit) {
   const StepTimes times = times_of(3, 20, "lognormal:mean=10ms,cv=1");
   for (const Choice& choice : {Choice{"eager-majority"}, Choice{"local", 4}}) {
-    const Outcome once = simulate(choice, times, kHosts, 7), again = simulate(choice, times, kHosts, 7);
+    const Outcome once = simulate(choice, times, kFastHosts, 7), again = simulate(choice, times, kFastHosts, 7);
     EXPECT_EQ(once.rate, again.rate);
     EXPECT_EQ(once.steps, again.steps);
   }
@@ -124,21 +125,21 @@ TEST(SimulatedChoice, RepeatsToTheBit) {
 TEST(SimulatedChoice, EachForSomeRanksRunsAndIsThereOnce) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     std::set<std::string> names;
-    for (const Choice& choice : all_settings_for(ranks, kHosts)) {
+    for (const Choice& choice : all_settings_for(ranks, kFastHosts)) {
       EXPECT_TRUE(names.insert(choice.name()).second) << choice.name();
-      EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kHosts, 1).rate, 0) << choice.name();
+      EXPECT_GT(simulate(choice, times_of(ranks, 12, "none"), kFastHosts, 1).rate, 0) << choice.name();
     }
   }
 }
 
 TEST(SimulatedChoice, EachAlgorithmOfTheLibraryIsThereForFewRanks) {
   std::set<std::string> tried;
-  for (const Choice& choice : all_settings_for(8, kHosts)) {
+  for (const Choice& choice : all_settings_for(8, kFastHosts)) {
     tried.insert(choice.algorithm.substr(0, choice.algorithm.find(':')));
   }
   for (const RecipeInfo& recipe : recipes()) EXPECT_TRUE(tried.contains(std::string(recipe.name))) << recipe.name;
   for (const Choice& choice : settings_without_shape()) EXPECT_FALSE(shape_of(choice, 8)) << choice.name();
-  EXPECT_EQ(all_settings_for(kFewRanks + 1, kHosts).size(), settings_for(kFewRanks + 1, kHosts).size());
+  EXPECT_EQ(all_settings_for(kFewRanks + 1, kFastHosts).size(), settings_for(kFewRanks + 1, kFastHosts).size());
 }
 
 /// A server's card takes in what seven others push, and sends each of them the model, the one while the other where

@@ -5,6 +5,7 @@
 
 #include "command/predict/finalists.h"
 #include "command/predict/step_times_argument.h"
+#include "command/predict/testing/fast_hosts.h"
 #include "stretto/base/error.h"
 
 namespace stretto::command {
@@ -12,8 +13,6 @@ namespace {
 
 using ::testing::SizeIs;
 using ::testing::ThrowsMessage;
-
-const SimulatedHosts kHosts{.network = "latency=1us,bandwidth=100GB/s", .model_bytes = 4096};
 
 std::vector<StepTimes> replicas_of(int ranks, std::size_t steps, std::uint64_t count) {
   std::vector<StepTimes> replicas;
@@ -27,8 +26,8 @@ std::vector<StepTimes> replicas_of(int ranks, std::size_t steps, std::uint64_t c
 TEST(Trial, IsTheSameFromAnyNumberOfProcesses) {
   const std::vector<Choice> choices = {{"sync"}, {"eager-quorum:2"}, {"local", 4}};
   const auto replicas = replicas_of(3, 20, 4);
-  const auto alone = try_out(choices, replicas, kHosts, 7, 1);
-  const auto together = try_out(choices, replicas, kHosts, 7, 5);
+  const auto alone = try_out(choices, replicas, kFastHosts, 7, 1);
+  const auto together = try_out(choices, replicas, kFastHosts, 7, 5);
   ASSERT_THAT(alone, SizeIs(3));
   ASSERT_THAT(together, SizeIs(3));
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -67,7 +66,7 @@ TEST(Trial, NeverExceedsTheIdeal) {
   }
   const std::vector<StepTimes> times = {StepTimes(2, std::move(seconds)).with_noise(1, 1e-4)};
   const SimulatedHosts slow{.network = "latency=1us,bandwidth=10GB/s", .model_bytes = 20'000'000};
-  for (const SimulatedHosts& hosts : {kHosts, slow}) {
+  for (const SimulatedHosts& hosts : {kFastHosts, slow}) {
     std::vector<Choice> choices = settings_for(2, hosts);
     for (const char* other : {"ps-sync", "d-psgd", "ad-psgd", "easgd-async"}) choices.push_back({other});
     for (const Trial& trial : try_out(choices, times, hosts, 1)) {
@@ -95,7 +94,7 @@ TEST(Trial, GoesOnToTheEndOfAPeriodThatIsNotTooLong) {
 TEST(Trial, OfAChoiceThatDoesNotFitSaysWhy) {
   EXPECT_THAT(
       [&] {
-        try_out({{"sync"}, {"eager-quorum:9"}, {"local", 4}}, replicas_of(3, 5, 2), kHosts, 1, 2);
+        try_out({{"sync"}, {"eager-quorum:9"}, {"local", 4}}, replicas_of(3, 5, 2), kFastHosts, 1, 2);
       },
       ThrowsMessage<UsageError>(::testing::HasSubstr("9")));
 }

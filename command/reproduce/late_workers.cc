@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <string_view>
 
 #include "command/cli/table.h"
@@ -19,7 +18,6 @@ namespace {
 
 constexpr std::uint64_t kModelBytes = 4 * 25'559'081;  // ResNet-50 in float32
 constexpr std::string_view kOneGroup = "wagma, S = P";
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 /// A step of a rank is one sample here, which takes what a step took there.
 TrainOptions late_workers(const ReproduceCommand& command, int ranks, int late, int delay_ms) {

@@ -19,7 +19,7 @@ namespace stretto::command {
 
 namespace {
 
-constexpr int kBatch = 8;
+constexpr int kSamples = 8;
 constexpr const char* kAlone = "one worker";
 const SimulatedHosts kHosts{.network = "latency=1us,bandwidth=10GB/s", .model_bytes = 100'000};
 
@@ -104,7 +104,7 @@ Outcome predict(const TrainOptions& options, std::uint64_t seed, double noise) {
   // What a rank draws that makes more steps than the mean, too.
   const std::size_t drawn = 4 * options.steps;
   const StepTimes times = drawn_step_times(Imbalance::parse(options.imbalance, options.ranks),
-                                           seconds(options.pace) * kBatch, options.ranks, drawn, seed);
+                                           seconds(options.pace) * kSamples, options.ranks, drawn, seed);
   Outcome all;
   all.unseen = 0;
   for (int replica = 0; replica < kReplicas; ++replica) {
@@ -210,19 +210,19 @@ Statement at_most(const std::string& text, double limit, double here) {
 std::vector<Experiment> prediction_experiments(const ReproduceCommand& command) {
   TrainOptions alone = base_options(command, "digits");
   alone.ranks = 1;
-  alone.batch = kBatch;
+  alone.batch = kSamples;
   if (!alone.out.empty()) alone.out += "/alone";
   std::vector<Experiment> experiments = {
       {"One worker by itself, which the predictions know", {{kAlone, std::move(alone), {}}}, {""}}};
   for (const int count : numbers_of_ranks(command.ranks)) {
     const Duration pace = command.pace * std::max(1, count / kRanksOfPace);
-    for (const Shape& shape : shapes(pace * kBatch)) {
+    for (const Shape& shape : shapes(pace * kSamples)) {
       Experiment experiment{title_of(count, shape), {}, {}};
       for (const char* algorithm : algorithms_of(experiments.size() - 1)) {
         TrainOptions options = base_options(command, "digits");
         options.algorithm = with_quorum(algorithm, count);
         options.ranks = count;
-        options.batch = kBatch;
+        options.batch = kSamples;
         options.pace = pace;
         options.seats = 1;  // simulated ranks send messages; on a board more comes in time for a round
         options.imbalance = shape.imbalance;
@@ -241,7 +241,7 @@ Judgement judge_predictions(std::span<const Experiment> finished) {
   const RunGroup& alone = finished.front().groups.front();
   std::vector<double> rates;
   for (const RunSummary& run : alone.runs) rates.push_back(run.throughput);
-  const double noise = std::max(0.0, 1 / mean(rates) - seconds(alone.options.pace) * kBatch);
+  const double noise = std::max(0.0, 1 / mean(rates) - seconds(alone.options.pace) * kSamples);
 
   std::vector<Case> all;
   Named of_algorithm, of_shape, of_ranks;

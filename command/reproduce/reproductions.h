@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,13 +79,16 @@ std::span<const Reproduction> training_reproductions();
 /// The options of all runs of an experiment, by those of the command.
 TrainOptions base_options(const ReproduceCommand& command, const std::string& workload);
 
+/// A number that is not there.
+inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
 /// An algorithm as a paper ran it: a row of a table.
 struct AlgorithmRow {
   std::string_view label;
   std::string algorithm;
   std::uint64_t sync_every;  ///< 0: the default
   AlgorithmOptions options;
-  double paper;  ///< what is compared: its number in the paper, or another's over it; NaN: it is not there
+  double paper;  ///< what is compared: its number in the paper, or another's over it; kNone: it is not there
 };
 /// The runs of a row, which are otherwise as `options` say.
 RunGroup group_of(const AlgorithmRow& row, TrainOptions options);

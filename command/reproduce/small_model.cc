@@ -8,7 +8,7 @@ namespace stretto::command {
 
 namespace {
 
-constexpr int kBatch = 8;
+constexpr int kImages = 8;
 constexpr int kLatencies = 125;  // of a message in a step
 constexpr int kDrawn = 100;      // of log-normal steps all but one part in so many is drawn
 constexpr const char* kLogNormal = "lognormal:";
@@ -18,7 +18,7 @@ constexpr const char* kLogNormal = "lognormal:";
 TrainOptions small_model(const ReproduceCommand& command, int ranks, double lr) {
   TrainOptions options = base_options(command, "digits");
   options.ranks = ranks;
-  options.batch = kBatch;
+  options.batch = kImages;
   options.lr = lr;
   options.momentum = 0.9;
   options.data = "labels:3";
@@ -30,7 +30,7 @@ TrainOptions small_model(const ReproduceCommand& command, int ranks, double lr) 
 }
 
 Duration step_of(const ReproduceCommand& command) {
-  return command.pace * kBatch;
+  return command.pace * kImages;
 }
 
 TrainOptions with_lognormal_steps(TrainOptions options, const ReproduceCommand& command) {

@@ -13,7 +13,7 @@ namespace stretto::command {
 
 namespace {
 
-constexpr const char* kAlgorithms[] = {"sync", "local", "wagma", "d-psgd", "eager-quorum", "eager-solo"};
+constexpr const char* kSmallAlgorithms[] = {"sync", "local", "wagma", "d-psgd", "eager-quorum", "eager-solo"};
 
 /// A number of a run that virtual time should predict.
 struct Predicted {
@@ -38,7 +38,7 @@ std::vector<Experiment> virtual_time_experiments(const ReproduceCommand& command
   std::vector<Experiment> out;
   for (const int ranks : {std::max(1, command.ranks / 2), command.ranks}) {
     Experiment experiment{fmt::format("Live and in virtual time, {} ranks", ranks), {}, {}, judge_virtual_time};
-    for (const char* algorithm : kAlgorithms) {
+    for (const char* algorithm : kSmallAlgorithms) {
       for (const bool simulated : {false, true}) {
         TrainOptions options = base_options(command, "vowels");
         options.algorithm = algorithm;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "command/cli/table.h"
 #include "command/reproduce/claim.h"
@@ -15,12 +14,11 @@ namespace stretto::command {
 
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLr = 0.4;
 constexpr std::uint64_t kTau = 10;
 constexpr int kSmallGroup = 2;
 
-enum Rows : std::size_t { kDynamic, kAll, kSmall, kFixed, kNoGroups };
+enum Ablations : std::size_t { kDynamic, kAll, kSmall, kFixed, kNoGroups };
 
 /// As the enumeration above. The paper's numbers are ResNet-50's top-1 accuracy, of 64 ranks: 8 in a group, or 4.
 std::vector<AlgorithmRow> rows(const std::string& algorithm, int ranks) {

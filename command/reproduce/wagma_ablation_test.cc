@@ -14,13 +14,13 @@ using namespace std::chrono_literals;
 
 constexpr int kRuns = 3;
 
-std::vector<Experiment> experiments() {
+std::vector<Experiment> ablations() {
   return wagma_ablation_experiments({.ranks = 16, .steps = 100, .pace = 12500us});
 }
 
 /// As if each group had been run three times, with about this training loss and these seconds.
 Experiment finished(const std::vector<double>& losses, const std::vector<double>& seconds) {
-  Experiment experiment = experiments().front();
+  Experiment experiment = ablations().front();
   EXPECT_EQ(experiment.groups.size(), losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) {
     for (int run = 0; run < kRuns; ++run) {
@@ -37,8 +37,8 @@ Experiment finished(const std::vector<double>& losses, const std::vector<double>
 const std::vector<double> kPaperTimes = {10, 10.7, 10, 10, 10};
 
 TEST(WagmaAblation, EveryRowIsARunThatCanBe) {
-  ASSERT_EQ(experiments().size(), 2u);
-  for (const Experiment& experiment : experiments()) {
+  ASSERT_EQ(ablations().size(), 2u);
+  for (const Experiment& experiment : ablations()) {
     for (const RunGroup& group : experiment.groups) {
       EXPECT_NO_THROW(check_training(group.options)) << group.label;
       EXPECT_TRUE(group.options.simulated);
@@ -47,7 +47,7 @@ TEST(WagmaAblation, EveryRowIsARunThatCanBe) {
       EXPECT_EQ(group.options.data, "labels:3");
     }
   }
-  const std::vector<RunGroup> groups = experiments().front().groups;
+  const std::vector<RunGroup> groups = ablations().front().groups;
   EXPECT_EQ(groups.at(1).options.algorithm, "wagma:16");
   EXPECT_EQ(groups.at(2).options.algorithm, "wagma:2");
   EXPECT_EQ(groups.at(3).options.algorithm_options.word("group-order", ""), "fixed");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "command/cli/table.h"
 #include "command/reproduce/claim.h"
@@ -18,7 +17,6 @@ namespace stretto::command {
 
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kAccuracy = 0.9;
 
 /// An algorithm with learning rates that suit it.

@@ -14,14 +14,14 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace std::chrono_literals;
 
-std::vector<Experiment> experiments() {
+std::vector<Experiment> accuracy_experiments() {
   return wagma_accuracy_experiments({.ranks = 64, .steps = 80, .pace = 12500us});
 }
 
 /// As if each group had been run three times and had come to 90 % after about 10 seconds; groups whose label is in
 /// `slow` after 20, those in `fast` after 5.
-Experiment finished(const std::set<std::string>& slow, const std::set<std::string>& fast = {}) {
-  Experiment experiment = experiments().front();
+Experiment with_speeds(const std::set<std::string>& slow, const std::set<std::string>& fast = {}) {
+  Experiment experiment = accuracy_experiments().front();
   int number = 0;
   for (RunGroup& group : experiment.groups) {
     ++number;
@@ -38,8 +38,8 @@ Experiment finished(const std::set<std::string>& slow, const std::set<std::strin
 }
 
 TEST(WagmaAccuracy, EveryRowIsARunThatCanBe) {
-  ASSERT_EQ(experiments().size(), 2u);
-  for (const Experiment& experiment : experiments()) {
+  ASSERT_EQ(accuracy_experiments().size(), 2u);
+  for (const Experiment& experiment : accuracy_experiments()) {
     std::set<std::string> labels;
     for (const RunGroup& group : experiment.groups) {
       EXPECT_NO_THROW(check_training(group.options)) << group.label;
@@ -48,14 +48,14 @@ TEST(WagmaAccuracy, EveryRowIsARunThatCanBe) {
       EXPECT_EQ(group.options.imbalance, "random:ranks=2,delay=50ms+lognormal:mean=3ms,cv=1");
     }
   }
-  EXPECT_EQ(experiments()[0].groups[0].options.data, "labels:3");
-  EXPECT_EQ(experiments()[1].groups[0].options.data, "") << "the algorithm's own";
-  EXPECT_EQ(experiments()[1].groups[0].options.evaluate, "replica");
+  EXPECT_EQ(accuracy_experiments()[0].groups[0].options.data, "labels:3");
+  EXPECT_EQ(accuracy_experiments()[1].groups[0].options.data, "") << "the algorithm's own";
+  EXPECT_EQ(accuracy_experiments()[1].groups[0].options.evaluate, "replica");
 }
 
 TEST(WagmaAccuracy, HasAlgorithmsOfAllFamilies) {
   std::set<std::string> there;
-  const std::vector<Experiment> all = experiments();
+  const std::vector<Experiment> all = accuracy_experiments();
   for (const RunGroup& group : all.front().groups) {
     there.insert(group.options.algorithm.substr(0, group.options.algorithm.find(':')));
   }
@@ -67,21 +67,21 @@ TEST(WagmaAccuracy, HasAlgorithmsOfAllFamilies) {
 }
 
 TEST(WagmaAccuracy, WithinTheSpreadOfTheFirstItHolds) {
-  const Judgement judgement = judge_wagma_accuracy(finished({"d-psgd", "sgp"}));
+  const Judgement judgement = judge_wagma_accuracy(with_speeds({"d-psgd", "sgp"}));
   EXPECT_TRUE(judgement.holds) << judgement.text;
   EXPECT_THAT(judgement.text, Not(HasSubstr("FAIL")));
   EXPECT_THAT(judgement.text, HasSubstr("75.8 %"));
 }
 
 TEST(WagmaAccuracy, BehindOneOfThemItFails) {
-  EXPECT_FALSE(judge_wagma_accuracy(finished({}, {"sync"})).holds);
-  EXPECT_FALSE(judge_wagma_accuracy(finished({}, {"k-sync of half"})).holds) << "behind one that the paper has not";
-  EXPECT_FALSE(judge_wagma_accuracy(finished({"wagma"})).holds);
-  EXPECT_TRUE(judge_wagma_accuracy(finished({}, {"wagma-quorum"})).holds);
+  EXPECT_FALSE(judge_wagma_accuracy(with_speeds({}, {"sync"})).holds);
+  EXPECT_FALSE(judge_wagma_accuracy(with_speeds({}, {"k-sync of half"})).holds) << "behind one that the paper has not";
+  EXPECT_FALSE(judge_wagma_accuracy(with_speeds({"wagma"})).holds);
+  EXPECT_TRUE(judge_wagma_accuracy(with_speeds({}, {"wagma-quorum"})).holds);
 }
 
 TEST(WagmaAccuracy, SaysWhereARunNeverCameToIt) {
-  Experiment experiment = finished({});
+  Experiment experiment = with_speeds({});
   for (RunSummary& run : experiment.groups.front().runs) {
     run.evaluations.clear();
     run.accuracy = 0.85;

@@ -14,8 +14,8 @@ namespace stretto::command {
 namespace {
 
 /// The first is what the others are compared with.
-constexpr const char* kAlgorithms[] = {"sync",   "wagma", "wagma-quorum", "local",       "diloco",
-                                       "d-psgd", "sgp",   "ad-psgd",      "eager-quorum"};
+constexpr const char* kLiveAlgorithms[] = {"sync",   "wagma", "wagma-quorum", "local",       "diloco",
+                                           "d-psgd", "sgp",   "ad-psgd",      "eager-quorum"};
 /// Those that the paper compares with, on 16 ranks; its local SGD averages in every step, ours in every eighth.
 constexpr const char* kBehindWagma[] = {"sync", "d-psgd", "sgp", "ad-psgd"};
 
@@ -65,7 +65,7 @@ std::vector<Experiment> wagma_live_experiments(const ReproduceCommand& command) 
   for (const auto& [workload, evaluate_every] : kSequences) {
     Experiment experiment{
         fmt::format("{}: sequences of different length, nothing injected", workload), {}, {}, judge_wagma_live};
-    for (const char* algorithm : kAlgorithms) {
+    for (const char* algorithm : kLiveAlgorithms) {
       TrainOptions options = base_options(command, workload);
       options.algorithm = algorithm;
       options.evaluate = "replica";  // where ranks never have the same model there is no average to evaluate

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-std::vector<Experiment> experiments() {
+std::vector<Experiment> live_experiments() {
   return wagma_live_experiments({.ranks = 8, .epochs = 20, .pace = 400us});
 }
 
@@ -25,7 +25,7 @@ void finish(Experiment& experiment, double throughput) {
 }
 
 TEST(WagmaLive, RunsTheSameAlgorithmsOnBothWorkloadsInRealTime) {
-  const auto both = experiments();
+  const auto both = live_experiments();
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].groups[0].options.workload, "vowels");
   EXPECT_EQ(both[1].groups[0].options.workload, "plaid");
@@ -41,7 +41,7 @@ TEST(WagmaLive, RunsTheSameAlgorithmsOnBothWorkloadsInRealTime) {
 }
 
 TEST(WagmaLive, ShowsLossesOverTimeAndJudgesThroughput) {
-  Experiment experiment = experiments()[0];
+  Experiment experiment = live_experiments()[0];
   finish(experiment, 100);
   experiment.groups[1].runs[0].throughput = 101;  // wagma
   const Judgement ahead = judge_wagma_live(experiment);

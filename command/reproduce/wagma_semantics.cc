@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "command/cli/table.h"
 #include "command/reproduce/claim.h"
@@ -17,13 +16,12 @@ namespace stretto::command {
 
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::uint64_t kTau = 10;
+constexpr std::uint64_t kLocalSteps = 10;
 
-enum Rows : std::size_t {
+enum Semantics : std::size_t {
   kSync,
   kLocal,
-  kPaper,
+  kAsPublished,
   kOwnSum,
   kCarry,
   kMomentum,
@@ -36,7 +34,7 @@ enum Rows : std::size_t {
 const std::vector<AlgorithmRow>& rows() {
   static const std::vector<AlgorithmRow> rows = {
       {"sync", "sync", 0, {}, kNone},
-      {"local, H = 10", "local", kTau, {}, kNone},
+      {"local, H = 10", "local", kLocalSteps, {}, kNone},
       {"wagma: newest sum, mix", "wagma", 0, {}, kNone},
       {"own sum, mix", "wagma", 0, {{"group-sum", "own"}}, kNone},
       {"newest sum, carry", "wagma", 0, {{"stale", "carry"}, {"publish", "after"}}, kNone},
@@ -58,17 +56,17 @@ const std::vector<AlgorithmRow>& rows() {
 
 /// That what is recommended is the best of the rules of groups, or within the spread of it.
 constexpr Claim kRequired[] = {
-    {kRecommended, Claim::Kind::below, kPaper},     {kRecommended, Claim::Kind::not_above, kOwnSum},
-    {kRecommended, Claim::Kind::not_above, kCarry}, {kRecommended, Claim::Kind::not_above, kMomentum},
-    {kRecommended, Claim::Kind::not_above, kJump},  {kRecommended, Claim::Kind::not_above, kQuorumCatchUp},
+    {kRecommended, Claim::Kind::below, kAsPublished}, {kRecommended, Claim::Kind::not_above, kOwnSum},
+    {kRecommended, Claim::Kind::not_above, kCarry},   {kRecommended, Claim::Kind::not_above, kMomentum},
+    {kRecommended, Claim::Kind::not_above, kJump},    {kRecommended, Claim::Kind::not_above, kQuorumCatchUp},
     {kRecommended, Claim::Kind::below, kLocal},
 };
 /// What differs from one imbalance to another.
 constexpr Claim kOpen[] = {
     {kRecommended, Claim::Kind::not_above, kSync},
-    {kPaper, Claim::Kind::not_above, kOwnSum},
+    {kAsPublished, Claim::Kind::not_above, kOwnSum},
     {kMomentum, Claim::Kind::not_above, kCarry},
-    {kMomentum, Claim::Kind::not_above, kPaper},
+    {kMomentum, Claim::Kind::not_above, kAsPublished},
 };
 
 Experiment experiment(const std::string& title, const std::string& folder, TrainOptions options) {

@@ -9,7 +9,7 @@
 namespace stretto {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
@@ -26,9 +26,9 @@ std::uint32_t measured_spins() {
   constexpr std::uint32_t kSample = 200;
   auto shortest = nanoseconds::max();
   for (int i = 0; i < 5; ++i) {
-    const auto begin = Clock::now();
+    const auto begin = Steady::now();
     for (std::uint32_t k = 0; k < kSample; ++k) pause_core();
-    shortest = std::min(shortest, std::chrono::duration_cast<nanoseconds>(Clock::now() - begin));
+    shortest = std::min(shortest, std::chrono::duration_cast<nanoseconds>(Steady::now() - begin));
   }
   const double one = std::max(0.5, static_cast<double>(shortest.count()) / kSample);
   return static_cast<std::uint32_t>(static_cast<double>(kSpin.count()) / one);
@@ -66,9 +66,9 @@ bool Backoff::give_up_core() {
     return false;
   }
   ++looks_;
-  const auto before = Clock::now();
+  const auto before = Steady::now();
   std::this_thread::yield();
-  const auto taken = Clock::now() - before;
+  const auto taken = Steady::now() - before;
   if (taken > kLongYield) crowded_ = kCrowdedFor;
   if (spins_ > 0 && taken > kSwitch && ++shared_ == kSharedFor) {
     shared_ = -kNotAgainFor;

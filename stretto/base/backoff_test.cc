@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 /// Looks until it says that it is time to sleep.
 int looks(Backoff& backoff) {
@@ -52,12 +52,12 @@ TEST(Backoff, SaysThatItIsTimeToSleepUntilSomethingHappens) {
 
 TEST(Backoff, SpinsForAMicrosecondAtLeast) {
   Backoff backoff(true);
-  auto least = Clock::duration::max();
+  auto least = Steady::duration::max();
   for (int i = 0; i < 50; ++i) {
     backoff.reset();
-    const auto begin = Clock::now();
+    const auto begin = Steady::now();
     looks(backoff);
-    least = std::min(least, Clock::now() - begin);
+    least = std::min(least, Steady::now() - begin);
   }
   EXPECT_GT(least, std::chrono::microseconds(1));  // and how many looks it takes is bounded above
 }

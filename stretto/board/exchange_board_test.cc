@@ -4,33 +4,19 @@
 
 #include <thread>
 
+#include "stretto/board/testing/ranks_of.h"
 #include "stretto/board/testing/test_support.h"
 
 namespace stretto {
 namespace {
 
-/// All ranks of a board, in one thread.
-struct Ranks {
-  Ranks(const ExchangeBoard::Shape& shape, int ranks)
-      : memory(ExchangeBoard::bytes_needed(shape, ranks)), rings(static_cast<std::size_t>(ranks)) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      boards.emplace_back(memory.bytes(), shape, rank, ranks, [this](int r) { ++rings[static_cast<std::size_t>(r)]; });
-    }
-  }
-  ExchangeBoard& operator[](int rank) { return boards[static_cast<std::size_t>(rank)]; }
-
-  ZeroMemory memory;
-  std::vector<int> rings;
-  std::vector<ExchangeBoard> boards;
-};
-
 /// Several rounds, the ranks' steps in an order that the seed draws; odd ranks sum where their input lies.
-void expect_fixed_tree(const ExchangeBoard::Shape& shape, int ranks, std::uint64_t seed, int rounds = 3) {
+void expect_fixed_tree_in_chunks(const ExchangeBoard::Shape& shape, int ranks, std::uint64_t seed, int rounds = 3) {
   SCOPED_TRACE(testing::Message() << shape.count << " " << name_of(shape.type) << " by " << name_of(shape.op)
                                   << ", chunks of " << shape.chunk_bytes << ", " << ranks << " ranks, seed " << seed);
   Random random(seed);
   const auto size = static_cast<std::size_t>(ranks);
-  Ranks all(shape, ranks);
+  RanksOf<ExchangeBoard> all(shape, ranks);
   std::vector<std::vector<std::optional<Bytes>>> inputs(static_cast<std::size_t>(rounds));
   std::vector<Bytes> expected;
   for (auto& round : inputs) {
@@ -71,9 +57,9 @@ TEST(ExchangeBoard, SumsByTheFixedTreeWhateverTheOrderOfSteps) {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 33}) {
       // 0 … 56 bytes travel in the line that says that they are there.
       for (const std::uint64_t count : {0, 1, 7, 28, 77, 500}) {
-        expect_fixed_tree({.type = type, .count = count, .chunk_bytes = 64}, ranks, ++seed);
+        expect_fixed_tree_in_chunks({.type = type, .count = count, .chunk_bytes = 64}, ranks, ++seed);
       }
-      expect_fixed_tree({.type = type, .count = 1001}, ranks, ++seed);
+      expect_fixed_tree_in_chunks({.type = type, .count = 1001}, ranks, ++seed);
     }
   }
 }
@@ -83,14 +69,14 @@ TEST(ExchangeBoard, TakesMinimaAndMaximaOfZerosAndNaNInTheOrderOfRanks) {
   for (const auto type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16}) {
     for (const auto op : {ReduceOp::min, ReduceOp::max}) {
       for (const int ranks : {2, 3, 5, 8, 33}) {
-        expect_fixed_tree({.type = type, .count = 99, .op = op, .chunk_bytes = 128}, ranks, ++seed);
+        expect_fixed_tree_in_chunks({.type = type, .count = 99, .op = op, .chunk_bytes = 128}, ranks, ++seed);
       }
     }
   }
 }
 
 TEST(ExchangeBoard, SumsWhatIsLargerThanTheCache) {
-  expect_fixed_tree({.type = DataType::float32, .count = (4u << 20) + 5}, 2, 1, 1);
+  expect_fixed_tree_in_chunks({.type = DataType::float32, .count = (4u << 20) + 5}, 2, 1, 1);
 }
 
 TEST(ExchangeBoard, TakesTheSameMemoryHoweverLargeTheBuffersAre) {
@@ -102,7 +88,7 @@ TEST(ExchangeBoard, TakesTheSameMemoryHoweverLargeTheBuffersAre) {
 }
 
 TEST(ExchangeBoard, KnowsWhoHasComeAndNeedsNoStepOfThem) {
-  Ranks all({.type = DataType::int32, .count = 1}, 3);
+  RanksOf<ExchangeBoard> all({.type = DataType::int32, .count = 1}, 3);
   std::int32_t in[3], out[3];
   const auto arrive = [&](int rank) {
     all[rank].arrive(reinterpret_cast<const std::byte*>(&in[rank]), reinterpret_cast<std::byte*>(&out[rank]));
@@ -134,7 +120,7 @@ TEST(ExchangeBoard, KnowsWhoHasComeAndNeedsNoStepOfThem) {
 
 TEST(ExchangeBoard, NobodyShowsMoreThanTheOthersLeaveRoomFor) {
   const ExchangeBoard::Shape shape{.type = DataType::int64, .count = 80, .chunk_bytes = 64};  // ten chunks
-  Ranks all(shape, 2);
+  RanksOf<ExchangeBoard> all(shape, 2);
   std::vector<std::int64_t> in[2] = {std::vector<std::int64_t>(80, 3), std::vector<std::int64_t>(80, 4)};
   std::vector<std::int64_t> out[2] = {std::vector<std::int64_t>(80), std::vector<std::int64_t>(80)};
   for (int rank = 0; rank < 2; ++rank) {

@@ -4,34 +4,18 @@
 
 #include <thread>
 
+#include "stretto/board/testing/ranks_of.h"
 #include "stretto/board/testing/test_support.h"
 
 namespace stretto {
 namespace {
-
-/// All ranks of a board, in one thread.
-struct Ranks {
-  Ranks(const FullBoard::Shape& board_shape, int ranks)
-      : shape(board_shape), memory(FullBoard::bytes_needed(shape, ranks)), rings(static_cast<std::size_t>(ranks)) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      boards.emplace_back(memory.bytes(), shape, rank, ranks, [this](int r) { ++rings[static_cast<std::size_t>(r)]; });
-    }
-  }
-  FullBoard& operator[](int rank) { return boards[static_cast<std::size_t>(rank)]; }
-  int size() const { return static_cast<int>(boards.size()); }
-
-  const FullBoard::Shape shape;
-  ZeroMemory memory;
-  std::vector<int> rings;
-  std::vector<FullBoard> boards;
-};
 
 Bytes result_of(const FullBoard& board, const FullBoard::Shape& shape) {
   return Bytes(board.result(), board.result() + shape.bytes());
 }
 
 /// Several rounds, the ranks' steps in an order that the seed draws. A rank looks at a result when it goes on.
-void expect_fixed_tree(const FullBoard::Shape& shape, int ranks, std::uint64_t seed, int rounds = 3) {
+void expect_fixed_tree_in_pieces(const FullBoard::Shape& shape, int ranks, std::uint64_t seed, int rounds = 3) {
   SCOPED_TRACE(testing::Message() << shape.count << " " << name_of(shape.type) << " by " << name_of(shape.op)
                                   << ", pieces of " << shape.piece_bytes << ", " << ranks << " ranks, seed " << seed);
   Random random(seed);
@@ -41,7 +25,7 @@ void expect_fixed_tree(const FullBoard::Shape& shape, int ranks, std::uint64_t s
     for (int rank = 0; rank < ranks; ++rank) round.push_back(random_numbers(random, shape.type, shape.op, shape.count));
     expected.push_back(*by_fixed_tree(shape.type, shape.op, round));
   }
-  Ranks all(shape, ranks);
+  RanksOf<FullBoard> all(shape, ranks);
   std::vector<int> arrived(static_cast<std::size_t>(ranks));
   std::uint64_t pieces = 0;
   for (int done = 0; done < ranks;) {
@@ -74,9 +58,9 @@ TEST(FullBoard, SumsByTheFixedTreeWhateverTheOrderOfSteps) {
                           DataType::float16}) {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 33}) {
       for (const std::uint64_t count : {0, 1, 77, 500}) {
-        expect_fixed_tree({.type = type, .count = count, .piece_bytes = 64}, ranks, ++seed);
+        expect_fixed_tree_in_pieces({.type = type, .count = count, .piece_bytes = 64}, ranks, ++seed);
       }
-      expect_fixed_tree({.type = type, .count = 1001}, ranks, ++seed);
+      expect_fixed_tree_in_pieces({.type = type, .count = 1001}, ranks, ++seed);
     }
   }
 }
@@ -86,14 +70,14 @@ TEST(FullBoard, TakesMinimaAndMaximaOfZerosAndNaNInTheOrderOfRanks) {
   for (const auto type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16}) {
     for (const auto op : {ReduceOp::min, ReduceOp::max}) {
       for (const int ranks : {2, 3, 5, 8, 33}) {
-        expect_fixed_tree({.type = type, .count = 99, .op = op, .piece_bytes = 128}, ranks, ++seed);
+        expect_fixed_tree_in_pieces({.type = type, .count = 99, .op = op, .piece_bytes = 128}, ranks, ++seed);
       }
     }
   }
 }
 
 TEST(FullBoard, SumsWhatIsLargerThanTheCache) {
-  expect_fixed_tree({.type = DataType::float32, .count = (4u << 20) + 5, .piece_bytes = 256 << 10}, 2, 1, 1);
+  expect_fixed_tree_in_pieces({.type = DataType::float32, .count = (4u << 20) + 5, .piece_bytes = 256 << 10}, 2, 1, 1);
 }
 
 TEST(FullBoard, KnowsItsPieces) {
@@ -104,7 +88,7 @@ TEST(FullBoard, KnowsItsPieces) {
 }
 
 TEST(FullBoard, ARankThatStopsWithoutAPieceHindersNobody) {
-  Ranks all({.type = DataType::int64, .count = 80, .piece_bytes = 64}, 4);
+  RanksOf<FullBoard> all({.type = DataType::int64, .count = 80, .piece_bytes = 64}, 4);
   for (int round = 0; round < 3; ++round) {
     for (int rank = 0; rank < 4; ++rank) {
       for (int i = 0; i < 80; ++i) reinterpret_cast<std::int64_t*>(all[rank].input())[i] = 1000 * rank + i + round;
@@ -126,7 +110,7 @@ TEST(FullBoard, ARankThatStopsWithoutAPieceHindersNobody) {
 }
 
 TEST(FullBoard, WaitsForTheLastAndKnowsWhoHasCome) {
-  Ranks all({.type = DataType::int32, .count = 3}, 3);
+  RanksOf<FullBoard> all({.type = DataType::int32, .count = 3}, 3);
   EXPECT_TRUE(all[0].complete()) << "no round has begun";
   for (int round = 0; round < 2; ++round) {
     all[0].arrive();
@@ -147,7 +131,7 @@ TEST(FullBoard, WaitsForTheLastAndKnowsWhoHasCome) {
 }
 
 TEST(FullBoard, TheLastToComeWakesHelpersAndTheLastPieceEverybody) {
-  Ranks all({.type = DataType::int32, .count = 64, .piece_bytes = 64, .helpers = 2}, 5);
+  RanksOf<FullBoard> all({.type = DataType::int32, .count = 64, .piece_bytes = 64, .helpers = 2}, 5);
   for (int rank = 0; rank < 4; ++rank) {
     all[rank].arrive();
     all[rank].sleepers().go_in(rank);
@@ -177,7 +161,7 @@ Bytes doubled(const Bytes& sum) {
 TEST(FullBoard, UpwardARoundIsCompleteWhenRankZeroSaysSo) {
   for (const int ranks : {1, 2, 3, 8}) {
     Random random(static_cast<std::uint64_t>(ranks));
-    Ranks all({.type = DataType::float32, .count = 100, .piece_bytes = 64, .upward = true}, ranks);
+    RanksOf<FullBoard> all({.type = DataType::float32, .count = 100, .piece_bytes = 64, .upward = true}, ranks);
     for (int round = 0; round < 3; ++round) {
       const Bytes before = result_of(all[0], all.shape);
       std::vector<std::optional<Bytes>> inputs;
@@ -213,7 +197,7 @@ TEST(FullBoard, UpwardARoundIsCompleteWhenRankZeroSaysSo) {
 }
 
 TEST(FullBoard, UpwardTheLastPieceWakesRankZeroAndItsWordEverybody) {
-  Ranks all({.type = DataType::int32, .count = 3, .upward = true}, 3);
+  RanksOf<FullBoard> all({.type = DataType::int32, .count = 3, .upward = true}, 3);
   for (int rank = 0; rank < 3; ++rank) {
     all[rank].arrive();
     if (rank < 2) all[rank].sleepers().go_in(rank);

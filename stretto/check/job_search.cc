@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/check/diloco_search.h"
-#include "stretto/check/group_search.h"
-#include "stretto/check/neighbour_search.h"
+#include "stretto/check/diloco/diloco_search.h"
+#include "stretto/check/groups/group_search.h"
+#include "stretto/check/neighbours/neighbour_search.h"
 #include "stretto/check/ordering/ordering_search.h"
-#include "stretto/check/pair_search.h"
+#include "stretto/check/pairs/pair_search.h"
 #include "stretto/check/partial/bucket_search.h"
-#include "stretto/check/server_search.h"
-#include "stretto/check/threshold_search.h"
+#include "stretto/check/servers/server_search.h"
+#include "stretto/check/threshold/threshold_search.h"
 
 namespace stretto {
 namespace {

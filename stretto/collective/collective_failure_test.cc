@@ -12,6 +12,7 @@
 #include "stretto/collective/plain.h"
 #include "stretto/collective/server/parameter_server.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 
 namespace stretto {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AnyOf;
 using testing::HasSubstr;
-
-constexpr Duration kWatchdog = 60s;
 
 /// A collective and one round of it that every rank is needed for.
 struct Waiting {

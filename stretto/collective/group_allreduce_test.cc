@@ -52,7 +52,7 @@ std::string fault_of(const GroupResult& result, const Groups& groups, int rank, 
   return "";
 }
 
-struct Live {
+struct LiveGroups {
   int ranks = 4;
   GroupOptions options;
   std::uint64_t steps = 150;
@@ -60,7 +60,7 @@ struct Live {
 };
 
 /// Returns what is wrong; empty if nothing is.
-std::string run_rank(Engine& engine, const Live& live) {
+std::string run_rank(Engine& engine, const LiveGroups& live) {
   const int rank = engine.rank();
   GroupAllreduce groups(engine, {{DataType::int64, 40}, {DataType::int64, kLength}}, live.options);
   const Groups who(engine.size(), groups.options().group_size, groups.options().order);
@@ -103,7 +103,7 @@ std::string run_rank(Engine& engine, const Live& live) {
   return fault;
 }
 
-void expect_exact_as_given(const Live& live) {
+void expect_exact_as_given(const LiveGroups& live) {
   std::vector<std::string> faults(static_cast<std::size_t>(live.ranks));
   run_thread_job(live.ranks, [&](Engine& engine) {
     std::string& fault = faults[static_cast<std::size_t>(engine.rank())];
@@ -116,7 +116,7 @@ void expect_exact_as_given(const Live& live) {
 /// Over a board (0: all ranks have a seat at it), by messages (1), and over boards of two ranks (2).
 class GroupAllreduceLive : public testing::TestWithParam<int> {
  protected:
-  void expect_exact(Live live) const {
+  void expect_exact(LiveGroups live) const {
     live.options.seats = std::min(GetParam(), live.ranks);
     expect_exact_as_given(live);
   }

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Live {
+struct LiveRounds {
   int ranks = 4;
   PartialOptions options;
   ProgressBy progress_by = ProgressBy::thread;
@@ -30,7 +30,7 @@ struct Live {
 /// last has fewer seats.
 class PartialAllreduceLive : public testing::TestWithParam<int> {
  protected:
-  void expect_exact(Live live) const;
+  void expect_exact(LiveRounds live) const;
 };
 
 std::int64_t value(int rank, std::uint64_t step) {
@@ -46,7 +46,7 @@ struct Seen {
   std::string fault;
 };
 
-void run_rank(JobMemory& memory, int rank, const Live& live, Seen& seen) {
+void run_rank(JobMemory& memory, int rank, const LiveRounds& live, Seen& seen) {
   ShmTransport transport(memory, rank);
   const SteadyClock clock;
   Engine engine(transport, clock);
@@ -93,7 +93,7 @@ void run_rank(JobMemory& memory, int rank, const Live& live, Seen& seen) {
   memory.leave(rank);
 }
 
-void PartialAllreduceLive::expect_exact(Live live) const {
+void PartialAllreduceLive::expect_exact(LiveRounds live) const {
   const bool board = live.options.delivery == Delivery::every;
   live.options.seats = board ? std::min(GetParam(), live.ranks) : std::min(GetParam(), 1);
   auto memory = JobMemory::create(live.ranks).or_throw();

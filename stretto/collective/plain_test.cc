@@ -12,6 +12,7 @@
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 
 namespace stretto {
 namespace {
@@ -20,7 +21,6 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr Duration kWatchdog = 60s;
 constexpr int kRounds = 3;
 
 /// What rank `rank` brings in a round: small whole numbers, so that sums are exact in every type.

@@ -9,6 +9,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/schedule/builder.h"
 #include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"
@@ -19,8 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr Duration kWatchdog = 60s;
 
 // The two examples of docs/own_collective.md.
 

@@ -8,6 +8,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/kernel/kernels.h"
+#include "stretto/kernel/testing/bytes.h"
 
 namespace stretto {
 namespace {
@@ -26,11 +27,6 @@ std::uint32_t widened(DataType type, std::uint16_t bits) {
 
 std::uint16_t narrowed(DataType type, float x) {
   return type == DataType::bfloat16 ? to_bfloat16(x).bits : to_float16(x).bits;
-}
-
-template <class T>
-std::byte* bytes(std::vector<T>& numbers) {
-  return reinterpret_cast<std::byte*>(numbers.data());
 }
 
 TEST(Convert, WidensEveryHalfWithAllKernels) {

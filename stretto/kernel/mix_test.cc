@@ -5,14 +5,10 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "stretto/kernel/testing/bytes.h"
 
 namespace stretto {
 namespace {
-
-template <class T>
-std::byte* bytes(std::vector<T>& v) {
-  return reinterpret_cast<std::byte*>(v.data());
-}
 
 template <class T>
 std::vector<T> drawn(std::uint64_t seed, std::size_t count) {

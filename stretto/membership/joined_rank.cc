@@ -19,10 +19,7 @@
 namespace stretto {
 namespace {
 
-static_assert(RankContext::kNumCounters < JobMemory::kNumCounters);
-
-/// Counts the ranks that have said why the job ends.
-constexpr int kTold = RankContext::kNumCounters;
+static_assert(kRanksThatTold < JobMemory::kNumCounters);
 
 constexpr std::chrono::milliseconds kShortestPoll{1};
 constexpr std::chrono::milliseconds kLongestPoll{100};
@@ -174,7 +171,7 @@ Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const J
     why = message_of_exception(place.rank);
   }
   if (status == 0) return joined->leave(Duration::max());  // torchrun knows how long
-  MemoryCounter told(RunOfJoinedRank::of(*joined).memory().counter(kTold));
+  MemoryCounter told(RunOfJoinedRank::of(*joined).memory().counter(kRanksThatTold));
   if (why) tell_why(*why, told);
   std::cout.flush();
   std::fflush(nullptr);

@@ -10,10 +10,7 @@
 namespace stretto {
 namespace {
 
-static_assert(RankContext::kNumCounters < MpiJob::kNumCounters);
-
-/// Counts the ranks that have said why the job ends.
-constexpr int kTold = RankContext::kNumCounters;
+static_assert(kRanksThatTold < MpiJob::kNumCounters);
 
 class MpiRankContext final : public RankContext {
  public:
@@ -44,7 +41,7 @@ class MpiRankContext final : public RankContext {
 
 /// Ends the job, and says why unless another rank has or does: then the whole job is ended before this returns.
 void end_job(MpiJob& job, int status, const std::optional<RankMessage>& why) {
-  if (why) tell_why(*why, job.counter(kTold));
+  if (why) tell_why(*why, job.counter(kRanksThatTold));
   std::cout.flush();
   std::fflush(nullptr);
   job.abort(status);

@@ -4,6 +4,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
+#include "stretto/membership/job.h"
 #include "stretto/membership/rank_pipe.h"
 
 namespace stretto {
@@ -17,6 +18,9 @@ int process_status(int status);
 RankMessage message_of(const Error& error, int rank);
 /// The same about the exception that the rank's function has thrown. Requires: inside a catch clause.
 RankMessage message_of_exception(int rank);
+
+/// The counter of a job that tell_why() takes, beyond those that its applications borrow.
+inline constexpr int kRanksThatTold = RankContext::kNumCounters;
 
 /// Says on standard error why a rank ends, unless another one has or does: where this rank ends because of another,
 /// that one has a few seconds to say why. `told` is the same counter on all ranks, 0 at the start.

@@ -6,21 +6,13 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/schedule/builder.h"
+#include "stretto/schedule/testing/refusal.h"
 
 namespace stretto {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string message_of(std::span<const Schedule> schedules) {
-  try {
-    validate(schedules);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// One message from rank 0 to rank 1, each side with its own idea of it.
 struct Side {
@@ -41,39 +33,39 @@ std::vector<Schedule> one_message(Side send, Side recv) {
 }
 
 TEST(Validate, AcceptsWhatMatches) {
-  EXPECT_EQ(message_of(one_message({}, {})), "no error");
+  EXPECT_EQ(refusal(one_message({}, {})), "no error");
   EXPECT_EQ(
-      message_of(one_message({.channel = 3, .count = 0, .header = true}, {.channel = 3, .count = 0, .header = true})),
+      refusal(one_message({.channel = 3, .count = 0, .header = true}, {.channel = 3, .count = 0, .header = true})),
       "no error");
-  EXPECT_EQ(message_of({}), "no error");
+  EXPECT_EQ(refusal({}), "no error");
 }
 
 TEST(Validate, NamesASendWithoutRecvAndARecvWithoutSend) {
-  EXPECT_THAT(message_of(one_message({.channel = 1}, {.channel = 2})),
+  EXPECT_THAT(refusal(one_message({.channel = 1}, {.channel = 2})),
               HasSubstr("rank 0's send #0 \"out\" (to rank 1, channel 1) has no matching recv on rank 1"));
   auto schedules = one_message({}, {});
   ScheduleBuilder silent("message", 0, 2);
   schedules[0] = silent.build(silent.nop({}));
-  EXPECT_THAT(message_of(schedules),
+  EXPECT_THAT(refusal(schedules),
               HasSubstr("rank 1's recv #0 \"in\" (from rank 0, channel 0) has no matching send on rank 0"));
 }
 
 TEST(Validate, NamesSizesAndHeadersThatDiffer) {
-  EXPECT_THAT(message_of(one_message({.count = 4}, {.count = 5})),
+  EXPECT_THAT(refusal(one_message({.count = 4}, {.count = 5})),
               AllOf(HasSubstr("rank 0's send #0 \"out\""), HasSubstr("sends 16 bytes"),
                     HasSubstr("rank 1's recv #0 \"in\""), HasSubstr("takes 20")));
-  EXPECT_THAT(message_of(one_message({.header = true}, {})),
+  EXPECT_THAT(refusal(one_message({.header = true}, {})),
               AllOf(HasSubstr("carries a header"), HasSubstr("does not expect one")));
-  EXPECT_THAT(message_of(one_message({}, {.header = true})),
+  EXPECT_THAT(refusal(one_message({}, {.header = true})),
               AllOf(HasSubstr("does not carry a header"), HasSubstr("expects one")));
 }
 
 TEST(Validate, WantsEveryRankInItsPlace) {
   auto schedules = one_message({}, {});
   std::swap(schedules[0], schedules[1]);
-  EXPECT_THAT(message_of(schedules), HasSubstr("schedule 0 of 2 is \"message\" of rank 1 of 2"));
+  EXPECT_THAT(refusal(schedules), HasSubstr("schedule 0 of 2 is \"message\" of rank 1 of 2"));
   std::swap(schedules[0], schedules[1]);
-  EXPECT_THAT(message_of({schedules.data(), 1}), HasSubstr("schedule 0 of 1"));
+  EXPECT_THAT(refusal({schedules.data(), 1}), HasSubstr("schedule 0 of 1"));
 }
 
 /// Any set of messages with channels of their own passes; losing any one end of them does not.
@@ -102,9 +94,9 @@ TEST(Validate, RandomExchangesPassAndALostEndIsFound) {
       std::vector<Schedule> schedules;
       for (const auto& builder : builders) schedules.push_back(builder.build(0));
       if (lose) {
-        EXPECT_THAT(message_of(schedules), HasSubstr(text("channel ", lost / 2))) << "seed " << seed;
+        EXPECT_THAT(refusal(schedules), HasSubstr(text("channel ", lost / 2))) << "seed " << seed;
       } else {
-        EXPECT_EQ(message_of(schedules), "no error") << "seed " << seed;
+        EXPECT_EQ(refusal(schedules), "no error") << "seed " << seed;
         EXPECT_EQ(messages_of(schedules).size(), static_cast<std::size_t>(num_messages));
       }
     }

@@ -181,7 +181,7 @@ TEST_F(DistributedOptimizerTest, TheDestructorFinishes) {
 }
 
 /// The settings in which a loop may call the wrapped optimizer by mistake.
-const std::vector<DistributedOptions>& settings() {
+const std::vector<DistributedOptions>& mistaken_settings() {
   static const std::vector<DistributedOptions> all{{.algorithm = "sync"},
                                                    {.algorithm = "sync", .overlap = true, .bucket_bytes = 1},
                                                    {.algorithm = "eager-quorum"},
@@ -190,7 +190,7 @@ const std::vector<DistributedOptions>& settings() {
 }
 
 TEST_F(DistributedOptimizerTest, NamesTheRankThatCallsTheWrappedOptimizersOwnStep) {
-  for (const DistributedOptions& options : settings()) {
+  for (const DistributedOptions& options : mistaken_settings()) {
     for (const bool before_step : {true, false}) {
       const auto reports = outcome(3, [&](RankContext& rank) {
         Sequential net = make_net(2);
@@ -219,7 +219,7 @@ TEST_F(DistributedOptimizerTest, NamesTheRankThatCallsTheWrappedOptimizersOwnSte
 }
 
 TEST_F(DistributedOptimizerTest, TheWrappedOptimizersOwnZeroGradDoesNoHarm) {
-  for (const DistributedOptions& options : settings()) {
+  for (const DistributedOptions& options : mistaken_settings()) {
     for (const bool set_to_none : {true, false}) {
       const auto reports = run(3, [&](RankContext& rank) {
         Sequential net = make_net(2);

@@ -55,7 +55,7 @@ struct Branching final : torch::nn::Module {
   }
 };
 
-at::Tensor loss_of(Branching& model, int step) {
+at::Tensor loss_of_branches(Branching& model, int step) {
   at::manual_seed(static_cast<std::uint64_t>(step));
   return model.forward(at::randn({2, 3, 6, 6})).square().mean();
 }
@@ -64,7 +64,7 @@ class Profiled : public testing::Test {
  protected:
   TrainingProfile profile(const ProfileOptions& options) {
     return profile_training(
-        model_, sgd_, [this](int step) { return loss_of(model_, step); }, options);
+        model_, sgd_, [this](int step) { return loss_of_branches(model_, step); }, options);
   }
 
   Branching model_;
@@ -125,7 +125,7 @@ TEST_F(Profiled, TrainsTheModel) {
 
 TEST_F(Profiled, CostIsARatioOfEachPair) {
   const auto ratios = profiling_cost(
-      model_, sgd_, [this](int step) { return loss_of(model_, step); }, 3, 1);
+      model_, sgd_, [this](int step) { return loss_of_branches(model_, step); }, 3, 1);
   ASSERT_EQ(ratios.size(), 3u);
   for (const double ratio : ratios) EXPECT_GT(ratio, 0);
 }
@@ -136,7 +136,7 @@ TEST_F(Profiled, WhatCannotBeProfiledIsRefused) {
   EXPECT_THAT([&] { profile_training(model_, sgd_, constant); },
               ThrowsMessage<UsageError>(HasSubstr("the loss of step 0 has no gradient")));
   const auto other = [this](int step) {
-    return step < 5 ? loss_of(model_, step) : model_.head->forward(at::ones({1, 9})).sum();
+    return step < 5 ? loss_of_branches(model_, step) : model_.head->forward(at::ones({1, 9})).sum();
   };
   EXPECT_THAT([&] { profile_training(model_, sgd_, other, {.warm_up = 4, .traced = 2}); },
               ThrowsMessage<Failure>(HasSubstr("step 5 has other layers")));

@@ -11,6 +11,9 @@
 
 namespace stretto {
 
+/// Of ImageNet.
+inline constexpr std::int64_t kImageClasses = 1000;
+
 /// A convolution over the pixels around each pixel.
 struct ConvShape {
   std::int64_t channels = 0;  ///< that come out

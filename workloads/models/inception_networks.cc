@@ -16,11 +16,10 @@ namespace {
 
 using Pool = BranchShape::Pool;
 
-constexpr double kEps = 1e-3;
-constexpr std::int64_t kClasses = 1000;
+constexpr double kInceptionEps = 1e-3;
 
 std::shared_ptr<NormalizedConvolution> convolution(std::int64_t inputs, const ConvShape& shape) {
-  return std::make_shared<NormalizedConvolution>(inputs, shape, kEps);
+  return std::make_shared<NormalizedConvolution>(inputs, shape, kInceptionEps);
 }
 
 /// Modules one behind the other. Registers each with the network.
@@ -30,7 +29,7 @@ class Modules {
 
   void add(const std::vector<BranchShape>& branches) {
     modules_.push_back(network_.register_module(text("module", ++registered_),
-                                                std::make_shared<InceptionModule>(channels_, branches, kEps)));
+                                                std::make_shared<InceptionModule>(channels_, branches, kInceptionEps)));
     channels_ = modules_.back()->outputs();
   }
   std::int64_t channels() const { return channels_; }
@@ -70,7 +69,7 @@ class GoogLeNet final : public ImageNetwork {
     add(256, 160, 320, 32, 128, 128);
     add(256, 160, 320, 32, 128, 128);
     add(384, 192, 384, 48, 128, 128);
-    output_ = register_module("output", torch::nn::Linear(modules_.channels(), kClasses));
+    output_ = register_module("output", torch::nn::Linear(modules_.channels(), kImageClasses));
   }
 
   at::Tensor loss(const at::Tensor& images, const at::Tensor& labels) override {
@@ -118,10 +117,10 @@ class InceptionV3 final : public ImageNetwork {
     head_first_ = register_module("head_first", convolution(channels, {.channels = 128}));
     head_second_ =
         register_module("head_second", convolution(128, {.channels = channels, .y = 5, .x = 5, .padded = false}));
-    head_ = register_module("head", torch::nn::Linear(channels, kClasses));
+    head_ = register_module("head", torch::nn::Linear(channels, kImageClasses));
     add_d();
     for (int i = 0; i < 2; ++i) add_e();
-    output_ = register_module("output", torch::nn::Linear(modules_.channels(), kClasses));
+    output_ = register_module("output", torch::nn::Linear(modules_.channels(), kImageClasses));
   }
 
   at::Tensor loss(const at::Tensor& images, const at::Tensor& labels) override {

@@ -12,8 +12,7 @@
 namespace stretto {
 namespace {
 
-constexpr double kEps = 1e-5;
-constexpr std::int64_t kClasses = 1000;
+constexpr double kResidualEps = 1e-5;
 
 enum class BlockKind {
   basic,       // two convolutions of 3×3
@@ -33,9 +32,9 @@ class ResidualBlock final : public torch::nn::Module {
       add(width, {.channels = outputs}, false);
     }
     if (inputs != outputs || stride != 1) {
-      shortcut_ =
-          register_module("shortcut", std::make_shared<NormalizedConvolution>(
-                                          inputs, ConvShape{.channels = outputs, .stride = stride}, kEps, false));
+      shortcut_ = register_module(
+          "shortcut", std::make_shared<NormalizedConvolution>(inputs, ConvShape{.channels = outputs, .stride = stride},
+                                                              kResidualEps, false));
     }
   }
 
@@ -48,7 +47,7 @@ class ResidualBlock final : public torch::nn::Module {
  private:
   void add(std::int64_t inputs, const ConvShape& shape, bool rectified) {
     convs_.push_back(register_module(text("conv", convs_.size()),
-                                     std::make_shared<NormalizedConvolution>(inputs, shape, kEps, rectified)));
+                                     std::make_shared<NormalizedConvolution>(inputs, shape, kResidualEps, rectified)));
   }
 
   std::vector<std::shared_ptr<NormalizedConvolution>> convs_;
@@ -61,7 +60,7 @@ class ResidualNetwork final : public ImageNetwork {
  public:
   ResidualNetwork(BlockKind kind, const std::array<int, 4>& blocks) {
     first_ = register_module("first", std::make_shared<NormalizedConvolution>(
-                                          3, ConvShape{.channels = 64, .y = 7, .x = 7, .stride = 2}, kEps));
+                                          3, ConvShape{.channels = 64, .y = 7, .x = 7, .stride = 2}, kResidualEps));
     std::int64_t channels = 64, width = 64;
     for (std::size_t stage = 0; stage < blocks.size(); ++stage, width *= 2) {
       for (int block = 0; block < blocks[stage]; ++block) {
@@ -71,7 +70,7 @@ class ResidualNetwork final : public ImageNetwork {
         channels = kind == BlockKind::basic ? width : 4 * width;
       }
     }
-    output_ = register_module("output", torch::nn::Linear(channels, kClasses));
+    output_ = register_module("output", torch::nn::Linear(channels, kImageClasses));
   }
 
   at::Tensor loss(const at::Tensor& images, const at::Tensor& labels) override {

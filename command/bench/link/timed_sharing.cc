@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kRanks = 3;
 constexpr std::size_t kLeastRounds = 20, kMostRounds = 10'000;
-constexpr double kMostUneven = 10;     // that NetworkOptions::unevenness takes: the first has the card, then the next
-constexpr float kGoOn = 1, kStop = 2;  // what rank 0 tells the others with each round
+constexpr double kMostUneven = 10;  // that NetworkOptions::unevenness takes: the first has the card, then the next
+constexpr float kOneMore = 1, kNoMore = 2;  // what rank 0 tells the others with each round
 
 /// Rank 0 tells the others to begin, and calls as each message has come.
 Schedule two_to_one(int rank, std::uint64_t count) {
@@ -55,7 +55,7 @@ class SharingRounds {
   }
 
   void take_part() {
-    while (go_ != kStop) round();
+    while (go_ != kNoMore) round();
   }
 
   /// On rank 0: adds what it has measured to `report`.
@@ -68,7 +68,7 @@ class SharingRounds {
       report += fmt::format(" {} {:.9e} {:.9e}", messages_.front().size() * sizeof(float),
                             seconds(received_[0] - begin), seconds(received_[1] - begin));
     }
-    go_ = kStop;
+    go_ = kNoMore;
     round();
   }
 
@@ -91,7 +91,7 @@ class SharingRounds {
   ScheduledCollective collective_;
   std::vector<std::vector<float>> messages_;
   std::vector<TimePoint> received_;  // written on the driving thread, read when the round is over
-  float go_ = kGoOn;
+  float go_ = kOneMore;
 };
 
 void measure_on(RankContext& context, std::span<const std::uint64_t> sizes, Duration time) {

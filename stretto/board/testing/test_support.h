@@ -64,6 +64,12 @@ inline FutexWait look_at(std::atomic<std::uint32_t>* signal) {
 
 using Bytes = std::vector<std::byte>;
 
+template <class T>
+Bytes bytes_of(std::span<const T> numbers) {
+  const auto bytes = std::as_bytes(numbers);
+  return {bytes.begin(), bytes.end()};
+}
+
 /// `count` numbers with sums that depend on their order; for minima and maxima both zeros and NaN, too.
 inline Bytes random_numbers(Random& random, DataType type, ReduceOp op, std::uint64_t count) {
   Bytes out(count * size_of(type));

@@ -7,7 +7,7 @@
 namespace stretto {
 namespace {
 
-constexpr std::uint64_t kStream = 0x7363656e6172696f;
+constexpr std::uint64_t kScenarios = 0x7363656e6172696f;
 
 Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Duration compute) {
   const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,     Policy::Kind::solo,
@@ -29,7 +29,7 @@ Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Dura
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
-  Random random(seed, kStream);
+  Random random(seed, kScenarios);
   Scenario s;
   s.seed = seed;
   s.ranks = limits.ranks > 0 ? limits.ranks : static_cast<int>(random.log_uniform(1, 33));

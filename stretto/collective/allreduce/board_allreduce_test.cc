@@ -14,6 +14,7 @@
 #include "stretto/collective/plain.h"
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 
 namespace stretto {
 namespace {
@@ -24,7 +25,6 @@ using testing::Each;
 using testing::HasSubstr;
 using Through = AllreduceOptions::Through;
 
-constexpr Duration kWatchdog = 60s;
 constexpr Through kWays[] = {Through::messages, Through::exchange, Through::gather};
 
 const char* name_of(Through through) {
@@ -45,12 +45,6 @@ std::vector<T> numbers(int rank, std::uint64_t count, int round) {
   std::vector<T> out(count);
   if (count > 0) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
-}
-
-template <class T>
-Bytes bytes_of(std::span<const T> numbers) {
-  const auto bytes = std::as_bytes(numbers);
-  return {bytes.begin(), bytes.end()};
 }
 
 template <class T>

@@ -21,6 +21,7 @@
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 
 namespace stretto {
 namespace {
@@ -30,8 +31,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 using Through = AllreduceOptions::Through;
-
-constexpr Duration kWatchdog = 60s;
 
 template <class T>
 T to(int number) {
@@ -51,7 +50,7 @@ int number_of(int rank, std::uint64_t i, int round) {
 }
 
 template <class T>
-std::vector<T> numbers(int rank, std::uint64_t count, int round) {
+std::vector<T> small_numbers(int rank, std::uint64_t count, int round) {
   std::vector<T> out(count);
   for (std::uint64_t i = 0; i < count; ++i) out[i] = to<T>(number_of(rank, i, round));
   return out;
@@ -71,12 +70,6 @@ std::vector<T> reduced(int ranks, std::uint64_t count, int round, ReduceOp op) {
     out[i] = to<T>(all);
   }
   return out;
-}
-
-template <class T>
-Bytes bytes_of(std::span<const T> numbers) {
-  const auto bytes = std::as_bytes(numbers);
-  return {bytes.begin(), bytes.end()};
 }
 
 /// Ranks, and seats at a board.
@@ -113,7 +106,7 @@ class Boards : public testing::TestWithParam<std::tuple<int, int>> {
       EngineDriver driver(engine, {.progress_by = ProgressBy::application, .spin = Duration{0}});
       for (int round = 0; round < kRounds; ++round) {
         for (std::size_t i = 0; i < cases.size(); ++i) {
-          const auto mine = numbers<T>(engine.rank(), cases[i].count, round);
+          const auto mine = small_numbers<T>(engine.rank(), cases[i].count, round);
           const Bytes& expected = cases[i].expected[static_cast<std::size_t>(round)];
           std::vector<T> sum(cases[i].count, to<T>(77));
           all[i]->run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/testing/sizes.h"
 
 namespace stretto {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ranks = std::vector<int>;
-
-constexpr int kMostRanks = 64;
 
 std::string why(int ranks, int group_size) {
   try {

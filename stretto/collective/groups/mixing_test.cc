@@ -7,13 +7,13 @@
 #include <map>
 #include <tuple>
 
+#include "stretto/collective/testing/sizes.h"
+
 namespace stretto {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::Pair;
-
-constexpr int kMostRanks = 64;
 
 int mixing(int ranks, int group_size) {
   return mixing_number(Groups(ranks, group_size)).value_or(-1);

@@ -8,14 +8,13 @@
 #include <numeric>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/testing/sizes.h"
 
 namespace stretto {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr int kMostRanks = 64;
 
 /// A fraction, always in lowest terms.
 struct Fraction {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/testing/sizes.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
@@ -14,8 +15,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr int kMostRanks = 64;
 
 std::string why(const std::string& graph, int ranks, int neighbours) {
   try {

@@ -9,6 +9,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/kernel/mix.h"
 
 namespace stretto {
@@ -16,8 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr Duration kWatchdog = 60s;
 
 /// One rank's model of residues in two buckets.
 struct Model {

@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-using Kind = GroupProtocol::Action::Kind;
+using GroupAction = GroupProtocol::Action;
 
 TEST(GroupProtocol, TheFirstRankStartsAGroupRoundForAllOnce) {
   GroupProtocol p(1, 4, 10, 0);
@@ -17,7 +17,7 @@ TEST(GroupProtocol, TheFirstRankStartsAGroupRoundForAllOnce) {
   p.application_arrived(0);
   const auto action = p.next_action();
   ASSERT_TRUE(action);
-  EXPECT_EQ(action->kind, Kind::activate);
+  EXPECT_EQ(action->kind, GroupAction::Kind::activate);
   EXPECT_EQ(action->round, 0u);
   EXPECT_FALSE(p.next_action()) << "told once";
   EXPECT_TRUE(p.may_join());
@@ -72,11 +72,11 @@ TEST(GroupProtocol, TheCounterStartsWhenAQuorumHasComeOrDrainedAndSomebodyHasCom
   counter.peer_arrived(1, 1);
   EXPECT_FALSE(counter.next_action()) << "at another round";
   counter.peer_arrived(1, 0);
-  EXPECT_EQ(counter.next_action()->kind, Kind::activate);
+  EXPECT_EQ(counter.next_action()->kind, GroupAction::Kind::activate);
 
   GroupProtocol other(1, 4, 10, 3);
   other.application_arrived(0);
-  EXPECT_EQ(other.next_action()->kind, Kind::arrive);
+  EXPECT_EQ(other.next_action()->kind, GroupAction::Kind::arrive);
   EXPECT_FALSE(other.next_action());
   EXPECT_FALSE(other.may_join());
 }
@@ -86,7 +86,7 @@ TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
   counter.application_drained();
   EXPECT_FALSE(counter.next_action());
   counter.peer_drained(1);
-  EXPECT_EQ(counter.next_action()->kind, Kind::activate);
+  EXPECT_EQ(counter.next_action()->kind, GroupAction::Kind::activate);
   counter.join();
   counter.round_completed(false);
   EXPECT_EQ(counter.next_action()->round, 1u);
@@ -105,11 +105,11 @@ TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
   p.application_arrived(0, 1);
   const auto arrived = p.next_action();
   ASSERT_TRUE(arrived);
-  EXPECT_EQ(arrived->kind, Kind::arrive);
+  EXPECT_EQ(arrived->kind, GroupAction::Kind::arrive);
   EXPECT_EQ(arrived->rank, 3);
   EXPECT_FALSE(p.next_action()) << "told once";
   EXPECT_TRUE(p.message_of(0, true));
-  EXPECT_EQ(p.next_action()->kind, Kind::activate);
+  EXPECT_EQ(p.next_action()->kind, GroupAction::Kind::activate);
   ASSERT_TRUE(p.may_join());
   p.join();
   p.round_completed(false);
@@ -130,7 +130,7 @@ TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
   p.application_drained(1);
   const auto drained = p.next_action();
   ASSERT_TRUE(drained);
-  EXPECT_EQ(drained->kind, Kind::drain);
+  EXPECT_EQ(drained->kind, GroupAction::Kind::drain);
   EXPECT_EQ(drained->rank, 3);
 }
 

@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-const std::vector<BucketSpec> kBuckets = {{DataType::int64, 257}, {DataType::int64, 3}};
+const std::vector<BucketSpec> kTwoBuckets = {{DataType::int64, 257}, {DataType::int64, 3}};
 
 void fill(Contribution& c, std::int64_t value) {
   for (int b = 0; b < c.num_buckets(); ++b) {
@@ -35,7 +35,7 @@ std::int64_t value_of(Contribution& c) {
 }
 
 TEST(Front, AddsUpWhatNobodyHasTaken) {
-  Front front(kBuckets, 4, ReduceOp::sum, false);
+  Front front(kTwoBuckets, 4, ReduceOp::sum, false);
   EXPECT_EQ(front.take(), nullptr);
   deposit(front, 5);
   deposit(front, 3);
@@ -50,14 +50,14 @@ TEST(Front, AddsUpWhatNobodyHasTaken) {
 }
 
 TEST(Front, CombinesWithTheReductionOfTheCollective) {
-  Front front(kBuckets, 4, ReduceOp::max, false);
+  Front front(kTwoBuckets, 4, ReduceOp::max, false);
   deposit(front, 5);
   deposit(front, 3);
   EXPECT_EQ(value_of(*front.take()), 5);
 }
 
 TEST(Front, KeepsOnlyTheNewestOfStandingDeposits) {
-  Front front(kBuckets, 3, ReduceOp::sum, true);
+  Front front(kTwoBuckets, 3, ReduceOp::sum, true);
   for (int i = 1; i <= 20; ++i) deposit(front, i);
   Contribution* taken = front.take();
   EXPECT_EQ(value_of(*taken), 20);
@@ -66,7 +66,7 @@ TEST(Front, KeepsOnlyTheNewestOfStandingDeposits) {
 
 TEST(Front, LosesNothingWhenTheEngineTakesBetweenTheStepsOfADeposit) {
   for (int steps_before = 0; steps_before < 4; ++steps_before) {
-    Front front(kBuckets, 5, ReduceOp::sum, false);
+    Front front(kTwoBuckets, 5, ReduceOp::sum, false);
     deposit(front, 1);
     Contribution& c = front.acquire();
     fill(c, 10);
@@ -83,7 +83,7 @@ TEST(Front, LosesNothingWhenTheEngineTakesBetweenTheStepsOfADeposit) {
 
 TEST(Front, ConservesEveryDepositAgainstARealEngineThread) {
   constexpr int kDeposits = 20000;
-  Front front(kBuckets, 7, ReduceOp::sum, false);
+  Front front(kTwoBuckets, 7, ReduceOp::sum, false);
   std::atomic<bool> stop{false};
   std::int64_t taken_sum = 0;
   std::uint64_t taken_batches = 0;

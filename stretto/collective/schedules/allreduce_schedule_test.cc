@@ -10,15 +10,13 @@
 #include <type_traits>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/testing/allreduce_algorithms.h"
 #include "stretto/collective/testing/schedule_executor.h"
+#include "stretto/collective/testing/sizes.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto {
 namespace {
-
-constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 33};
-constexpr AllreduceAlgorithm kAlgorithms[] = {AllreduceAlgorithm::recursive_doubling,
-                                              AllreduceAlgorithm::halving_doubling, AllreduceAlgorithm::direct};
 
 template <class T>
 constexpr DataType type_of() {

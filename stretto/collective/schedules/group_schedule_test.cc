@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/schedules/plain_schedules.h"
+#include "stretto/collective/testing/allreduce_algorithms.h"
 #include "stretto/collective/testing/schedule_executor.h"
 #include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"
@@ -14,9 +15,7 @@
 namespace stretto {
 namespace {
 
-constexpr AllreduceAlgorithm kAlgorithms[] = {AllreduceAlgorithm::recursive_doubling,
-                                              AllreduceAlgorithm::halving_doubling, AllreduceAlgorithm::direct};
-constexpr BufferId kMine = 0, kSum = 1;
+constexpr BufferId kModel = 0, kGroupSum = 1;
 
 using Values = std::vector<std::int64_t>;
 
@@ -31,14 +30,14 @@ std::vector<Values> run(const Groups& groups, Round round, AllreduceAlgorithm al
   validate(schedules);
   ScheduleExecutor executor(schedules, seed);
   for (int rank = 0; rank < groups.ranks(); ++rank) {
-    executor.give(rank, kMine, &all[static_cast<std::size_t>(rank)]);
-    executor.give<std::int64_t>(rank, kSum, nullptr);
+    executor.give(rank, kModel, &all[static_cast<std::size_t>(rank)]);
+    executor.give<std::int64_t>(rank, kGroupSum, nullptr);
   }
   executor.run();
   std::vector<Values> out;
   for (int rank = 0; rank < groups.ranks(); ++rank) {
     EXPECT_TRUE(executor.complete(rank)) << "rank " << rank;
-    out.push_back(executor.read<std::int64_t>(rank, kSum));
+    out.push_back(executor.read<std::int64_t>(rank, kGroupSum));
   }
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/schedule_executor.h"
+#include "stretto/collective/testing/sizes.h"
 #include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"
 
@@ -17,7 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 33};
 constexpr std::uint64_t kLarge = kLargeBucketBytes / 8;
 const std::vector<BucketSpec> kBuckets{{DataType::int64, 5}, {DataType::int64, kLarge + 3}, {DataType::int64, 1}};
 

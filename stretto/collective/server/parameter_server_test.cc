@@ -10,6 +10,7 @@
 
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 
 namespace stretto {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr Duration kWatchdog = 60s;
 
 void add(int, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum, int) {
   const auto* in = reinterpret_cast<const std::int64_t*>(from.data());

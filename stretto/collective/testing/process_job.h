@@ -13,6 +13,7 @@
 
 #include "stretto/base/align.h"
 #include "stretto/collective/plain.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/engine/engine.h"
 #include "stretto/transport/shm.h"
 #include "stretto/transport/testing/processes.h"
@@ -73,7 +74,6 @@ struct Death {
 /// others were told whom they have lost.
 inline int allreduce_until_lost(Engine& engine, const AllreduceOptions& options, std::uint64_t count, int victim,
                                 Death death) {
-  constexpr Duration kWatchdog = std::chrono::seconds(60);
   Allreduce allreduce(engine, DataType::float32, count, ReduceOp::sum, options);
   EngineDriver driver(engine, {.progress_by = ProgressBy::application, .spin = Duration{0}});
   std::vector<float> mine(count), sum(count);

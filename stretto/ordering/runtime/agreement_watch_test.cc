@@ -21,8 +21,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-const auto kNothing = [](const OrderedStep&) {};
-
 using RankJob = std::function<void(VirtualRank&, OrderedAllreduce&)>;
 
 /// Runs `job` on every rank, of which `undriven` have no helper thread. Returns each rank's lines.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/ordering/testing/ordered_job.h"
 
 namespace stretto {
@@ -21,9 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr Duration kWatchdog = 60s;
 constexpr StepNumber kBranch = 4;  // topo has a plan by then
-const auto kNothing = [](const OrderedStep&) {};
 
 struct Ended {
   std::optional<Error> error;

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = OrdererAction::Kind;
 
-using Job = PartJob<ControlCollectives>;
+using ControlJob = PartJob<ControlCollectives>;
 
 std::vector<std::byte> body_of(int rank, std::uint64_t number, std::size_t bytes) {
   std::vector<std::byte> body(bytes);
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Members, Controls,
 TEST_P(Controls, EachKindBringsWhatItSaysWhateverTheOrderOfMessages) {
   const std::vector<int> members = GetParam();
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    Job job(8, members, seed);
+    ControlJob job(8, members, seed);
     Random random(seed);
     std::vector<std::uint64_t> started(8, 0), taken(8, 0);
     constexpr std::uint64_t kControls = 24;
@@ -119,7 +119,7 @@ TEST_P(Controls, EachKindBringsWhatItSaysWhateverTheOrderOfMessages) {
 }
 
 TEST(Controls, CountTheMessagesThatTheyTake) {
-  Job job(4, {0, 1, 2, 3}, 1);
+  ControlJob job(4, {0, 1, 2, 3}, 1);
   for (int rank = 0; rank < 4; ++rank) {
     OrdererAction sync{.kind = Kind::sync, .control = 0};
     sync.words = {7, 8, 9};
@@ -139,7 +139,7 @@ TEST(Controls, CountTheMessagesThatTheyTake) {
 }
 
 TEST(Controls, SayForWhomTheyWait) {
-  Job job(3, {0, 1, 2}, 1);
+  ControlJob job(3, {0, 1, 2}, 1);
   job.part(0).start({.kind = Kind::gather, .control = 0});
   job.part(1).start({.kind = Kind::gather, .control = 0});
   job.part(1).start({.kind = Kind::broadcast, .control = 1});
@@ -155,7 +155,7 @@ TEST(Controls, SayForWhomTheyWait) {
 }
 
 TEST(Controls, TellAMemberSomethingBesideTheNumberedOnes) {
-  Job job(4, {0, 1, 3}, 1);
+  ControlJob job(4, {0, 1, 3}, 1);
   const std::vector<std::byte> said(5, std::byte{7}), nothing;
   job.part(3).tell(1, said);  // by member: rank 3 is member 2
   job.part(3).tell(1, nothing);
@@ -176,9 +176,9 @@ TEST(Controls, TellAMemberSomethingBesideTheNumberedOnes) {
 }
 
 TEST(Controls, AMessageFromWhereNoneMayComeFailsTheJobOnEveryRank) {
-  Job job(3, {0, 1}, 1);
+  ControlJob job(3, {0, 1}, 1);
   // Rank 2 is no member.
-  job.engines[2]->send_control(Job::kPart, 0, kControlChannel, 0, 0, {});
+  job.engines[2]->send_control(ControlJob::kPart, 0, kControlChannel, 0, 0, {});
   job.run();
   for (int rank = 0; rank < 3; ++rank) {
     ASSERT_TRUE(job.failure(rank).failed());
@@ -188,9 +188,9 @@ TEST(Controls, AMessageFromWhereNoneMayComeFailsTheJobOnEveryRank) {
 }
 
 TEST(Controls, APieceThatIsTooLongFailsTheJob) {
-  Job job(2, {0, 1}, 1);
+  ControlJob job(2, {0, 1}, 1);
   const std::byte piece[8] = {};
-  job.engines[1]->send_control(Job::kPart, 0, kControlChannel, 0, 7, piece);
+  job.engines[1]->send_control(ControlJob::kPart, 0, kControlChannel, 0, 7, piece);
   job.run();
   ASSERT_TRUE(job.failure(0).failed());
   EXPECT_THAT(job.failure(0).error()->message, ::testing::HasSubstr("8 bytes of 7"));

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Job = PartJob<FusedSequence>;
+using FusedJob = PartJob<FusedSequence>;
 
 std::byte* address_of(std::vector<std::int64_t>& numbers) {
   return reinterpret_cast<std::byte*>(numbers.data());
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Members, Sequences,
 TEST_P(Sequences, HaveSeveralBuffersUnderWayAndHandThemOverInOrder) {
   const std::vector<int> members = GetParam();
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    Job job(8, members, seed);
+    FusedJob job(8, members, seed);
     Random random(seed);
     constexpr SequenceNumber kBuffers = 17;
     std::vector<std::vector<Shared>> memory(8, std::vector<Shared>(kBuffers));
@@ -105,7 +105,7 @@ TEST_P(Sequences, HaveSeveralBuffersUnderWayAndHandThemOverInOrder) {
 }
 
 TEST(Sequences, MoreShapesThanSchedulesAreKept) {
-  Job job(2, {0, 1}, 1);
+  FusedJob job(2, {0, 1}, 1);
   std::vector<std::int64_t> mine(1000, 2), sums[2] = {std::vector<std::int64_t>(1000), std::vector<std::int64_t>(1000)};
   for (SequenceNumber number = 0; number < 900; ++number) {
     // Every shape twice: the second time it is known, or has been forgotten.
@@ -127,7 +127,7 @@ TEST(Sequences, MoreShapesThanSchedulesAreKept) {
 }
 
 /// Starts buffer `number` of one rank, with tensors that have as many elements as their names have letters.
-void start(Job& job, int rank, SequenceNumber number, std::uint64_t hash, std::string tensors,
+void start(FusedJob& job, int rank, SequenceNumber number, std::uint64_t hash, std::string tensors,
            std::vector<std::int64_t>& memory) {
   job.part(rank).start({.number = number,
                         .sequence_hash = hash,
@@ -144,7 +144,7 @@ TEST(Sequences, ThatDifferFailOnEveryRankAndBothAreNamed) {
     for (int odd = 0; odd < ranks; ++odd) {
       std::vector<int> members(static_cast<std::size_t>(ranks));
       std::iota(members.begin(), members.end(), 0);
-      Job job(ranks, members, static_cast<std::uint64_t>(odd));
+      FusedJob job(ranks, members, static_cast<std::uint64_t>(odd));
       std::vector<std::vector<std::int64_t>> memory(static_cast<std::size_t>(ranks), std::vector<std::int64_t>(6));
       for (int rank = 0; rank < ranks; ++rank) {
         auto& mine = memory[static_cast<std::size_t>(rank)];
@@ -165,7 +165,7 @@ TEST(Sequences, ThatDifferFailOnEveryRankAndBothAreNamed) {
 }
 
 TEST(Sequences, AreOfOneLengthEach) {
-  Job job(2, {0, 1}, 1);
+  FusedJob job(2, {0, 1}, 1);
   std::vector<std::int64_t> memory(6);
   start(job, 0, 0, 5, "a\nb\n", memory);
   start(job, 1, 0, 6, "a\n", memory);
@@ -176,7 +176,7 @@ TEST(Sequences, AreOfOneLengthEach) {
 }
 
 TEST(Sequences, SayForWhomTheyWait) {
-  Job job(2, {0, 1}, 1);
+  FusedJob job(2, {0, 1}, 1);
   std::vector<std::int64_t> memory(12);
   start(job, 0, 0, 5, "a\n", memory);
   job.run();

@@ -16,6 +16,7 @@
 #include "stretto/collective/plain.h"
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/ordering/ordered_allreduce.h"
 #include "stretto/ordering/testing/planned_orderer.h"
 
@@ -25,7 +26,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr Duration kWatchdog = 60s;
 constexpr DriverOptions kBySelf{.progress_by = ProgressBy::application, .spin = Duration{0}};
 constexpr DriverOptions kByThread{.progress_by = ProgressBy::thread, .spin = Duration{0}};
 

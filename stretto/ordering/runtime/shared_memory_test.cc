@@ -22,7 +22,7 @@ constexpr StepNumber kSteps = 6;           // of rank 0; each rank has one more 
 constexpr std::uint64_t kNumbers = 1'000;  // of a tensor
 constexpr std::size_t kTensors = 5;
 
-std::int64_t number_of(int rank, StepNumber step, std::size_t tensor) {
+std::int64_t drawn_number(int rank, StepNumber step, std::size_t tensor) {
   return static_cast<std::int64_t>(random_bits(static_cast<std::uint64_t>(rank), step, tensor) >> 8);
 }
 
@@ -47,7 +47,7 @@ class SharedTensors {
       const std::size_t first = random_.below(kTensors);
       for (std::size_t i = 0; i < kTensors; ++i) {
         const std::size_t t = (first + i) % kTensors;
-        std::ranges::fill(part(mine, t), number_of(rank(), step, t));
+        std::ranges::fill(part(mine, t), drawn_number(rank(), step, t));
         all_.submit(tensors_[t], Argument::in(part(mine, t)), Argument::out(part(sums_, t)));
       }
       all_.end_step(driver, driver.deadline(60s), apply).or_throw();
@@ -89,7 +89,7 @@ class SharedTensors {
       batches = 0;
       for (int r = 0; r < engine_.size(); ++r) {
         if (step.step >= kSteps + static_cast<StepNumber>(r)) continue;
-        expected += number_of(r, step.step, t);
+        expected += drawn_number(r, step.step, t);
         ++batches;
       }
       const auto names_it = [&](const TensorDescription* shared) { return shared->name == tensors_[t].name; };

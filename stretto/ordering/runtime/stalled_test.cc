@@ -29,8 +29,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-const auto kNothing = [](const OrderedStep&) {};
-
 /// Tensors a and b, of which neither waits for the other.
 struct TwoTensors {
   TwoTensors() {

@@ -28,6 +28,9 @@ inline void run_ordered(int ranks, std::uint64_t seed, const OrderingOptions& op
   });
 }
 
+/// For tests: a rank that does nothing with what a step has summed.
+inline const auto kNothing = [](const OrderedStep&) {};
+
 /// For tests: an element of what a rank brings.
 inline std::int64_t ordered_number(int rank, StepNumber step, std::uint64_t tensor, std::uint64_t element) {
   return static_cast<std::int64_t>(1 + static_cast<std::uint64_t>(rank) * 1'000'003 + step * 7919 + tensor * 101 +

@@ -5,15 +5,12 @@
 #include <cmath>
 
 #include "stretto/base/random.h"
+#include "stretto/predict/coarse/testing/expect_near.h"
 
 namespace stretto {
 namespace {
 
 constexpr double kRounding = 1e-12;
-
-void expect_near(double value, double expected, double tolerance = kRounding) {
-  EXPECT_NEAR(value / expected, 1, tolerance) << value << " instead of " << expected;
-}
 
 // The recursion as the paper writes it, over all sets of workers, each of which is one bit.
 class OverSets {
@@ -78,16 +75,16 @@ ClosedNetwork draw_network(Random& random, int most_classes, int most_workers) {
 TEST(ClosedNetwork, FollowsTheRecursionOfEqualWorkers) {
   // W = m = s = 1. One worker: X = 1/4, so that a second finds N = 1/4 and ρ = 1/4 everywhere.
   ClosedNetwork network{.classes = {{1, 1, 1}}, .transfer = 1};
-  expect_near(solve(network).equal_shares.rate, 1.0 / 4);
-  expect_near(solve(network).in_order.rate, 1.0 / 4);
+  expect_near(solve(network).equal_shares.rate, 1.0 / 4, kRounding);
+  expect_near(solve(network).in_order.rate, 1.0 / 4, kRounding);
   network.classes[0].count = 2;
-  expect_near(solve(network).equal_shares.rate, 2 / (1 + 2 * 1.25 + 1.25));
-  expect_near(solve(network).in_order.rate, 2 / (1 + 2 * 1.125 + 1.25));
-  expect_near(solve(network).in_order.classes[0].transfer, 1.125);
+  expect_near(solve(network).equal_shares.rate, 2 / (1 + 2 * 1.25 + 1.25), kRounding);
+  expect_near(solve(network).in_order.rate, 2 / (1 + 2 * 1.125 + 1.25), kRounding);
+  expect_near(solve(network).in_order.classes[0].transfer, 1.125, kRounding);
   network.classes[0].count = 3;
-  expect_near(solve(network).equal_shares.rate, 57.0 / 106);
-  expect_near(solve(network).in_order.rate, 27.0 / 46);
-  expect_near(solve(network).in_order.utilization, 27.0 / 46);
+  expect_near(solve(network).equal_shares.rate, 57.0 / 106, kRounding);
+  expect_near(solve(network).in_order.rate, 27.0 / 46, kRounding);
+  expect_near(solve(network).in_order.utilization, 27.0 / 46, kRounding);
 }
 
 TEST(ClosedNetwork, FollowsTheRecursionOfUnequalWorkers) {
@@ -95,21 +92,21 @@ TEST(ClosedNetwork, FollowsTheRecursionOfUnequalWorkers) {
   const ClosedNetwork network{.classes = {{1, 1, 0}, {1, 3, 0}}, .transfer = 1};
   const NetworkSolutions solutions = solve(network);
   EXPECT_TRUE(solutions.exact);
-  expect_near(solutions.equal_shares.classes[0].rate, 5.0 / 17);
-  expect_near(solutions.equal_shares.classes[1].rate, 3.0 / 17);
-  expect_near(solutions.in_order.classes[0].rate, 5.0 / 16);
-  expect_near(solutions.in_order.classes[1].rate, 3.0 / 16);
-  expect_near(solutions.in_order.utilization, 1.0 / 2);
+  expect_near(solutions.equal_shares.classes[0].rate, 5.0 / 17, kRounding);
+  expect_near(solutions.equal_shares.classes[1].rate, 3.0 / 17, kRounding);
+  expect_near(solutions.in_order.classes[0].rate, 5.0 / 16, kRounding);
+  expect_near(solutions.in_order.classes[1].rate, 3.0 / 16, kRounding);
+  expect_near(solutions.in_order.utilization, 1.0 / 2, kRounding);
 }
 
 TEST(ClosedNetwork, SpreadsTheModelOverServers) {
   // m = 2 over two servers, W = 1, no update. One worker alone: X = 1/5, and N = 1/5 at each of two stations.
   ClosedNetwork network{.classes = {{1, 1, 0}}, .transfer = 2, .servers = 2};
-  expect_near(solve(network).equal_shares.rate, 1.0 / 5);
+  expect_near(solve(network).equal_shares.rate, 1.0 / 5, kRounding);
   network.classes[0].count = 2;
-  expect_near(solve(network).equal_shares.rate, 2 / (1 + 2 * 2 * (1 + 1.0 / 5)));
-  expect_near(solve(network).in_order.rate, 2 / (1 + 2 * 2 * (1 + 1.0 / 5 - 1.0 / 10)));
-  expect_near(solve(network).equal_shares.utilization, solve(network).equal_shares.rate);
+  expect_near(solve(network).equal_shares.rate, 2 / (1 + 2 * 2 * (1 + 1.0 / 5)), kRounding);
+  expect_near(solve(network).in_order.rate, 2 / (1 + 2 * 2 * (1 + 1.0 / 5 - 1.0 / 10)), kRounding);
+  expect_near(solve(network).equal_shares.utilization, solve(network).equal_shares.rate, kRounding);
 }
 
 TEST(ClosedNetwork, CountsOfClassesSayWhatSetsOfWorkersSay) {
@@ -123,9 +120,9 @@ TEST(ClosedNetwork, CountsOfClassesSayWhatSetsOfWorkersSay) {
     }
     const NetworkSolutions solutions = solve_exactly(network);
     const OverSets in_order(workers, network.transfer, true), equal_shares(workers, network.transfer, false);
-    expect_near(solutions.in_order.rate, in_order.rate());
-    expect_near(solutions.in_order.utilization, in_order.utilization());
-    expect_near(solutions.equal_shares.rate, equal_shares.rate());
+    expect_near(solutions.in_order.rate, in_order.rate(), kRounding);
+    expect_near(solutions.in_order.utilization, in_order.utilization(), kRounding);
+    expect_near(solutions.equal_shares.rate, equal_shares.rate(), kRounding);
   }
 }
 
@@ -174,9 +171,9 @@ TEST(ClosedNetwork, ScalesWithAllTimes) {
       workers.update *= factor;
     }
     const NetworkSolutions a = solve_exactly(network), b = solve_exactly(slower);
-    expect_near(b.in_order.rate * factor, a.in_order.rate);
-    expect_near(b.equal_shares.rate * factor, a.equal_shares.rate);
-    expect_near(b.in_order.utilization, a.in_order.utilization);
+    expect_near(b.in_order.rate * factor, a.in_order.rate, kRounding);
+    expect_near(b.equal_shares.rate * factor, a.equal_shares.rate, kRounding);
+    expect_near(b.in_order.utilization, a.in_order.utilization, kRounding);
   }
 }
 
@@ -192,7 +189,7 @@ TEST(ClosedNetwork, ApproximatesWhatItDoesNotCount) {
   }
   // The error falls with the number of workers, and one worker finds nobody either way.
   ClosedNetwork network{.classes = {{1, 0.09, 0.002}}, .transfer = 0.08};
-  expect_near(solve_approximately(network).in_order.rate, solve_exactly(network).in_order.rate);
+  expect_near(solve_approximately(network).in_order.rate, solve_exactly(network).in_order.rate, kRounding);
   network.classes[0].count = 1000;
   expect_near(solve_approximately(network).in_order.rate, solve_exactly(network).in_order.rate, 1e-5);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "stretto/base/random.h"
+#include "stretto/predict/coarse/testing/expect_near.h"
 
 namespace stretto {
 namespace {
@@ -15,10 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr double kExact = 1e-9;  // relative
-
-void expect_near(double value, double expected, double tolerance = kExact) {
-  EXPECT_NEAR(value / expected, 1, tolerance) << value << " instead of " << expected;
-}
 
 /// m = 1 s.
 TrainingJob job_of(std::vector<WorkerClass> classes) {

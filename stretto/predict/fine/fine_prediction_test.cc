@@ -44,7 +44,7 @@ TEST(PredictFine, OfOtherJobsIsOneSimulationWithEqualShares) {
 }
 
 /// Up to three classes of up to three workers, whose longest times are at most three times their shortest.
-TrainingJob drawn_job(Random& random) {
+TrainingJob drawn_even_job(Random& random) {
   const auto some = [&] { return 0.5 + random.uniform(); };
   TrainingJob job{.bandwidth = some()};
   job.overlap = false;
@@ -76,7 +76,7 @@ double most_steps_per_s(const TrainingJob& job) {
 TEST(Predictions, ExceedNeitherTheirWorkersNorTheirLink) {
   Random random(1, 1);
   for (int draw = 0; draw < 100; ++draw) {
-    TrainingJob job = drawn_job(random);
+    TrainingJob job = drawn_even_job(random);
     const double most = most_steps_per_s(job);
     const AsynchronousRate coarse = predict_coarse(job).basic;
     EXPECT_LE(coarse.equal_shares, most * (1 + 1e-12)) << draw;
@@ -92,7 +92,7 @@ TEST(Predictions, ExceedNeitherTheirWorkersNorTheirLink) {
 TEST(Predictions, OfOneWorkerWithoutOverlapAreTheSame) {
   Random random(2, 1);
   for (int draw = 0; draw < 50; ++draw) {
-    TrainingJob job = drawn_job(random);
+    TrainingJob job = drawn_even_job(random);
     job.classes.resize(1);
     job.classes.front().count = 1;
     const CoarsePrediction coarse = predict_coarse(job);

@@ -14,8 +14,8 @@ namespace stretto {
 namespace {
 
 constexpr std::string_view kNegotiate = "NEGOTIATE_";
-constexpr double kMicro = 1e-6;
-constexpr int kMostRanks = 100'000;
+constexpr double kMicrosecond = 1e-6;
+constexpr int kMostRanksOfTimeline = 100'000;
 
 /// One tensor, between its negotiation and the end of its collective.
 struct Tensor {
@@ -72,7 +72,8 @@ class Timeline {
   std::string arrive(const ChromeEvent& event) {
     int rank = -1;
     const auto [rest, error] = std::from_chars(event.name.data(), event.name.data() + event.name.size(), rank);
-    if (error != std::errc{} || rest != event.name.data() + event.name.size() || rank < 0 || rank >= kMostRanks)
+    if (error != std::errc{} || rest != event.name.data() + event.name.size() || rank < 0 ||
+        rank >= kMostRanksOfTimeline)
       return {};
     const auto index = static_cast<std::size_t>(rank);
     if (arrived_.size() <= index) {
@@ -95,7 +96,7 @@ class Timeline {
     }
     std::string fault;
     for (std::size_t rank = 0; rank < arrived_.size() && step_ > 0 && fault.empty(); ++rank) {
-      fault = times_.take(step_ - 1, static_cast<int>(rank), std::max(0.0, arrived_[rank] - before_) * kMicro);
+      fault = times_.take(step_ - 1, static_cast<int>(rank), std::max(0.0, arrived_[rank] - before_) * kMicrosecond);
     }
     ++step_;
     before_ = end_;

@@ -8,7 +8,7 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(100);  // whether the job goes on
+constexpr Duration kLookAtJobEvery = std::chrono::milliseconds(100);  // whether the job goes on
 
 using Weights = std::vector<std::vector<std::byte>>;
 
@@ -60,7 +60,7 @@ void Evaluations::hand_over(std::uint64_t batches, double seconds, bool average)
   evaluated_at_ = batches;
   ModelCopy copy{
       .seconds = seconds, .batches = batches, .average = average, .weights = copy_of(context_.task.replica())};
-  while (!evaluator_.put(copy, kLookEvery)) context_.require_going_on();
+  while (!evaluator_.put(copy, kLookAtJobEvery)) context_.require_going_on();
 }
 
 void Evaluations::before_last_rounds() {

@@ -23,7 +23,7 @@ RunSummary run(const TrainOptions& options, const LinearTaskOptions& task = {}) 
   return run_training(options, *linear_task(task), {.progress = [](const RunProgress&) {}}).value();
 }
 
-std::string complaint(const TrainOptions& options) {
+std::string refusal(const TrainOptions& options) {
   try {
     run(options);
   } catch (const UsageError& error) {
@@ -193,11 +193,11 @@ TEST(Evaluations, RankZeroCountsAsItWasBeforeTheLastAverage) {
 }
 
 TEST(Evaluations, RefuseWhatHasNoEffect) {
-  EXPECT_THAT(complaint({.evaluate = "replica"}), HasSubstr("evaluate replica: expected evaluate-every"));
-  EXPECT_THAT(complaint({.evaluate_every = 9, .evaluate = "all"}), HasSubstr("evaluate all: expected average or"));
-  EXPECT_THAT(complaint({.final_model = "best"}), HasSubstr("final best: expected evaluate-every beside it"));
-  EXPECT_THAT(complaint({.final_model = "last"}), HasSubstr("final last: expected average, best or rank0"));
-  EXPECT_THAT(complaint({.final_model = "rank0"}), HasSubstr("final rank0 with algorithm 'sync'"));
+  EXPECT_THAT(refusal({.evaluate = "replica"}), HasSubstr("evaluate replica: expected evaluate-every"));
+  EXPECT_THAT(refusal({.evaluate_every = 9, .evaluate = "all"}), HasSubstr("evaluate all: expected average or"));
+  EXPECT_THAT(refusal({.final_model = "best"}), HasSubstr("final best: expected evaluate-every beside it"));
+  EXPECT_THAT(refusal({.final_model = "last"}), HasSubstr("final last: expected average, best or rank0"));
+  EXPECT_THAT(refusal({.final_model = "rank0"}), HasSubstr("final rank0 with algorithm 'sync'"));
 }
 
 }  // namespace

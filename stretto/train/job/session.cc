@@ -13,7 +13,7 @@ namespace {
 /// After so long at most a line that has come up while a rank waits is told.
 constexpr Duration kTellsWithin = std::chrono::seconds(1);
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
+constexpr Duration kLookAtSessionsEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
@@ -241,7 +241,7 @@ Result<int> Session::drain_all(TimePoint deadline) {
     if (!over) return over.error();
     if (*over) break;
     if (driver_.clock().now() >= deadline) return Error{Errc::timeout, who_is_missing(), -1};
-    driver_.wait([] { return false; }, std::min(deadline, driver_.deadline(kLookEvery)));
+    driver_.wait([] { return false; }, std::min(deadline, driver_.deadline(kLookAtSessionsEvery)));
   }
   return 0;
 }

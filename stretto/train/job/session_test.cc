@@ -12,6 +12,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
 #include "stretto/simulate/virtual_ranks.h"
+#include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
@@ -85,11 +86,6 @@ constexpr RecipeInfo kTwoKinds = {
     [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<TwoKinds>(context); }};
 
 /// Hears of rounds and does nothing.
-struct Deaf final : RoundListener {
-  void before(const RoundResult&) override {}
-  void after(const RoundResult&) override {}
-};
-
 /// One rank of a test, with its engine on the virtual clock.
 struct RankOfTest {
   explicit RankOfTest(VirtualRank& rank) : place(rank), engine(rank.transport(), rank.clock(), &rank) {

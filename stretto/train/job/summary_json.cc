@@ -21,7 +21,7 @@ const char* name_of(Normalize normalize) {
   return "";
 }
 
-ordered_json number(std::optional<double> value) {
+ordered_json number_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
 }
 
@@ -161,19 +161,19 @@ std::string to_json(const TrainOptions& o) {
 std::string to_json(const RunSummary& s) {
   ordered_json curve = ordered_json::array();
   for (const auto& point : s.curve) {
-    curve.push_back({{"seconds", point.seconds}, {"batches", point.batches}, {"loss", number(point.loss)}});
+    curve.push_back({{"seconds", point.seconds}, {"batches", point.batches}, {"loss", number_or_null(point.loss)}});
   }
   ordered_json evaluations = ordered_json::array();
   for (const auto& point : s.evaluations) {
     evaluations.push_back({{"seconds", point.seconds},
                            {"batches", point.batches},
                            {"of", point.of},
-                           {"loss", number(point.loss)},
-                           {"accuracy", number(point.accuracy)},
-                           {"top5", number(point.top5)},
-                           {"train_loss", number(point.train_loss)},
-                           {"train_accuracy", number(point.train_accuracy)},
-                           {"train_top5", number(point.train_top5)}});
+                           {"loss", number_or_null(point.loss)},
+                           {"accuracy", number_or_null(point.accuracy)},
+                           {"top5", number_or_null(point.top5)},
+                           {"train_loss", number_or_null(point.train_loss)},
+                           {"train_accuracy", number_or_null(point.train_accuracy)},
+                           {"train_top5", number_or_null(point.train_top5)}});
   }
   return ordered_json{
       {"algorithm", s.algorithm},
@@ -186,12 +186,12 @@ std::string to_json(const RunSummary& s) {
       {"ideal_seconds", s.ideal_seconds},
       {"sync_ideal_seconds", s.sync_ideal_seconds},
       {"real_compute_share", s.real_compute_share},
-      {"loss", number(s.loss)},
-      {"accuracy", number(s.accuracy)},
-      {"top5", number(s.top5)},
-      {"train_loss", number(s.train_loss)},
-      {"train_accuracy", number(s.train_accuracy)},
-      {"train_top5", number(s.train_top5)},
+      {"loss", number_or_null(s.loss)},
+      {"accuracy", number_or_null(s.accuracy)},
+      {"top5", number_or_null(s.top5)},
+      {"train_loss", number_or_null(s.train_loss)},
+      {"train_accuracy", number_or_null(s.train_accuracy)},
+      {"train_top5", number_or_null(s.train_top5)},
       {"final", {{"model", s.final_model}, {"batches", s.final_batches}}},
       {"rounds", s.rounds},
       {"rounds_per_batch", s.rounds_per_batch},

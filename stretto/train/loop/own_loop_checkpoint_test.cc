@@ -15,9 +15,6 @@ namespace {
 using testing::HasSubstr;
 using torch::nn::Sequential;
 
-constexpr std::uint64_t kSamples = 90;
-constexpr int kBatch = 4;
-
 using OwnLoopCheckpoint = OwnLoopTest;
 
 /// Trains with a checkpoint every 8 batches. `dies`: rank 1 is killed in its own step of that number, or −1. Returns

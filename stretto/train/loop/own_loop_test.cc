@@ -24,9 +24,6 @@ using testing::HasSubstr;
 using torch::nn::Linear;
 using torch::nn::Sequential;
 
-constexpr std::uint64_t kSamples = 90;
-constexpr int kBatch = 4;
-
 TEST_F(OwnLoopTest, EveryBatchIsHandedOutOnce) {
   for (const char* data : {"", "shared", "partitioned"}) {
     for (const char* algorithm : {"sync", "eager-solo", "local"}) {

@@ -14,7 +14,7 @@ namespace stretto {
 namespace {
 
 /// What tells these algorithms apart.
-struct Variant {
+struct NeighbourVariant {
   NeighbourOptions exchange;  // but for its block
   std::unique_ptr<Mixer> mixer;
   Round overlap = 0;           // rounds by which messages may be late
@@ -29,7 +29,7 @@ RecipeContext with_equal_ranks(RecipeContext context) {
 
 class NeighbourAveraging final : public Recipe {
  public:
-  NeighbourAveraging(const RecipeContext& context, Variant variant)
+  NeighbourAveraging(const RecipeContext& context, NeighbourVariant variant)
       : replica_(context.replica),
         mixer_(std::move(variant.mixer)),
         overlap_(variant.overlap),
@@ -225,9 +225,9 @@ std::unique_ptr<Recipe> make_push_sum(const RecipeContext& context, Round overla
   const auto links = [graph, rank = context.engine.rank()](Round round) { return graph->links(rank, round); };
   const auto out_neighbours = [links](Round round) { return static_cast<int>(links(round).out.size()); };
   return std::make_unique<NeighbourAveraging>(
-      context, Variant{.exchange = {.links = links, .graph = text("push-sum, ", graph->description())},
-                       .mixer = make_push_sum_mixer(context.replica, out_neighbours),
-                       .overlap = overlap});
+      context, NeighbourVariant{.exchange = {.links = links, .graph = text("push-sum, ", graph->description())},
+                                .mixer = make_push_sum_mixer(context.replica, out_neighbours),
+                                .overlap = overlap});
 }
 
 }  // namespace
@@ -237,11 +237,11 @@ std::unique_ptr<Recipe> make_d_psgd(const RecipeContext& context) {
   const int rank = context.engine.rank();
   const std::string order = context.options.algorithm.word("mix-order", "average-then-step");
   return std::make_unique<NeighbourAveraging>(
-      context, Variant{.exchange = {.links = [graph, rank](Round round) { return graph->links(rank, round); },
-                                    .graph = text("mean, ", order, ", ", graph->description())},
-                       .mixer = make_mean_mixer(context.replica,
-                                                [graph, rank](Round round) { return graph->shares(rank, round); }),
-                       .average_first = order == "average-then-step"});
+      context, NeighbourVariant{.exchange = {.links = [graph, rank](Round round) { return graph->links(rank, round); },
+                                             .graph = text("mean, ", order, ", ", graph->description())},
+                                .mixer = make_mean_mixer(
+                                    context.replica, [graph, rank](Round round) { return graph->shares(rank, round); }),
+                                .average_first = order == "average-then-step"});
 }
 
 void check_d_psgd(const RecipeOptions& options, int ranks) {
@@ -258,8 +258,8 @@ std::unique_ptr<Recipe> make_gossip_grad(const RecipeContext& context) {
     return halves;
   };
   return std::make_unique<NeighbourAveraging>(
-      context, Variant{.exchange = {.links = links, .graph = text("gossip, seed ", context.options.seed)},
-                       .mixer = make_mean_mixer(context.replica, shares)});
+      context, NeighbourVariant{.exchange = {.links = links, .graph = text("gossip, seed ", context.options.seed)},
+                                .mixer = make_mean_mixer(context.replica, shares)});
 }
 
 void check_gossip_grad(const RecipeOptions& options, int) {

@@ -10,8 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Rank {
-  Rank(int rank, int ranks) : notes(rank, ranks, 2, 4) {}
+struct NotingRank {
+  NotingRank(int rank, int ranks) : notes(rank, ranks, 2, 4) {}
 
   void apply(std::uint64_t round, double lr) { notes.applies(round, OptimizerOptions{lr, std::hash<double>()(lr)}); }
   std::vector<std::int64_t> written(std::uint64_t base, const LoopCounts& counts = {}) const {
@@ -29,14 +29,14 @@ std::vector<std::int64_t> operator+(std::vector<std::int64_t> a, const std::vect
 }
 
 TEST(RoundNotes, CountsTheUsesOfEachParameter) {
-  const Rank a(0, 3), b(2, 3);
+  const NotingRank a(0, 3), b(2, 3);
   const auto sum = a.written(0) + b.written(0);
   EXPECT_EQ(std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end()),
             (std::vector<std::int64_t>{2, 2}));
 }
 
 TEST(RoundNotes, AddsUpWhatTheLoopsCountBesideTheUses) {
-  const Rank a(0, 3), b(2, 3);
+  const NotingRank a(0, 3), b(2, 3);
   const auto sum = a.written(0, {1, 0, 0, 0, 0, 0, 0, 5}) + b.written(0, {2, 7}) + b.written(0);
   EXPECT_EQ(a.notes.counts(sum), (LoopCounts{3, 7, 0, 0, 0, 0, 0, 5}));
   EXPECT_EQ(std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end()),
@@ -44,7 +44,7 @@ TEST(RoundNotes, AddsUpWhatTheLoopsCountBesideTheUses) {
 }
 
 TEST(RoundNotes, NamesTheRankWhoseRateDiffers) {
-  Rank a(0, 3), b(2, 3);
+  NotingRank a(0, 3), b(2, 3);
   for (std::uint64_t round = 0; round < 41; ++round) {
     a.apply(round, 0.05);
     b.apply(round, round == 40 ? 0.025 : 0.05);
@@ -56,7 +56,7 @@ TEST(RoundNotes, NamesTheRankWhoseRateDiffers) {
 }
 
 TEST(RoundNotes, ARateThatFollowsFromTheRoundsIsNoDifferenceForARankThatIsBehind) {
-  Rank ahead(0, 2), behind(1, 2);
+  NotingRank ahead(0, 2), behind(1, 2);
   for (std::uint64_t round = 0; round < 30; ++round) {
     ahead.apply(round, 1.0 / static_cast<double>(round + 1));
     if (round < 26) behind.apply(round, 1.0 / static_cast<double>(round + 1));
@@ -65,7 +65,7 @@ TEST(RoundNotes, ARateThatFollowsFromTheRoundsIsNoDifferenceForARankThatIsBehind
 }
 
 TEST(RoundNotes, DepositsThatWereAddedUpTellNothing) {
-  Rank a(0, 2), b(1, 2);
+  NotingRank a(0, 2), b(1, 2);
   a.apply(0, 0.1);
   b.apply(0, 0.2);
   EXPECT_EQ(a.notes.difference(b.written(0) + b.written(1)), std::nullopt);
@@ -73,7 +73,7 @@ TEST(RoundNotes, DepositsThatWereAddedUpTellNothing) {
 }
 
 TEST(RoundNotes, OtherOptionsThanTheRateAreNamedAsSuch) {
-  Rank a(0, 2), b(1, 2);
+  NotingRank a(0, 2), b(1, 2);
   a.notes.applies(0, OptimizerOptions{0.1, 5});
   b.notes.applies(0, OptimizerOptions{0.1, 6});
   EXPECT_THAT(*a.notes.difference(b.written(1)),

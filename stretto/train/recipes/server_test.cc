@@ -7,6 +7,7 @@
 
 #include "stretto/simulate/cluster.h"
 #include "stretto/train/replica/flat_math.h"
+#include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
@@ -14,18 +15,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Silent final : public RoundListener {
-  void before(const RoundResult&) override {}
-  void after(const RoundResult&) override {}
-};
-
 /// A rank with a linear model of two buckets, under ps-async with a server for each.
 struct Rank {
   Rank(SimulatedCluster& cluster, int rank)
       : engine(cluster.transport(rank), cluster.clock()),
         task_rank(task->start_rank({})),
         meeting(engine, task_rank->replica()),
-        recipe(make_ps_async({task_rank->replica(), engine, meeting, silent, options()})) {}
+        recipe(make_ps_async({task_rank->replica(), engine, meeting, deaf, options()})) {}
 
   static RecipeOptions options() {
     RecipeOptions options{.local_steps = 0};
@@ -40,7 +36,7 @@ struct Rank {
   Engine engine;
   std::unique_ptr<TrainingTask> task = linear_task();
   std::unique_ptr<RankTask> task_rank;
-  Silent silent;
+  Deaf deaf;
   Meeting meeting;
   std::unique_ptr<Recipe> recipe;
 };

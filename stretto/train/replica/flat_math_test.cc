@@ -10,21 +10,16 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "stretto/train/testing/bytes.h"
 
 namespace stretto {
 namespace {
-
-template <class T>
-std::span<std::byte> bytes(std::vector<T>& numbers) {
-  return std::as_writable_bytes(std::span(numbers));
-}
 
 template <class T>
 class Finite : public testing::Test {
  public:
   static constexpr DataType kType = sizeof(T) == 4 ? DataType::float32 : DataType::float64;
 };
-using Floats = testing::Types<float, double>;
 TYPED_TEST_SUITE(Finite, Floats);
 
 TYPED_TEST(Finite, TakesEveryFiniteNumber) {

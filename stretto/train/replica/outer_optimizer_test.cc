@@ -8,6 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/train/testing/bytes.h"
 
 namespace stretto {
 namespace {
@@ -15,16 +16,10 @@ namespace {
 using testing::HasSubstr;
 
 template <class T>
-std::span<std::byte> bytes(std::vector<T>& numbers) {
-  return std::as_writable_bytes(std::span(numbers));
-}
-
-template <class T>
 class OuterOptimizerOf : public testing::Test {
  public:
   static constexpr DataType kType = sizeof(T) == 4 ? DataType::float32 : DataType::float64;
 };
-using Floats = testing::Types<float, double>;
 TYPED_TEST_SUITE(OuterOptimizerOf, Floats);
 
 TYPED_TEST(OuterOptimizerOf, IsNesterovsMomentumNumberByNumber) {

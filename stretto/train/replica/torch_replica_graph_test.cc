@@ -24,11 +24,11 @@ using testing::ElementsAre;
 using torch::nn::Linear;
 using torch::nn::Sequential;
 
-std::shared_ptr<torch::optim::Optimizer> sgd(torch::nn::Module& model) {
+std::shared_ptr<torch::optim::Optimizer> plain_sgd(torch::nn::Module& model) {
   return std::make_shared<torch::optim::SGD>(model.parameters(), torch::optim::SGDOptions(0.1));
 }
 
-at::Tensor loss_of(Sequential& net) {
+at::Tensor graph_loss(Sequential& net) {
   return net->forward(at::arange(6, at::kFloat).view({2, 3})).pow(2).mean();
 }
 
@@ -40,7 +40,7 @@ class TorchReplicaGraph : public testing::Test {
 TEST_F(TorchReplicaGraph, NamesTheTrainedTensorsByNumber) {
   Sequential net(Linear(3, 4), Linear(4, 2));
   net->parameters()[0].set_requires_grad(false);
-  const TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 40});
+  const TorchReplica replica(net.ptr(), plain_sgd(*net), {.bucket_bytes = 40});
   ASSERT_EQ(replica.trained_tensors().size(), static_cast<std::size_t>(replica.num_trained()));
   std::vector<std::string> names;
   for (const TrainedTensor& tensor : replica.trained_tensors()) {
@@ -53,7 +53,7 @@ TEST_F(TorchReplicaGraph, NamesTheTrainedTensorsByNumber) {
 
 TEST_F(TorchReplicaGraph, HandsEachGradientOverAsSoonAsItLiesInTheAttachedMemory) {
   Sequential net(Linear(3, 4), Linear(4, 2));
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), plain_sgd(*net));
   std::vector<float> memory(replica.buckets()[0].count);
   const std::vector<std::span<std::byte>> spans{std::as_writable_bytes(std::span(memory))};
   std::vector<std::string> names;
@@ -69,7 +69,7 @@ TEST_F(TorchReplicaGraph, HandsEachGradientOverAsSoonAsItLiesInTheAttachedMemory
     values.clear();
     replica.attach(0, spans);
     if (dropped) replica.optimizer().zero_grad();
-    loss_of(net).backward();
+    graph_loss(net).backward();
     EXPECT_EQ(names.size(), 4u) << "in the backward pass";
     replica.end_backward();
     ASSERT_EQ(names.size(), 4u);
@@ -87,7 +87,7 @@ TEST_F(TorchReplicaGraph, NamesNoGradientThatIsNotThereAndAtTheEndOneAddedByHand
   Linear head(3, 1), other(3, 1);
   net->register_module("head", head.ptr());
   net->register_module("other", other.ptr());
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), plain_sgd(*net));
   std::vector<std::string> names;
   replica.on_gradient_ready(
       [&](int parameter) { names.push_back(replica.trained_tensors()[static_cast<std::size_t>(parameter)].name); });
@@ -102,7 +102,7 @@ TEST_F(TorchReplicaGraph, NamesNoGradientThatIsNotThereAndAtTheEndOneAddedByHand
 TEST_F(TorchReplicaGraph, LeavesAGradientThatIsTakenAlone) {
   for (const bool taken : {true, false}) {
     Sequential net(Linear(3, 4), Linear(4, 2));
-    TorchReplica replica(net.ptr(), sgd(*net));
+    TorchReplica replica(net.ptr(), plain_sgd(*net));
     std::vector<float> memory(replica.buckets()[0].count);
     const std::vector<std::span<std::byte>> spans{std::as_writable_bytes(std::span(memory))};
     replica.on_gradient_ready(
@@ -112,7 +112,7 @@ TEST_F(TorchReplicaGraph, LeavesAGradientThatIsTakenAlone) {
         },
         taken);
     replica.attach(0, spans);
-    loss_of(net).backward();
+    graph_loss(net).backward();
     replica.end_backward();
     EXPECT_EQ(memory, std::vector<float>(memory.size(), 7.0f));
     EXPECT_EQ(replica.gradients_changed(), !taken);
@@ -122,30 +122,30 @@ TEST_F(TorchReplicaGraph, LeavesAGradientThatIsTakenAlone) {
 
 TEST_F(TorchReplicaGraph, SeveralPassesAreHandedOverInTheLastOne) {
   Sequential net(Linear(3, 4), Linear(4, 2));
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), plain_sgd(*net));
   int ready = 0;
   replica.on_gradient_ready([&](int) { ++ready; });
   replica.attach_own();
   replica.accumulate(true);
-  loss_of(net).backward();
+  graph_loss(net).backward();
   EXPECT_EQ(ready, 0);
   replica.accumulate(false);
-  loss_of(net).backward();
+  graph_loss(net).backward();
   EXPECT_EQ(ready, 4);
   replica.end_backward();
   replica.attach_own();
-  loss_of(net).backward();
-  loss_of(net).backward();
+  graph_loss(net).backward();
+  graph_loss(net).backward();
   EXPECT_THROW(replica.end_backward(), UsageError);
 }
 
 TEST_F(TorchReplicaGraph, RecordsTheGraphOfAStepOnRequest) {
   Sequential net(Linear(3, 4), Linear(4, 2));
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), plain_sgd(*net));
   EXPECT_EQ(replica.model_collectives(), nullptr);
   const auto step = [&] {
     replica.attach_own();
-    replica.backward(loss_of(net));
+    replica.backward(graph_loss(net));
     replica.end_backward();
     replica.step();
   };
@@ -175,7 +175,7 @@ TEST_F(TorchReplicaGraph, APlanPutsWhatComesAfterASumInsideTheModelIntoALaterBuf
   plug_in(*net, std::make_shared<ModelCollectives>([&](const TensorDescription& tensor, std::span<std::byte>) {
     events.emplace_back(tensor.name, true);
   }));
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), plain_sgd(*net));
   ASSERT_NE(replica.model_collectives(), nullptr);
   replica.on_gradient_ready([&](int parameter) {
     events.emplace_back(replica.trained_tensors()[static_cast<std::size_t>(parameter)].name, false);
@@ -184,7 +184,7 @@ TEST_F(TorchReplicaGraph, APlanPutsWhatComesAfterASumInsideTheModelIntoALaterBuf
   for (int step = 0; step < 2; ++step) {
     events.clear();
     replica.attach_own();
-    replica.backward(loss_of(net));
+    replica.backward(graph_loss(net));
     replica.end_backward();
     const OrderingPlan plan = plan_order(*replica.take_graph());
     ASSERT_EQ(plan.tensors.size(), events.size());

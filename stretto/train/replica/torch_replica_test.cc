@@ -42,17 +42,17 @@ struct Sets {
   std::vector<std::vector<std::vector<std::byte>>> bytes;
 };
 
-Sequential make_net() {
+Sequential make_small_net() {
   at::manual_seed(7);
   return Sequential(Linear(3, 4), Linear(4, 2));
 }
-std::shared_ptr<torch::optim::Optimizer> sgd(torch::nn::Module& model, double momentum = 0.9) {
+std::shared_ptr<torch::optim::Optimizer> momentum_sgd(torch::nn::Module& model, double momentum = 0.9) {
   return std::make_shared<torch::optim::SGD>(model.parameters(), torch::optim::SGDOptions(0.1).momentum(momentum));
 }
 at::Tensor input(int step) {
   return torch::arange(6, torch::kFloat).view({2, 3}).mul(0.1).add(step);
 }
-at::Tensor loss_of(Sequential& net, int step) {
+at::Tensor loss_at(Sequential& net, int step) {
   return net->forward(input(step)).pow(2).mean();
 }
 
@@ -71,9 +71,9 @@ class TorchReplicaTest : public testing::Test {
 };
 
 TEST_F(TorchReplicaTest, KeepsTheParametersAndMakesThemViews) {
-  Sequential net = make_net();
+  Sequential net = make_small_net();
   const auto before = flat_parameters(*net);
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   EXPECT_EQ(flat_parameters(*net), before);
   EXPECT_EQ(replica.parameters(0).size(), before.size() * sizeof(float));
   std::memset(replica.parameters(0).data(), 0, replica.parameters(0).size());
@@ -82,19 +82,19 @@ TEST_F(TorchReplicaTest, KeepsTheParametersAndMakesThemViews) {
 
 TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradientsLieIn) {
   for (const std::uint64_t bucket_bytes : {1u, 40u, 1u << 20}) {
-    Sequential plain = make_net();
-    const auto plain_optimizer = sgd(*plain);
-    Sequential net = make_net();
-    TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = bucket_bytes});
+    Sequential plain = make_small_net();
+    const auto plain_optimizer = momentum_sgd(*plain);
+    Sequential net = make_small_net();
+    TorchReplica replica(net.ptr(), momentum_sgd(*net), {.bucket_bytes = bucket_bytes});
     Sets sets(replica, 3);
     for (int step = 0; step < 7; ++step) {
       plain_optimizer->zero_grad();
-      loss_of(plain, step).backward();
+      loss_at(plain, step).backward();
       plain_optimizer->step();
 
       replica.attach(step % 3, sets[step % 3]);
       if (step % 2 == 1) replica.optimizer().zero_grad();  // drops the views
-      loss_of(net, step).backward();
+      loss_at(net, step).backward();
       replica.end_backward();
       replica.step(sets.sum(step % 3), sets.by(1), {});
     }
@@ -103,12 +103,12 @@ TEST_F(TorchReplicaTest, TrainsAsTheOptimizerAloneDoesWhateverMemoryTheGradients
 }
 
 TEST_F(TorchReplicaTest, ABucketWithoutASumIsNotMoved) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net), {.bucket_bytes = 1});
   Sets sets(replica, 1);
   const auto step = [&](std::vector<std::span<const std::byte>> sum) {
     replica.attach(0, sets[0]);
-    loss_of(net, 0).backward();
+    loss_at(net, 0).backward();
     replica.end_backward();
     replica.step(sum, sets.by(1), {});
   };
@@ -121,8 +121,8 @@ TEST_F(TorchReplicaTest, ABucketWithoutASumIsNotMoved) {
 }
 
 TEST_F(TorchReplicaTest, SaysWhichBucketsAForwardPassIsAboutToRead) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net), {.by_layer = true, .announces_reads = true});
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net), {.by_layer = true, .announces_reads = true});
   EXPECT_TRUE(replica.announces_reads());
   ASSERT_EQ(replica.buckets().size(), 2u) << "one a layer";
   std::vector<int> read;
@@ -159,16 +159,16 @@ TEST_F(TorchReplicaTest, SaysHowMuchOfAPassLiesBehindIt) {
 }
 
 TEST_F(TorchReplicaTest, DividesTheSum) {
-  Sequential one = make_net();
-  Sequential two = make_net();
-  TorchReplica a(one.ptr(), sgd(*one));
-  TorchReplica b(two.ptr(), sgd(*two));
+  Sequential one = make_small_net();
+  Sequential two = make_small_net();
+  TorchReplica a(one.ptr(), momentum_sgd(*one));
+  TorchReplica b(two.ptr(), momentum_sgd(*two));
   Sets of_a(a, 1), of_b(b, 1);
   a.attach(0, of_a[0]);
-  loss_of(one, 0).backward();
+  loss_at(one, 0).backward();
   a.end_backward();
   b.attach(0, of_b[0]);
-  (loss_of(two, 0) * 4).backward();
+  (loss_at(two, 0) * 4).backward();
   b.end_backward();
   a.step(of_a.sum(0), of_a.by(1), {});
   b.step(of_b.sum(0), of_b.by(4), {});
@@ -176,15 +176,15 @@ TEST_F(TorchReplicaTest, DividesTheSum) {
 }
 
 TEST_F(TorchReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacement) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   Sets sets(replica, 2);
   replica.attach(0, sets[0]);
-  loss_of(net, 3).backward();
+  loss_at(net, 3).backward();
   replica.end_backward();
   replica.attach(1, sets[1]);
   replica.optimizer().zero_grad(/*set_to_none=*/true);
-  loss_of(net, 3).backward();
+  loss_at(net, 3).backward();
   replica.end_backward();
   EXPECT_EQ(sets.bytes[0], sets.bytes[1]);
   for (const auto& p : net->parameters()) {
@@ -195,22 +195,22 @@ TEST_F(TorchReplicaTest, GradientsLieInTheAttachedMemoryAfterZeroGradAndReplacem
 }
 
 TEST_F(TorchReplicaTest, TakesGradientsOfSeveralPassesAsTheirSum) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   Sets sets(replica, 2);
   replica.attach(0, sets[0]);
-  loss_of(net, 1).backward();
-  loss_of(net, 1).backward();
+  loss_at(net, 1).backward();
+  loss_at(net, 1).backward();
   replica.end_backward();
   replica.attach(1, sets[1]);
-  (loss_of(net, 1) * 2).backward();
+  (loss_at(net, 1) * 2).backward();
   replica.end_backward();
   EXPECT_EQ(sets.bytes[0], sets.bytes[1]);
 }
 
 TEST_F(TorchReplicaTest, GivesAParameterWithoutGradientZeros) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
   replica.optimizer().zero_grad();
@@ -222,8 +222,8 @@ TEST_F(TorchReplicaTest, GivesAParameterWithoutGradientZeros) {
 }
 
 TEST_F(TorchReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net), {.bucket_bytes = 1});
   ASSERT_EQ(replica.buckets().size(), 4u);
   Sets sets(replica, 1);
   std::vector<int> handed;
@@ -237,7 +237,7 @@ TEST_F(TorchReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
     first_of.clear();
     replica.attach(0, sets[0]);
     if (step == 1) replica.optimizer().zero_grad();
-    loss_of(net, 1).backward();
+    loss_at(net, 1).backward();
     EXPECT_EQ(handed, (std::vector<int>{0, 1, 2, 3})) << "all before the backward pass has returned";
     replica.end_backward();
     EXPECT_EQ(handed.size(), 4u);
@@ -248,8 +248,8 @@ TEST_F(TorchReplicaTest, HandsBucketsOverInOrderDuringTheBackwardPass) {
 }
 
 TEST_F(TorchReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net), {.bucket_bytes = 1});
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net), {.bucket_bytes = 1});
   Sets sets(replica, 1);
   std::vector<int> handed;
   replica.on_bucket_ready([&](int bucket) { handed.push_back(bucket); });
@@ -261,31 +261,31 @@ TEST_F(TorchReplicaTest, HandsOverAtTheEndWhatTheBackwardPassDidNotReach) {
 }
 
 TEST_F(TorchReplicaTest, RefusesASecondPassAfterBucketsWereHandedOver) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   Sets sets(replica, 1);
   replica.on_bucket_ready([](int) {});
   replica.attach(0, sets[0]);
-  loss_of(net, 1).backward();
-  loss_of(net, 1).backward();
+  loss_at(net, 1).backward();
+  loss_at(net, 1).backward();
   EXPECT_THROW(replica.end_backward(), UsageError);
 }
 
 TEST_F(TorchReplicaTest, LeavesNoHookBehind) {
-  Sequential net = make_net();
+  Sequential net = make_small_net();
   {
-    TorchReplica replica(net.ptr(), sgd(*net));
+    TorchReplica replica(net.ptr(), momentum_sgd(*net));
     replica.on_bucket_ready([](int) { FAIL() << "the replica is gone"; });
   }
-  loss_of(net, 1).backward();
+  loss_at(net, 1).backward();
 }
 
 TEST_F(TorchReplicaTest, NamesTheParameterThatIsNotFinite) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
-  loss_of(net, 1).backward();
+  loss_at(net, 1).backward();
   replica.end_backward();
   EXPECT_EQ(replica.find_non_finite(0), std::nullopt);
   net->parameters()[2].mutable_grad()[1][3] = std::numeric_limits<float>::quiet_NaN();
@@ -305,7 +305,7 @@ TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone
     at::Tensor wide, narrow, frozen;
   };
   const auto model = std::make_shared<Mixed>();
-  TorchReplica replica(model, sgd(*model, 0));
+  TorchReplica replica(model, momentum_sgd(*model, 0));
   EXPECT_EQ(replica.buckets(), (std::vector<BucketSpec>{{DataType::float32, 3}, {DataType::float64, 3}}));
   EXPECT_EQ(replica.weights().size(), 3u);
   EXPECT_EQ(replica.model_description(),
@@ -323,10 +323,10 @@ TEST_F(TorchReplicaTest, TrainsDoublesBesideFloatsAndLeavesFrozenParametersAlone
 TEST_F(TorchReplicaTest, SaysWhyAModelCannotBeTrained) {
   Linear complex(2, 2);
   complex->to(torch::kComplexFloat);
-  EXPECT_THROW(TorchReplica(complex.ptr(), sgd(*complex)), UsageError);
+  EXPECT_THROW(TorchReplica(complex.ptr(), momentum_sgd(*complex)), UsageError);
   Linear frozen(2, 2);
   for (auto& p : frozen->parameters()) p.set_requires_grad(false);
-  EXPECT_THROW(TorchReplica(frozen.ptr(), sgd(*frozen)), UsageError);
+  EXPECT_THROW(TorchReplica(frozen.ptr(), momentum_sgd(*frozen)), UsageError);
 }
 
 TEST_F(TorchReplicaTest, TiedWeightsAreOneParameter) {
@@ -338,19 +338,19 @@ TEST_F(TorchReplicaTest, TiedWeightsAreOneParameter) {
 }
 
 TEST_F(TorchReplicaTest, ScalesTheLearningRateOfEveryGroup) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   replica.set_lr_factor(0.5);
   replica.set_lr_factor(0.25);
   EXPECT_DOUBLE_EQ(replica.optimizer().param_groups()[0].options().get_lr(), 0.025);
 }
 
 TEST_F(TorchReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net, 0));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net, 0));
   Sets sets(replica, 1);
   replica.attach(0, sets[0]);
-  loss_of(net, 1).backward();
+  loss_at(net, 1).backward();
   replica.end_backward();
   const auto before = flat_parameters(*net);
   replica.on_step([&] {
@@ -362,7 +362,7 @@ TEST_F(TorchReplicaTest, CallsBeforeAStepWhenTheAverageIsInPlace) {
 
 TEST_F(TorchReplicaTest, FindsTheBuffersOfBatchNorm) {
   Sequential net(Linear(3, 4), torch::nn::BatchNorm1d(4));
-  TorchReplica replica(net.ptr(), sgd(*net));
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   const auto buffers = replica.floating_buffers();
   ASSERT_EQ(buffers.size(), 2u) << "running mean and variance; the count is no floating point number";
   net->forward(input(0));
@@ -375,7 +375,7 @@ TEST_F(TorchReplicaTest, AnLstmTrainsInFlatMemory) {
   const auto train = [](bool flat) {
     at::manual_seed(3);
     torch::nn::LSTM lstm(torch::nn::LSTMOptions(2, 3));
-    const auto optimizer = sgd(*lstm);
+    const auto optimizer = momentum_sgd(*lstm);
     std::unique_ptr<TorchReplica> replica;
     if (flat) replica = std::make_unique<TorchReplica>(lstm.ptr(), optimizer, TorchReplicaOptions{.bucket_bytes = 100});
     for (int step = 0; step < 3; ++step) {
@@ -402,7 +402,7 @@ class TorchReplicaState : public TorchReplicaTest {
   static void train(TorchReplica& replica, Sequential& net, int first, int steps) {
     for (int step = first; step < first + steps; ++step) {
       replica.attach_own();
-      loss_of(net, step).backward();
+      loss_at(net, step).backward();
       replica.end_backward();
       replica.step();
     }
@@ -411,8 +411,8 @@ class TorchReplicaState : public TorchReplicaTest {
 };
 
 TEST_F(TorchReplicaState, ChecksumTellsReplicasApart) {
-  Sequential one = make_net(), two = make_net();
-  TorchReplica a(one.ptr(), sgd(*one)), b(two.ptr(), sgd(*two));
+  Sequential one = make_small_net(), two = make_small_net();
+  TorchReplica a(one.ptr(), momentum_sgd(*one)), b(two.ptr(), momentum_sgd(*two));
   EXPECT_EQ(a.checksum(), b.checksum());
   train(a, one, 0, 2);
   EXPECT_NE(a.checksum(), b.checksum());
@@ -431,12 +431,12 @@ void write(const std::string& path, const std::string& content) {
 template <class Make>
 void continues_to_the_bit(const std::string& path, Make make) {
   const auto run = [&](bool interrupted) {
-    Sequential net = make_net();
+    Sequential net = make_small_net();
     auto replica = std::make_unique<TorchReplica>(net.ptr(), make(*net));
     const auto steps = [&](int first, int count) {
       for (int step = first; step < first + count; ++step) {
         replica->attach_own();
-        loss_of(net, step).backward();
+        loss_at(net, step).backward();
         replica->end_backward();
         replica->step();
       }
@@ -455,7 +455,7 @@ void continues_to_the_bit(const std::string& path, Make make) {
 }
 
 TEST_F(TorchReplicaState, SavedAndLoadedSgdContinuesToTheBit) {
-  continues_to_the_bit(path_, [](torch::nn::Module& model) { return sgd(model); });
+  continues_to_the_bit(path_, [](torch::nn::Module& model) { return momentum_sgd(model); });
 }
 
 TEST_F(TorchReplicaState, SavedAndLoadedAdamContinuesToTheBit) {
@@ -465,8 +465,8 @@ TEST_F(TorchReplicaState, SavedAndLoadedAdamContinuesToTheBit) {
 }
 
 TEST_F(TorchReplicaState, ATruncatedFileIsOneClearFailure) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   write(path_, replica.save());
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2);
   try {
@@ -479,17 +479,17 @@ TEST_F(TorchReplicaState, ATruncatedFileIsOneClearFailure) {
 }
 
 TEST_F(TorchReplicaState, OfAnotherModelIsRefused) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   write(path_, replica.save());
   Sequential other(Linear(3, 5), Linear(5, 2));
-  TorchReplica wider(other.ptr(), sgd(*other));
+  TorchReplica wider(other.ptr(), momentum_sgd(*other));
   EXPECT_THROW(wider.load(path_), Failure);
 }
 
 TEST_F(TorchReplicaState, DescribesTheOptimizer) {
-  Sequential net = make_net();
-  TorchReplica replica(net.ptr(), sgd(*net));
+  Sequential net = make_small_net();
+  TorchReplica replica(net.ptr(), momentum_sgd(*net));
   const std::string description = replica.optimizer_description();
   EXPECT_NE(description.find("torch::optim::SGD\ngroup of 4"), std::string::npos) << description;
   EXPECT_NE(description.find("lr=0.1"), std::string::npos) << description;

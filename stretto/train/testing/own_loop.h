@@ -6,6 +6,7 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +16,9 @@
 #include "stretto/train/testing/torch_ranks.h"
 
 namespace stretto {
+
+inline constexpr std::uint64_t kSamples = 90;
+inline constexpr int kBatch = 4;
 
 /// For tests of a training loop of one's own: a folder for what it keeps.
 class OwnLoopTest : public TorchRanksTest {

@@ -75,17 +75,17 @@ class NeighbourAveraging : public testing::Test {
   int runs_ = 0;
 };
 
-struct Case {
+struct NeighbourRun {
   std::string algorithm;
   int ranks;
   AlgorithmOptions options = {};
   std::uint64_t sync_every = 0;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const NeighbourRun& c, std::ostream* out) {
   *out << c.algorithm << " on " << c.ranks << ", " << c.options.to_string() << ", average every " << c.sync_every;
 }
 
-const Case kCases[] = {
+const NeighbourRun kNeighbourRuns[] = {
     {"d-psgd", 1},
     {"d-psgd", 2},
     {"d-psgd", 3, {{"graph", "exponential"}}},
@@ -106,7 +106,7 @@ const Case kCases[] = {
 };
 
 TEST_F(NeighbourAveraging, CountsEveryBatchOnceAndEndsWithEqualReplicas) {
-  for (const Case& c : kCases) {
+  for (const NeighbourRun& c : kNeighbourRuns) {
     SCOPED_TRACE(testing::PrintToString(c));
     for (const char* late : {"none", "persistent:rank=0,delay=1ms"}) {
       notices_.clear();
@@ -204,7 +204,7 @@ TEST_F(NeighbourAveraging, KeepsTheSumOfAllModels) {
     const auto* floats = reinterpret_cast<const float*>(bytes.data());
     first.insert(first.end(), floats, floats + bytes.size() / sizeof(float));
   }
-  for (const Case& c : kCases) {
+  for (const NeighbourRun& c : kNeighbourRuns) {
     // Steps too small to be seen: what is left of the first model after all sending and mixing is all of it.
     const std::vector<float> last = final_model({.algorithm = c.algorithm,
                                                  .ranks = c.ranks,

@@ -23,26 +23,26 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-struct Case {
+struct Averaging {
   const char* algorithm;
   AlgorithmOptions options;
   std::uint64_t local_steps = 3;
   std::uint64_t full_every = 0;
 };
 
-const Case kCases[] = {{.algorithm = "local"},
-                       {.algorithm = "local:quorum:2", .options = {}, .local_steps = 2, .full_every = 8},
-                       {.algorithm = "diloco"},
-                       {.algorithm = "diloco:quorum:2", .options = {{"full-every", "8"}}, .local_steps = 2},
-                       {.algorithm = "wagma:2", .options = {{"tau", "3"}}},
-                       {.algorithm = "wagma-quorum:2", .options = {{"tau", "3"}}},
-                       {.algorithm = "d-psgd"},
-                       {.algorithm = "gossip-grad"},
-                       {.algorithm = "sgp"},
-                       {.algorithm = "osgp"},
-                       {.algorithm = "ad-psgd"},
-                       {.algorithm = "easgd"},
-                       {.algorithm = "easgd-async", .options = {{"full-every", "12"}}}};
+const Averaging kAveraging[] = {{.algorithm = "local"},
+                                {.algorithm = "local:quorum:2", .options = {}, .local_steps = 2, .full_every = 8},
+                                {.algorithm = "diloco"},
+                                {.algorithm = "diloco:quorum:2", .options = {{"full-every", "8"}}, .local_steps = 2},
+                                {.algorithm = "wagma:2", .options = {{"tau", "3"}}},
+                                {.algorithm = "wagma-quorum:2", .options = {{"tau", "3"}}},
+                                {.algorithm = "d-psgd"},
+                                {.algorithm = "gossip-grad"},
+                                {.algorithm = "sgp"},
+                                {.algorithm = "osgp"},
+                                {.algorithm = "ad-psgd"},
+                                {.algorithm = "easgd"},
+                                {.algorithm = "easgd-async", .options = {{"full-every", "12"}}}};
 
 /// The arrays of one rank that are averaged or not, as they are now.
 struct State {
@@ -88,7 +88,7 @@ class Listener final : public RoundListener {
 };
 
 /// Trains with `said` beside the case's options; rank r has 12 + 2r batches.
-Meetings train(const Case& how, int ranks, const AlgorithmOptions& said) {
+Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
   const auto task = linear_task();
   const Algorithm algorithm = parse_algorithm(how.algorithm, ranks);
   RecipeOptions options{.policy = algorithm.policy,
@@ -130,7 +130,7 @@ std::vector<float> mean_of_two(const std::vector<float>& a, const std::vector<fl
 }
 
 TEST(StateAverage, OfTwoRanksIsTheirMeanToTheBitAfterEachRoundOfAll) {
-  for (const Case& how : kCases) {
+  for (const Averaging& how : kAveraging) {
     const Meetings meetings = train(how, 2, {{"average-momentum", "yes"}, {"average-statistics", "full"}});
     EXPECT_GE(meetings.after.size(), 3u) << how.algorithm;
     for (const auto& [round, after] : meetings.after) {
@@ -145,7 +145,7 @@ TEST(StateAverage, OfTwoRanksIsTheirMeanToTheBitAfterEachRoundOfAll) {
 }
 
 TEST(StateAverage, IsTheSameOnAllRanksWhereItIsAskedForAndLocalElsewhere) {
-  for (const Case& how : kCases) {
+  for (const Averaging& how : kAveraging) {
     for (const bool momentum : {false, true}) {
       for (const bool statistics : {false, true}) {
         const Meetings meetings =
@@ -169,7 +169,7 @@ TEST(StateAverage, IsTheSameOnAllRanksWhereItIsAskedForAndLocalElsewhere) {
 }
 
 TEST(StateAverage, IsTheDefaultOfWagmaQuorumAlone) {
-  for (const Case& how : kCases) {
+  for (const Averaging& how : kAveraging) {
     const bool averaged = std::string_view(how.algorithm).starts_with("wagma-quorum");
     for (const auto& [round, after] : train(how, 3, {}).after) {
       EXPECT_EQ(after[2].momentum == after[0].momentum, averaged) << how.algorithm << ", round " << round;

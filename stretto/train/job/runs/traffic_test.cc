@@ -22,7 +22,7 @@ constexpr std::uint64_t kSteps = 24;  // of each rank; divisible by every interv
 // What is sent to a neighbour: 64 bytes of the message's own, and each bucket, as long as whole cache lines.
 constexpr double kModelMessage = 64 + 64 + 64;
 
-struct Case {
+struct Formula {
   std::string algorithm;
   int ranks;
   double messages;  // of all ranks in a step of each
@@ -31,11 +31,11 @@ struct Case {
   std::uint64_t sync_every = 0;
   bool live = true;  // what is sent does not depend on who comes first
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const Formula& c, std::ostream* out) {
   *out << c.algorithm << " on " << c.ranks << ' ' << c.options.to_string();
 }
 
-TrainOptions options_of(const Case& c, std::uint64_t steps) {
+TrainOptions options_of(const Formula& c, std::uint64_t steps) {
   return {.algorithm = c.algorithm,
           .ranks = c.ranks,
           .steps = steps,
@@ -45,7 +45,7 @@ TrainOptions options_of(const Case& c, std::uint64_t steps) {
           .algorithm_options = c.options};
 }
 
-class TrafficOf : public testing::TestWithParam<Case> {
+class TrafficOf : public testing::TestWithParam<Formula> {
  protected:
   TrafficOf() { ::alarm(100); }
   ~TrafficOf() override { ::alarm(0); }
@@ -59,7 +59,7 @@ class TrafficOf : public testing::TestWithParam<Case> {
     return s.sent;
   }
   static void check(bool simulated) {
-    const Case& c = GetParam();
+    const Formula& c = GetParam();
     const Traffic steps = sent(options_of(c, 2 * kSteps), simulated).since(sent(options_of(c, kSteps), simulated));
     EXPECT_EQ(static_cast<double>(steps.messages), c.messages * kSteps);
     EXPECT_EQ(static_cast<double>(steps.body_bytes), c.bodies * kSteps);
@@ -72,7 +72,7 @@ TEST_P(TrafficOf, AStepIsThatOfTheDocumentsInVirtualTimeAndLive) {
   if (GetParam().live) check(false);
 }
 
-const Case kCases[] = {
+const Formula kFormulas[] = {
     // An allreduce of small buckets: log2 P messages a rank and bucket.
     {"sync", 1, 0, 0},
     {"sync", 2, 2 * 2 * 1, 2 * 24 * 1},
@@ -109,7 +109,7 @@ const Case kCases[] = {
     {"ps-sync", 4, 3 * 2 * 3, 2 * 24 * 3, {{"servers", "1"}}},
     {"k-sync:4", 4, 3 * 2 * 3 + 1, 2 * 24 * 3},  // and COMMIT to the server of the other bucket
 };
-INSTANTIATE_TEST_SUITE_P(All, TrafficOf, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, TrafficOf, testing::ValuesIn(kFormulas));
 
 class TrafficTest : public TrafficOf {};
 

@@ -11,6 +11,7 @@
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/session.h"
+#include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
@@ -20,7 +21,7 @@ using namespace std::chrono_literals;
 using testing::Each;
 using testing::IsEmpty;
 
-constexpr int kRanks = 4;
+constexpr int kRanksOfJob = 4;
 constexpr int kInterrupted = 1;
 constexpr int kLate = 2;
 constexpr int kStopped = 0;  // the counter that tells the late rank that the others wait no more
@@ -29,11 +30,11 @@ struct Interrupt final : std::runtime_error {
   Interrupt() : std::runtime_error("the user wants it") {}
 };
 
-enum class Where { begin, exchange, finish };
+enum class Call { begin, exchange, finish };
 
 struct Case {
   std::string algorithm;
-  Where where;
+  Call where;
   int seats = 0;
   bool aborts = true;  // else its destructor tells the others
 };
@@ -43,15 +44,10 @@ void PrintTo(const Case& c, std::ostream* out) {
        << (c.aborts ? "aborts" : "is dropped");
 }
 
-struct Deaf final : RoundListener {
-  void before(const RoundResult&) override {}
-  void after(const RoundResult&) override {}
-};
-
 /// One rank of a test: says what is not as it should be.
-class RankOfTest {
+class TestedRank {
  public:
-  RankOfTest(RankContext& context, const Case& test) : context_(context), test_(test) {}
+  TestedRank(RankContext& context, const Case& test) : context_(context), test_(test) {}
 
   std::string run() {
     const auto task = linear_task();
@@ -67,7 +63,7 @@ class RankOfTest {
       misuse(session);
     }
     if (context_.rank() == kInterrupted) context_.counter(kStopped).fetch_add(1);
-    if (test_.where == Where::finish) {
+    if (test_.where == Call::finish) {
       // Another rank may have heard that the job is stopped before it came to finish().
       if (context_.rank() == kInterrupted && !beside.drained())
         said_ += "finish() has not ended the session beside it; ";
@@ -81,7 +77,7 @@ class RankOfTest {
 
  private:
   static SessionOptions options(const std::string& name, int seats, std::function<void()> look) {
-    const Algorithm algorithm = parse_algorithm(name, kRanks);
+    const Algorithm algorithm = parse_algorithm(name, kRanksOfJob);
     return {.recipe = algorithm.recipe,
             .recipe_options = {.policy = algorithm.policy,
                                .seats = seats,
@@ -99,7 +95,7 @@ class RankOfTest {
   }
 
   /// The late rank comes when the others wait for it no more.
-  void come(Where where) {
+  void come(Call where) {
     if (where != test_.where) return;
     armed_ = true;
     while (context_.rank() == kLate && context_.counter(kStopped).fetch_add(0) < 1) std::this_thread::sleep_for(1ms);
@@ -107,12 +103,12 @@ class RankOfTest {
 
   void interrupt(Session& session, RankTask& task) {
     try {
-      come(Where::begin);
+      come(Call::begin);
       session.begin({});
       for (int i = 0; i < 3; ++i) step(session, task);
-      come(Where::exchange);
+      come(Call::exchange);
       for (int i = 0; i < 40; ++i) step(session, task);
-      come(Where::finish);
+      come(Call::finish);
       session.finish();
       said_ += "nothing has ended the session; ";
     } catch (const Interrupt&) {
@@ -161,8 +157,8 @@ std::vector<Case> cases() {
                                 "ad-psgd", "easgd", "easgd-async", "ps-sync", "ps-async", "ssp:1", "k-sync:4"}) {
     const std::string name = algorithm;
     const bool waits = name != "ad-psgd" && name != "ps-async" && name != "easgd-async" && name != "wagma";
-    for (const Where where : {Where::begin, Where::exchange, Where::finish}) {
-      if (where == Where::exchange && !waits) continue;
+    for (const Call where : {Call::begin, Call::exchange, Call::finish}) {
+      if (where == Call::exchange && !waits) continue;
       for (const int seats : {0, 1, 2}) out.push_back({name, where, seats, true});
       out.push_back({name, where, 0, false});
     }
@@ -174,8 +170,8 @@ class InterruptedSession : public testing::TestWithParam<Case> {};
 
 TEST_P(InterruptedSession, StopsOnEveryRankAndLeavesTheOneBesideIt) {
   ::alarm(50);
-  const auto result = run_job({.ranks = kRanks}, [](RankContext& context) {
-                        context.report(RankOfTest(context, GetParam()).run());
+  const auto result = run_job({.ranks = kRanksOfJob}, [](RankContext& context) {
+                        context.report(TestedRank(context, GetParam()).run());
                         return 0;
                       }).or_throw();
   ::alarm(0);

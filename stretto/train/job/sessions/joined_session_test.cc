@@ -21,6 +21,7 @@
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/session.h"
+#include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
@@ -30,11 +31,6 @@ using namespace std::chrono_literals;
 using testing::StartsWith;
 
 constexpr int kRanks = 4;
-
-struct Deaf final : RoundListener {
-  void before(const RoundResult&) override {}
-  void after(const RoundResult&) override {}
-};
 
 /// One rank's model and session.
 struct RankOfTest {

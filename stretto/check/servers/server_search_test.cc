@@ -1,4 +1,4 @@
-#include "stretto/check/server_search.h"
+#include "stretto/check/servers/server_search.h"
 
 #include <gtest/gtest.h>
 

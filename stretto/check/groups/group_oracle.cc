@@ -1,4 +1,4 @@
-#include "stretto/check/group_oracle.h"
+#include "stretto/check/groups/group_oracle.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "stretto/check/neighbour_search.h"
+#include "stretto/check/neighbours/neighbour_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/neighbour_job.h"
+#include "stretto/check/neighbours/neighbour_job.h"
 #include "stretto/check/prime_field.h"
 #include "stretto/collective/neighbours/neighbour_exchange.h"
 #include "stretto/collective/neighbours/push_sum_weight.h"

@@ -1,4 +1,4 @@
-#include "stretto/check/group_search.h"
+#include "stretto/check/groups/group_search.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/group_oracle.h"
+#include "stretto/check/groups/group_oracle.h"
 #include "stretto/collective/group_allreduce_probe.h"
 #include "stretto/simulate/cluster.h"
 

@@ -1,4 +1,4 @@
-#include "stretto/check/diloco_search.h"
+#include "stretto/check/diloco/diloco_search.h"
 
 #include <array>
 #include <map>

@@ -1,4 +1,4 @@
-#include "stretto/check/server_search.h"
+#include "stretto/check/servers/server_search.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/server_oracle.h"
+#include "stretto/check/servers/server_oracle.h"
 #include "stretto/collective/server/parameter_server.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"

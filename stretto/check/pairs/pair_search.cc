@@ -1,4 +1,4 @@
-#include "stretto/check/pair_search.h"
+#include "stretto/check/pairs/pair_search.h"
 
 #include <algorithm>
 #include <memory>

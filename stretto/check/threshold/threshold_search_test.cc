@@ -1,4 +1,4 @@
-#include "stretto/check/threshold_search.h"
+#include "stretto/check/threshold/threshold_search.h"
 
 #include <gtest/gtest.h>
 

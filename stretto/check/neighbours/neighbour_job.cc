@@ -1,4 +1,4 @@
-#include "stretto/check/neighbour_job.h"
+#include "stretto/check/neighbours/neighbour_job.h"
 
 #include <algorithm>
 #include <set>
