@@ -14,10 +14,15 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+option(STRETTO_NIGHTLY "Build and run all tests, also those that tools/nightly_tests leaves to `make nightly`" OFF)
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(STRETTO_SANITIZE)
   add_compile_options(-fsanitize=${STRETTO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${STRETTO_SANITIZE})
+  # For a change without those that watch every access to memory a second time, and take a third of the time to compile.
+  if(STRETTO_SANITIZE MATCHES undefined AND NOT STRETTO_NIGHTLY)
+    add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
+  endif()
 endif()
 
 # Paths below the project are hashed as relative ones, so that another checkout finds the same objects. A precompiled
@@ -27,9 +32,6 @@ find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
                                   CCACHE_SLOPPINESS=pch_defines,time_macros,locale)
-  if(STRETTO_DEFECTS)  # most sources read nothing of it: what comes out of the preprocessor is the release's, and decides
-    list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_NODIRECT=1 CCACHE_IGNOREOPTIONS=-DSTRETTO_DEFECTS)
-  endif()
   list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
@@ -50,18 +52,16 @@ set(STRETTO_STANDARD_HEADERS
 set(STRETTO_TORCH_HEADERS
   ${STRETTO_STANDARD_HEADERS} <fstream> <torch/nn/module.h> <torch/nn/modules/container/any.h> <torch/optim/optimizer.h>)
 
-# stretto_unite(TARGET [APART SOURCE ...]): where it is sanitized, the sources of a folder are compiled as one, which takes little
-# more than half as long: what they use of the standard library is compiled once. Not those that name something of their own
-# as a neighbour in their folder does. stretto_sources() says which folder a source is of.
+# stretto_unite(TARGET): the sources of a folder are compiled as one, which takes less than half as long: what they use of the
+# standard library is read and compiled once. stretto_sources() says which folder a source is of. A source with options of its own
+# is compiled by itself.
+option(STRETTO_UNITE "Compile the sources of a folder as one; OFF: each by itself" ON)
 function(stretto_unite target)
-  cmake_parse_arguments(UNITE "" "" "APART" ${ARGN})
-  if(NOT STRETTO_SANITIZE)
+  if(NOT STRETTO_UNITE)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes the sources for headers
-  list(TRANSFORM UNITE_APART PREPEND ${PROJECT_SOURCE_DIR}/)
-  set_source_files_properties(${UNITE_APART} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # stretto_sources(TARGET SOURCE ...): adds sources of this directory, each with its folder.
@@ -78,11 +78,10 @@ endfunction()
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
 endif()
 
-# Properties of every test: a hang is a failure; a sanitizer's finding, too.
-set(STRETTO_TEST_PROPERTIES TIMEOUT 120)
+# Properties of every program of tests: a hang is a failure; a sanitizer's finding, too.
+set(STRETTO_TEST_PROPERTIES TIMEOUT 600)
 if(STRETTO_SANITIZE STREQUAL thread)
   set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT
       TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=0)
@@ -94,40 +93,81 @@ elseif(STRETTO_SANITIZE)
       ENVIRONMENT_MODIFICATION LSAN_OPTIONS=set:print_suppressions=0:suppressions=${PROJECT_BINARY_DIR}/lsan_suppressions)
 endif()
 
-# The thread sanitizer runs the rooms in which threads or processes meet; the others have one thread, and release and
-# the address sanitizer for it.
-set(STRETTO_THREADED_ROOMS base transport board engine collective simulate membership dispenser ordering train)
+# Which tests a change runs, and which wait for `make nightly` (STRETTO_NIGHTLY): tools/nightly_tests has those that wait, by program,
+# by source, by name. Of the thread sanitizer only those are that have threads or processes (tools/threaded_tests).
+set(STRETTO_STAGE release)
+if(STRETTO_SANITIZE STREQUAL thread)
+  set(STRETTO_STAGE tsan)
+elseif(STRETTO_SANITIZE)
+  set(STRETTO_STAGE asan)
+endif()
+set(STRETTO_WAITING)
+if(BUILD_TESTING AND NOT STRETTO_NIGHTLY)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tools/nightly_tests)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/tools/nightly_tests lines REGEX "^[a-z]")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "^([a-z,]+) +([^ ]+) " line ${line})
+    string(REPLACE "," ";" stages ${CMAKE_MATCH_1})
+    if(STRETTO_STAGE IN_LIST stages)
+      list(APPEND STRETTO_WAITING ${CMAKE_MATCH_2})
+    endif()
+  endforeach()
+endif()
+if(BUILD_TESTING AND STRETTO_STAGE STREQUAL tsan AND NOT STRETTO_NIGHTLY)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/threaded_tests
+                  OUTPUT_VARIABLE STRETTO_THREADED COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "\n" ";" STRETTO_THREADED ${STRETTO_THREADED})
+endif()
 
-# What the sanitizers leave out, unless STRETTO_SANITIZE_LONG (`make sanitize-long`): searches by seed in one thread, jobs of
-# processes that are killed, counts of memory, predictions of many settings, and the many of a kind whose first few walk the
-# same lines.
-string(CONCAT STRETTO_LONG_WHERE_SANITIZED
-  "*Search.*:MixingGraph.*:Groups.PartitionTheRanksEvenly:SimulatedRunTest.ManyRanks*:*.ManyOrdersOfEventsAgree/*:"
-  "*AKilledProcess*:Run/LostRank.*:JoinedSession.EveryRankHearsOfOneThatIsKilled*:"
-  "ShapesOverANetwork.AreAsFastAsTheAlgorithms:SimulatedChoice.EachForSomeRanksRunsAndIsThereOnce:"
-  "CollectivesMadeAndDropped.TakeNoMoreMemory*:*/33_*:*/16_*:*_33:*_16:"
-  "Of/Orderings.*_5:Of/Orderings.*_7:Of/Orderings.*_8:TopoJob.SumsRight*:"
-  "Of/Boards.*/5_*:Of/Boards.*/6_*:Of/Boards.*/7_*:Of/Boards.*/8_*:*/sizes_*_8:"
-  "*/CombineTest.InPlaceOfEachSource/*:*/CombineTest.EveryHalfWithSpecialOnes/*:AllreduceWays.GiveTheSameBitsInManyPieces")
-option(STRETTO_SANITIZE_LONG "Run all tests under the sanitizers" OFF)
+# stretto_running(VARIABLE SOURCE ...): those of the sources of this directory that a program of tests is made of here; none where
+# no test is left.
+function(stretto_running variable)
+  set(kept ${ARGN})
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set(waits ${STRETTO_WAITING})
+    list(FILTER waits INCLUDE REGEX "[.]cc$")
+    foreach(pattern IN LISTS waits)
+      string(REPLACE "." "[.]" pattern ${pattern})
+      string(REPLACE "*" ".*" pattern ${pattern})
+      if(path MATCHES "^${pattern}$")
+        list(REMOVE_ITEM kept ${source})
+      endif()
+    endforeach()
+    if(DEFINED STRETTO_THREADED AND path MATCHES "_test[.]cc$" AND NOT path IN_LIST STRETTO_THREADED)
+      list(REMOVE_ITEM kept ${source})
+    endif()
+  endforeach()
+  if(NOT kept MATCHES "_test[.]cc")
+    set(kept)
+  endif()
+  set(${variable} ${kept} PARENT_SCOPE)
+endfunction()
 
-# stretto_add_tests(TARGET [PROPERTY VALUE ...]): each test by itself; sanitized the program in parts, for to start it takes as
-# long as most of its tests.
+# stretto_add_tests(TARGET [PROPERTY VALUE ...]): a program is one test to CTest, or a few, for to start it takes as long as most of
+# its tests. tools/run_tests says how each of them ended.
 function(stretto_add_tests target)
-  if(NOT STRETTO_SANITIZE)
-    gtest_discover_tests(${target} PROPERTIES ${STRETTO_TEST_PROPERTIES} ${ARGN} DISCOVERY_TIMEOUT 60)
-    return()
+  set(filter ${STRETTO_WAITING})
+  list(FILTER filter INCLUDE REGEX "^[A-Z*][^:]*$")
+  if(filter)
+    list(JOIN filter ":" filter)
+    set(filter "--gtest_filter=-${filter}")
   endif()
-  set(filter)
-  if(NOT STRETTO_SANITIZE_LONG)
-    set(filter "--gtest_filter=-${STRETTO_LONG_WHERE_SANITIZED}")
-  endif()
-  set(parts 4)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources parts)
+  math(EXPR parts "(${parts} + 9) / 10")
   math(EXPR last "${parts} - 1")
   foreach(part RANGE ${last})
-    add_test(NAME ${target}.${part} COMMAND ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=${part}
-                                            $<TARGET_FILE:${target}> ${filter})
-    set_tests_properties(${target}.${part} PROPERTIES ${STRETTO_TEST_PROPERTIES} ${ARGN})
+    set(name ${target})
+    set(sharded)
+    if(parts GREATER 1)
+      set(name ${target}.${part})
+      set(sharded ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=${part})
+    endif()
+    add_test(NAME ${name} COMMAND ${sharded} $<TARGET_FILE:${target}> ${filter})
+    set_tests_properties(${name} PROPERTIES ${STRETTO_TEST_PROPERTIES} ${ARGN})
   endforeach()
 endfunction()
 
@@ -141,20 +181,28 @@ function(stretto_precompile_tests target)
   endif()
 endfunction()
 
+# stretto_test_program(TARGET LIBRARY SOURCE ...): a program of tests of a library that is without Torch.
+function(stretto_test_program target library)
+  stretto_running(sources ${ARGN})
+  if(NOT sources OR target IN_LIST STRETTO_WAITING)
+    return()
+  endif()
+  add_executable(${target})
+  stretto_sources(${target} ${sources})
+  stretto_unite(${target})
+  target_link_libraries(${target} PRIVATE ${library} GTest::gmock GTest::gtest_main)
+  stretto_precompile_tests(${target})
+  stretto_add_tests(${target})
+endfunction()
+
 # stretto_room(NAME [SOURCES ...] [TESTS ...]): sources go into stretto::core, tests into one program a room.
 function(stretto_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS" ${ARGN})
   if(ROOM_SOURCES)
     stretto_sources(stretto_core ${ROOM_SOURCES})
   endif()
-  if(STRETTO_SANITIZE STREQUAL thread AND NOT name IN_LIST STRETTO_THREADED_ROOMS)
-    return()
-  endif()
   if(BUILD_TESTING AND ROOM_TESTS)
-    add_executable(${name}_test ${ROOM_TESTS})
-    target_link_libraries(${name}_test PRIVATE stretto_core GTest::gmock GTest::gtest_main)
-    stretto_precompile_tests(${name}_test)
-    stretto_add_tests(${name}_test)
+    stretto_test_program(${name}_test stretto_core ${ROOM_TESTS})
   endif()
 endfunction()
 

@@ -1,7 +1,7 @@
 """Runs compiler checks over many files in parallel, and remembers which have passed.
 
 A check that has passed is not run again until its command, its program, or a file of the project that it sees has
-changed. The memory is a folder of empty files, .cache/checks, that may be deleted at any time.
+changed. The memory is a folder of empty files (tools/kept.py), that may be deleted at any time.
 """
 
 import concurrent.futures
@@ -13,6 +13,10 @@ import pathlib
 import shlex
 import subprocess
 import sys
+
+import kept
+
+MOST_COMMITS = 40  # a change is, where nobody knows what was checked last
 
 
 @dataclasses.dataclass
@@ -27,15 +31,12 @@ def compile_flags(root, build):
     """Include paths, definitions and warnings of each source that CMake knows, by path from the root: what a check sees, and
     not how code is made of it.
 
-    Without precompiled headers: a source includes what it needs. Those of the Python package's binding are there where
-    it has been built (make python)."""
+    Without precompiled headers: a source includes what it needs."""
     database = pathlib.Path(root, build, "compile_commands.json")
     if not database.exists():
         sys.exit(f"{database} is not there: run `cmake --preset {pathlib.Path(build).name}` first")
-    of_python = pathlib.Path(root, "build/python/compile_commands.json")
-    entries = json.loads(of_python.read_text()) if of_python.exists() else []
     flags = {}
-    for entry in entries + json.loads(database.read_text()):
+    for entry in json.loads(database.read_text()):
         words, kept = shlex.split(entry["command"]), []
         for i, word in enumerate(words):
             if word == "-isystem" or word == "-include" and not words[i + 1].endswith("cmake_pch.hxx"):
@@ -46,6 +47,34 @@ def compile_flags(root, build):
                 kept.append(word)
         flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = kept
     return flags
+
+
+def _git(root, *words):
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.split() if done.returncode == 0 else None
+
+
+def changed(sources):
+    """The sources that have changed since the commit that all checks passed last, with those that include what has; None for
+    all of them: in what is no checkout. Where no such commit is known, since the last few commits."""
+    last = kept.folder() / "checked"
+    since = last.read_text().strip() if last.exists() else ""
+    if not since or _git(sources.root, "merge-base", "--is-ancestor", since, "HEAD") is None:
+        commits = _git(sources.root, "rev-list", "--first-parent", f"--max-count={MOST_COMMITS + 1}", "HEAD")
+        if not commits:
+            return None
+        since = commits[-1]
+    names = _git(sources.root, "diff", "--name-only", since)
+    new = _git(sources.root, "ls-files", "--others", "--exclude-standard")
+    if names is None or new is None or ".clang-tidy" in names:
+        return None
+    return {path for path in sources.text if not sources.closure(path).isdisjoint(names + new)}
+
+
+def passed(root):
+    """All checks passed on what is there: remembers the commit, if it is one."""
+    if _git(root, "status", "--porcelain") == []:
+        (kept.folder() / "checked").write_text(_git(root, "rev-parse", "HEAD")[0])
 
 
 def _version_of(tool):
@@ -60,7 +89,7 @@ def run(sources, checks, workers, also=(), quiet=False):
 
     `also`: names of further files whose content decides, e.g. a configuration.
     """
-    memory = sources.root / ".cache" / "checks"
+    memory = (kept.folder() if sources.root == kept.ROOT else sources.root / ".cache") / "checks"
     memory.mkdir(parents=True, exist_ok=True)
     digests = {path: hashlib.sha256(text.encode()).digest() for path, text in sources.text.items()}
     common = hashlib.sha256()

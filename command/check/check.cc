@@ -82,8 +82,8 @@ std::string plant(const std::string& name) {
 #else
 std::string plant(const std::string& name) {
   throw UsageError(
-      fmt::format("--defect {}: this build has no planted defects; `cmake --preset defects` makes one that "
-                  "does, build/defects/bin/stretto",
+      fmt::format("--defect {}: this program has no planted defects; `make defects` builds one that "
+                  "does, build/release/bin/stretto-with-defects",
                   name));
 }
 #endif

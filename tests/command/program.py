@@ -64,4 +64,4 @@ class ProgramTest(unittest.TestCase):
 
 
 def main():
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)  # names what it skips (tools/check_skipped)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)  # names what it skips (tools/run_tests)

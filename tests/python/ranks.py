@@ -1,8 +1,8 @@
 """Runs a function of a test, or a script, on ranks: processes of their own, with the environment that torchrun makes.
 
 A function lies at the top of a test file and is called as `fn(*args)` in each rank; which rank it is, `stretto.rank()`
-and the environment variable RANK say. What it returns has to be picklable. Ranks of a function are forked (forked.py)
-from a process that has imported its file and PyTorch, unless they are to be `fresh`; those of a script always are.
+and the environment variable RANK say. What it returns has to be picklable. Ranks are forked (forked.py) from a process
+that has imported PyTorch, unless they are to be `fresh`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import forked
+import zygote
 
 # Variables that nobody reads while modules are imported.
 _READ_WHEN_CALLED = re.compile(r"(STRETTO|MASTER|LOCAL|WORLD|OMPI|PMIX|SLURM|TORCHELASTIC)_\w+|RANK")
@@ -68,8 +70,8 @@ class Ranks:
         }
         path = pathlib.Path(self._folder.name)
         call = path / "call"
-        if callable(fn):
-            call.write_bytes(pickle.dumps((inspect.getfile(fn), fn.__qualname__, tuple(args))))
+        file, name = (inspect.getfile(fn), fn.__qualname__) if callable(fn) else (os.fspath(fn), None)
+        call.write_bytes(pickle.dumps((file, name, tuple(args))))
         for rank in range(ranks):
             own = env_of_rank(rank) if env_of_rank else {}
             settings = {
@@ -83,17 +85,12 @@ class Ranks:
             }
             settings = {name: value for name, value in settings.items() if value}
             output = path / f"{rank}.stdout", path / f"{rank}.stderr"
-            for file in output:
-                file.touch()
-            if not callable(fn):
-                self.processes.append(_started([os.fspath(fn), *map(str, args)], settings, *output))
-            elif fresh:
+            if fresh:
                 self.processes.append(_started([__file__, str(call)], settings, *output))
             else:
                 for name in (*(env or {}), *own):
                     assert _READ_WHEN_CALLED.fullmatch(name), f"{name} is read early: the ranks have to be fresh"
-                start = forked.Start(str(call), settings, os.getcwd(), *map(str, output))
-                self.processes.append(forked.server_of(inspect.getfile(fn)).start(start))
+                self.processes.append(_forked(call, settings, *output))
 
     def __enter__(self) -> Ranks:
         return self
@@ -206,19 +203,44 @@ def _started(
         )
 
 
+def _forked(
+    call: pathlib.Path, environment: dict[str, str], stdout: pathlib.Path, stderr: pathlib.Path
+) -> forked.ForkedProcess:
+    with open(os.devnull, "rb") as nothing, open(stdout, "wb") as to_stdout, open(stderr, "wb") as to_stderr:
+        descriptors = nothing.fileno(), to_stdout.fileno(), to_stderr.fileno()
+        return forked.start(zygote.of_this_process(), "ranks", [str(call)], environment, os.getcwd(), descriptors)
+
+
 def call(path: str) -> None:
     """In a rank: makes the call that the file holds, and leaves what it returns where the test looks for it."""
     value = pathlib.Path(os.environ.pop("STRETTO_RANKS_VALUE"))
     file, name, args = pickle.loads(pathlib.Path(path).read_bytes())
     sys.path.insert(0, str(pathlib.Path(file).parent))
-    found: Any = importlib.import_module(pathlib.Path(file).stem)
-    for part in name.split("."):
-        found = getattr(found, part)
-    returned = found(*args)
+    returned = _run(file, args) if name is None else _function(file, name)(*args)
     whole = value.with_suffix(".whole")
     whole.write_bytes(pickle.dumps(returned))
     whole.replace(value)
 
 
-if __name__ == "__main__":
+def _function(file: str, name: str) -> Callable[..., Any]:
+    found: Any = importlib.import_module(pathlib.Path(file).stem)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _run(script: str, args: Sequence[Any]) -> None:
+    """As an interpreter runs it: what the script makes is there until the process ends."""
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    sys.modules["__main__"] = module
+    sys.argv = [script, *map(str, args)]
+    exec(compile(pathlib.Path(script).read_bytes(), script, "exec"), module.__dict__)
+
+
+def main() -> None:
     call(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
