@@ -37,15 +37,15 @@ def compile_flags(root, build):
         sys.exit(f"{database} is not there: run `cmake --preset {pathlib.Path(build).name}` first")
     flags = {}
     for entry in json.loads(database.read_text()):
-        words, kept = shlex.split(entry["command"]), []
+        words, flags_of = shlex.split(entry["command"]), []
         for i, word in enumerate(words):
             if word == "-isystem" or word == "-include" and not words[i + 1].endswith("cmake_pch.hxx"):
-                kept += words[i:i + 2]
+                flags_of += words[i:i + 2]
             elif word in ("-Winvalid-pch", "-DFMT_SHARED"):
                 continue
             elif word.startswith(("-I", "-D", "-std=", "-W", "-pthread")):
-                kept.append(word)
-        flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = kept
+                flags_of.append(word)
+        flags[os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)] = flags_of
     return flags
 
 
