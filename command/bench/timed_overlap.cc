@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLead = 2ms;   // from the end of the barrier to the first step: all are awake by then
+constexpr Duration kLeadOfSteps = 2ms;   // from the end of the barrier to the first step: all are awake by then
 constexpr int kWarmUpSteps = 10;  // so many that every set of buffers has been touched
 
 enum class Mode { compute, collective, at_once, blocking, overlapped };
@@ -56,7 +56,7 @@ class OverlapRank {
 
   // Milliseconds a step takes on the slowest rank.
   double measure(Mode mode, int steps) {
-    const TimePoint start = barrier_.wait(static_cast<std::uint32_t>(context_.size()), kLead);
+    const TimePoint start = barrier_.wait(static_cast<std::uint32_t>(context_.size()), kLeadOfSteps);
     sleep_until(start);
     for (int i = 0; i < steps; ++i) step(mode);
     const std::array<double, 1> mine = {1e3 * seconds(clock_.now() - start) / steps};

@@ -195,12 +195,11 @@ def _loop() -> tuple[stretto.Optimizer, Any]:
     model = torch.nn.Linear(10, 2)
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.001), model, "sync")
 
-    def step() -> None:
+    def backward() -> None:
         optimizer.zero_grad()
         model(torch.ones(4, 10)).sum().backward()
-        optimizer.step()
 
-    return optimizer, step
+    return optimizer, backward
 
 
 class _Last:
@@ -217,28 +216,31 @@ class _Last:
 
 def end_in_the_middle(how: str) -> str:
     """Rank 1 ends after five steps, and rank 0 waits in its sixth for it: what rank 0 hears."""
-    optimizer, step = _loop()
+    optimizer, backward = _loop()
     for _ in range(5):
-        step()
+        backward()
+        optimizer.step()
     if stretto.rank() == 0:
         while how.startswith("thread") and not os.path.exists(os.environ["STRETTO_TEST_FILE"]):
             time.sleep(0.01)  # until then rank 1's thread waits for this rank
         try:
-            step()
-            step()
+            for _ in range(2):
+                backward()
+                optimizer.step()
         except stretto.Error as error:
             return f"{type(error).__name__} {error.rank}"
         return "nothing"
     if how == "os._exit":
         os._exit(3)
+    backward()
     if how == "in a callback":
         optimizer.on_round(lambda done: sys.exit(3))
-        step()
+        optimizer.step()
     if "thread" in how:  # which is in a step while the main thread ends
         inside = threading.Event()
         if how == "callback of a thread":
             optimizer.before_step(lambda: (inside.set(), time.sleep(600)))
-        threading.Thread(target=step, daemon=True).start()
+        threading.Thread(target=optimizer.step, daemon=True).start()
         while not (inside.is_set() if how == "callback of a thread" else optimizer._busy):
             time.sleep(0.001)
         if how == "thread, answered late":
