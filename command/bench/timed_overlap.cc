@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLeadOfSteps = 2ms;   // from the end of the barrier to the first step: all are awake by then
-constexpr int kWarmUpSteps = 10;  // so many that every set of buffers has been touched
+constexpr Duration kLeadOfSteps = 2ms;  // from the end of the barrier to the first step: all are awake by then
+constexpr int kWarmUpSteps = 10;        // so many that every set of buffers has been touched
 
 enum class Mode { compute, collective, at_once, blocking, overlapped };
 
