@@ -56,7 +56,8 @@ def _git(root, *words):
 
 def changed(sources):
     """The sources that have changed since the commit that all checks passed last, with those that include what has; None for
-    all of them: in what is no checkout. Where no such commit is known, since the last few commits."""
+    all of them: in what is no checkout. Where no such commit is known, since the last few commits: what is older has been
+    looked at when it was a change."""
     last = kept.folder() / "checked"
     since = last.read_text().strip() if last.exists() else ""
     if not since or _git(sources.root, "merge-base", "--is-ancestor", since, "HEAD") is None:

@@ -89,6 +89,7 @@ class RunTests(unittest.TestCase):
     def test_what_failed_is_named_as_its_runner_does(self):
         for output, name, closing in ((FULL, "All/Disk.Reads/0", "1 passed, 1 failed, 1 skipped"),
                                       (JOBS, "__main__.Jobs.test_wrong", "1 passed, 1 failed, 2 skipped"),
+                                      (JOBS + "Ran 3 tests in 0.1s\n", "__main__.Jobs.test_wrong", "4 passed, 1 failed, 2 skipped"),
                                       (ENDS, "Disk.Ends", "1 passed, 1 failed, 0 skipped"),
                                       ("no runner", "program", "0 passed, 1 failed, 0 skipped")):
             status, lines = self.run_on({"program": (output, False)})
