@@ -278,6 +278,7 @@ int run(const CheckCommand& given) {
   print_to(stdout, fmt::format("seeds from {} on\n", *command.first_seed));
   std::fflush(stdout);
   const bool all = command.collective.empty();
+  std::vector<std::string> found_in;
   for (const std::string& name : collective_names()) {
     if (!all && name != command.collective) continue;
     if (const JobSearch* search = find_job_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
@@ -291,10 +292,14 @@ int run(const CheckCommand& given) {
     const bool clean = name == "partial"
                            ? search_partial(one, rounds)
                            : search_other(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
-    if (!clean) return kFailedRun;
+    if (!clean) found_in.push_back(name);  // the others are searched all the same
   }
-  print_to(stdout, fmt::format("no violation\n"));
-  return kSuccess;
+  if (found_in.empty()) {
+    print_to(stdout, fmt::format("no violation\n"));
+    return kSuccess;
+  }
+  if (all) print_to(stdout, fmt::format("not clean: {}\n", fmt::join(found_in, ", ")));
+  return kFailedRun;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "stretto/base/defect.h"
 
@@ -26,6 +27,17 @@ TEST(JobSearch, FindsNothingForAnyNumberOfRanks) {
       EXPECT_FALSE(result.violation) << search.name << ", " << ranks << " ranks, seed " << result.violating_seed << ": "
                                      << result.job << ": " << *result.violation;
     }
+  }
+}
+
+// Of these two the deadlines are so short that a rank which is woken twice for one of them is woken 25 million times in
+// the end.
+TEST(JobSearch, EndsWhereEveryDeadlineIsShort) {
+  const JobSearch& buckets = *find_job_search("buckets");
+  for (const auto [seed, rounds] : {std::pair(2065588835u, 32u), std::pair(1758749682u, 74u)}) {
+    const JobFinding finding = buckets.run(seed, 0);
+    EXPECT_FALSE(finding.violation) << seed << ": " << finding.job << ": " << *finding.violation;
+    EXPECT_EQ(finding.rounds, rounds) << finding.job;
   }
 }
 

@@ -69,9 +69,7 @@ class Actor {
     // step() leaves nothing to do for the engine but for what the application does then.
     while (step() && look()) {
     }
-    if (const TimePoint by = engine_.step_by(); by != TimePoint::never()) {
-      job_.cluster.at(by, rank_, [this] { run(); });
-    }
+    job_.cluster.wake_by(rank_, engine_.step_by());
   }
 
   bool step() {

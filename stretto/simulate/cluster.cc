@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -130,6 +131,7 @@ class SimulatedCluster::Node final : public Transport {
   std::vector<SendToken> sent;
   std::vector<std::pair<int, Error>> losses;
   std::function<void()> wake;
+  TimePoint wakes_at = TimePoint::never();  // the earliest of wake_by() under way
   std::optional<SharedArena> shared;
   TimePoint stopped_until;
   TimePoint busy_until;
@@ -199,7 +201,7 @@ void SimulatedCluster::share_memory(std::uint64_t bytes) {
   }
   // Pages that are never touched cost nothing.
   shared_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
-  STRETTO_CHECK(shared_ != nullptr, "no ", bytes, " bytes");
+  if (shared_ == nullptr) throw std::bad_alloc();
   for (int rank = 0; rank < size(); ++rank) {
     const auto ring = [this](int peer) { push(now() + network_.latency, peer); };
     nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(shared_.get(), bytes), rank, size(), ring, true);
@@ -208,6 +210,18 @@ void SimulatedCluster::share_memory(std::uint64_t bytes) {
 
 void SimulatedCluster::on_wake(int rank, std::function<void()> wake) {
   nodes_[static_cast<std::size_t>(rank)]->wake = std::move(wake);
+}
+
+void SimulatedCluster::wake_by(int rank, TimePoint time) {
+  Node& node = *nodes_[static_cast<std::size_t>(rank)];
+  time = std::max(time, now());
+  if (time >= node.wakes_at) return;
+  node.wakes_at = time;
+  at(time, rank, [&node, time] {
+    if (time != node.wakes_at) return;  // an earlier one has been asked for since: woken by it, the rank has asked anew
+    node.wakes_at = TimePoint::never();
+    if (node.wake) node.wake();
+  });
 }
 
 void SimulatedCluster::push(TimePoint time, int rank, Message* message) {

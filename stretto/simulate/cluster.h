@@ -70,11 +70,14 @@ class SimulatedCluster {
   Transport& transport(int rank);
 
   /// From now on the ranks share `bytes` bytes (Transport::arena()). Boards that lie there take one step at a time.
-  /// Throws UsageError with more than JobMemory::kMaxRanks ranks.
+  /// Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little memory.
   void share_memory(std::uint64_t bytes);
 
   /// Called when something has come for `rank` or its doorbell has rung. Usually steps an engine.
   void on_wake(int rank, std::function<void()> wake);
+  /// Wakes `rank` at `time`, unless it will be woken by this before; it asks for a later time when it is. So there is
+  /// one such wake under way for a rank, however often its next deadline is asked for. never(): does nothing.
+  void wake_by(int rank, TimePoint time);
   /// Calls `run` on behalf of `rank` at `time` (later while the rank is stopped, never after a crash).
   void at(TimePoint time, int rank, std::function<void()> run);
   void after(Duration delay, int rank, std::function<void()> run) { at(now() + delay, rank, std::move(run)); }

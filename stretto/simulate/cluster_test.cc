@@ -129,6 +129,26 @@ TEST(SimulatedCluster, ACrashLosesWhatIsInFlightAndIsNoticed) {
   EXPECT_EQ(h.inboxes[0].completed, std::vector<SendToken>{5});
 }
 
+TEST(SimulatedCluster, WakesARankOnceHoweverOftenItAsks) {
+  SimulatedCluster cluster(1, {}, 1);
+  std::vector<TimePoint> woken;
+  cluster.on_wake(0, [&] {
+    woken.push_back(cluster.now());
+    if (woken.size() < 20) {
+      for (int i = 0; i < 3; ++i) cluster.wake_by(0, cluster.now() + 10us);
+    }
+    cluster.wake_by(0, TimePoint::never());
+  });
+  cluster.wake_by(0, TimePoint() + 10us);
+  cluster.wake_by(0, TimePoint() + 5us);
+  cluster.wake_by(0, TimePoint() + 7us);
+  while (cluster.run_next()) {
+  }
+  ASSERT_EQ(woken.size(), 20u);
+  for (std::size_t i = 0; i < woken.size(); ++i) EXPECT_EQ(woken[i], TimePoint() + 5us + i * 10us);
+  EXPECT_LE(cluster.events(), 22u);
+}
+
 TEST(SimulatedCluster, IsAFunctionOfItsSeed) {
   const auto run = [](std::uint64_t seed) {
     Harness h(4, {.jitter = 50us}, seed);

@@ -73,7 +73,7 @@ struct Ranks {
     Engine& engine = *engines[static_cast<std::size_t>(rank)];
     while (engine.step()) {
     }
-    if (engine.step_by() != TimePoint::never()) cluster.at(engine.step_by(), rank, [this, rank] { step(rank); });
+    cluster.wake_by(rank, engine.step_by());
   }
   void run() {
     for (int rank = 0; rank < cluster.size(); ++rank) step(rank);

@@ -127,18 +127,8 @@ void VirtualRank::woken() {
   wake_by(std::min(waiting_->deadline, engine_->step_by()));
 }
 
-void VirtualRank::timer(TimePoint when) {
-  if (when != wakes_at_) return;  // an earlier one has been set since, and has set what is needed
-  wakes_at_ = TimePoint::never();
-  woken();
-}
-
-// A later timer is not needed: the earlier one sets the next.
 void VirtualRank::wake_by(TimePoint when) {
-  when = std::max(when, clock().now());
-  if (when >= wakes_at_) return;
-  wakes_at_ = when;
-  cluster().at(when, rank_, [this, when] { timer(when); });
+  cluster().wake_by(rank_, when);
 }
 
 VirtualRanks::VirtualRanks(SimulatedCluster& cluster, int compute_threads)

@@ -71,7 +71,6 @@ class VirtualRank final : public Driver {
   // In the loop.
   void resume();
   void woken();
-  void timer(TimePoint when);
 
   void step();
   void wake_by(TimePoint when);
@@ -92,9 +91,8 @@ class VirtualRank final : public Driver {
   bool done_ = false;          // of the wait that is over
   std::exception_ptr thrown_;  // by its `done`
   bool computing_ = false;
-  bool over_ = false;                        // the application has returned
-  TimePoint wakes_at_ = TimePoint::never();  // the earliest timer under way
-  std::uint32_t rings_ = 0;                  // of the doorbell at the last step
+  bool over_ = false;        // the application has returned
+  std::uint32_t rings_ = 0;  // of the doorbell at the last step
 
   Turn computed_;  // the work of compute() has been done in another thread
 };

@@ -219,7 +219,7 @@ class Actor {
     do {
       look_at_rounds();
     } while (step_engine());
-    if (const TimePoint by = engine_.step_by(); by != TimePoint::never()) cluster_.at(by, rank_, [this] { run(); });
+    cluster_.wake_by(rank_, engine_.step_by());
   }
 
   bool step_engine() {

@@ -225,9 +225,7 @@ void RankActor::step_once() {
   note_rings();
   looking_ = more;
   if (more || rung_) return schedule_step();
-  if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
-    cluster_.at(by, rank_, [this] { wake(); });
-  }
+  cluster_.wake_by(rank_, engine_->step_by());
 }
 
 bool RankActor::step_engine() {
@@ -237,9 +235,7 @@ bool RankActor::step_engine() {
     oracle_.look_at(rank_, probe_->state());
   }
   oracle_.look_at(rank_, probe_->state());
-  if (const TimePoint by = engine_->step_by(); by != TimePoint::never()) {
-    cluster_.at(by, rank_, [this] { wake(); });
-  }
+  cluster_.wake_by(rank_, engine_->step_by());
   return did;
 }
 
