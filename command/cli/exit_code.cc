@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 
+#include "command/cli/interruption.h"
 #include "command/cli/print.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
@@ -41,14 +42,23 @@ ExitCode exit_code_of(const Error& error) {
 
 namespace {
 
+// Whether this process says what is wrong with the arguments: all ranks of a job have the same ones, and rank 0 speaks
+// for all. Where the variables of a launcher are wrong themselves, no rank is known, and each process says so.
+bool speaks() {
+  try {
+    const auto launched = launched_rank();
+    return !launched || launched->rank == 0;
+  } catch (const UsageError&) {
+    return true;
+  }
+}
+
 // Runs `body`; what it throws becomes a line and an exit code.
 int code_of(const std::function<int()>& body, const std::function<void(const char*)>& complain) {
   try {
     return body();
   } catch (const UsageError& error) {
-    // All ranks of a job have the same arguments: rank 0 speaks for all.
-    const auto launched = launched_rank();
-    if (!launched || launched->rank == 0) complain(error.what());
+    if (speaks()) complain(error.what());
     return kBadInput;
   } catch (const Failure& failure) {
     complain(failure.what());
@@ -71,6 +81,7 @@ int guarded(const std::string& name, const std::function<int()>& body) {
   const auto complain = [&name](const char* what) {
     print_to(stderr, one_line(fmt::format("{}: {}", name, what)) + "\n");
   };
+  end_on_signals(name);
   const int code = code_of(body, complain);
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written) return code;

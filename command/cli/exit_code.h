@@ -29,6 +29,7 @@ ExitCode exit_code_of(const Error& error);
 /// Runs `body` and returns its result. An exception becomes one line on standard error, "NAME: …", and the exit code
 /// that fits: kBadInput for UsageError and too little memory, that of the Error for Failure, kInterrupted for
 /// Interrupted, else kFailedRun.
+/// A signal that ends the process meanwhile does so with such a line, and kInterrupted (end_on_signals()).
 /// Of a UsageError under mpirun rank 0 alone speaks. A success whose output could not be written is kBadInput; that
 /// standard error cannot be written changes nothing.
 int guarded(const std::string& name, const std::function<int()>& body);

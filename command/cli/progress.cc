@@ -35,6 +35,7 @@ Progress::~Progress() {
 }
 
 void Progress::update(std::uint64_t done) {
+  done_.store(done);
   const TimePoint now = clock_.now();
   if (now - shown_ < (terminal_ ? kRedraw : kPlainLine)) return;
   shown_ = now;

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
+#include "command/cli/interruption.h"
 #include "stretto/base/clock.h"
 
 namespace stretto::command {
 
 /// Shows how far a run is, on standard error: a bar with rate and remaining time on a terminal, else a plain line
-/// every ten seconds. One thread.
+/// every ten seconds; a signal that ends the run says it, too. One thread, and one object at a time.
 class Progress {
  public:
   /// `unit` names the things counted: "batches"; `total` 0: their number is not known.
@@ -32,6 +34,8 @@ class Progress {
   const bool terminal_;
   const TimePoint start_;
   TimePoint shown_;
+  std::atomic<std::uint64_t> done_{0};
+  const ToldWhenInterrupted told_{done_, unit_};
   double expected_ = 0;
   bool drawn_ = false;
 };
