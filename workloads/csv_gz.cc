@@ -9,6 +9,8 @@
 #include <cstring>
 #include <memory>
 
+#include "stretto/base/input_file.h"
+
 namespace stretto {
 namespace {
 
@@ -19,6 +21,7 @@ Error wrong(const std::string& path, const std::string& problem) {
 }  // namespace
 
 Result<std::string> read_gz(const std::string& path) {
+  if (const auto checked = check_file(path); !checked) return Error{Errc::bad_input, checked.error().message};
   errno = 0;
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) return wrong(path, std::strerror(errno == 0 ? ENOMEM : errno));

@@ -1,11 +1,7 @@
 #include "workloads/data_files.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 namespace stretto {
@@ -64,15 +60,6 @@ Result<std::string> find_bundled(const BundledFile& file, const std::string& dir
 Error unusable(const BundledFile& file, std::string_view problem) {
   return {Errc::bad_input, text(problem, "; expected ", file.expected, ", which `.venv/bin/pip install --no-deps ",
                                 file.package, "` brings; or set STRETTO_DATA to a folder that has the file")};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream content;
-  if (in.is_open() && in.peek() != std::ifstream::traits_type::eof()) content << in.rdbuf();
-  if (errno != 0) return Error{Errc::bad_input, text(path, ": ", std::strerror(errno))};
-  return std::move(content).str();
 }
 
 }  // namespace stretto

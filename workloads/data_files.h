@@ -23,7 +23,4 @@ Result<std::string> find_bundled(const BundledFile& file, const std::string& dir
 /// The file cannot be used; `problem` begins with its path and says why. Adds its expected content and how to get it.
 Error unusable(const BundledFile& file, std::string_view problem);
 
-/// The whole file, or Errc::bad_input with its path and the reason.
-Result<std::string> read_file(const std::string& path);
-
 }  // namespace stretto

@@ -12,7 +12,6 @@ namespace stretto {
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 constexpr BundledFile kFile{"package/data/numbers.ts", "three numbers", "package==1.0"};
 
@@ -84,18 +83,6 @@ TEST(FindBundled, OneLineSaysWhereItShouldBeAndWhatBringsIt) {
                 "has the file");
   const Variable data("STRETTO_DATA", std::nullopt);
   EXPECT_THAT(find_bundled(kFile).error().message, HasSubstr("pip install --no-deps package==1.0"));
-}
-
-TEST(ReadFile, ReturnsAllBytesOrTheReason) {
-  const TemporaryFolder folder;
-  const std::string bytes("a\0b\r\n\xff", 6);
-  EXPECT_EQ(*read_file(folder.write("bytes", bytes)), bytes);
-  const auto missing = read_file(folder.path() + "/none");
-  ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.error().message, folder.path() + "/none: No such file or directory");
-  const auto directory = read_file(folder.path());
-  ASSERT_FALSE(directory.ok());
-  EXPECT_THAT(directory.error().message, StartsWith(folder.path() + ": "));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "stretto/observe/temporary_folder.h"
+#include "stretto/observe/whole_file.h"
 #include "workloads/data_files.h"
 #include "workloads/digits_data.h"
 #include "workloads/sequence_data.h"
@@ -94,7 +95,7 @@ TEST(Vowels, AreAsPublished) {
 TEST(Vowels, ATruncatedFileIsNoticedWhereverItEnds) {
   const auto path = find_bundled({"sktime/datasets/data/JapaneseVowels/JapaneseVowels_TRAIN.ts", "", ""});
   if (!path) GTEST_SKIP() << "NOT TESTED on real data: " << path.error().message;
-  const std::string whole = read_file(*path).or_throw();
+  const std::string whole = read_whole_file(*path).or_throw();
   const TemporaryFolder folder;
   DatasetOptions options;
   options.directory = folder.path();

@@ -1,5 +1,6 @@
 #include "workloads/sequence_data.h"
 
+#include "stretto/observe/whole_file.h"
 #include "workloads/data_files.h"
 #include "workloads/ts_file.h"
 
@@ -37,7 +38,7 @@ constexpr ExpectedFile kPlaidTest{
 Result<Sequences> load(const ExpectedFile& expected, const DatasetOptions& options) {
   const auto path = find_bundled(expected.file, options.directory);
   if (!path) return path.error();
-  const auto content = read_file(*path);
+  const auto content = read_whole_file(*path);
   if (!content) return content.error();
   auto read = parse_ts(*content, *path);
   if (!read) return unusable(expected.file, read.error().message);

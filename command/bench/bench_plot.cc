@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -18,6 +15,7 @@
 #include "command/commands.h"
 #include "command/machine/drawing.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto::command {
 
@@ -43,17 +41,12 @@ void describe_options(CommandLine& line, PlotCommand& command) {
 }
 
 std::string read_whole(const std::string& file) {
-  std::ifstream in(file);
-  std::ostringstream out;
-  // A folder opens, but cannot be read.
-  if (in) out << in.rdbuf();
-  if (!in || !out) {
-    throw UsageError(
-        fmt::format("{}: cannot be read ({}); expected a file that `stretto bench allreduce --csv FILE` "
-                    "has written",
-                    file, errno != 0 ? std::strerror(errno) : "it is empty"));
-  }
-  return out.str();
+  const auto content = read_whole_file(file);
+  if (content && !content->empty()) return *content;
+  throw UsageError(
+      fmt::format("{}: cannot be read ({}); expected a file that `stretto bench allreduce --csv FILE` "
+                  "has written",
+                  file, content ? "it is empty" : content.error().message));
 }
 
 constexpr double kMostRanks = 1e6;

@@ -197,6 +197,16 @@ TEST_F(TraceTest, AFirstRowThatIsWrongIsNoHeader) {
       "\xef\xbb\xbf"
       "step,rank,seconds\n0,0,0.5\n");
   EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{500ms, 0ms}));
+  for (const char* header : {"rank,step,seconds\n1,0,0.5\n", "# of mine\n\nRank, Seconds, \"step\"\n1,0.5,0\n",
+                             "host,seconds,loss,rank,step\nnode7,0.5,nan,1,0\n"}) {
+    write(header);
+    EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{0ms, 500ms})) << header;
+  }
+  for (const char* header : {"step,rank,time", "step,rank", "step,rank,seconds,rank", "step;rank;seconds", "a,b,c"}) {
+    write(text(header, "\n0,0,0.1\n"));
+    EXPECT_THAT(message("trace:" + path_, 2),
+                HasSubstr(text("line 1 '", header, "': expected a header with step, rank and seconds")));
+  }
   for (const char* first : {"+0,0,0.1", "0x1,0,0.1", "step 0,0,0.1", "one,0,0.1"}) {
     write(text(first, "\n1,0,0.1\n"));
     EXPECT_THAT(message("trace:" + path_, 2), HasSubstr("expected step,rank,seconds")) << first;
@@ -205,7 +215,7 @@ TEST_F(TraceTest, AFirstRowThatIsWrongIsNoHeader) {
 
 TEST_F(TraceTest, WhatIsNoFileIsRefused) {
   EXPECT_THAT(message("trace:/dev/zero", 2), HasSubstr("cannot read '/dev/zero': it is no file"));
-  EXPECT_THAT(message("trace:/tmp", 2), HasSubstr("cannot read '/tmp': it is no file"));
+  EXPECT_THAT(message("trace:/tmp", 2), HasSubstr("cannot read '/tmp': it is a folder"));
 }
 
 TEST(Imbalance, WhatItWritesItReads) {

@@ -1,15 +1,18 @@
 #include "stretto/imbalance/trace_rows.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "stretto/base/input_file.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {
@@ -17,10 +20,15 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-template <class Number>
-std::optional<Number> number_in(std::string_view field) {
+std::string_view trimmed(std::string_view field) {
   while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
   while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
+  return field;
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view field) {
+  field = trimmed(field);
   Number value{};
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (error != std::errc{} || end != field.data() + field.size()) return std::nullopt;
@@ -37,18 +45,39 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
+/// Where a row has what it is made of.
+struct Columns {
+  std::size_t step = 0, rank = 1, seconds = 2, all = 3;
+
+  /// By the names in a header, in any order and case, beside others; nothing where one is missing or there twice.
+  static std::optional<Columns> named(const std::vector<std::string_view>& header) {
+    std::vector<std::string> names;
+    for (const std::string_view field : header) {
+      std::string name(trimmed(field));
+      if (name.size() >= 2 && name.front() == '"' && name.back() == '"') name = name.substr(1, name.size() - 2);
+      std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      names.push_back(std::move(name));
+    }
+    Columns columns{.all = names.size()};
+    for (const auto& [name, at] :
+         {std::pair("step", &columns.step), std::pair("rank", &columns.rank), std::pair("seconds", &columns.seconds)}) {
+      if (std::ranges::count(names, name) != 1) return std::nullopt;
+      *at = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+    }
+    return columns;
+  }
+};
+
 }  // namespace
 
 Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
-  std::error_code unknown;
-  if (const auto status = std::filesystem::status(path, unknown); exists(status) && !is_regular_file(status)) {
-    return Error{Errc::io, text("cannot read '", path, "': it is no file")};
-  }
-  std::ifstream file(path);
-  if (!file) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno))};
-
+  auto opened = open_file(path);
+  if (!opened) return opened.error();
+  std::ifstream& file = *opened;
   std::string line;
   std::uint64_t read = 0;
+  bool begun = false;
+  Columns columns;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
     read += line.size() + (file.eof() ? 0 : 1);
     const auto wrong = [&](const std::string& what) {
@@ -59,10 +88,17 @@ Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
     const std::string_view content = std::string_view(line).substr(0, line.find('#'));
     if (content.find_first_not_of(' ') == std::string_view::npos) continue;
     const auto fields = fields_of(content);
-    if (number == 1 && content.find_first_of("0123456789") == std::string_view::npos) continue;
-    const auto step = fields.size() == 3 ? number_in<std::uint64_t>(fields[0]) : std::nullopt;
-    const auto rank = fields.size() == 3 ? number_in<int>(fields[1]) : std::nullopt;
-    const auto time = fields.size() == 3 ? number_in<double>(fields[2]) : std::nullopt;
+    const bool first = !std::exchange(begun, true);
+    if (first && content.find_first_of("0123456789") == std::string_view::npos) {
+      const auto named = Columns::named(fields);
+      if (!named) return wrong("expected a header with step, rank and seconds, in any order, or none");
+      columns = *named;
+      continue;
+    }
+    const bool complete = fields.size() == columns.all;
+    const auto step = complete ? number_in<std::uint64_t>(fields[columns.step]) : std::nullopt;
+    const auto rank = complete ? number_in<int>(fields[columns.rank]) : std::nullopt;
+    const auto time = complete ? number_in<double>(fields[columns.seconds]) : std::nullopt;
     if (!step || !rank || !time) return wrong("expected step,rank,seconds such as 0,3,0.040");
     if (*rank < 0) return wrong("expected a rank of 0 or more");
     if (!(*time >= 0 && *time <= seconds(kLongestDuration))) {

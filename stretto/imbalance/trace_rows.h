@@ -19,10 +19,10 @@ struct TraceRow {
 /// Takes a row, and says what is wrong with it; an empty text where nothing is.
 using TakeTraceRow = FunctionRef<std::string(const TraceRow&)>;
 
-/// Hands over the rows step,rank,seconds of a CSV file, in the file's order, a line in memory at a time. A first line
-/// without any digit is a header; a byte order mark, empty lines, and lines from '#' on are skipped. Errc::bad_input
-/// names the file, the line and its fault; Errc::io if it cannot be read, or is no file at all but a device, whose end
-/// never comes.
+/// Hands over the rows step,rank,seconds of a CSV file, in the file's order, a line in memory at a time. A first row
+/// without any digit is a header, which says where these three are, in any order and beside other columns. A byte order
+/// mark, empty lines, and what comes behind '#' are skipped. Errc::bad_input names the file, the line and its fault;
+/// Errc::io if it cannot be read, or is no file at all but a device, whose end never comes.
 Result<void> read_trace_rows(const std::string& path, TakeTraceRow take);
 
 }  // namespace stretto

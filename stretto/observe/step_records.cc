@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "stretto/base/input_file.h"
+
 namespace stretto {
 namespace {
 
@@ -89,8 +91,10 @@ std::optional<StepRecord> record_in(const json& line, const char*& missing) {
 }  // namespace
 
 Result<bool> read_step_records(const std::string& path, TakeStepRecord take) {
-  std::ifstream file(path);
-  if (!file) return false;
+  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return false;
+  auto opened = open_file(path);
+  if (!opened) return opened.error();
+  std::ifstream& file = *opened;
   std::string line;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
     const bool last = file.eof();  // without the end of its line

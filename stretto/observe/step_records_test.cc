@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -88,6 +89,11 @@ TEST_F(StepRecords, WhatIsNoneIsNamedWithItsLine) {
   EXPECT_THAT(fault(), HasSubstr("line 1: no record of a step: expected a number as 'rank'"));
   write(whole);
   EXPECT_EQ(fault(), "'" + path_ + "' line 1: too late");
+}
+
+TEST_F(StepRecords, APipeInTheirPlaceIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(fault(), "cannot read '" + path_ + "': it is no file");
 }
 
 TEST_F(StepRecords, AFileThatIsNotThereHasNone) {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "stretto/base/input_file.h"
+
 namespace stretto {
 namespace {
 
@@ -42,8 +44,10 @@ std::optional<HandedRound> round_in(const json& event) {
 }  // namespace
 
 Result<bool> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take) {
-  std::ifstream file(path);
-  if (!file) return false;
+  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return false;
+  auto opened = open_file(path);
+  if (!opened) return opened.error();
+  std::ifstream& file = *opened;
   std::string line;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
     if (line.find(kMarkOfARound) == std::string::npos) continue;

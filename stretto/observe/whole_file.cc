@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+
+#include "stretto/base/input_file.h"
 
 namespace stretto {
 namespace {
@@ -73,13 +74,16 @@ Result<void> write_whole_file(const std::string& path, std::string_view content,
 }
 
 Result<std::string> read_whole_file(const std::string& path) {
-  if (std::error_code unknown; std::filesystem::is_directory(path, unknown)) {  // opens, and throws where it is read
-    return Error{Errc::bad_input, text("cannot read '", path, "': it is a folder")};
+  auto file = open_file(path);
+  if (!file) return Error{Errc::bad_input, file.error().message};
+  std::string content;
+  std::array<char, 1 << 16> chunk;
+  errno = 0;
+  // read() keeps what the buffer throws where the system does not read: the stream is bad then.
+  while (file->read(chunk.data(), chunk.size()) || file->gcount() > 0) {
+    content.append(chunk.data(), static_cast<std::size_t>(file->gcount()));
   }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error{Errc::bad_input, text("cannot read '", path, "': ", std::strerror(errno))};
-  std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Error{Errc::io, text("cannot read '", path, "': ", std::strerror(errno))};
+  if (file->bad()) return Error{Errc::io, text("cannot read '", path, "': ", std::strerror(errno != 0 ? errno : EIO))};
   return content;
 }
 

@@ -27,7 +27,7 @@ class Disk {
 /// reason; nothing is left beside it then.
 Result<void> write_whole_file(const std::string& path, std::string_view content, const Disk& disk = Disk());
 
-/// Errc::bad_input if it is not there or a folder, Errc::io if it cannot be read.
+/// Errc::bad_input if it is not there or no file (open_file()), Errc::io if it cannot be read.
 Result<std::string> read_whole_file(const std::string& path);
 
 }  // namespace stretto

@@ -1,12 +1,15 @@
 """Help, bad input, start-up, and what needs no other process."""
 
+import os
 import pathlib
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 
-from program import STRETTO, ProgramTest, every_command, main, stretto
+from program import STRETTO, ProgramTest, every_command, main, stretto, wait_until
 
 
 class Help(ProgramTest):
@@ -206,6 +209,65 @@ class Schedule(ProgramTest):
         self.assertRegex(fixed.stdout, r"\n12 +0\.378 +1\n")
 
 
+class Launchers(ProgramTest):
+    def test_variables_that_are_no_place_are_one_line(self):
+        others = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI", "SLURM_"))}
+        for size, rank in (("WORLD_SIZE", "RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK"),
+                           ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")):
+            for value in ("x", "", "-1", "0", "2x", " 2", "99999999999"):
+                said = stretto("train", "digits", env={**others, size: value, rank: "0"})
+                self.assert_rejected(said, f"{size}='{value}'", "expected a number of ranks, from 1")
+            for value in ("x", "", "-1", "2", "99999999999"):
+                said = stretto("train", "digits", env={**others, size: "2", rank: value})
+                self.assert_rejected(said, f"{rank}='{value}' with {size}=2: expected a rank from 0 to 1")
+            self.assert_rejected(stretto("train", "digits", env={**others, size: "2"}), f"{size}=2 without {rank}")
+
+
+class Signals(ProgramTest):
+    LONG = (
+        ("check", "--rounds", "1000000000"),
+        ("predict", "run", "--ranks", "64", "--compute", "10ms", "--steps", "1000000", "--replicas", "1", "--algorithms", "sync"),
+        ("reproduce", "group-latency"),
+        ("predict", "coarse", "-"),  # waits for its input
+    )
+
+    def interrupted(self, command, number, **options):
+        process = subprocess.Popen([STRETTO, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   **options)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        heard = 1 << (number - 1)
+        wait_until(lambda: os.path.samefile(f"/proc/{process.pid}/exe", STRETTO))  # until then it is this program's copy
+        wait_until(lambda: int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) & heard)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        return process.returncode, errors
+
+    def test_each_ends_each_command_with_a_line(self):
+        for command in self.LONG:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                code, errors = self.interrupted(command, number)
+                self.assertEqual(code, 130, (command, number, errors))
+                self.assertRegex(errors.splitlines()[-1], r"^stretto [a-z0-9 -]+: interrupted", (command, number))
+
+    def test_check_says_how_far_it_came(self):
+        _, errors = self.interrupted(self.LONG[0], signal.SIGTERM)
+        self.assertRegex(errors, r"^stretto check: interrupted( after \d+ rounds)?\n$")
+
+    def test_what_is_ignored_stays_so(self):
+        def ignore():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+        code, errors = self.interrupted(self.LONG[0], signal.SIGTERM, preexec_fn=ignore)
+        self.assertEqual(code, 130, errors)
+        process = subprocess.Popen([STRETTO, *self.LONG[0]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=ignore)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        ignored = re.search(r"SigIgn:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]
+        self.assertTrue(int(ignored, 16) & 1 << (signal.SIGHUP - 1))
+
+
 class Check(ProgramTest):
     def test_finds_nothing_and_repeats(self):
         first, second = (stretto("check", "--seeds", "1..40") for _ in range(2))
@@ -213,6 +275,15 @@ class Check(ProgramTest):
         self.assertIn("no violation", first.stdout)
         without_times = [re.sub(r", in [0-9.]+ s .*", "", run.stdout) for run in (first, second)]
         self.assertEqual(*without_times)
+
+    def test_too_little_memory_is_no_violation(self):
+        def with_little_memory():
+            resource.setrlimit(resource.RLIMIT_AS, (5 * 10**7, 5 * 10**7))
+
+        result = stretto("check", "--rounds", "2000", preexec_fn=with_little_memory)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertNotIn("VIOLATED", result.stdout)
+        self.assertRegex(result.stderr, r"^stretto check: too little memory[^\n]*\n$")
 
     def test_new_seeds_are_printed(self):
         result = stretto("check", "--seeds", "new", "--rounds", "100")

@@ -106,6 +106,11 @@ class Coarse(PredictTest):
         self.assert_rejected(stretto("predict", "coarse", self.write("{")), "job.json", "expected JSON")
         self.assert_rejected(stretto("predict", "coarse", self.folder / "none.json"), "none.json", "No such file")
         self.assert_rejected(stretto("predict", "coarse", self.folder), "it is a folder")
+        self.assert_rejected(stretto("predict", "coarse", "/proc/self/mem"), "cannot read '/proc/self/mem': Input/output error")
+        os.mkfifo(self.folder / "pipe")
+        for command in (("predict", "coarse"), ("predict", "fine"), ("predict", "fit"), ("predict", "run"), ("advise",), ("profile",)):
+            for path in ("/dev/zero", "/dev/urandom", self.folder / "pipe"):
+                self.assert_rejected(stretto(*command, path), "it is no file")
         self.assert_rejected(stretto("predict", "coarse"), "FILE is missing")
         self.assert_rejected(stretto("predict", "corse"), "did you mean coarse?")
 

@@ -4,12 +4,11 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "stretto/base/align.h"
 #include "stretto/base/error.h"
+#include "stretto/base/input_file.h"
 
 namespace stretto {
 namespace {
@@ -59,16 +58,14 @@ const char* name_of(AllreduceChoice::Way way) {
 }
 
 AllreduceCosts AllreduceCosts::read(const std::string& file) {
-  std::error_code unknown;
-  std::ifstream in(file);
-  // A folder opens, but has no lines.
-  if (!in || !std::filesystem::is_regular_file(file, unknown)) {
+  auto in = open_file(file);
+  if (!in) {
     throw UsageError(text(file, ": cannot be read; `stretto bench tune --out ", file, "` makes it"));
   }
   AllreduceCosts costs;
   std::array<bool, kFields.size()> read{};
   int number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; std::getline(*in, line);) {
     ++number;
     if (line.empty() || line.front() == '#') continue;
     std::istringstream words(line);

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "stretto/base/error.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto {
 namespace {
@@ -80,16 +79,14 @@ Edges parse_edges(std::string_view content, const std::string& name, int ranks) 
 }
 
 Edges read_edges(const std::string& path, int ranks) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (!file || content.fail()) {
+  const auto content = read_whole_file(path);
+  if (!content || content->empty()) {
     throw UsageError(
         text("graph ", path,
              ": cannot be read; expected ring, exponential, bipartite, complete or a file of edges, one \"a b\" a "
              "line"));
   }
-  return parse_edges(content.str(), path, ranks);
+  return parse_edges(*content, path, ranks);
 }
 
 }  // namespace stretto

@@ -1,14 +1,14 @@
 #include "stretto/predict/measured/chrome_events.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "stretto/base/input_file.h"
 
 namespace stretto {
 namespace {
@@ -163,16 +163,6 @@ Error wrong(const std::string& path, const std::string& what) {
   return {Errc::bad_input, text("'", path, "' ", what)};
 }
 
-Result<std::ifstream> opened(const std::string& path) {
-  std::error_code unknown;
-  if (const auto status = std::filesystem::status(path, unknown); exists(status) && !is_regular_file(status)) {
-    return Error{Errc::io, text("cannot read '", path, "': it is no file")};
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno))};
-  return file;
-}
-
 Error no_json(const std::string& path, const std::ifstream& file, std::size_t position) {
   if (file.eof()) return wrong(path, "is cut off: its JSON does not end");
   return wrong(path, text("is no JSON: byte ", position, " does not fit"));
@@ -189,7 +179,7 @@ std::string fault_of_time(const ChromeEvent& event) {
 
 Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::string(const ChromeEvent&)> take,
                                      const ReadProgress& progress) {
-  auto file = opened(path);
+  auto file = open_file(path);
   if (!file) return file.error();
   std::error_code unknown;
   const std::uint64_t size = std::filesystem::file_size(path, unknown);
@@ -207,7 +197,7 @@ Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::s
 }
 
 Result<TraceKind> kind_of_trace(const std::string& path) {
-  auto file = opened(path);
+  auto file = open_file(path);
   if (!file) return file.error();
   *file >> std::ws;
   const int first = file->peek();
