@@ -12,6 +12,18 @@ from stretto._errors import UsageError
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 4, torch.float16: 5}
 
 
+# What a tensor has of which each rank holds a part of its own, and who divides so. With placements that only repeat it, a DTensor's
+# operations still take no plain tensors.
+_DIVIDED = {
+    "_is_flat_param": "FullyShardedDataParallel",
+    "_fsdp_flattened": "FullyShardedDataParallel",
+    "placements": "DTensor, as of fully_shard() or parallelize_module(),",
+    "sharded_tensor": "ShardedTensor",
+    "ds_id": "DeepSpeed's ZeRO",
+    "tensor_model_parallel": "Megatron's tensor parallelism",
+}
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the elements lie side by side, in any order of the dimensions."""
     expected = 1
@@ -29,6 +41,11 @@ def check_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise UsageError(f"{type(optimizer).__name__} in the place of an optimizer: expected a torch.optim.Optimizer")
     name = type(optimizer).__name__
+    if type(optimizer).__module__.startswith("torch.distributed."):
+        raise UsageError(
+            f"optimizer {name} of torch.distributed exchanges weights or states between ranks itself: expected the one "
+            "that it wraps"
+        )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise UsageError(
             f"optimizer {name} evaluates its closure several times a step: expected one that moves by one gradient, "
@@ -60,6 +77,16 @@ def check_devices(tensors: Iterable[tuple[str, torch.device]]) -> None:
     if len(devices) > 1:
         listed = ", ".join(f"{name} on {device}" for device, name in devices.items())
         raise UsageError(f"the model is on several devices ({listed}): expected one")
+
+
+def check_whole(name: str, tensor: torch.Tensor) -> None:
+    """Whether each rank has all of a parameter or buffer, and not a part of it. Raises UsageError."""
+    for sign, divided in _DIVIDED.items():
+        if (value := getattr(tensor, sign, None)) is not None and value is not False:
+            raise UsageError(
+                f"{name} is divided between ranks by {divided}: expected a model that every rank has whole, as before it "
+                "was wrapped"
+            )
 
 
 def check_trained(name: str, p: torch.Tensor) -> None:

@@ -73,8 +73,11 @@ class Contents:
         for name, p in self.named:
             if torch.nn.parameter.is_lazy(p):
                 raise UsageError(f"parameter {name} has no shape yet: expected a forward pass before the optimizer")
-        tensors = [(f"parameter {name}", p.device) for name, p in self.named]
-        tensors += [(f"buffer {name}", b.device) for name, b in self._named_buffers()]
+        named: list[tuple[str, torch.Tensor]] = [(f"parameter {name}", p) for name, p in self.named]
+        named += [(f"buffer {name}", b) for name, b in self._named_buffers()]
+        for name, tensor in named:
+            _checks.check_whole(name, tensor)
+        tensors = [(name, tensor.device) for name, tensor in named]
         _checks.check_devices(tensors)
         if tensors:
             self.staging = _device.staging_of(*tensors[0])

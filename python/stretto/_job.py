@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import stretto._core as _core
+from stretto import _process_group
 from stretto._errors import Error, UsageError
 
 logger = logging.getLogger("stretto")
@@ -42,8 +43,9 @@ _state = _State()
 def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = None) -> None:
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
-    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or that of a
-    process alone. Ranks are processes of one host. `timeout`: seconds for the last rank to come.
+    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or torch.distributed's
+    process group where there is one, or that of a process alone. Ranks are processes of one host. `timeout`: seconds for the
+    last rank to come.
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
     """
@@ -60,6 +62,8 @@ def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = 
     if (rank is None) != (ranks is None):
         raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
     place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
+    if rank is None and place.ranks == 1:
+        place = _process_group.find_place(timeout) or place
     _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
     _state.pid = os.getpid()
     atexit.register(_core.close_interpreter)  # after shutdown(): the last that is registered comes first

@@ -11,7 +11,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import stretto._core as _core
-from stretto import _checks, _collective_watch, _ddp, _half, _job, _scaler
+from stretto import _checks, _collective_watch, _ddp, _half, _job, _process_group, _scaler
 from stretto._errors import Error, UsageError
 from stretto._report import Report
 from stretto._rounds import Round
@@ -104,7 +104,7 @@ class Optimizer(torch.optim.Optimizer):
         _checks.check_not_shared(optimizer, _not_finished())
         self._inner = optimizer
         self._constructed = False
-        super().__init__(optimizer.param_groups, optimizer.defaults)  # for its hooks alone
+        super().__init__(optimizer.param_groups, getattr(optimizer, "defaults", {}))  # for its hooks alone
         self._constructed = True
         self._this = weakref.ref(self)  # where self is a LightningOptimizer, which has the methods of this class
         self._tensors = Tensors(optimizer, model, unused, buffers)
@@ -191,8 +191,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The wrapped optimizer's."""
-        return self._inner.defaults
+        """The wrapped optimizer's; {} where its class has none."""
+        return getattr(self._inner, "defaults", {})
 
     @defaults.setter
     def defaults(self, defaults: dict[str, Any]) -> None:
@@ -234,6 +234,13 @@ class Optimizer(torch.optim.Optimizer):
         raise UsageError(
             "a copy, or pickle, of a stretto.Optimizer: it is this rank's end of a job; expected its state_dict()"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        """What the wrapped optimizer has beyond torch.optim.Optimizer, as train() and eval() of schedule-free ones."""
+        inner = vars(self).get("_inner")
+        if inner is None or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return getattr(inner, name)
 
     def __repr__(self) -> str:
         return f"stretto.{super().__repr__()[:-1]}wrapping {type(self._inner).__name__})"
@@ -295,6 +302,8 @@ class Optimizer(torch.optim.Optimizer):
         return contextlib.nullcontext() if overlap is None else overlap.countdown.resting()
 
     def _check_first_step(self) -> None:
+        if self._job.ranks == 1:
+            _process_group.check_alone()
         _ddp.check(self)
         self._tensors.check_model()
         if self._tensors.model is not None:

@@ -39,6 +39,12 @@ def _view(whole: torch.Tensor, offset: int, p: torch.Tensor) -> torch.Tensor:
     return whole.data.as_strided(p.size(), p.stride(), offset).detach()
 
 
+# A storage of its own: torch.save() writes all of the storage of a tensor.
+def _part(memory: _core.Memory, offset: int, p: torch.Tensor) -> torch.Tensor:
+    elements = torch.frombuffer(memory, dtype=p.dtype, count=p.numel(), offset=offset * p.element_size())
+    return elements.as_strided(p.size(), p.stride())
+
+
 def _copy(gradient: torch.Tensor | None, view: torch.Tensor) -> None:
     if gradient is None:
         view.zero_()
@@ -104,7 +110,7 @@ class Tensors(Contents):
             bucket, offset = placements[i]
             self.parameters.append(p)
             self._places.append((bucket, offset))
-            self.flat.append(_view(torch.frombuffer(self._flats[bucket], dtype=p.dtype), offset, p))
+            self.flat.append(_part(self._flats[bucket], offset, p))
         buckets = [bucket for bucket, _ in self._places]
         if self.staging is not None:
             own = self._wholes(loop.own)
@@ -298,6 +304,8 @@ class Tensors(Contents):
             used = self._without_scaled(views, written)
         if not self._cleared and 0 in used:
             used = bytes(map(operator.or_, used, self._used))
+        if 0 in used and self.staging is None:  # what is written through `.data` makes no new version
+            used = bytes(flag or bool(torch.any(view)) for flag, view in zip(used, views))
         self._versions = versions
         if views is not home or not all(map(operator.is_, gradients, views)):
             used = self._bring(home, gradients, used)

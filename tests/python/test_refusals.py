@@ -75,6 +75,15 @@ def _all_frozen() -> None:
     _wrap(_net().requires_grad_(False))
 
 
+def _marked(sign: str, value: object) -> Callable[[], Any]:
+    def make() -> Any:
+        model = _net()
+        setattr(model[0].weight, sign, value)
+        return _wrap(model)
+
+    return make
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no optimizer": (lambda: stretto.Optimizer(_any(_net())), "Sequential in the place of an optimizer"),
     "differentiable": (_with(differentiable=True), "differentiable=True: expected False"),
@@ -83,6 +92,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "gaps": (lambda: _wrap(_Gaps()), r"parameter w has gaps .*\(6, 1\) of shape \(4, 3\)"),
     "lazy": (lambda: _wrap(torch.nn.LazyLinear(3)), "parameter weight has no shape yet"),
     "complex": (lambda: _wrap(_Complex()), "w is torch.complex64: expected float32"),
+    "ZeRO": (_marked("ds_id", 0), "parameter 0.weight is divided between ranks by DeepSpeed's ZeRO: expected a model"),
+    "Megatron": (_marked("tensor_model_parallel", True), "parameter 0.weight is divided between ranks by Megatron's"),
     "frozen": (_all_frozen, "holds no parameter that requires a gradient"),
     "wrapped twice": (_wrap_wrapped, "expected to wrap it once"),
     "another model": (_of_another_model, r"group 0 .*shape \(4, 3\) that is none of the model's \(Sequential\)"),
