@@ -203,6 +203,12 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
                    fmt::format("{} has made no {} under {}: nothing can be compared", command.name,
                                command.function.empty() ? "DistributedOptimizer" : "stretto.Optimizer", algorithm)});
   }
+  if (reports.front().batches == 0) {
+    throw Failure({Errc::bad_input,
+                   fmt::format("{} has applied no batch under {}: does it go on from a checkpoint of the run before? "
+                               "STRETTO_OUT names a folder of each run's own",
+                               command.name, algorithm)});
+  }
   return reports;
 }
 

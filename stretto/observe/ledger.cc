@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace stretto {
@@ -219,8 +220,18 @@ double Ledger::staleness_mean() const {
 std::vector<std::uint64_t> Ledger::staleness_histogram() const {
   if (counts_.ages.count() == 0) return histogram_;
   const std::uint64_t each = std::max<std::uint64_t>(1, counts_.buckets);
+  // By largest remainders: what the entries add up to is the number of batches.
   std::vector<std::uint64_t> batches;
-  for (const std::uint64_t bin : counts_.ages.bins) batches.push_back((bin + each / 2) / each);
+  std::vector<std::size_t> by_remainder;
+  std::uint64_t left = (counts_.ages.count() + each / 2) / each;
+  for (const std::uint64_t bin : counts_.ages.bins) {
+    by_remainder.push_back(batches.size());
+    batches.push_back(bin / each);
+    left -= batches.back();
+  }
+  std::ranges::stable_sort(by_remainder, std::greater<>(),
+                           [&](std::size_t staleness) { return counts_.ages.bins[staleness] % each; });
+  for (std::size_t i = 0; i < left; ++i) ++batches[by_remainder[i]];
   while (!batches.empty() && batches.back() == 0) batches.pop_back();
   return batches;
 }

@@ -119,7 +119,7 @@ class Ledger {
   /// Smallest staleness in rounds that at least this share of the batches does not exceed.
   std::uint64_t staleness_quantile(double share) const;
   /// Entry s: batches of staleness s, likewise; the last entry also those above. Of buckets that servers take the
-  /// entries are batches, too, as near as their number can be divided.
+  /// entries are batches, too, divided by largest remainders: they add up to the number of batches.
   std::vector<std::uint64_t> staleness_histogram() const;
 
   /// Deposits that are neither applied nor dropped nor pending: 0, or a defect (negative: something was applied twice).

@@ -1,19 +1,22 @@
 #include "stretto/observe/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
+
+#include "stretto/base/input_file.h"
 
 namespace stretto {
 namespace {
@@ -87,10 +90,10 @@ void remove_earlier_run(const RunFolder& folder) {
 
 /// Cuts the file before its first line that is not whole or is of step `end` or a later one.
 void cut_records(const std::string& path, std::uint64_t end) {
-  std::ifstream in(path, std::ios::binary);
+  auto in = open_file(path);
   if (!in) return;
   std::uintmax_t keep = 0;
-  for (std::string line; std::getline(in, line) && !in.eof(); keep += line.size() + 1) {
+  for (std::string line; std::getline(*in, line) && !in->eof(); keep += line.size() + 1) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     const auto step = json.is_object() ? json.find("step") : json.end();
     if (step == json.end() || !step->is_number_unsigned() || step->get<std::uint64_t>() >= end) break;
@@ -126,6 +129,26 @@ RunFolder RunFolder::create(const std::string& path) {
   fs::remove(probe, error);
   remove_earlier_run(folder);
   return folder;
+}
+
+RunFolderLock::RunFolderLock(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) refuse(path, error.message());
+  folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0) return;  // who writes there says why not
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (::flock(folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (std::chrono::steady_clock::now() >= until) {
+      ::close(folder_);
+      throw UsageError(text("output folder '", path, "': another job writes there; expected a folder for each job"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+RunFolderLock::~RunFolderLock() {
+  if (folder_ >= 0) ::close(folder_);
 }
 
 Result<RunFolder> RunFolder::open(const std::string& path) {

@@ -49,6 +49,23 @@ class RunFolder {
   std::string path_;
 };
 
+/// Keeps other jobs from writing to a run folder: as long as it lives, and every process that was forked meanwhile.
+class RunFolderLock {
+ public:
+  /// Makes the folder and those above it. Waits for the ranks of a job that was killed, which soon end, for up to
+  /// kPatience. Throws UsageError, in one line, if the folder cannot be made, or another job has it then. On a file
+  /// system that knows no locks it keeps nobody out.
+  explicit RunFolderLock(const std::string& path);
+  ~RunFolderLock();
+  RunFolderLock(const RunFolderLock&) = delete;
+  RunFolderLock& operator=(const RunFolderLock&) = delete;
+
+  static constexpr Duration kPatience = std::chrono::seconds(3);
+
+ private:
+  int folder_ = -1;  // open as long as it is locked
+};
+
 /// One step of one rank.
 struct StepRecord {
   std::uint64_t step = 0;  ///< its own

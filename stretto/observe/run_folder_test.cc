@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "stretto/observe/whole_file.h"
 
@@ -125,6 +128,40 @@ TEST_F(RunFolderTest, WhatCannotBeWrittenIsToldInOneLine) {
     EXPECT_THAT(message(root_ + "/below"), HasSubstr("Permission denied"));
   }
   EXPECT_EQ(RunFolder::open(root_ + "/nothing").error().code, Errc::bad_input);
+}
+
+TEST_F(RunFolderTest, OneJobHasItAtATime) {
+  const std::string path = root_ + "/a/run";
+  std::optional<RunFolderLock> first(std::in_place, path);
+  (void)RunFolder::create(path);
+  try {
+    const RunFolderLock second(path);
+    ADD_FAILURE() << "both have it";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.what(), "output folder '" + path + "': another job writes there; expected a folder for each job");
+  }
+  const RunFolderLock beside(root_ + "/b");
+  first.reset();
+  const RunFolderLock third(path);
+}
+
+// As a rank does that outlives a killed job for a moment.
+TEST_F(RunFolderTest, WhoIsAboutToEndIsWaitedFor) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolderLock held(root_);
+    char byte = 'x';
+    (void)!write(ends[1], &byte, 1);
+    usleep(300'000);
+    _exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  const RunFolderLock next(root_);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  for (const int end : ends) close(end);
 }
 
 TEST_F(RunFolderTest, RecordsAreOneJsonObjectALine) {

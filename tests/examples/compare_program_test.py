@@ -83,6 +83,9 @@ class CompareProgram(unittest.TestCase):
         self.assert_refused(compare(self.script("kill -9 $$\n")), 1, "failed under sync: it failed with status 137")
         self.assert_refused(compare(self.script("mkdir -p $STRETTO_OUT/optimizer-0; : > $STRETTO_OUT/optimizer-0/records-0.jsonl\n")),
                             2, "before its optimizer 0 had finished")
+        kept = ("--algorithms", "eager-quorum,eager-solo", "--ranks", "2", "--repeats", "1", "--", self.folder / "kept")
+        self.assert_refused(compare(EXAMPLES / "own_loop", *kept), 2, "has applied no batch under eager-solo",
+                            "checkpoint of the run before")
         self.assert_refused(compare(EXAMPLES / "spirals", "--algorithms", "sinc"), 1, "did you mean sync?")
         self.assert_refused(compare(EXAMPLES / "spirals", "--ranks", "0"), 2, "--ranks")
 

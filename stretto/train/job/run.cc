@@ -50,6 +50,7 @@ class Run {
   const bool launched_;  // by something else, as one rank of several
   std::optional<Checkpoint> resume_;
   RunPlan plan_;
+  std::optional<RunFolderLock> lock_;
   std::optional<RunFolder> folder_;
   SharedProgressPage page_;
   std::optional<RecentSteps> steps_;           // where somebody watches them
@@ -96,6 +97,7 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
 void Run::prepare_folder() {
   const std::string& path = plan_.options.out;
   if (path.empty()) return;
+  lock_.emplace(path);
   if (resume_ && same_folder(path, plan_.options.resume)) {
     folder_ = RunFolder::open(path).or_throw();
     std::vector<std::string> states;
