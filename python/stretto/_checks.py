@@ -12,8 +12,8 @@ from stretto._errors import UsageError
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 4, torch.float16: 5}
 
 
-# What a tensor has of which each rank holds a part of its own, and who divides so. With placements that only repeat it, a DTensor's
-# operations still take no plain tensors.
+# What a tensor has of which each rank holds a part of its own, and who divides so. With placements that only repeat
+# it, a DTensor's operations still take no plain tensors.
 _DIVIDED = {
     "_is_flat_param": "FullyShardedDataParallel",
     "_fsdp_flattened": "FullyShardedDataParallel",
@@ -43,8 +43,8 @@ def check_optimizer(optimizer: object) -> None:
     name = type(optimizer).__name__
     if type(optimizer).__module__.startswith("torch.distributed."):
         raise UsageError(
-            f"optimizer {name} of torch.distributed exchanges weights or states between ranks itself: expected the one "
-            "that it wraps"
+            f"optimizer {name} of torch.distributed exchanges weights or states between ranks itself: expected the "
+            "one that it wraps"
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise UsageError(
@@ -84,8 +84,8 @@ def check_whole(name: str, tensor: torch.Tensor) -> None:
     for sign, divided in _DIVIDED.items():
         if (value := getattr(tensor, sign, None)) is not None and value is not False:
             raise UsageError(
-                f"{name} is divided between ranks by {divided}: expected a model that every rank has whole, as before it "
-                "was wrapped"
+                f"{name} is divided between ranks by {divided}: expected a model that every rank has whole, as before "
+                "it was wrapped"
             )
 
 

@@ -43,9 +43,9 @@ _state = _State()
 def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = None) -> None:
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
-    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or torch.distributed's
-    process group where there is one, or that of a process alone. Ranks are processes of one host. `timeout`: seconds for the
-    last rank to come.
+    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or
+    torch.distributed's process group where there is one, or that of a process alone. Ranks are processes of one host.
+    `timeout`: seconds for the last rank to come.
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
     """

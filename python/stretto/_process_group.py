@@ -1,5 +1,5 @@
-"""The place of a process that torch.distributed knows as one of several, where no launcher's variables have told it: DDP's tutorials
-start ranks by mp.spawn() and init_process_group(rank=…, world_size=…).
+"""The place of a process that torch.distributed knows as one of several, where no launcher's variables have told it:
+DDP's tutorials start ranks by mp.spawn() and init_process_group(rank=…, world_size=…).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def size() -> int:
 
 
 def find_place(timeout: float) -> _core.Place | None:
-    """That of this process in the default process group, whose ranks meet under a name that rank 0 puts into its store; None where
-    torch.distributed knows it alone. Every rank calls this.
+    """That of this process in the default process group, whose ranks meet under a name that rank 0 puts into its
+    store; None where torch.distributed knows it alone. Every rank calls this.
 
-    Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for ranks of several hosts, and
-    for a group without a store.
+    Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for ranks of
+    several hosts, and for a group without a store.
     """
     if size() == 1:
         return None
     import torch.distributed as dist
-    from torch.distributed.distributed_c10d import _get_default_store
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
     group_store = _get_default_store()
@@ -44,7 +44,7 @@ def find_place(timeout: float) -> _core.Place | None:
             f"torch.distributed knows this process as rank {rank} of {ranks}, and has no store to meet by: expected "
             f"stretto.init(rank={rank}, ranks={ranks}) before anything else of stretto"
         )
-    store = dist.PrefixStore("stretto", group_store)
+    store = PrefixStore("stretto", group_store)
     if rank == 0:
         store.set("job", uuid.uuid4().hex)
     store.set(f"host of {rank}", f"{_BOOT_ID.read_text().strip()} {socket.gethostname()}")
@@ -58,14 +58,14 @@ def find_place(timeout: float) -> _core.Place | None:
     for other, there in enumerate(others, 1):
         if there.split()[0] != here.split()[0]:
             raise UsageError(
-                f"rank 0 of torch.distributed is on {here.split()[1]}, rank {other} on {there.split()[1]}: expected all "
-                "ranks on one host, in whose memory they meet"
+                f"rank 0 of torch.distributed is on {here.split()[1]}, rank {other} on {there.split()[1]}: expected "
+                "all ranks on one host, in whose memory they meet"
             )
     return _core.Place(rank, ranks, f"process group {store.get('job').decode()} of {os.getuid()}")
 
 
 def check_alone() -> None:
-    """For a process that has joined alone: raises UsageError where torch.distributed has since made it one of several."""
+    """For a process that has joined alone: raises UsageError where torch.distributed has made it one of several."""
     if (ranks := size()) > 1:
         raise UsageError(
             f"this process joined stretto alone, and torch.distributed has made it one of {ranks} since: expected "

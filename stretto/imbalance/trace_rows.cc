@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {

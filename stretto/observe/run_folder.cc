@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

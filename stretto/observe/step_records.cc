@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

@@ -199,7 +199,7 @@ _SAVED: dict[str, Callable[[], torch.nn.Module]] = {
     "bfloat16": lambda: _net(300).bfloat16(),
     "double": lambda: _net(300).double(),
     "buffers": lambda: torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.BatchNorm1d(40)),
-    "transposed": lambda: torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3)).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+    "transposed": lambda: torch.nn.Conv2d(16, 32, 3).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
     "attention": lambda: torch.nn.TransformerEncoderLayer(32, 4, 64),
 }
 
@@ -328,8 +328,8 @@ def _in_part_through_data(model: torch.nn.Module, optimizer: torch.optim.Optimiz
 
 
 WAYS = [
-    _through_data, _in_part_through_data, _model_zero_grad, _model_zero_grad_in_place, _zero_grad_in_place, _none_by_hand, _none_in_odd_steps, _zeros,
-    _graph, _twice, _never, _clipped,
+    _through_data, _in_part_through_data, _model_zero_grad, _model_zero_grad_in_place, _zero_grad_in_place,
+    _none_by_hand, _none_in_odd_steps, _zeros, _graph, _twice, _never, _clipped,
 ]
 
 

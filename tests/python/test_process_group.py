@@ -1,4 +1,4 @@
-"""Ranks that torch.distributed alone knows as several: started by mp.spawn() and init_process_group(rank=…, world_size=…)."""
+"""Ranks that torch.distributed alone knows as several, as behind mp.spawn() and init_process_group(rank=…)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def _one_comes(store: str, ranks: int) -> str:
 
 
 def test_a_rank_that_does_not_come_is_named(tmp_path: pathlib.Path) -> None:
-    assert _in_group(_one_comes, tmp_path, ranks=3)[0].startswith("rank 1, 2 of torch.distributed has not come within 0.5 s")
+    heard = _in_group(_one_comes, tmp_path, ranks=3)[0]
+    assert heard.startswith("rank 1, 2 of torch.distributed has not come within 0.5 s")
 
 
 def test_a_process_of_a_group_of_its_own_is_alone(tmp_path: pathlib.Path) -> None:
@@ -200,7 +201,8 @@ def _wrap_averaging(store: str, ranks: int) -> str:
     _begin(store, ranks)
     model = _model(0)
     try:
-        stretto.Optimizer(PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), 0.1), PeriodicModelAverager(1)), model)
+        inner = torch.optim.SGD(model.parameters(), 0.1)
+        stretto.Optimizer(PostLocalSGDOptimizer(inner, PeriodicModelAverager(1)), model)
     except stretto.UsageError as error:
         return str(error)
     return "nothing"

@@ -8,7 +8,7 @@
 
 #include "stretto/base/align.h"
 #include "stretto/base/error.h"
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

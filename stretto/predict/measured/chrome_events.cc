@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {

@@ -1,4 +1,4 @@
-#include "stretto/base/input_file.h"
+#include "stretto/base/files/input_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
