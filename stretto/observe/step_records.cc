@@ -1,6 +1,7 @@
 #include "stretto/observe/step_records.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 #include "stretto/observe/traced_rounds.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
