@@ -43,10 +43,8 @@ void describe_options(CommandLine& line, PlotCommand& command) {
 std::string read_whole(const std::string& file) {
   const auto content = read_whole_file(file);
   if (content && !content->empty()) return *content;
-  throw UsageError(
-      fmt::format("{}: cannot be read ({}); expected a file that `stretto bench allreduce --csv FILE` "
-                  "has written",
-                  file, content ? "it is empty" : content.error().message));
+  throw UsageError(fmt::format("{}; expected a file that `stretto bench allreduce --csv FILE` has written",
+                               content ? file + ": is empty" : content.error().message));
 }
 
 constexpr double kMostRanks = 1e6;

@@ -251,7 +251,7 @@ class Plot(ProgramTest):
     def test_bad_input(self):
         self.assert_rejected(stretto("bench", "plot"), "FILE is missing")
         self.assert_rejected(stretto("bench", "plot", "/nonexistent.csv"), "/nonexistent.csv", "No such file")
-        self.assert_rejected(stretto("bench", "plot", "/tmp"), "/tmp", "directory")
+        self.assert_rejected(stretto("bench", "plot", "/tmp"), "'/tmp'", "it is a folder")
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
             file.write("library,ranks,bytes,repetition,microseconds,background\nx,2,8,0,soon,0\n")
             file.flush()
