@@ -88,8 +88,9 @@ package: setup  ## Makes build/package/stretto*.tar.zst and .deb: program, libra
 	@cmake --build --preset package -j$(JOBS)
 	@ls -sh build/package/stretto*.tar.zst build/package/stretto*.deb
 
-# Not part of .ci/run: it loads a Debian of its own. Needs root, and mmdebstrap.
+# Not part of .ci/run: it loads a Debian of its own. Needs root.
 package-test: package  ## Installs the .deb in a fresh Debian 12 without compiler, checks and trains there.
+	@tools/setup debian-package
 	@tests/install/package_test build/package/stretto_*.deb build/package/stretto-*.tar.zst
 
 python: setup  ## Makes build/release/package, from where Python imports the package (PYTHONPATH); a change takes seconds.

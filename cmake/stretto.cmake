@@ -16,6 +16,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 option(STRETTO_NIGHTLY "Build and run all tests, also those that tools/nightly_tests leaves to `make nightly`" OFF)
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+# United sources are included by their whole paths: what is installed would name a folder of the machine it was built on.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(STRETTO_SANITIZE)
   set(STRETTO_SANITIZED -O1 -g1 -fsanitize=${STRETTO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # For a change without those that watch every access to memory a second time, and take a third of the time to compile.
