@@ -67,6 +67,12 @@ def check_optimizer(optimizer: object) -> None:
             )
 
 
+def require_one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Whether an option is one of these words. Raises UsageError."""
+    if value not in allowed:
+        raise UsageError(f"{what} {value!r}: expected {' or '.join(allowed)}")
+
+
 def check_devices(tensors: Iterable[tuple[str, torch.device]]) -> None:
     """Whether the tensors of these names and devices have values, and lie on one device. Raises UsageError."""
     devices: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 from typing import Any, Literal
 
 import torch
@@ -43,10 +44,10 @@ class Contents:
         self.named = self._named_parameters()
         self._buffers_as_wrapped = [(name, b.dtype, b.shape) for name, b in self._named_buffers()]
         self._check()
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        self._held = [p for group in optimizer.param_groups for p in group["params"]]
+        held = {id(p) for p in self._held}
         self._frozen = [p for _, p in self.named if not (id(p) in held and p.requires_grad)]
         self._frozen_here = [(name, p) for name, p in self.named if id(p) in held and not p.requires_grad]
-        self._num_held = sum(len(group["params"]) for group in optimizer.param_groups)
         for name, p in self.trained_by_name():
             _checks.check_trained(name, p)
 
@@ -99,7 +100,8 @@ class Contents:
                     f"parameter {name} was frozen when the optimizer was wrapped, and requires a gradient now: "
                     "expected finish(), and a new stretto.Optimizer"
                 )
-        if sum(len(group["params"]) for group in self.optimizer.param_groups) != self._num_held:
+        held = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if len(held) != len(self._held) or not all(map(operator.is_, held, self._held)):
             raise UsageError(
                 "the wrapped optimizer has got other parameters since: expected finish(), and a new stretto.Optimizer"
             )

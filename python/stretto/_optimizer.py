@@ -96,8 +96,8 @@ class Optimizer(torch.optim.Optimizer):
         if isinstance(optimizer, Optimizer):
             raise UsageError("a stretto.Optimizer in the place of the optimizer to wrap: expected to wrap it once")
         _checks.check_optimizer(optimizer)
-        _require_one_of("unused", unused, ("zero", "skip"))
-        _require_one_of("buffers", buffers, ("average", "local"))
+        _checks.require_one_of("unused", unused, ("zero", "skip"))
+        _checks.require_one_of("buffers", buffers, ("average", "local"))
         if not bucket_mb > 0:
             raise UsageError(f"bucket_mb {bucket_mb!r}: expected a positive number of MiB")
         _take_over(optimizer)
@@ -110,16 +110,8 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors = Tensors(optimizer, model, unused, buffers)
         self._tensors.wide_gradients = _half.widen(optimizer, self._tensors.trained_by_name(), grad_dtype)
         self._half = next((name for name, p in self._tensors.trained_by_name() if p.dtype is torch.float16), None)
-        if overlap and self._half is not None:
-            raise UsageError(
-                f"parameter {self._half} is torch.float16, which needs a torch.amp.GradScaler, with overlap=True: "
-                "expected no overlap, by which it can divide gradients before they are handed over"
-            )
-        if overlap and self._tensors.staging is not None:
-            raise UsageError(
-                f"overlap=True with a model on {self._tensors.staging.where}: expected no overlap; gradients are "
-                "copied to the host's memory in the backward pass, and handed over in step()"
-            )
+        if overlap:
+            self._tensors.check_overlap(self._half)
         self._job = _job.current()
         given = {
             "algorithm": algorithm,
@@ -343,6 +335,8 @@ class Optimizer(torch.optim.Optimizer):
             Diverged: on every rank, where replicas differ: something else than step() has moved weights on one.
             UsageError: the second time; and, on every rank, where ranks finish different optimizers.
         """
+        if not self._loop.ended:
+            self._look_at_all()
         self._loop.finish(self._tensors, False)
         self._tensors.leave()
         self._stop_watch()
@@ -368,6 +362,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._met:
             yield
             return
+        self._look_at_all()
         self._loop.meet(self._tensors)
         all_met = _not_finished()
         for optimizer in all_met:
@@ -381,6 +376,10 @@ class Optimizer(torch.optim.Optimizer):
         self._loop.part(self._tensors)
         for optimizer in all_met:
             optimizer._end_together()
+
+    def _look_at_all(self) -> None:
+        for optimizer in _not_finished() if self._job.ranks > 1 else [self]:  # all meet
+            optimizer._tensors.look()
 
     def _begin_together(self) -> None:
         self._tensors.give_gradients_back()
@@ -431,6 +430,8 @@ class Optimizer(torch.optim.Optimizer):
     def _end(self) -> None:
         self._stop_watch()
         if not self._loop.ended:
+            with contextlib.suppress(UsageError):
+                self._tensors.point_home()
             self._loop.end(self._tensors)
         self._tensors.leave()
         self._loop.close()
@@ -491,11 +492,6 @@ def _give_up(loop: _core.Loop, tensors: Tensors) -> None:
             loop.finish(tensors, True)
     tensors.give_gradients_back()
     loop.close()
-
-
-def _require_one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise UsageError(f"{what} {value!r}: expected {' or '.join(allowed)}")
 
 
 def _add(hooks: Any, fn: Callable[..., object]) -> RemovableHandle:

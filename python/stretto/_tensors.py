@@ -80,10 +80,13 @@ class Tensors(Contents):
         self.flat: list[torch.Tensor] = []  # what each of them views
         self._own: list[torch.Tensor] = []
         self._sets: dict[int, list[torch.Tensor]] = {}
+        self._memory: dict[int, tuple[list[torch.Tensor], list[int]]] = {}  # under a set's views; addresses
         self.views: list[torch.Tensor] = []  # where p.grad lies, or should
         self.overlap: Overlap | None = None
         self._versions: list[int] = []
         self._cleared = True  # the last zero_grad() made every gradient none
+        self._had_gradient = b""  # in the last step: one byte a parameter
+        self._told_shared = False
         self._gradients_stay = False
         self._options: list[tuple[Any, ...]] = []  # the values of each group, as they were when last looked at
         self._options_fixed = False  # they are all of kinds that cannot change in place
@@ -95,6 +98,20 @@ class Tensors(Contents):
         trained = self.trained_by_name()
         total = sum(p.numel() * p.element_size() for _, p in trained)
         return self.staging is None and bool(trained) and total < _SMALL * len(trained)
+
+    def check_overlap(self, half: str | None) -> None:
+        """Raises UsageError where gradients cannot be handed over in the backward pass. `half`: a parameter of float16.
+        """
+        if half is not None:
+            raise UsageError(
+                f"parameter {half} is torch.float16, which needs a torch.amp.GradScaler, with overlap=True: expected "
+                "no overlap, by which it can divide gradients before they are handed over"
+            )
+        if self.staging is not None:
+            raise UsageError(
+                f"overlap=True with a model on {self.staging.where}: expected no overlap; gradients are copied to the "
+                "host's memory in the backward pass, and handed over in step()"
+            )
 
     # ---- memory ----
 
@@ -131,22 +148,42 @@ class Tensors(Contents):
         """Of a trained parameter, by its place in `parameters`."""
         return next(name for name, p in self.named if p is self.parameters[number])
 
+    def _is_home(self) -> bool:
+        """Whether parameters and gradients lie in the library's memory. By addresses: where Torch moves a storage, as
+        share_memory() and queues between processes do, every view of it moves along."""
+        if list(map(_address, self.parameters)) != self._addresses:
+            return False
+        return all(list(map(_address, wholes)) == addresses for wholes, addresses in self._memory.values())
+
     def point_home(self) -> None:
-        """Copies parameters that Torch has moved to the flat memory, and points them there again."""
-        if list(map(_address, self.parameters)) == self._addresses:
+        """Copies what Torch has moved back to the library's memory, and points parameters and gradients there again.
+        Raises UsageError, by name, for a parameter of another type or shape."""
+        if self._is_home():
             return
         if self.staging is not None:
             for p, view in zip(self.parameters, self.flat):
                 self._require_same(p, view)
             self._addresses = list(map(_address, self.parameters))
             return
+        if any(map(torch.Tensor.is_shared, self.parameters)) and not self._told_shared:
+            self._told_shared = True
+            logging.getLogger("stretto").warning(
+                "parameters were moved to shared memory, as by share_memory() or a queue between processes, and are "
+                "moved back: what other processes have of them does not follow any more"
+            )
         with torch.no_grad():
-            for p, view in zip(self.parameters, self.flat):
-                if p.data_ptr() != view.data_ptr():
-                    self._require_same(p, view)
-                    view.copy_(p)
-                    p.data = view
+            for i, (p, address, (bucket, offset)) in enumerate(zip(self.parameters, self._addresses, self._places)):
+                if p.data_ptr() != address:
+                    self._require_same(p, self.flat[i])
+                    self.flat[i] = _part(self._flats[bucket], offset, self.flat[i])
+                    self.flat[i].copy_(p)
+                    p.data = self.flat[i]
         self._remake_views()
+
+    def look(self) -> None:
+        """Whether the library's memory holds what the model holds. Raises UsageError, by name, where it cannot."""
+        self.check_model()
+        self.point_home()
 
     def _views_of(self, wholes: list[torch.Tensor]) -> list[torch.Tensor]:
         return [_view(wholes[b], offset, p) for p, (b, offset) in zip(self.parameters, self._places)]
@@ -160,7 +197,11 @@ class Tensors(Contents):
         return self._wholes(lambda b: self._loop.set(number, b))
 
     def _own_views(self) -> list[torch.Tensor]:
-        return self._views_of(self._on_device if self.staging is not None else self._wholes(self._loop.own))
+        return self._views_in(-1, self._on_device if self.staging is not None else self._wholes(self._loop.own))
+
+    def _views_in(self, number: int, wholes: list[torch.Tensor]) -> list[torch.Tensor]:
+        self._memory[number] = (wholes, list(map(_address, wholes)))
+        return self._views_of(wholes)
 
     def _gradient_dtype(self, p: torch.Tensor) -> torch.dtype:
         return torch.float32 if self.wide_gradients and p.dtype in _half.TYPES else p.dtype
@@ -178,7 +219,8 @@ class Tensors(Contents):
     def _remake_views(self) -> None:
         """Module.to() moves the memory of gradients, too: under the views that p.grad has been."""
         gradients = [p.grad for p in self.parameters]
-        views, self._sets = self.views, {}
+        views, self._sets, self._memory = self.views, {}, {}
+        written = map(operator.sub, map(_version, views), self._versions)
         self._own = self._own_views()
         self.views = self._own
         with torch.no_grad():
@@ -186,7 +228,8 @@ class Tensors(Contents):
                 if gradient is view:
                     own.copy_(view)
                     p.grad = own
-        self._versions = [-1] * len(self.parameters)
+        versions = [own._version - times for own, times in zip(self._own, written)]
+        self._versions = versions or [-1] * len(self.parameters)
 
     def begun(self) -> None:
         """All ranks have begun: the flat memory holds the weights of rank 0."""
@@ -215,6 +258,7 @@ class Tensors(Contents):
         """The gradients are about to be set to zero."""
         if self.overlap is not None:
             self.overlap.begin()
+        self.point_home()
         self.drop()
         self._cleared = to_none
         if self._gradients_stay:
@@ -239,7 +283,7 @@ class Tensors(Contents):
             return self._own
         found = self._sets.get(number)
         if found is None:
-            found = self._sets[number] = self._views_of(self._wholes_of_set(number))
+            found = self._sets[number] = self._views_in(number, self._wholes_of_set(number))
         return found
 
     def give_gradients_back(self) -> None:
@@ -276,6 +320,7 @@ class Tensors(Contents):
     def forget(self, number: int) -> None:
         """A set of this number lies elsewhere from now on, as after together(): its memory may be gone."""
         self._sets.pop(number, None)
+        self._memory.pop(number, None)
         if self.staging is not None:
             self.staging.forget(number)
 
@@ -309,8 +354,9 @@ class Tensors(Contents):
         self._versions = versions
         if views is not home or not all(map(operator.is_, gradients, views)):
             used = self._bring(home, gradients, used)
-        if 1 not in used:
+        if 0 in used and used != self._had_gradient:  # some may have been replaced
             self.check_model()
+        self._had_gradient = used
         self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
         if self.staging is not None:
             self.staging.bring(number, home)

@@ -1,9 +1,12 @@
-"""One rank: the bits of the wrapped optimizer, for every optimizer of Torch, with every option that Torch tests."""
+"""One rank: the bits of the wrapped optimizer, for every optimizer of Torch, with every option that Torch tests;
+what of it is passed on, and what is in files.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -135,3 +138,109 @@ def test_option_refused(info: OptimizerInfo, option: str) -> None:
         return
     with pytest.raises(stretto.UsageError, match=f"{option}=True: expected False"):
         stretto.Optimizer(inner, model)
+
+
+# ---- what it passes on ----
+
+
+def _net(width: int = 4) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, width), torch.nn.Tanh(), torch.nn.Linear(width, 2))
+
+
+class _Averaging(torch.optim.SGD):
+    """As schedule-free optimizers are: has methods beyond Torch's, and a switch."""
+
+    averages = False
+
+    def train(self, averages: bool = True) -> str:
+        self.averages = averages
+        return "trains"
+
+
+def test_what_the_wrapped_optimizer_has_beyond_torch_is_passed_on() -> None:
+    model = _net()
+    inner = _Averaging(model.parameters(), 0.1)
+    optimizer: Any = stretto.Optimizer(inner, model)
+    assert optimizer.train() == "trains"
+    assert inner.averages and optimizer.averages
+    for name in ("eval", "_private"):
+        assert not hasattr(optimizer, name)
+    with pytest.raises(AttributeError, match="'_Averaging' object has no attribute 'evil'"):
+        optimizer.evil()
+    optimizer.finish()
+
+
+class _Bare(torch.optim.Optimizer):
+    """As wrappers of others: has not called Optimizer.__init__(), and so no defaults."""
+
+    def __init__(self, parameters: Iterator[torch.Tensor]) -> None:
+        self.param_groups = [{"params": list(parameters), "lr": 0.1}]
+        self.state = {}  # type: ignore[assignment]
+
+    def step(self, closure: Any = None) -> None:
+        with torch.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p -= group["lr"] * p.grad
+
+
+def test_an_optimizer_without_defaults() -> None:
+    plain, model = _net(), _net()
+    alone = torch.optim.SGD(plain.parameters(), 0.1)
+    optimizer = stretto.Optimizer(_Bare(model.parameters()), model)
+    assert optimizer.defaults == {}
+    for o, m in ((alone, plain), (optimizer, model)):
+        m(torch.ones(5, 3)).square().sum().backward()
+        o.step()
+    optimizer.finish()
+    for p, q in zip(plain.parameters(), model.parameters()):
+        torch.testing.assert_close(p, q)
+
+
+# ---- files ----
+
+
+def _tied() -> torch.nn.Module:
+    model = torch.nn.Sequential(torch.nn.Linear(30, 30), torch.nn.Linear(30, 30))
+    model[1].weight = model[0].weight
+    return model
+
+
+_SAVED: dict[str, Callable[[], torch.nn.Module]] = {
+    "many small": lambda: torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(30))),
+    "large": lambda: torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(3))),
+    "several buckets": lambda: torch.nn.Sequential(torch.nn.Linear(2000, 2000), torch.nn.Linear(2000, 3)),
+    "tied": _tied,
+    "half": lambda: _net(300).half(),
+    "bfloat16": lambda: _net(300).bfloat16(),
+    "double": lambda: _net(300).double(),
+    "buffers": lambda: torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.BatchNorm1d(40)),
+    "transposed": lambda: torch.nn.Conv2d(16, 32, 3).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+    "attention": lambda: torch.nn.TransformerEncoderLayer(32, 4, 64),
+}
+
+
+def _saved(thing: object) -> int:
+    file = io.BytesIO()
+    torch.save(thing, file)
+    return file.tell()
+
+
+@pytest.mark.parametrize("name", _SAVED)
+def test_files_are_as_large_as_what_is_in_them(name: str) -> None:
+    torch.manual_seed(0)
+    model = _SAVED[name]()
+    things: list[Callable[[], object]] = [model.state_dict, lambda: model, lambda: next(model.parameters())]
+    before = [_saved(thing()) for thing in things]
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model)
+    for when in ("while it trains", "at the end"):
+        for thing, plain in zip(things, before):
+            assert _saved(thing()) <= 1.02 * plain + 1024, when
+        file = io.BytesIO()
+        torch.save(model.state_dict(), file)
+        file.seek(0)
+        for key, value in torch.load(file).items():
+            assert torch.equal(value, model.state_dict()[key])
+        if when == "while it trains":
+            optimizer.finish()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
@@ -129,104 +129,6 @@ def test_no_copies(copied: Callable[[Any], Any]) -> None:
     with pytest.raises(stretto.UsageError, match=r"expected its state_dict\(\)"):
         copied(optimizer)
     optimizer.finish()
-
-
-class _Averaging(torch.optim.SGD):
-    """As schedule-free optimizers are: has methods beyond Torch's, and a switch."""
-
-    averages = False
-
-    def train(self, averages: bool = True) -> str:
-        self.averages = averages
-        return "trains"
-
-
-def test_what_the_wrapped_optimizer_has_beyond_torch_is_passed_on() -> None:
-    model = _net()
-    inner = _Averaging(model.parameters(), 0.1)
-    optimizer: Any = stretto.Optimizer(inner, model)
-    assert optimizer.train() == "trains"
-    assert inner.averages and optimizer.averages
-    for name in ("eval", "_private"):
-        assert not hasattr(optimizer, name)
-    with pytest.raises(AttributeError, match="'_Averaging' object has no attribute 'evil'"):
-        optimizer.evil()
-    optimizer.finish()
-
-
-class _Bare(torch.optim.Optimizer):
-    """As wrappers of others: has not called Optimizer.__init__(), and so no defaults."""
-
-    def __init__(self, parameters: Iterator[torch.Tensor]) -> None:
-        self.param_groups = [{"params": list(parameters), "lr": 0.1}]
-        self.state = {}  # type: ignore[assignment]
-
-    def step(self, closure: Any = None) -> None:
-        with torch.no_grad():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    p -= group["lr"] * p.grad
-
-
-def test_an_optimizer_without_defaults() -> None:
-    plain, model = _net(), _net()
-    alone = torch.optim.SGD(plain.parameters(), 0.1)
-    optimizer = stretto.Optimizer(_Bare(model.parameters()), model)
-    assert optimizer.defaults == {}
-    for o, m in ((alone, plain), (optimizer, model)):
-        _backward(m)
-        o.step()
-    optimizer.finish()
-    for p, q in zip(plain.parameters(), model.parameters()):
-        torch.testing.assert_close(p, q)
-
-
-# ---- files ----
-
-
-def _tied() -> torch.nn.Module:
-    model = torch.nn.Sequential(torch.nn.Linear(30, 30), torch.nn.Linear(30, 30))
-    model[1].weight = model[0].weight
-    return model
-
-
-_SAVED: dict[str, Callable[[], torch.nn.Module]] = {
-    "many small": lambda: torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(30))),
-    "large": lambda: torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(3))),
-    "several buckets": lambda: torch.nn.Sequential(torch.nn.Linear(2000, 2000), torch.nn.Linear(2000, 3)),
-    "tied": _tied,
-    "half": lambda: _net(300).half(),
-    "bfloat16": lambda: _net(300).bfloat16(),
-    "double": lambda: _net(300).double(),
-    "buffers": lambda: torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.BatchNorm1d(40)),
-    "transposed": lambda: torch.nn.Conv2d(16, 32, 3).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
-    "attention": lambda: torch.nn.TransformerEncoderLayer(32, 4, 64),
-}
-
-
-def _saved(thing: object) -> int:
-    file = io.BytesIO()
-    torch.save(thing, file)
-    return file.tell()
-
-
-@pytest.mark.parametrize("name", _SAVED)
-def test_files_are_as_large_as_what_is_in_them(name: str) -> None:
-    torch.manual_seed(0)
-    model = _SAVED[name]()
-    things: list[Callable[[], object]] = [model.state_dict, lambda: model, lambda: next(model.parameters())]
-    before = [_saved(thing()) for thing in things]
-    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model)
-    for when in ("while it trains", "at the end"):
-        for thing, plain in zip(things, before):
-            assert _saved(thing()) <= 1.02 * plain + 1024, when
-        file = io.BytesIO()
-        torch.save(model.state_dict(), file)
-        file.seek(0)
-        for key, value in torch.load(file).items():
-            assert torch.equal(value, model.state_dict()[key])
-        if when == "while it trains":
-            optimizer.finish()
 
 
 # ---- gradients ----
@@ -472,6 +374,49 @@ def test_tensors_that_torch_moves(width: int) -> None:
             o.step()
     optimizer.finish()
     assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+def _share(model: torch.nn.Module) -> None:
+    model.share_memory()
+
+
+def _send(model: torch.nn.Module) -> None:
+    ForkingPickler.dumps(model)
+
+
+def _send_gradients(model: torch.nn.Module) -> None:
+    for p in model.parameters():
+        if p.grad is not None:
+            ForkingPickler.dumps(p.grad)
+
+
+def _cast_twice(model: torch.nn.Module) -> None:
+    model.double().float()
+
+
+@pytest.mark.parametrize("algorithm", ["sync", "eager-solo", "local", "wagma"])
+@pytest.mark.parametrize("where", ["before zero_grad", "before backward", "before step", "before finish"])
+@pytest.mark.parametrize("move", [_share, _send, _send_gradients, _cast_twice], ids=lambda f: f.__name__)
+def test_what_moves_storages_is_seen(move: Callable[..., None], where: str, algorithm: str) -> None:
+    for width in (4, 3000):
+        plain, model = _net(width), _net(width)
+        alone = torch.optim.SGD(plain.parameters(), 1e-4, momentum=0.9)
+        optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9), model, algorithm)
+        for step in range(5):
+            for o, m in ((alone, plain), (optimizer, model)):
+                for name, do in (
+                    ("before zero_grad", o.zero_grad), ("before backward", lambda m=m: _backward(m, step)),
+                    ("before step", o.step),
+                ):  # fmt: skip
+                    if step in (1, 3) and where == name:
+                        move(m)
+                    do()
+        if where == "before finish":
+            move(model)
+        assert optimizer._tensors._is_home() == (where != "before finish")
+        optimizer.finish()
+        assert optimizer._tensors._is_home()
+        assert _bits(plain.parameters()) == _bits(model.parameters())
 
 
 # ---- hooks of rounds ----

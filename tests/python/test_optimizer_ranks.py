@@ -69,6 +69,28 @@ def test_every_algorithm(ranks: int) -> None:
         assert other == first
 
 
+def _move_and_train(algorithm: str) -> tuple[str, bool]:
+    torch.manual_seed(0)
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, algorithm)
+    for step in range(12):
+        _step(model, optimizer, step)
+        if step == 4 + stretto.rank():
+            model.share_memory()
+    optimizer.finish()
+    return _hash(model), any(p.is_shared() for p in model.parameters())
+
+
+@pytest.mark.parametrize("algorithm", ["sync", "eager-solo", "local", "wagma:2"])
+def test_shared_memory_in_mid_run_parts_no_replicas(algorithm: str) -> None:
+    results = run(_move_and_train, 2, args=(algorithm,))
+    assert [r.status for r in results] == [0, 0], said(results)
+    assert len({r.value for r in results}) == 1
+    assert not results[0].value[1]
+    for result in results:
+        assert result.stderr.count("what other processes have of them does not follow any more") == 1
+
+
 # ---- all begin alike ----
 
 

@@ -224,3 +224,60 @@ def test_gradients_of_nan_name_the_parameter() -> None:
     model[2].weight.grad[1, 2] = float("nan")
     with pytest.raises(stretto.Aborted, match=r"gradient of 2\.weight \(element 6 is nan\) is not finite on rank 0"):
         optimizer.step()
+
+
+# ---- another model in its place ----
+
+
+def _half(model: Any) -> None:
+    model.half()
+
+
+def _other_parameter(model: Any) -> None:
+    model[0].weight = torch.nn.Parameter(model[0].weight.detach().clone())
+
+
+def _other_layer(model: Any) -> None:
+    model[0] = torch.nn.Linear(3, 4)
+
+
+def _assigned(model: Any) -> None:
+    model.load_state_dict({k: v.clone() for k, v in model.state_dict().items()}, assign=True)
+
+
+@pytest.mark.parametrize("where", ["step", "together", "finish"])
+@pytest.mark.parametrize("change", [_half, _other_parameter, _other_layer, _assigned], ids=lambda f: f.__name__)
+def test_a_parameter_that_is_another_one_is_refused_by_name(change: Callable[..., None], where: str) -> None:
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    for step in range(2):
+        optimizer.zero_grad()
+        _backward(model, step)
+        optimizer.step()
+    change(model)
+    half = r"parameter [02]\.\w+ has become torch.float16 .* was torch.float32"
+    another = r"parameter 0\.weight of the model is another one"
+    with pytest.raises(stretto.UsageError, match=half if change is _half else another):
+        if where == "step":
+            if change is not _half:
+                optimizer.zero_grad()
+                _backward(model)
+            optimizer.step()
+        elif where == "finish":
+            optimizer.finish()
+        else:
+            with optimizer.together():
+                pass
+    optimizer._abort("")
+
+
+def test_a_parameter_that_is_exchanged_in_the_optimizer_is_refused() -> None:
+    model = _net()
+    inner = _sgd(model)
+    optimizer = stretto.Optimizer(inner, model)
+    _backward(model)
+    optimizer.step()
+    inner.param_groups[0]["params"][0] = torch.nn.Parameter(torch.zeros(4, 3))
+    with pytest.raises(stretto.UsageError, match="has got other parameters since"):
+        optimizer.step()
+    optimizer._abort("")
