@@ -230,6 +230,14 @@ std::vector<std::span<std::int64_t>> PyReplica::counts() {
   return counts;
 }
 
+std::optional<std::string> PyReplica::describe_buffers() {
+  return with_python([&] { return nb::cast<std::optional<std::string>>(calls_.attr("describe_buffers")()); });
+}
+
+void PyReplica::share_buffers(const std::vector<std::string>& of_ranks) {
+  with_python([&] { calls_.attr("share_buffers")(of_ranks); });
+}
+
 std::string PyReplica::optimizer_state() {
   return with_python([&] {
     const auto state = nb::cast<nb::bytes>(calls_.attr("state")());

@@ -103,6 +103,8 @@ class PyReplica final : public Replica {
   std::vector<Buffer> floating_buffers() override;
   std::vector<std::pair<std::size_t, std::size_t>> moments() const override;
   std::vector<std::span<std::int64_t>> counts() override;
+  std::optional<std::string> describe_buffers() override;
+  void share_buffers(const std::vector<std::string>& of_ranks) override;
   std::string model_description() const override { return model_.model; }
   std::string optimizer_description() const override { return model_.optimizer; }
   std::string optimizer_state() override;

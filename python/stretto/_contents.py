@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
 import operator
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -13,11 +15,23 @@ from stretto._checks import TYPES, is_dense
 from stretto._device import Staging
 from stretto._errors import UsageError
 
+_logger = logging.getLogger("stretto")
+
 Piece = tuple[int, int, int]  # type of an element, address, bytes
 
 
 def _piece_of(tensor: torch.Tensor) -> Piece:
     return (TYPES.get(tensor.dtype, 0), tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+
+def _can_average(name: str, buffer: torch.Tensor) -> bool:
+    counts = name.split(".")[-1] == "num_batches_tracked" and buffer.dtype == torch.int64
+    return is_dense(buffer) and (buffer.dtype in TYPES or counts)
+
+
+def _describe(name: str, buffer: torch.Tensor) -> str:
+    order = "" if buffer.is_contiguous() else f" with strides {buffer.stride()}"
+    return f"{name} {buffer.dtype} {list(buffer.shape)}{order}"
 
 
 class Contents:
@@ -42,7 +56,10 @@ class Contents:
         if model is not None:
             _checks.check_membership(optimizer, model)
         self.named = self._named_parameters()
-        self._buffers_as_wrapped = [(name, b.dtype, b.shape) for name, b in self._named_buffers()]
+        self._holders = [m._buffers for m in model.modules() if m._buffers] if model is not None else []
+        self._shapes = [b.shape for holder in self._holders for b in holder.values() if b is not None]
+        self._last_buffers = {name: list(b.shape) for name, b in self._named_buffers()}
+        self._apart: set[str] = set()  # lines of describe_buffers() that not all ranks have
         self._check()
         self._held = [p for group in optimizer.param_groups for p in group["params"]]
         held = {id(p) for p in self._held}
@@ -145,17 +162,31 @@ class Contents:
         """As the model holds them now: Torch replaces buffers where it moves them."""
         return list(self.model.named_buffers()) if self.model is not None else []
 
-    def _require_same_buffers(self) -> list[tuple[str, torch.Tensor]]:
-        buffers = self._named_buffers()
-        if [(name, b.dtype, b.shape) for name, b in buffers] != self._buffers_as_wrapped:
-            raise UsageError(
-                "the model has other buffers than when it was wrapped: expected their names, types and shapes to stay"
+    def check_buffers(self) -> None:
+        """Tells of buffers whose shapes have changed since this was last called. For each step: it looks at the buffers
+        of the modules that had any when the model was wrapped."""
+        shapes = [b.shape for holder in self._holders for b in holder.values() if b is not None]
+        if shapes == self._shapes:
+            return
+        self._shapes = shapes
+        before, self._last_buffers = self._last_buffers, {n: list(b.shape) for n, b in self._named_buffers()}
+        changed = [
+            f"{name} is {self._last_buffers.get(name, 'gone')}, and was {before.get(name, 'not there')}"
+            for name in {**before, **self._last_buffers}
+            if before.get(name) != self._last_buffers.get(name)
+        ]
+        if changed and self._average_buffers:
+            more = f", and {len(changed) - 3} more have changed" if len(changed) > 3 else ""
+            _logger.warning(
+                "buffer %s%s: where ranks meet, those that all ranks have alike are averaged, and any other stays each "
+                "rank's own",
+                "; ".join(changed[:3]),
+                more,
             )
-        return buffers
 
     def others(self) -> list[Piece]:
         tensors: list[tuple[object, torch.Tensor]] = [(id(p), p.data) for p in self._frozen]
-        tensors += self._require_same_buffers()
+        tensors += self._named_buffers()
         pieces = []
         for key, tensor in tensors:
             if not is_dense(tensor):
@@ -167,17 +198,37 @@ class Contents:
         """Of a tensor that the library may write to. `key`: the same for it at all times."""
         return _piece_of(tensor if self.staging is None else self.staging.lend(key, tensor))
 
-    def _averaged(self) -> list[tuple[str, torch.Tensor]]:
-        """Buffers that are averaged over the ranks."""
+    def _averaged(self) -> dict[str, tuple[str, torch.Tensor]]:
+        """Buffers that are averaged over the ranks, and counts, by the line that all ranks have of them."""
         if not self._average_buffers:
-            return []
-        return [(name, b) for name, b in self._require_same_buffers() if b.dtype in TYPES]
+            return {}
+        lines = {_describe(name, b): (name, b) for name, b in self._named_buffers() if _can_average(name, b)}
+        return {line: named for line, named in lines.items() if line not in self._apart}
+
+    def describe_buffers(self) -> str | None:
+        self._apart.clear()
+        return "\n".join(self._averaged()) if self._average_buffers and self.model is not None else None
+
+    def share_buffers(self, of_ranks: Sequence[str]) -> None:
+        lines = [text.splitlines() for text in of_ranks]
+        self._apart = {line for own in lines for line in own if not all(line in other for other in lines)}
+        told = []
+        for name in dict.fromkeys(line.split()[0] for own in lines for line in own if line in self._apart):
+            shapes = [next((line for line in own if line.split()[0] == name), f"{name} is not there") for own in lines]
+            other = next(rank for rank, shape in enumerate(shapes) if shape != shapes[0])
+            told.append(f"'{shapes[0]}' on rank 0, '{shapes[other]}' on rank {other}")
+        if told:
+            more = f", and {len(told) - 3} more differ" if len(told) > 3 else ""
+            _logger.warning("a buffer is %s%s: each rank keeps its own", "; ".join(told[:3]), more)
+
+    def _floating(self) -> list[tuple[str, torch.Tensor]]:
+        return [(name, b) for name, b in self._averaged().values() if b.dtype in TYPES]
 
     def floating_buffers(self) -> list[Piece]:
-        return [self._piece(name, b) for name, b in self._averaged()]
+        return [self._piece(name, b) for name, b in self._floating()]
 
     def moments(self) -> list[tuple[int, int]]:
-        at = {name: i for i, (name, _) in enumerate(self._averaged())}
+        at = {name: i for i, (name, _) in enumerate(self._floating())}
         pairs = []
         for name, i in at.items():
             if name.split(".")[-1] == "running_mean":
@@ -187,13 +238,7 @@ class Contents:
         return pairs
 
     def counts(self) -> list[Piece]:
-        if not self._average_buffers:
-            return []
-        return [
-            self._piece(name, b)
-            for name, b in self._require_same_buffers()
-            if name.split(".")[-1] == "num_batches_tracked" and b.dtype == torch.int64
-        ]
+        return [self._piece(name, b) for name, b in self._averaged().values() if b.dtype == torch.int64]
 
     # ---- the optimizer's state ----
 

@@ -275,6 +275,7 @@ class Optimizer(torch.optim.Optimizer):
         if not self._stepped:
             self._check_first_step()
         self._tensors.check_unchanged()
+        self._tensors.check_buffers()
         self._tensors.point_home()
         if self._tensors.overlap is not None:
             self._tensors.overlap.check_scaler(self)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch.ao import quantization
 
 import stretto
 from ranks import Result, run, said, values
@@ -67,6 +70,88 @@ def test_every_algorithm(ranks: int) -> None:
     assert list(first) == names
     for other in others:
         assert other == first
+
+
+def _quantize() -> list[float]:
+    torch.manual_seed(0)
+    model = quantization.QuantWrapper(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU()))
+    model.qconfig = quantization.get_default_qat_qconfig("x86")
+    quantization.prepare_qat(model.train(), inplace=True)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.05), model)
+    for step in range(6):
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(100 * stretto.rank() + step))
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    optimizer.finish()
+    return [x for name, b in model.named_buffers() if name.endswith("min_val") for x in b.reshape(-1).tolist()]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_quantization_aware_training() -> None:
+    """Its observers begin with shapes that grow in the first forward pass, on all ranks alike."""
+    results = run(_quantize, 2)
+    assert [r.status for r in results] == [0, 0], said(results)
+    assert len(results[0].value) > 16 and results[1].value == results[0].value  # averaged
+    for result in results:
+        assert re.search(r"buffer \S+ is \[\d*\], and was \[\d*\]; .* more have changed", result.stderr)
+
+
+class _Counting(torch.nn.Module):
+    """With buffers that follow from this rank's batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+        self.register_buffer("mean", torch.zeros(2))
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("table", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor, step: int) -> torch.Tensor:
+        self.mean = torch.full((2,), float(stretto.rank()))
+        self.table = torch.full((4,), float(stretto.rank()))
+        if stretto.rank() == 1 and step == 2:
+            self.seen = torch.arange(3.0)
+        return self.layer(x)
+
+
+def _other_buffers(meet: str) -> tuple[list[list[float]], list[list[str]]]:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("stretto").addHandler(handler)
+    model = _Counting()
+    optimizer = stretto.Optimizer(_sgd(model), model, "sync")
+    told = []
+    for step in range(4):
+        optimizer.zero_grad()
+        model(torch.ones(2, 3), step).sum().backward()
+        optimizer.step()
+        told.append(list(lines))
+        lines.clear()
+    if meet == "together":
+        with optimizer.together():
+            pass
+    else:
+        optimizer.finish()
+    told.append(list(lines))
+    held = [b.tolist() for b in model.buffers()]
+    if meet == "together":
+        optimizer.finish()
+    return held, told
+
+
+@pytest.mark.parametrize("meet", ["together", "finish"])
+def test_buffers_that_change(meet: str) -> None:
+    (first, told_first), (second, told_second) = values(_other_buffers, 2, args=(meet,))
+    assert first == [[0.5, 0.5], [0.0], [0.5] * 4]
+    assert second == [[0.5, 0.5], [0.0, 1.0, 2.0], [0.5] * 4]
+    grown = "buffer table is [4], and was [1]: where ranks meet, those that all ranks have alike are averaged, and any "
+    grown += "other stays each rank's own"
+    differ = "a buffer is 'seen torch.float32 [1]' on rank 0, 'seen torch.float32 [3]' on rank 1: each rank keeps its "
+    differ += "own"
+    assert told_first == [[grown], [], [], [], [differ]]
+    assert told_second == [[grown], [], [grown.replace("table is [4]", "seen is [3]")], [], [differ]]
 
 
 def _move_and_train(algorithm: str) -> tuple[str, bool]:

@@ -21,6 +21,13 @@ std::uint64_t count_of(const Replica::Buffer& array) {
   return array.memory.size() / size_of(array.type);
 }
 
+/// Of those that are averaged as `type`.
+std::uint64_t count_of(const std::vector<Replica::Buffer>& arrays, DataType type) {
+  std::uint64_t count = 0;
+  for (const auto& array : arrays) count += wide_type(array.type) == type ? count_of(array) : 0;
+  return count;
+}
+
 /// A copy of its numbers, as wide_type().
 std::vector<std::byte> widened(const Replica::Buffer& array) {
   std::vector<std::byte> wide(count_of(array) * size_of(wide_type(array.type)));
@@ -106,8 +113,7 @@ std::vector<std::unique_ptr<Meeting::Average>> Meeting::make_averages(Engine& en
                                                                       const std::vector<Replica::Buffer>& arrays) {
   std::vector<std::unique_ptr<Average>> averages;
   for (const DataType type : kWideTypes) {
-    std::uint64_t count = 0;
-    for (const auto& array : arrays) count += wide_type(array.type) == type ? count_of(array) : 0;
+    const std::uint64_t count = count_of(arrays, type);
     if (count > 0) averages.push_back(std::make_unique<Average>(engine, type, count));
   }
   return averages;
@@ -186,7 +192,26 @@ void Meeting::average_optimizer(Driver& driver) {
   average(driver, optimizer_, arrays, static_cast<int>(have));
 }
 
+void Meeting::agree_on_buffers(Driver& driver) {
+  const std::optional<std::string> mine = replica_.describe_buffers();
+  if (!mine) return;
+  const bool differ = differing_rank(driver, {Hash64::of(*mine)}).has_value();
+  replica_.share_buffers(differ ? gather_texts(driver, *mine) : std::vector<std::string>());
+  const auto fit = [](const std::vector<std::unique_ptr<Average>>& averages,
+                      const std::vector<Replica::Buffer>& arrays) {
+    for (const DataType type : kWideTypes) {
+      std::uint64_t count = 0;
+      for (const auto& average : averages) count += average->type == type ? average->count : 0;
+      if (count != count_of(arrays, type)) return false;
+    }
+    return true;
+  };
+  if (!fit(buffers_, replica_.floating_buffers())) buffers_ = make_averages(engine_, replica_.floating_buffers());
+  if (!fit(spread_, means())) spread_ = make_averages(engine_, means());
+}
+
 void Meeting::average_buffers(Driver& driver) {
+  agree_on_buffers(driver);
   std::vector<std::vector<std::byte>> before;
   for (const auto& mean : means()) before.push_back(widened(mean));
   average(driver, buffers_, replica_.floating_buffers(), ranks_);

@@ -47,7 +47,7 @@ class Meeting {
   /// Sets the parameters to their mean over all ranks: the same bits everywhere.
   void average_parameters(Driver& driver);
   /// The same with buffers of floating point numbers. A variance becomes that over all ranks: the mean of theirs, and
-  /// the spread of their means. A count becomes the largest.
+  /// the spread of their means. A count becomes the largest. Of buffers that change, those that all ranks have alike.
   void average_buffers(Driver& driver);
 
   /// Sets the arrays in the optimizer's state (momentum, Adam's moments) to their mean over the ranks that have any;
@@ -79,6 +79,8 @@ class Meeting {
   void insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run);
   void run(Driver& driver, Average& average);
   void broadcast_words(Driver& driver, Broadcast& broadcast);
+  /// On which buffers there are on every rank, where these may change.
+  void agree_on_buffers(Driver& driver);
   std::vector<Replica::Buffer> means() const;
   /// `before`: the means of this rank, where all ranks have the common ones by now.
   void add_spread(Driver& driver, std::vector<std::vector<std::byte>> before);

@@ -148,6 +148,12 @@ class Replica {
   virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const = 0;
   /// Buffers that count what the moments were taken over.
   virtual std::vector<std::span<std::int64_t>> counts() = 0;
+  /// For a model whose buffers may change, on some ranks alone, too: a line for each that could be in these three, with
+  /// all that has to be the same where it is averaged. None: they never change. On every rank or on none.
+  virtual std::optional<std::string> describe_buffers() { return std::nullopt; }
+  /// What describe_buffers() gave just now, by rank; empty: the same on all. From now on the three have what is on
+  /// every rank alone.
+  virtual void share_buffers(const std::vector<std::string>& /*of_ranks*/) {}
 
   // Identity and state.
 
