@@ -176,6 +176,42 @@ def test_shared_memory_in_mid_run_parts_no_replicas(algorithm: str) -> None:
         assert result.stderr.count("what other processes have of them does not follow any more") == 1
 
 
+def _move_weights(algorithm: str, how: str) -> tuple[str, int]:
+    torch.manual_seed(0)
+    model = _net()
+    optimizer = stretto.Optimizer(_sgd(model), model, algorithm)
+    weight: Any = model[0].weight
+
+    @torch.no_grad()
+    def clamp(_: object = None) -> None:
+        weight.clamp_(-0.01, 0.01)
+
+    if how == "in on_round":
+        optimizer.on_round(clamp)
+    for step in range(120):
+        try:
+            _step(model, optimizer, step)
+        except stretto.Diverged as error:
+            return str(error), optimizer.rounds
+        if how == "on one rank" and stretto.rank() == 1 and step == 3:
+            with torch.no_grad():
+                weight[0, 0] += weight[0, 0].abs() * 1e-6 + 1e-9
+        if how == "behind step":
+            clamp()
+    optimizer.finish()
+    return "", optimizer.rounds
+
+
+def test_weights_that_are_moved_by_something_else_are_told_in_the_first_rounds() -> None:
+    for algorithm in ("eager-solo", "eager-quorum:1", "sync"):
+        for text, rounds in values(_move_weights, 2, args=(algorithm, "on one rank")):
+            assert re.search(r"rank [01] had other weights than rank [01] at the beginning of round \d+: step", text)
+            assert rounds < 40
+        for text, _ in values(_move_weights, 2, args=(algorithm, "in on_round")):
+            assert text == ""
+    assert {text for text, _ in values(_move_weights, 2, args=("sync", "behind step"))} == {""}
+
+
 # ---- all begin alike ----
 
 

@@ -40,7 +40,7 @@ struct DistributedOptions {
       kBucketBytes;  ///< of gradients averaged together (4 MiB); a larger parameter has its own
   ProgressBy progress_by = ProgressBy::thread;        ///< which thread helps rounds along while the model computes
   Duration finish_timeout = std::chrono::minutes(1);  ///< how long the destructor waits for the others
-  bool allow_different = false;  ///< DistributedOptimizer::finish() does not throw where replicas differ
+  bool allow_different = false;                       ///< nothing is thrown where replicas differ
 };
 
 /// Which batches there are, and which rank gets which. The same on every rank.

@@ -76,6 +76,7 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                          .local_steps = o.sync_every != 0 ? o.sync_every : recipe.local_steps,
                          .overlap = o.overlap,
                          .notes = true,
+                         .compares = !o.allow_different,
                          .argument = algorithm.argument,
                          .algorithm = o.algorithm_options},
       .progress_by = o.progress_by,

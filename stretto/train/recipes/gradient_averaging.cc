@@ -38,6 +38,17 @@ std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNote
   return buckets;
 }
 
+/// A hash of the weights with which a round begins, where ranks compare it.
+std::optional<std::uint64_t> compared_weights(const RecipeContext& context, std::uint64_t round) {
+  const bool equal = context.options.compares && context.options.delivery == Delivery::every;
+  if (!equal || !RoundNotes::compares(round)) return std::nullopt;
+  Hash64 hash;
+  for (std::size_t b = 0; b < context.replica.parameter_buckets().size(); ++b) {
+    hash.add(context.replica.parameters(static_cast<int>(b)));
+  }
+  return hash.value();
+}
+
 }  // namespace
 
 bool has_bucket_rounds(const RecipeOptions& options) {
@@ -61,7 +72,7 @@ void move_by_average(const RecipeContext& context, RoundNotes* notes, const Roun
   if (notes != nullptr) {
     if (const auto difference = notes->difference(noted)) throw Failure({Errc::diverged, *difference, -1});
     context.listener.counted(notes->counts(noted));
-    notes->applies(result.round, context.replica.optimizer_options());
+    notes->applies(result.round, context.replica.optimizer_options(), compared_weights(context, result.round));
     uses = notes->uses(noted);
   }
   const auto gradients = result.buckets.first(context.replica.buckets().size());

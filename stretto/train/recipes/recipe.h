@@ -56,6 +56,7 @@ struct RecipeOptions {
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
   bool notes = false;
+  bool compares = true;        ///< with notes: also whether all ranks have the same weights
   CoreSets cores;              ///< on which the helper thread runs, where `ordering` gives it some of its own
   std::string argument;        ///< what follows the algorithm's name and a colon, where anything does
   AlgorithmOptions algorithm;  ///< what this algorithm alone can be told

@@ -11,7 +11,7 @@ namespace stretto {
 namespace {
 
 // The numbers of a rank; all are 0 where it brought nothing.
-enum Number : std::size_t { kDeposits, kBase, kHash, kRate, kNumbers };
+enum Number : std::size_t { kDeposits, kBase, kHash, kRate, kWeights, kNumbers };
 
 }  // namespace
 
@@ -33,6 +33,7 @@ void RoundNotes::write(std::span<std::int64_t> numbers, const Replica& replica, 
   mine[kBase] = static_cast<std::int64_t>(base);
   mine[kHash] = static_cast<std::int64_t>(after(base).hash);
   mine[kRate] = std::bit_cast<std::int64_t>(after(base).lr);
+  mine[kWeights] = static_cast<std::int64_t>(after(base).weights);
   const auto uses = numbers.subspan(kNumbers * ranks_);
   for (std::size_t i = 0; i < num_parameters_; ++i) uses[i] = replica.used(static_cast<int>(i)) ? 1 : 0;
   std::ranges::copy(counts, uses.begin() + static_cast<std::ptrdiff_t>(num_parameters_));
@@ -54,7 +55,11 @@ std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> 
     if (theirs[kDeposits] != 1) continue;  // none, or several that were added up: a later round tells
     const auto base = static_cast<std::uint64_t>(theirs[kBase]);
     const History& mine = after(base);
-    if (static_cast<std::uint64_t>(theirs[kHash]) == mine.hash) continue;
+    if (static_cast<std::uint64_t>(theirs[kHash]) == mine.hash) {
+      if (static_cast<std::uint64_t>(theirs[kWeights]) == mine.weights) continue;
+      return text("rank ", rank, " had other weights than rank ", rank_, " at the beginning of round ", mine.round,
+                  ": step() alone may move them; what else does, as a clamp, belongs into on_round()");
+    }
     const double lr = std::bit_cast<double>(theirs[kRate]);
     const std::string what = lr != mine.lr ? text("has lr ", lr, " where rank ", rank_, " has ", mine.lr)
                                            : text("has had other options of the optimizer than rank ", rank_);
@@ -64,13 +69,24 @@ std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> 
   return std::nullopt;
 }
 
-void RoundNotes::applies(std::uint64_t round, const std::optional<OptimizerOptions>& options) {
+bool RoundNotes::compares(std::uint64_t round) {
+  constexpr std::uint64_t kEvery = 64;
+  return round < kEvery ? std::has_single_bit(round) : round % kEvery == 0;
+}
+
+void RoundNotes::applies(std::uint64_t round, const std::optional<OptimizerOptions>& options,
+                         std::optional<std::uint64_t> weights) {
   History next = after(round);
   if (options) {
     Hash64 hash;
     hash.add(next.hash);
     hash.add(options->hash);
-    next = {hash.value(), options->lr};
+    next.hash = hash.value();
+    next.lr = options->lr;
+  }
+  if (weights) {
+    next.weights = *weights;
+    next.round = round;
   }
   after(round + 1) = next;
 }

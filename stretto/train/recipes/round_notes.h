@@ -17,13 +17,14 @@ namespace stretto {
 using LoopCounts = std::array<std::int64_t, 8>;
 
 /// What the rounds of a loop of the user's own carry beside the gradients: for which parameters some rank had a
-/// gradient, whether all ranks move their weights by the same options, and what the loops count. A bucket more, of
-/// integers, of which the sum over the ranks says all of that exactly: four numbers a rank, one a parameter, then the
+/// gradient, whether all ranks move the same weights by the same options, and what the loops count. A bucket more, of
+/// integers, of which the sum over the ranks says all of that exactly: five numbers a rank, one a parameter, then the
 /// counts.
 ///
 /// A rank's options are compared by a hash of all it has applied rounds with so far; those of a rank that is some
 /// rounds behind with what this rank had then. So a rate that follows from the rounds applied is no difference, and
-/// one that follows from a rank's own steps is.
+/// one that follows from a rank's own steps is. Weights are compared likewise, by a hash of those with which some
+/// rounds begin: something else than rounds that moves them on each rank by itself is told within the first.
 class RoundNotes {
  public:
   /// Of one rank; `num_parameters`: Replica::num_trained(); `max_lag`: RecipeOptions::max_lag.
@@ -40,13 +41,19 @@ class RoundNotes {
   LoopCounts counts(std::span<const std::int64_t> sum) const;
   /// "rank 2 has lr 0.025 where rank 0 has 0.05 at round 40", where a rank that brought something differs.
   std::optional<std::string> difference(std::span<const std::int64_t> sum) const;
-  /// The weights are about to be moved in `round` by these options; nothing: the round is empty. In order.
-  void applies(std::uint64_t round, const std::optional<OptimizerOptions>& options);
+  /// The weights are about to be moved in `round` by these options; nothing: the round is empty. In order. `weights`:
+  /// their hash, where compares() asks for it.
+  void applies(std::uint64_t round, const std::optional<OptimizerOptions>& options,
+               std::optional<std::uint64_t> weights = std::nullopt);
+  /// Whether the weights with which a round begins are compared: 1, 2, 4, … 64, and then one round in 64.
+  static bool compares(std::uint64_t round);
 
  private:
   struct History {
-    std::uint64_t hash = 0;  // of all options so far
-    double lr = 0;           // of the last
+    std::uint64_t hash = 0;     // of all options so far
+    double lr = 0;              // of the last
+    std::uint64_t weights = 0;  // hash of those that were compared last
+    std::uint64_t round = 0;    // which they began
   };
   History& after(std::uint64_t rounds) { return history_[rounds % history_.size()]; }
   const History& after(std::uint64_t rounds) const { return history_[rounds % history_.size()]; }

@@ -72,6 +72,29 @@ TEST(RoundNotes, DepositsThatWereAddedUpTellNothing) {
   EXPECT_TRUE(a.notes.difference(b.written(1)));
 }
 
+TEST(RoundNotes, NamesARoundThatBeganWithOtherWeights) {
+  NotingRank a(0, 3), b(2, 3);
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const auto weights = [round](std::uint64_t mine) {
+      return RoundNotes::compares(round) ? std::optional(mine + round) : std::nullopt;
+    };
+    a.notes.applies(round, OptimizerOptions{0.1, 1}, weights(7));
+    b.notes.applies(round, OptimizerOptions{0.1, 1}, weights(round < 8 ? 7 : 5));
+    const auto said = a.notes.difference(a.written(round + 1) + b.written(round + 1));
+    EXPECT_EQ(said.has_value(), round >= 8) << round;
+    EXPECT_THAT(said.value_or("rank 2 had other weights than rank 0 at the beginning of round 8"),
+                HasSubstr("rank 2 had other weights than rank 0 at the beginning of round 8"));
+  }
+}
+
+TEST(RoundNotes, ComparesWeightsOftenAtFirstAndThenRarely) {
+  std::vector<std::uint64_t> compared;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    if (RoundNotes::compares(round)) compared.push_back(round);
+  }
+  EXPECT_EQ(compared, (std::vector<std::uint64_t>{1, 2, 4, 8, 16, 32, 64, 128, 192}));
+}
+
 TEST(RoundNotes, OtherOptionsThanTheRateAreNamedAsSuch) {
   NotingRank a(0, 2), b(1, 2);
   a.notes.applies(0, OptimizerOptions{0.1, 5});
