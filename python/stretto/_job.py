@@ -14,7 +14,7 @@ from typing import Protocol
 
 import stretto._core as _core
 from stretto import _process_group
-from stretto._errors import Error, UsageError
+from stretto._errors import Error, Timeout, UsageError
 
 logger = logging.getLogger("stretto")
 
@@ -64,7 +64,13 @@ def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = 
     place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
     if rank is None and place.ranks == 1:
         place = _process_group.find_place(timeout) or place
-    _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
+    elif rank is None:
+        _process_group.check_one_host()
+    try:
+        _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
+    except Timeout as error:
+        error.args = (f"{error}{_process_group.hint_at_hosts()}",)
+        raise
     _state.pid = os.getpid()
     atexit.register(_core.close_interpreter)  # after shutdown(): the last that is registered comes first
     atexit.register(shutdown)

@@ -1,9 +1,11 @@
 """The place of a process that torch.distributed knows as one of several, where no launcher's variables have told it:
-DDP's tutorials start ranks by mp.spawn() and init_process_group(rank=…, world_size=…).
+DDP's tutorials start ranks by mp.spawn() and init_process_group(rank=…, world_size=…). And whether a launcher's ranks
+are on one host.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import pathlib
@@ -62,6 +64,48 @@ def find_place(timeout: float) -> _core.Place | None:
                 "all ranks on one host, in whose memory they meet"
             )
     return _core.Place(rank, ranks, f"process group {store.get('job').decode()} of {os.getuid()}")
+
+
+def _is_here(address: str) -> bool:
+    """Whether it is one of this host's: only there a socket can begin. True for a name that nobody knows."""
+    try:
+        found = socket.getaddrinfo(address, None, type=socket.SOCK_DGRAM)
+    except OSError:
+        return True
+    for family, kind, protocol, _, place in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as here:
+            here.bind(place)
+            return True
+    return False
+
+
+def check_one_host() -> None:
+    """For a rank that only RANK and WORLD_SIZE have told its place, as operators of Kubernetes do: raises UsageError
+    where the environment says that other ranks are on other hosts."""
+    environment = os.environ
+    if "RANK" not in environment or "LOCAL_WORLD_SIZE" in environment:
+        return
+    address = environment.get("MASTER_ADDR", "")
+    why = ""
+    for name in ("GROUP_WORLD_SIZE", "PET_NNODES", "NNODES"):
+        if environment.get(name, "1") not in ("1", "1:1"):
+            why = f"{name}={environment[name]} are several hosts"
+    if environment.get("LOCAL_RANK", environment["RANK"]) != environment["RANK"]:
+        why = f"RANK={environment['RANK']} with LOCAL_RANK={environment['LOCAL_RANK']} is of a job of several hosts"
+    if not why and address and not _is_here(address):
+        why = f"MASTER_ADDR={address} is no address of this host"
+    if why:
+        raise UsageError(
+            f"RANK={environment['RANK']} WORLD_SIZE={environment.get('WORLD_SIZE')}, and {why}: expected all ranks on "
+            f"one host, in whose memory they meet; LOCAL_WORLD_SIZE={environment.get('WORLD_SIZE')} says that they are"
+        )
+
+
+def hint_at_hosts() -> str:
+    """What a rank adds that has waited for the others in vain."""
+    if "LOCAL_WORLD_SIZE" in os.environ or "MASTER_ADDR" not in os.environ:
+        return ""
+    return f"; ranks of other hosts cannot come (MASTER_ADDR={os.environ['MASTER_ADDR']}): expected all on this one"
 
 
 def check_alone() -> None:

@@ -1,14 +1,37 @@
-"""For Lightning: a callback that lets ranks meet where Lightning's loop needs them together, and finishes."""
+"""For Lightning, of the package lightning or pytorch_lightning: a callback that lets ranks meet where Lightning's loop
+needs them together, and finishes."""
 
 from __future__ import annotations
 
 import contextlib
-
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.trainer.states import TrainerFn
+import importlib
+import sys
+from typing import TYPE_CHECKING
 
 from stretto import _job
 from stretto._optimizer import Optimizer
+
+# Both packages have these classes, each its own: a Trainer takes callbacks of its package.
+_PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.trainer.states import TrainerFn
+else:
+
+    def _package() -> str:
+        """The one that the program has imported, or else the first that is installed."""
+        for name in _PACKAGES:
+            if name in sys.modules:
+                return name
+        try:
+            importlib.import_module(_PACKAGES[0])
+        except ModuleNotFoundError:
+            return _PACKAGES[1]
+        return _PACKAGES[0]
+
+    Callback = importlib.import_module(_package()).Callback
+    TrainerFn = importlib.import_module(_package() + ".trainer.states").TrainerFn
 
 
 class StrettoCallback(Callback):

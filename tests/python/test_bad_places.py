@@ -36,6 +36,46 @@ def join(seconds: float) -> tuple[str, str]:
     return "joined", ""
 
 
+# ---- several hosts, of which only RANK and WORLD_SIZE tell ----
+
+SEVERAL_HOSTS = {
+    "a foreign address": ({"MASTER_ADDR": "192.0.2.7"}, "MASTER_ADDR=192.0.2.7 is no address of this host"),
+    "nodes": ({"PET_NNODES": "2"}, "PET_NNODES=2 are several hosts"),
+    "a group": ({"GROUP_WORLD_SIZE": "2"}, "GROUP_WORLD_SIZE=2 are several hosts"),
+    "a local rank": ({"LOCAL_RANK": "1"}, "RANK=0 with LOCAL_RANK=1 is of a job of several hosts"),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL_HOSTS)
+def test_ranks_of_several_hosts_are_refused_at_once(case: str) -> None:
+    environment, why = SEVERAL_HOSTS[case]
+    of_rank_0 = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "", **environment}
+    with Ranks(join, 1, env_of_rank=lambda _: of_rank_0, args=(60,), fresh=True) as ranks:
+        (result,) = ranks.wait(30)
+    assert result.value == (
+        "UsageError",
+        f"RANK=0 WORLD_SIZE=2, and {why}: expected all ranks on one host, in whose memory they meet; "
+        "LOCAL_WORLD_SIZE=2 says that they are",
+    )
+
+
+def test_a_rank_that_has_waited_in_vain_says_for_which_hosts() -> None:
+    for address in ("127.0.0.1", "no.such.host.invalid", "localhost"):
+        of_rank_0 = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "", "MASTER_ADDR": address}
+        with Ranks(join, 1, env_of_rank=lambda _, of=of_rank_0: of, args=(0.01,), fresh=True) as ranks:
+            (result,) = ranks.wait(60)
+        assert result.value[0] == "Timeout"
+        assert result.value[1] == (
+            f"rank 1 has not come within 0.01 s; ranks of other hosts cannot come (MASTER_ADDR={address}): expected "
+            "all on this one"
+        )
+
+
+def test_ranks_of_one_host_need_no_local_world_size() -> None:
+    with Ranks(place, 2, env_of_rank=lambda _: {"LOCAL_WORLD_SIZE": "", "LOCAL_RANK": ""}) as ranks:
+        assert [result.value for result in ranks.wait()] == [(0, 2), (1, 2)]
+
+
 # ---- another user's process ----
 
 

@@ -110,3 +110,42 @@ def test_boring_model_and_example_leave_equal_replicas_and_an_exception_is_heard
         assert (applied, rate, clipped) == (EPOCHS * (6 + 4), 0.1 * 0.1 * 0.1, True)
         assert [batches for batches, _ in met] == [6 + 4, EPOCHS * (6 + 4)]  # ranks validate together
     assert found[2][0] == 2 * 2 * 64 // 2 // 4
+
+
+def with_made_up_package():
+    """What stretto.lightning has of a package pytorch_lightning, where there is none of the name lightning."""
+    import enum
+    import sys
+    import types
+
+    import torch
+
+    import stretto
+
+    package, states = types.ModuleType("pytorch_lightning"), types.ModuleType("pytorch_lightning.trainer.states")
+    package.Callback = type("Callback", (), {})
+    states.TrainerFn = enum.Enum("TrainerFn", ["FITTING", "VALIDATING"])
+    sys.modules.update({
+        "pytorch_lightning": package, "pytorch_lightning.trainer": types.ModuleType("pytorch_lightning.trainer"),
+        "pytorch_lightning.trainer.states": states, "lightning": None,
+    })  # fmt: skip
+    from stretto.lightning import StrettoCallback
+
+    model = torch.nn.Linear(3, 2)
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, "eager-solo")
+    state = types.SimpleNamespace(fn=states.TrainerFn.FITTING)
+    trainer = types.SimpleNamespace(optimizers=[optimizer], state=state, sanity_checking=False)
+    callback = StrettoCallback()
+    for _ in range(3 + stretto.rank()):
+        optimizer.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        optimizer.step()
+    callback.on_validation_start(trainer, None)
+    met = optimizer.batches_applied
+    callback.on_validation_end(trainer, None)
+    callback.on_train_end(trainer, None)
+    return isinstance(callback, package.Callback), met, optimizer not in stretto._job.parts()
+
+
+def test_the_package_pytorch_lightning():
+    assert values(with_made_up_package, ranks=2) == [(True, 7, True)] * 2
