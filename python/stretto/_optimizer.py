@@ -136,7 +136,7 @@ class Optimizer(torch.optim.Optimizer):
             self._tensors.describe_optimizer(),
             f"torch {torch.__version__}",
         )
-        self._tensors.lay_out(self._loop)
+        self._tensors.lay_out(self._loop, watches_clipping=self._job.ranks > 1 and self._job.rank == 0)
         self._schedulers = Schedulers([self, optimizer], self._loop, self._job.ranks)
         self._tensors.schedulers = self._schedulers
         self._tensors.silence = self._silence
@@ -274,11 +274,7 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         if not self._stepped:
             self._check_first_step()
-        self._tensors.check_unchanged()
-        self._tensors.check_buffers()
-        self._tensors.point_home()
-        if self._tensors.overlap is not None:
-            self._tensors.overlap.check_scaler(self)
+        self._tensors.computed(self)
         if _scaler.unscale(self, self._tensors.parameters, self._half):
             self._last_rounds = self._loop.step(self._tensors, samples)
         else:

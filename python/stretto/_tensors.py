@@ -13,6 +13,7 @@ import torch
 
 import stretto._core as _core
 from stretto import _half
+from stretto._clipping import ClippingWatch
 from stretto._collective_watch import explain
 from stretto._contents import Contents
 from stretto._errors import UsageError
@@ -83,6 +84,7 @@ class Tensors(Contents):
         self._memory: dict[int, tuple[list[torch.Tensor], list[int]]] = {}  # under a set's views; addresses
         self.views: list[torch.Tensor] = []  # where p.grad lies, or should
         self.overlap: Overlap | None = None
+        self.clipping: ClippingWatch | None = None
         self._versions: list[int] = []
         self._cleared = True  # the last zero_grad() made every gradient none
         self._had_gradient = b""  # in the last step: one byte a parameter
@@ -115,7 +117,7 @@ class Tensors(Contents):
 
     # ---- memory ----
 
-    def lay_out(self, loop: _core.Loop) -> None:
+    def lay_out(self, loop: _core.Loop, watches_clipping: bool) -> None:
         """Moves the parameters into the library's flat memory; they keep their values."""
         self._loop = loop
         placements = loop.placements
@@ -140,6 +142,8 @@ class Tensors(Contents):
         self.point_home()
         if loop.overlaps:
             self.overlap = Overlap(self, buckets, self._hand_over)
+        elif watches_clipping and loop.averages_gradients:
+            self.clipping = ClippingWatch(self.parameters)
 
     def _hand_over(self) -> None:
         self._loop.hand_over(self)
@@ -254,10 +258,22 @@ class Tensors(Contents):
             self.views = self._own
             self._versions = [own._version for own in self._own]
 
+    def computed(self, optimizer: torch.optim.Optimizer) -> None:
+        """The backward passes of the step of the stretto.Optimizer are over. Raises UsageError."""
+        self.check_unchanged()
+        self.check_buffers()
+        self.point_home()
+        if self.overlap is not None:
+            self.overlap.check_scaler(optimizer)
+        if self.clipping is not None:
+            self.clipping.check(self.parameters, optimizer)
+
     def clear(self, to_none: bool) -> None:
         """The gradients are about to be set to zero."""
         if self.overlap is not None:
             self.overlap.begin()
+        if self.clipping is not None:
+            self.clipping.forget()
         self.point_home()
         self.drop()
         self._cleared = to_none
@@ -304,6 +320,8 @@ class Tensors(Contents):
         self.give_gradients_back()
         if self.overlap is not None:
             self.overlap.countdown.remove()
+        if self.clipping is not None:
+            self.clipping.remove()
         if self.staging is not None:
             self.staging.leave()
 

@@ -19,6 +19,15 @@ torch.manual_seed(stretto.rank())
 model = torch.nn.Sequential(torch.nn.Linear(10, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
 sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loader = [(x, (x.sum(1) > 0).long()) for x in torch.randn(12, 8, 10)]
+
+class schedulefree:  # stands for the package
+    class SGDScheduleFree(torch.optim.SGD):
+        def train(self):
+            self.averages = [p.clone() for group in self.param_groups for p in group["params"]]
+        def eval(self):
+            with torch.no_grad():
+                for p, average in zip(self.param_groups[0]["params"], self.averages):
+                    p.lerp_(average, 0.5)
 """
 
 
@@ -66,6 +75,7 @@ def test_every_block_runs_and_replicas_are_equal(tmp_path):
     assert first == second
     applied = {heading: batches for heading, (batches, _) in first.items()}
     assert applied["Averaged gradients"] == 2 * 12
+    assert applied["Habits of other scripts"] == 2 * 12
     assert applied["Overlap"] == 2 * 6
     assert applied["Learning rates"] == 2 * 12
     assert applied["Uneven loaders"] == 3
