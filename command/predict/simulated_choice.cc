@@ -222,7 +222,9 @@ Outcome simulate_run(const TrainOptions& run, const StepTimes& times, const Simu
   if (run.algorithm_options.word("layerwise", "no") == "yes") options.model_layers = hosts.layers;
   const auto summary = run_training(options, task_of(options), {.progress = [](const RunProgress&) {}});
   if (!summary) throw UsageError("ranks of a simulation are all in one process: start it by itself");
-  if (summary->lost_records > 0) throw Failure({Errc::io, text("no room for the records in ", folder.path())});
+  if (summary->lost_records > 0) {
+    throw Failure({Errc::io, text("no room for the records in ", folder.path(), ": ", summary->why_lost)});
+  }
 
   Outcome outcome{.rate = summary->throughput,
                   .ideal = times.ideal_rate(options.steps),

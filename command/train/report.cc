@@ -213,6 +213,7 @@ std::string ledger_text(const RunGroup& group) {
     deposits.dropped += run.deposits.dropped;
     deposits.pending += run.deposits.pending;
     deposits.lost += run.deposits.lost;
+    deposits.passed_over += run.deposits.passed_over;
     fresh += run.fresh_share / static_cast<double>(group.runs.size());
   }
   const auto worst = std::ranges::max_element(lost);
@@ -221,9 +222,12 @@ std::string ledger_text(const RunGroup& group) {
       total > 0 ? fmt::format(", {} of it for rank {}", percent(*worst / total, 0), std::distance(lost.begin(), worst))
                 : std::string();
   return fmt::format(
-      "{}: {} gradients made, {} applied, {}{} pending, {} lost; contributions {} fresh, {} stale; waited for others "
+      "{}: {} gradients made, {} applied, {}{}{} pending, {} lost; contributions {} fresh, {} stale; waited for others "
       "{:.1f} s in all{}",
       group.label, deposits.made, deposits.applied,
+      deposits.passed_over > 0
+          ? fmt::format("{:.1f} of them passed over by a replica on average, ", deposits.passed_over)
+          : "",
       deposits.dropped > 0 ? fmt::format("{} dropped, ", deposits.dropped) : "", deposits.pending, deposits.lost,
       percent(fresh, 0), percent(1 - fresh, 0), total, most);
 }

@@ -188,6 +188,9 @@ TEST(Report, LedgerNamesTheRankThatCostMost) {
       "eager-solo: 200 gradients made, 200 applied, 0 pending, 0 lost; contributions 0 % fresh, 100 % stale; waited "
       "for others 3.0 s in all, 100 % of it for rank 3");
   auto one = all[1];
+  one.runs[0].deposits.passed_over = 1.5;
+  one.runs[1].deposits.passed_over = 4;
+  EXPECT_THAT(ledger_text(one), HasSubstr("200 applied, 5.5 of them passed over by a replica on average, 0 pending"));
   one.runs.resize(1);
   one.runs[0].ledger = "a table\n";
   EXPECT_EQ(ledger_text(one), "eager-solo:\na table\n");

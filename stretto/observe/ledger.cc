@@ -17,18 +17,23 @@ void OwnCounts::add(const OwnCounts& other) {
   buckets = std::max(buckets, other.buckets);
   taken += other.taken;
   dropped += other.dropped;
+  passed += other.passed;
   ages.add(other.ages);
 }
 
 std::array<std::uint64_t, OwnCounts::kNumbers> OwnCounts::numbers() const {
-  std::array<std::uint64_t, kNumbers> all{buckets, taken, dropped, ages.sum, ages.largest};
-  std::ranges::copy(ages.bins, all.begin() + 5);
+  std::array<std::uint64_t, kNumbers> all{buckets, taken, dropped, passed, ages.sum, ages.largest};
+  std::ranges::copy(ages.bins, all.begin() + 6);
   return all;
 }
 
 OwnCounts OwnCounts::of(std::span<const std::uint64_t, kNumbers> n) {
-  OwnCounts counts{.buckets = n[0], .taken = n[1], .dropped = n[2], .ages = {.bins = {}, .sum = n[3], .largest = n[4]}};
-  std::ranges::copy(n.subspan<5>(), counts.ages.bins.begin());
+  OwnCounts counts{.buckets = n[0],
+                   .taken = n[1],
+                   .dropped = n[2],
+                   .passed = n[3],
+                   .ages = {.bins = {}, .sum = n[4], .largest = n[5]}};
+  std::ranges::copy(n.subspan<6>(), counts.ages.bins.begin());
   return counts;
 }
 
@@ -183,6 +188,10 @@ std::uint64_t Ledger::applied() const {
 
 std::uint64_t Ledger::dropped() const {
   return counts_.buckets > 0 ? counts_.dropped / counts_.buckets : 0;
+}
+
+double Ledger::passed_over() const {
+  return static_cast<double>(counts_.passed) / ranks();
 }
 
 std::int64_t Ledger::lost_deposits() const {

@@ -56,16 +56,18 @@ struct Ages {
 };
 
 /// What an algorithm counts of its batches where no header of a round says it: parameter servers, which take the
-/// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes.
+/// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes; replicas
+/// that apply the newest round alone.
 struct OwnCounts {
   std::uint64_t buckets = 0;  ///< of a gradient that servers take; 0: there are none
   std::uint64_t taken = 0;    ///< buckets that servers have moved weights by
   std::uint64_t dropped = 0;  ///< buckets that servers have thrown away
+  std::uint64_t passed = 0;   ///< batches in rounds that the rank's replica has not applied (delivery latest)
   Ages ages;                  ///< of batches, or buckets of them, whose staleness is known
 
   /// Those of another rank.
   void add(const OwnCounts& other);
-  static constexpr std::size_t kNumbers = 5 + Ages::kBins;                ///< of all fields
+  static constexpr std::size_t kNumbers = 6 + Ages::kBins;                ///< of all fields
   std::array<std::uint64_t, kNumbers> numbers() const;                    ///< the fields, as of() takes them
   static OwnCounts of(std::span<const std::uint64_t, kNumbers> numbers);  ///< those that numbers() has given
 };
@@ -99,7 +101,8 @@ class Ledger {
   std::uint64_t applied() const;                                    ///< batches that have moved the weights
   std::uint64_t dropped() const;                                    ///< batches that servers have thrown away
   std::uint64_t samples() const { return samples_; }                ///< in these batches
-  double seconds() const { return seconds_; }                       ///< from the start to the last round booked
+  double passed_over() const;                  ///< batches applied that a replica has not, on average
+  double seconds() const { return seconds_; }  ///< from the start to the last round booked
   /// The account of one rank. Requires: 0 ≤ rank < ranks().
   const RankAccount& of(int rank) const { return accounts_[static_cast<std::size_t>(rank)]; }
   /// Of all ranks, including those that headers count without naming them.

@@ -94,6 +94,9 @@ std::string Ledger::to_text(const PolicyName& name) const {
   }
   if (deposits_known_) {
     out << "deposits: " << deposits_made_ << " made, " << applied() << " applied, ";
+    if (passed_over() > 0) {
+      out << std::setprecision(1) << passed_over() << " of them passed over by a replica on average, ";
+    }
     if (dropped() > 0) out << dropped() << " dropped, ";
     out << deposits_pending_ << " pending, ";
     if (lost_deposits() < 0) {
@@ -126,6 +129,7 @@ std::string Ledger::to_json(const PolicyName& name) const {
                         {"dropped", dropped()},
                         {"pending", deposits_pending_},
                         {"lost", lost_deposits()}};
+    if (passed_over() > 0) json["deposits"]["passed_over"] = passed_over();
   }
   return json.dump();
 }

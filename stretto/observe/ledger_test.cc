@@ -252,6 +252,18 @@ TEST(Ledger, TakesWhatAlgorithmsCountByThemselves) {
   EXPECT_EQ(ledger.lost_deposits(), 1);
 }
 
+TEST(Ledger, SaysWhatReplicasHavePassedOver) {
+  auto ledger = synchronous({1, 1, 1, 1}, 3, 0);
+  OwnCounts counts{.passed = 7};
+  counts.add({.passed = 3});
+  ledger.set_deposits(12, 0, OwnCounts::of(counts.numbers()));
+  EXPECT_EQ(ledger.passed_over(), 2.5) << "of four replicas";
+  EXPECT_EQ(ledger.lost_deposits(), 0) << "the others have applied them";
+  EXPECT_THAT(ledger.to_text(),
+              HasSubstr("12 made, 12 applied, 2.5 of them passed over by a replica on average, 0 pending, 0 lost\n"));
+  EXPECT_EQ(nlohmann::json::parse(ledger.to_json())["deposits"]["passed_over"], 2.5);
+}
+
 TEST(Ledger, PrintsATable) {
   auto ledger = synchronous({1, 3}, 3, 0);
   ledger.set_deposits(6, 0);

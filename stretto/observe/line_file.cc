@@ -66,9 +66,13 @@ void LineFile::lose(std::string_view lines, int reason) noexcept {
   if (reason_ == 0) reason_ = reason;
 }
 
+std::string LineFile::why_lost() const {
+  return lost_ == 0 ? std::string() : std::strerror(reason_);
+}
+
 Result<void> LineFile::complete() const {
   if (lost_ == 0) return {};
-  return Error{Errc::io, text(lost_, " records of '", path_, "' were lost: ", std::strerror(reason_))};
+  return Error{Errc::io, text(lost_, " records of '", path_, "' were lost: ", why_lost())};
 }
 
 }  // namespace stretto

@@ -27,6 +27,8 @@ class LineFile {
   const std::string& path() const { return path_; }
   /// Lines that could not be written so far.
   std::uint64_t lost() const { return lost_; }
+  /// Why the first of them could not be; empty where none is lost.
+  std::string why_lost() const;
   /// Success, or Errc::io that says how many lines were lost and why: for one sentence at the end.
   Result<void> complete() const;
 

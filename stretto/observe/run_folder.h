@@ -99,6 +99,7 @@ class RecordWriter {
   void add(const StepRecord& record) { file_.append(to_json(record)); }
   void flush() noexcept { file_.flush(); }
   std::uint64_t lost() const { return file_.lost(); }
+  std::string why_lost() const { return file_.why_lost(); }
   Result<void> complete() const { return file_.complete(); }
 
  private:

@@ -49,6 +49,7 @@ class TraceWriter {
 
   void flush() noexcept { file_.flush(); }
   std::uint64_t lost() const { return file_.lost(); }
+  std::string why_lost() const { return file_.why_lost(); }
   Result<void> complete() const { return file_.complete(); }
 
  private:

@@ -146,7 +146,10 @@ class Ranks(ProgramTest):
         result = stretto("train", "hyperplane", "--ranks", "4", "--steps", "30", "--batch", "4", "--algorithm",
                          "eager-solo", "--delivery", "latest", "--imbalance", "persistent:rank=0,delay=5ms", "--json")
         self.assert_succeeds(result)
-        self.assertEqual(json.loads(result.stdout)["deposits"], {"made": 120, "applied": 120, "dropped": 0, "pending": 0, "lost": 0})
+        deposits = json.loads(result.stdout)["deposits"]
+        passed_over = deposits.pop("passed_over")  # by rank 0 alone, one of four replicas
+        self.assertEqual(deposits, {"made": 120, "applied": 120, "dropped": 0, "pending": 0, "lost": 0})
+        self.assertTrue(0 <= passed_over < 30, passed_over)
 
     def test_a_lost_rank_wakes_the_one_that_sleeps(self):
         # Without being woken the other one is killed after 30 seconds: the watchdog is shorter.

@@ -56,6 +56,7 @@ json totals_to_json(const std::optional<RoundTotals>& totals) {
   return {{"rounds", totals->rounds},
           {"batches", totals->batches},
           {"dropped", totals->dropped},
+          {"passed_over", totals->passed_over},
           {"staleness_mean", totals->staleness_mean},
           {"staleness_max", totals->staleness_max},
           {"staleness_histogram", totals->staleness_histogram},
@@ -72,6 +73,7 @@ std::optional<RoundTotals> totals_from_json(const json& value) {
   return RoundTotals{.rounds = value.at("rounds"),
                      .batches = value.at("batches"),
                      .dropped = value.at("dropped"),
+                     .passed_over = value.at("passed_over"),
                      .staleness_mean = value.at("staleness_mean"),
                      .staleness_max = value.at("staleness_max"),
                      .staleness_histogram = value.at("staleness_histogram"),
@@ -105,6 +107,7 @@ std::string to_json(const RankReport& report) {
               {"made", report.made},
               {"sent", {report.sent.messages, report.sent.body_bytes, report.sent.bytes}},
               {"lost_records", report.lost_records},
+              {"why_lost", report.why_lost},
               {"identical", report.identical},
               {"step_p50", report.step_p50},
               {"step_p99", report.step_p99},
@@ -134,6 +137,7 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     const json& sent = value.at("sent");
     report.sent = {sent.at(0), sent.at(1), sent.at(2)};
     report.lost_records = value.at("lost_records");
+    report.why_lost = value.at("why_lost");
     report.identical = value.at("identical");
     report.step_p50 = value.at("step_p50");
     report.step_p99 = value.at("step_p99");

@@ -18,6 +18,7 @@ struct RoundTotals {
   std::uint64_t rounds = 0;
   std::uint64_t batches = 0;  ///< applied
   std::uint64_t dropped = 0;  ///< batches that servers have thrown away
+  double passed_over = 0;     ///< batches that a replica has not applied, on average (delivery latest)
   double staleness_mean = 0;
   std::uint64_t staleness_max = 0;
   std::vector<std::uint64_t> staleness_histogram;
@@ -49,6 +50,7 @@ struct RankReport {
   std::uint64_t made = 0;                ///< deposits, in batches
   Traffic sent;                          ///< from its first step to the end of the last round
   std::uint64_t lost_records = 0;        ///< lines that could not be written
+  std::string why_lost;                  ///< and why the first of them; empty where there is none
   bool identical = true;                 ///< every comparison of replicas found them equal
   double step_p50 = 0, step_p99 = 0;     ///< seconds that a step takes
   std::optional<RankOrdering> ordering;  ///< where gradients are reduced in one order

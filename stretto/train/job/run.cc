@@ -304,8 +304,8 @@ void Run::finish_folder(const RunSummary& summary) {
   if (!folder_) return;
   if (const auto written = folder_->write_summary(to_json(summary)); !written) tell(written.error().message);
   if (summary.lost_records > 0) {
-    tell(text(summary.lost_records, " lines of records and trace could not be written to ", folder_->path(),
-              "; the training is whole"));
+    tell(text(summary.lost_records, " lines of records and trace could not be written to ", folder_->path(), ": ",
+              summary.why_lost, "; the training is whole"));
   }
 }
 

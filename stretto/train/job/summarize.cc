@@ -81,6 +81,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     s.replicas_identical = s.replicas_identical && report.identical;
     s.deposits.made += report.made;
     s.lost_records += report.lost_records;
+    if (s.why_lost.empty()) s.why_lost = report.why_lost;
     waited += report.waited;
     computed += report.computed;
     compute_share += report.compute_share;
@@ -111,6 +112,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.fresh_share = ratio(static_cast<double>(rounds.fresh), static_cast<double>(rounds.fresh + rounds.stale));
   s.deposits.applied = rounds.batches;
   s.deposits.dropped = rounds.dropped;
+  s.deposits.passed_over = rounds.passed_over;
   s.deposits.lost = static_cast<std::uint64_t>(std::max<std::int64_t>(0, rounds.lost_deposits));
   s.lost_seconds = rounds.lost_seconds;
   s.ledger = rounds.ledger;

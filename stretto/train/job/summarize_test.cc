@@ -23,12 +23,14 @@ RankReport full_report() {
           .made = 12,
           .sent = {.messages = 31, .body_bytes = 320, .bytes = 1560},
           .lost_records = 2,
+          .why_lost = "Too many open files",
           .identical = false,
           .ordering = RankOrdering{.clock = "here", .steps = 10},
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
           .totals = RoundTotals{.rounds = 9,
                                 .batches = 12,
                                 .dropped = 3,
+                                .passed_over = 1.5,
                                 .staleness_mean = 0.5,
                                 .staleness_max = 2,
                                 .fresh = 7,
@@ -46,6 +48,7 @@ TEST(RunSummary, IsReadAsItWasWritten) {
   summary.loss = 0.5;
   summary.final_model = "average";
   summary.staleness_max = 3;
+  summary.deposits.passed_over = 0.25;
   summary.fresh_share = std::nan("");
   summary.lost_seconds = {0.25, 1};
   summary.curve = {{0.5, 4, 2.25}, {1, 8, std::numeric_limits<double>::infinity()}};

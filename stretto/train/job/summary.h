@@ -57,6 +57,7 @@ struct RunSummary {
   double bytes_per_step = 0;     ///< sent.bytes / steps of all ranks
   struct Deposits {
     std::uint64_t made = 0, applied = 0, dropped = 0, pending = 0, lost = 0;  ///< dropped: by servers (k-sync)
+    double passed_over = 0;  ///< batches applied that a replica has not, on average (delivery latest)
   } deposits;
   bool replicas_identical = false;
   std::vector<double> lost_seconds;  ///< per rank: time the others waited because of it (ledger)
@@ -68,6 +69,7 @@ struct RunSummary {
   std::vector<CurvePoint> curve;
   std::string ledger;              ///< as a table for people
   std::uint64_t lost_records = 0;  ///< lines of records and trace that could not be written (a full disk)
+  std::string why_lost;            ///< why the first of them could not; empty where there is none
 };
 
 }  // namespace stretto

@@ -103,6 +103,7 @@ RunSummary summary_in(const json& object) {
   read(deposits, "dropped", s.deposits.dropped);
   read(deposits, "pending", s.deposits.pending);
   read(deposits, "lost", s.deposits.lost);
+  if (deposits.contains("passed_over")) read(deposits, "passed_over", s.deposits.passed_over);  // not in older runs
   read(object, "replicas_identical", s.replicas_identical);
   read(object, "lost_seconds", s.lost_seconds);
   for (const json& point : object.at("curve")) {
@@ -208,7 +209,8 @@ std::string to_json(const RunSummary& s) {
         {"applied", s.deposits.applied},
         {"dropped", s.deposits.dropped},
         {"pending", s.deposits.pending},
-        {"lost", s.deposits.lost}}},
+        {"lost", s.deposits.lost},
+        {"passed_over", s.deposits.passed_over}}},
       {"replicas_identical", s.replicas_identical},
       {"lost_seconds", s.lost_seconds},
       {"curve", curve},

@@ -415,6 +415,7 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& co
   return {.rounds = next_round_,
           .batches = ledger_.applied(),
           .dropped = ledger_.dropped(),
+          .passed_over = ledger_.passed_over(),
           .staleness_mean = ledger_.staleness_mean(),
           .staleness_max = ledger_.staleness_max(),
           .staleness_histogram = ledger_.staleness_histogram(),
@@ -461,6 +462,7 @@ void Trainer::Impl::end() {
     records_->flush();
     trace_->flush();
     report_.lost_records = records_->lost() + trace_->lost();
+    report_.why_lost = records_->lost() > 0 ? records_->why_lost() : trace_->why_lost();
   }
 }
 

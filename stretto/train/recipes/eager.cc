@@ -47,6 +47,7 @@ class Eager final : public GradientAveraging {
     return rounds;
   }
 
+  OwnCounts own_counts() const override { return {.passed = passed_}; }
   std::string warning() const override {
     if (!by_bucket_) return {};
     if (num_buckets_ == 1)
@@ -65,6 +66,7 @@ class Eager final : public GradientAveraging {
  private:
   void moved(Driver& driver, const RoundResult& result) override {
     if (is_split(result)) ++split_;
+    for (const PassedRound& passed : result.passed) passed_ += passed.header.batches;
     if (context_.options.delivery == Delivery::latest && result.policy.kind == Policy::Kind::full) {
       context_.meeting.average_parameters(driver);
     }
@@ -90,7 +92,8 @@ class Eager final : public GradientAveraging {
   const bool by_bucket_;  // each has rounds of its own
   const bool overlaps_;   // each is deposited as soon as it is computed
   TimePoint began_;
-  std::uint64_t split_ = 0;  // rounds
+  std::uint64_t split_ = 0;   // rounds
+  std::uint64_t passed_ = 0;  // batches in rounds that this replica has not applied
   std::vector<std::string> lines_;
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "stretto/observe/traced_rounds.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/summary_json.h"
@@ -204,6 +205,23 @@ TEST_F(SimulatedRunTest, TakesOptionsAsARealRunDoes) {
   latest.delivery = "latest";
   latest.sync_every = 20;
   EXPECT_EQ(run(latest).deposits.lost, 0u);
+}
+
+TEST_F(SimulatedRunTest, UnderDeliveryLatestSaysWhatReplicasHavePassedOver) {
+  TrainOptions options{.algorithm = "eager-solo", .ranks = 4, .epochs = 8, .imbalance = "persistent:rank=1,delay=9ms"};
+  EXPECT_EQ(run(options).deposits.passed_over, 0) << "every result is applied";
+  options.delivery = "latest";
+  options.sync_every = 24;
+  options.out = (folder_ / "latest").string();
+  const RunSummary s = run(options);
+  double applied = 0;  // by the replicas, each what it was handed
+  ASSERT_TRUE(read_traced_rounds(options.out + "/trace.json", [&](const HandedRound& handed) {
+                applied += static_cast<double>(handed.round.batches) / options.ranks;
+              }).value());
+  EXPECT_EQ(s.deposits.applied, 128u);
+  EXPECT_LT(applied, 120) << "the late rank is handed the newest alone";
+  EXPECT_DOUBLE_EQ(s.deposits.passed_over, 128 - applied);
+  EXPECT_THAT(s.ledger, HasSubstr(" of them passed over by a replica on average, 0 pending, 0 lost"));
 }
 
 TEST_F(SimulatedRunTest, ALongStepIsNoNews) {
