@@ -115,6 +115,7 @@ class Launcher {
   Launcher(const JobOptions& options, const RankMain& main, JobMemory& memory)
       : options_(options), main_(main), memory_(memory), children_(static_cast<std::size_t>(options.ranks)) {}
   ~Launcher() {
+    killing_ = true;
     send_all(SIGKILL);
     while (running_ > 0) reap(0);
   }
@@ -171,7 +172,10 @@ Result<JobResult> Launcher::run() {
   std::fflush(nullptr);  // or each child would write it again
   std::cout.flush();
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    if (auto started = start(rank); !started) return started.error();
+    if (auto started = start(rank); !started) {
+      result_.cause = started.error().message;  // the caller says it; what the ranks before it say follows from it
+      return started.error();
+    }
   }
   while (running_ > 0) watch_once();
   for (Child& child : children_) {
