@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "command/check/each_search.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/print.h"
@@ -278,22 +279,19 @@ int run(const CheckCommand& given) {
   print_to(stdout, fmt::format("seeds from {} on\n", *command.first_seed));
   std::fflush(stdout);
   const bool all = command.collective.empty();
-  std::vector<std::string> found_in;
-  for (const std::string& name : collective_names()) {
-    if (!all && name != command.collective) continue;
+  const std::vector<std::string> names = all ? collective_names() : std::vector{command.collective};
+  const auto found_in = not_clean(names, [&](const std::string& name) {
     if (const JobSearch* search = find_job_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
       print_to(stdout,
                fmt::format("{}: left out, has {} to {} ranks\n", name, search->fewest_ranks, search->most_ranks));
-      continue;
+      return true;
     }
     CheckCommand one = command;
     one.collective = name;
     const bool others = all && name != "partial" && rounds != kUnlimited;
-    const bool clean = name == "partial"
-                           ? search_partial(one, rounds)
-                           : search_other(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
-    if (!clean) found_in.push_back(name);  // the others are searched all the same
-  }
+    return name == "partial" ? search_partial(one, rounds)
+                             : search_other(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
+  });
   if (found_in.empty()) {
     print_to(stdout, fmt::format("no violation\n"));
     return kSuccess;
