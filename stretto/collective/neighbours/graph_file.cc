@@ -81,10 +81,8 @@ Edges parse_edges(std::string_view content, const std::string& name, int ranks) 
 Edges read_edges(const std::string& path, int ranks) {
   const auto content = read_whole_file(path);
   if (!content || content->empty()) {
-    throw UsageError(
-        text("graph ", path,
-             ": cannot be read; expected ring, exponential, bipartite, complete or a file of edges, one \"a b\" a "
-             "line"));
+    throw UsageError(text("graph ", path, ": ", content ? "the file is empty" : content.error().message,
+                          "; expected ring, exponential, bipartite, complete or a file of edges, one \"a b\" a line"));
   }
   return parse_edges(*content, path, ranks);
 }

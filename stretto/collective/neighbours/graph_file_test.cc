@@ -44,14 +44,18 @@ TEST(GraphFile, NamesTheRanksThatAreNotConnected) {
 }
 
 TEST(GraphFile, SaysThatAFileCannotBeRead) {
-  try {
-    (void)read_edges("/nowhere/graph", 2);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "graph /nowhere/graph: cannot be read; expected ring, exponential, bipartite, complete or a file of "
-              "edges, one \"a b\" a line");
-  }
+  const auto why_not = [](const std::string& path) {
+    try {
+      (void)read_edges(path, 2);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(why_not("/nowhere/graph"),
+            "graph /nowhere/graph: cannot open '/nowhere/graph': No such file or directory; expected ring, "
+            "exponential, bipartite, complete or a file of edges, one \"a b\" a line");
+  EXPECT_THAT(why_not("/"), HasSubstr("graph /: cannot read '/': it is a folder; expected ring"));
 }
 
 }  // namespace

@@ -247,7 +247,8 @@ TEST_F(NeighbourAveraging, RefusesWhatCannotBeInOneLine) {
   options.algorithm_options = {{"graph", graph_file("0 1\n2 3\n")}};
   EXPECT_THAT(why(options), HasSubstr("is not connected: no path from rank 0 to rank 2, 3"));
   options.algorithm_options = {{"graph", "rign"}};
-  EXPECT_THAT(why(options), HasSubstr("graph rign: cannot be read; expected ring, exponential, bipartite, complete or "
+  EXPECT_THAT(why(options), HasSubstr("graph rign: cannot open 'rign': No such file or directory; expected ring, "
+                                      "exponential, bipartite, complete or "
                                       "a file of edges, one \"a b\" a line"));
   options.algorithm = "sgp";
   options.algorithm_options = {{"neighbours", "4"}};
