@@ -16,6 +16,7 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "stretto/base/description.h"
 #include "stretto/engine/look.h"
@@ -27,6 +28,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kMagic = 0x3165'6d6f'636c'6577;  // "welcome1"
 constexpr Duration kTryEvery = 10ms;                     // to reach rank 0 that is not there yet
+constexpr int kTriesToReach = 20;                        // who has its address, until it is taken for dead
 constexpr Duration kForTheLate = 2s;                     // until rank 0 gives up telling what went wrong
 constexpr Duration kGrace = 5s;  // rank 0 keeps the time; the others wait so much longer for its word
 
@@ -239,21 +241,30 @@ Result<Rendezvous> Host::run() {
 }
 
 Result<void> Host::listen() {
-  for (const bool again : {false, true}) {
+  bool removed = false;
+  for (int tries = 0;; ++tries) {
     door_ = new_socket();
     if (door_.get() < 0) return system_error(address_, "socket");
     if (bind(door_.get(), address_.get(), address_.bytes) == 0) break;
     if (errno != EADDRINUSE) return system_error(address_, "bind");
-    // A file without a process behind it is what a killed job has left.
     const Descriptor knock = new_socket();
-    const bool alone = connect(knock.get(), address_.get(), address_.bytes) != 0 && errno == ECONNREFUSED;
-    if (!alone || !address_.has_file || again) {
-      const ucred process = process_at(knock);
-      return Error{Errc::bad_input,
-                   text("process ", process.pid, " of user ", process.uid, " is rank 0 of this job already, at ",
-                        address_.to_string(), ": two processes have rank 0, or two jobs the same name (STRETTO_JOB)")};
+    const bool reached = connect(knock.get(), address_.get(), address_.bytes) == 0;
+    if (!reached && errno == ECONNREFUSED) {
+      if (tries < kTriesToReach) {  // a process may be there that does not listen yet
+        std::this_thread::sleep_for(kTryEvery);
+        continue;
+      }
+      // A file without a process behind it is what a killed job has left.
+      if (address_.has_file && !std::exchange(removed, true)) {
+        unlink(address_.address.sun_path);
+        continue;
+      }
     }
-    unlink(address_.address.sun_path);
+    const ucred process = process_at(knock);
+    const std::string who =
+        reached ? text("process ", process.pid, " of user ", process.uid) : std::string("another process");
+    return Error{Errc::bad_input, text(who, " is rank 0 of this job already, at ", address_.to_string(),
+                                       ": two processes have rank 0, or two jobs the same name (STRETTO_JOB)")};
   }
   listens_ = true;
   if (address_.has_file) chmod(address_.address.sun_path, S_IRUSR | S_IWUSR);

@@ -12,12 +12,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <thread>
 #include <utility>
 
+#include "stretto/base/description.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/transport/testing/conformance.h"
@@ -211,6 +214,39 @@ TEST(Rendezvous, ASecondRankZeroIsToldWhoIsThere) {
   EXPECT_THAT(second.end(), AllOf(HasSubstr(text("process ", first.id())), HasSubstr("rank 0 of this job already")));
   EXPECT_TRUE(meet(options[1]).ok());
   EXPECT_EQ(first.end(), "met");
+}
+
+/// Has taken the address of a job and does not listen at it yet, as rank 0 between two calls of the system.
+class AtTheDoor {
+ public:
+  explicit AtTheDoor(const RendezvousOptions& options) : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    char name[64];
+    const int length = std::snprintf(name, sizeof(name), "stretto-%016llx",
+                                     static_cast<unsigned long long>(hash_of(text(getuid(), '\n', options.job))));
+    std::memcpy(address.sun_path + 1, name, static_cast<std::size_t>(length));
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), bytes), 0);
+  }
+  void listen() const { EXPECT_EQ(::listen(socket_.get(), 8), 0); }
+
+ private:
+  Descriptor socket_;
+};
+
+TEST(Rendezvous, ARankZeroThatDoesNotListenYetIsWaitedFor) {
+  const auto options = options_of(2);
+  const AtTheDoor first(options[0]);
+  Process second = meeting(options[0]);
+  first.listen();
+  EXPECT_THAT(second.end(), HasSubstr(text("process ", getpid(), " of user ")));
+}
+
+TEST(Rendezvous, AnAddressWhereNobodyListensIsNoProcessOfNumber0) {
+  const auto options = options_of(2);
+  const AtTheDoor first(options[0]);
+  EXPECT_THAT(meeting(options[0]).end(), HasSubstr("bad_input: another process is rank 0 of this job already, at @"));
 }
 
 TEST(Rendezvous, ARankThatEndsMeanwhileIsNamed) {
