@@ -40,6 +40,9 @@ std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
       } catch (const UsageError& error) {
         done.push_back({{"number", i}, {"misuse", error.what()}});
         context.counter(0).fetch_add(count);
+      } catch (const Failure& failure) {
+        done.push_back({{"number", i}, {"failure", failure.what()}, {"code", failure.error().code}});
+        context.counter(0).fetch_add(count);
       } catch (const std::bad_alloc&) {
         done.push_back({{"number", i}, {"too_large", true}});
         context.counter(0).fetch_add(count);
@@ -54,6 +57,7 @@ std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
   for (const std::string& report : reports) {
     for (auto& entry : nlohmann::json::from_cbor(report)) {
       if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
+      if (entry.contains("failure")) throw Failure({entry["code"].get<Errc>(), entry["failure"].get<std::string>()});
       if (entry.contains("too_large")) throw std::bad_alloc();
       results.at(entry.at("number").get<std::size_t>()) = std::move(entry.at("result"));
     }

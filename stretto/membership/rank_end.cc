@@ -1,14 +1,33 @@
 #include "stretto/membership/rank_end.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <iostream>
+#include <new>
 #include <thread>
+#include <utility>
 
 namespace stretto {
 namespace {
 
 /// So long a rank that ends because of another gives that one to say why.
 constexpr std::chrono::seconds kTimeForTheCause{3};
+
+/// What the handler of `new` does, which takes no argument. Written before the handler is installed.
+std::function<void()> say_no_memory;
+int status_without_memory = 1;
+
+[[noreturn]] void no_memory() {
+  static std::atomic<bool> first{true};
+  if (first.exchange(false)) {
+    say_no_memory();
+  } else {
+    std::this_thread::sleep_for(kTimeForTheCause);  // another thread says it, and ends the process
+  }
+  _exit(status_without_memory);
+}
 
 }  // namespace
 
@@ -41,6 +60,12 @@ void tell_why(const RankMessage& why, SharedCounter& told) {
   const bool first = told.fetch_add(1) == 0;
   if (first) std::cerr << text("stretto: ", why.text, "\n") << std::flush;
   if (cause && !first) std::this_thread::sleep_for(kTimeForTheCause);  // for the one that was first, to be heard
+}
+
+void end_without_memory(std::function<void()> say, int status) {
+  say_no_memory = std::move(say);
+  status_without_memory = status;
+  std::set_new_handler(no_memory);
 }
 
 std::string second_report(int rank) {

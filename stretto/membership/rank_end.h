@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -25,6 +26,11 @@ inline constexpr int kRanksThatTold = RankContext::kNumCounters;
 /// Says on standard error why a rank ends, unless another one has or does: where this rank ends because of another,
 /// that one has a few seconds to say why. `told` is the same counter on all ranks, 0 at the start.
 void tell_why(const RankMessage& why, SharedCounter& told);
+
+/// From now on, where there is no memory for an object, this process calls `say` and ends with `status`, and no thread
+/// throws std::bad_alloc: most of what a rank runs in cannot hand it on (helper threads, destructors, other ranks'
+/// waits). `say` must need no memory. For processes that are nothing but ranks; once in each.
+void end_without_memory(std::function<void()> say, int status);
 
 /// The text of the UsageError for a second RankContext::report().
 std::string second_report(int rank);

@@ -186,6 +186,32 @@ TEST(RunJobAmongThreads, AThreadThatComputesIsRefused) {
   EXPECT_TRUE(start().or_throw().ok());
 }
 
+TEST(EndWithoutMemory, SaysItAndEndsWhereverTheMemoryIsMissed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "NOT TESTED under sanitizers: their operator new calls no handler";
+#endif
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    end_without_memory([&ends] { static_cast<void>(::write(ends[1], "no memory", 9)); }, 7);
+    // Of a thread whose function may not throw, as a destructor may not.
+    static volatile std::size_t too_much = std::size_t{1} << 60;
+    static void* volatile kept = nullptr;
+    std::thread([]() noexcept { kept = ::operator new(too_much); }).join();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << "no std::terminate()";
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  close(ends[1]);
+  std::array<char, 32> said{};
+  EXPECT_EQ(::read(ends[0], said.data(), said.size()), 9);
+  EXPECT_STREQ(said.data(), "no memory");
+  close(ends[0]);
+}
+
 TEST(RunJobWithoutProcesses, NamesTheLimit) {
   testing::internal::CaptureStderr();
   const pid_t process = fork();

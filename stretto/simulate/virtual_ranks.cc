@@ -1,11 +1,11 @@
 #include "stretto/simulate/virtual_ranks.h"
 
 #include <algorithm>
-#include <system_error>
-#include <thread>
+#include <list>
+#include <new>
 #include <utility>
 
-#include "stretto/base/process_limit.h"
+#include "stretto/simulate/rank_thread.h"
 
 namespace stretto {
 
@@ -22,7 +22,7 @@ const Clock& VirtualRank::clock() const {
 }
 
 void VirtualRank::notify() {
-  wake_by(clock().now());
+  cluster().wake_by(rank_, clock().now());
 }
 
 void VirtualRank::drive_engine(Engine* engine, ProgressBy progress_by) {
@@ -34,7 +34,7 @@ void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
   // What the application has done since the last step, a helper thread would see now.
   const bool rung = engine_ != nullptr && engine_->doorbell().rings() != rings_;
   if (rung && progress_by_ == ProgressBy::thread) step();
-  if (engine_ != nullptr) wake_by(engine_->step_by());
+  if (engine_ != nullptr) cluster().wake_by(rank_, engine_->step_by());
 
   const TimePoint until = clock().now() + duration;
   const bool beside = ranks_.compute_threads_ > 1;
@@ -73,7 +73,7 @@ bool VirtualRank::drive(FunctionRef<bool()> done, TimePoint deadline, Looking, s
   if (clock().now() >= deadline) return false;
   if (ranks_.stuck_) throw Failure(*ranks_.stuck_);
   waiting_.emplace(Waiting{done, deadline});
-  wake_by(std::min(deadline, engine_->step_by()));
+  cluster().wake_by(rank_, std::min(deadline, engine_->step_by()));
   rest();
   waiting_.reset();
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
@@ -117,18 +117,14 @@ void VirtualRank::woken() {
   if (over_ || engine_ == nullptr) return;
   if (!waiting_ && progress_by_ == ProgressBy::application) return;
   step();
-  if (!waiting_) return wake_by(engine_->step_by());
+  if (!waiting_) return cluster().wake_by(rank_, engine_->step_by());
   try {
     done_ = waiting_->done();
   } catch (...) {
     thrown_ = std::current_exception();
   }
   if (done_ || thrown_ || clock().now() >= waiting_->deadline) return resume();
-  wake_by(std::min(waiting_->deadline, engine_->step_by()));
-}
-
-void VirtualRank::wake_by(TimePoint when) {
-  cluster().wake_by(rank_, when);
+  cluster().wake_by(rank_, std::min(waiting_->deadline, engine_->step_by()));
 }
 
 VirtualRanks::VirtualRanks(SimulatedCluster& cluster, int compute_threads)
@@ -145,21 +141,25 @@ VirtualRanks::~VirtualRanks() {
 }
 
 void VirtualRanks::run(const std::function<void(VirtualRank&)>& application) {
-  std::vector<std::thread> threads;
+  std::list<RankThread> threads;
   std::optional<Error> no_thread;
   try {
     for (auto& rank : all_) threads.emplace_back([&application, &rank] { rank->main(application); });
-  } catch (const std::system_error& error) {
-    no_thread = Error{Errc::unavailable, text("no thread for rank ", threads.size(), " of ", all_.size(), ": ",
-                                              why_no_process(error.code().value()))};
+  } catch (const Failure& failure) {
+    no_thread = Error{failure.error().code,
+                      text("no thread for rank ", threads.size(), " of ", all_.size(), ": ", failure.what())};
+  } catch (const std::bad_alloc&) {
+    no_thread = Error{Errc::unavailable, text("too little memory for rank ", threads.size(), " of ", all_.size())};
   }
   running_ = static_cast<int>(threads.size());
   if (no_thread) stuck_ = no_thread;
   for (std::size_t rank = 0; rank < threads.size(); ++rank) {
     cluster_.at(TimePoint{}, static_cast<int>(rank), [this, rank] { all_[rank]->resume(); });
   }
-  loop();
-  for (auto& thread : threads) thread.join();
+  // What an event throws has no rank to go to, and all of them wait: the process ends, rather than wait for their
+  // threads.
+  [this]() noexcept { loop(); }();
+  threads.clear();  // each has ended
   if (no_thread) throw Failure(*no_thread);
   for (const auto& thrown : thrown_) {
     if (thrown) std::rethrow_exception(thrown);

@@ -73,7 +73,6 @@ class VirtualRank final : public Driver {
   void woken();
 
   void step();
-  void wake_by(TimePoint when);
 
   struct Waiting {
     FunctionRef<bool()> done;

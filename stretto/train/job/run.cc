@@ -1,14 +1,18 @@
 #include "stretto/train/job/run.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <sstream>
 #include <vector>
 
 #include "stretto/base/cores.h"
 #include "stretto/membership/job.h"
+#include "stretto/membership/rank_end.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/checkpoint.h"
@@ -35,9 +39,11 @@ class Run {
   void prepare_folder();
   /// `place`: of a simulated rank; else null.
   int run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place);
+  /// All ranks in this process, in virtual time, which has place in the job for one.
+  int run_all_ranks(RankContext& context);
   RankReport train(RankContext& context, const TrainingTask& task, VirtualRank* place);
   JobResult run_ranks();
-  /// All ranks in this process, in virtual time. Returns their reports.
+  /// Returns the reports of all ranks.
   std::vector<std::string> simulate();
   void show_progress();
   void tell(const std::string& line);
@@ -78,6 +84,33 @@ int exit_status(const RankReport& report) {
   if (!report.error) return 0;
   if (report.usage_error) return 2;
   return report.error->code == Errc::lost_peer ? 3 : 1;
+}
+
+RankReport report_without_memory(int rank) {
+  return {.rank = rank,
+          .error =
+              Error{Errc::unavailable,
+                    text("rank ", rank, ": too little memory: expected more of it, or less to compute at once"), rank}};
+}
+
+/// Of the exception that is being handled.
+RankReport report_of_exception(int rank) {
+  RankReport report{.rank = rank};
+  try {
+    throw;
+  } catch (const UsageError& error) {
+    report.usage_error = true;
+    report.error = Error{Errc::bad_input, error.what(), rank};
+  } catch (const Failure& failure) {
+    report.error = failure.error();
+  } catch (const std::bad_alloc&) {
+    return report_without_memory(rank);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // of LibTorch with a stack below its first line
+    if (what.find("can't allocate memory") != std::string::npos) return report_without_memory(rank);  // LibTorch's
+    report.error = Error{Errc::aborted, text("rank ", rank, ": ", what.substr(0, what.find('\n'))), rank};
+  }
+  return report;
 }
 
 Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks)
@@ -151,19 +184,12 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
 }
 
 int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place) {
-  RankReport report{.rank = context.rank()};
+  RankReport report;
   try {
     if (launched_ && context.rank() == 0) prepare_folder();
     report = train(context, task, place);
-  } catch (const UsageError& error) {
-    report.usage_error = true;
-    report.error = Error{Errc::bad_input, error.what(), context.rank()};
-  } catch (const Failure& failure) {
-    report.error = failure.error();
-  } catch (const std::exception& error) {
-    const std::string what = error.what();  // of LibTorch with a stack below its first line
-    report.error =
-        Error{Errc::aborted, text("rank ", context.rank(), ": ", what.substr(0, what.find('\n'))), context.rank()};
+  } catch (...) {
+    report = report_of_exception(context.rank());
   }
   if (report.error) page_->stop();
   if (launched_ && report.error)
@@ -197,6 +223,20 @@ void Run::show_progress() {
                    .steps = steps_ ? &*steps_ : nullptr});
 }
 
+int Run::run_all_ranks(RankContext& context) {
+  std::string all;
+  int status = 0;
+  try {
+    for (const std::string& report : simulate()) all += report + '\n';
+  } catch (...) {
+    const RankReport report = report_of_exception(0);
+    all = to_json(report);
+    status = exit_status(report);
+  }
+  context.report(std::move(all));
+  return status;
+}
+
 // The process of a simulation has reported for all of its ranks, a line each.
 void split_reports(JobResult& job, int ranks) {
   std::istringstream all(job.reports[0]);
@@ -207,11 +247,11 @@ void split_reports(JobResult& job, int ranks) {
 
 JobResult Run::run_ranks() {
   const auto main = [this](RankContext& context) {
-    if (!plan_.options.simulated) return run_rank(context, task_, nullptr);
-    std::string all;
-    for (const std::string& report : simulate()) all += report + '\n';
-    context.report(std::move(all));
-    return 0;
+    if (launched_) return run_rank(context, task_, nullptr);
+    const RankReport report = report_without_memory(context.rank());
+    end_without_memory([&context, text = to_json(report)]() mutable { context.report(std::move(text)); },
+                       exit_status(report));
+    return plan_.options.simulated ? run_all_ranks(context) : run_rank(context, task_, nullptr);
   };
   if (launched_) {
     page_->print_lines();
@@ -242,6 +282,8 @@ std::vector<std::string> Run::simulate() {
     job.network.body_scale = body_scale_ = nothing->scale();
     job.compute_threads = 1;
   }
+  // No more ranks allocate at once. Arenas for each of their threads would reserve 64 MiB of addresses apiece.
+  mallopt(M_ARENA_MAX, job.compute_threads);
   const TrainingTask& task = nothing ? *nothing : task_;
   return run_simulated(job, [&](RankContext& context, VirtualRank& place) { return run_rank(context, task, &place); });
 }
@@ -279,10 +321,10 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
     if (report) {
       reports.push_back(*std::move(report));
     } else if (!silent) {
-      silent = Error{
-          Errc::aborted,
-          text("rank ", rank, " ended with status ", job.exit_status[rank], " ", so_far, ": ", report.error().message),
-          static_cast<int>(rank)};
+      silent = Error{Errc::aborted,
+                     text("rank ", rank, " ended with status ", job.exit_status[rank], " ", so_far, ": ",
+                          job.reports[rank].empty() ? "it has left no report" : report.error().message),
+                     static_cast<int>(rank)};
     }
   }
   const auto worst = worst_of(reports);
