@@ -19,8 +19,9 @@ std::span<const ExitMeaning> exit_meanings() {
        "The run failed: a gradient that is not finite, a rank that stopped the job, a broken promise, a violation "
        "found."},
       {kBadInput,
-       "Bad input: one line names the value, what was expected and what would work. Also too little memory, a folder "
-       "or a result that cannot be written, a checkpoint that does not fit, a build without LibTorch."},
+       "Bad input: one line names the value, what was expected and what would work. Also too little memory, processes "
+       "or descriptors, a folder or a result that cannot be written, a checkpoint that does not fit, a build without "
+       "LibTorch."},
       {kLostRank, "A rank was lost; it is named."},
       {kInterrupted, "Interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT."},
   };

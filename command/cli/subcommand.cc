@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,17 @@ void open_standard_streams() {
     const int opened = ::open("/dev/null", mode);  // the lowest free number: this one
     static_cast<void>(opened);
   }
+}
+
+/// Bytes of stack, below which nothing is begun: a call that has none left ends the process without a word. Twice what
+/// is needed to train (docs/decisions.md).
+constexpr rlim_t kLeastStack = rlim_t{256} << 10;
+
+void require_stack() {
+  rlimit stack{};
+  if (::getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeastStack) return;
+  throw UsageError(fmt::format("ulimit -s {}: expected a stack of at least {} KiB, as in ulimit -s 8192",
+                               stack.rlim_cur / 1024, kLeastStack / 1024));
 }
 
 // "compare --program PROGRAM"
@@ -85,6 +97,7 @@ int run_in_group(const Subcommand& group, const std::string& full_name, const Ar
     if (!found->table.empty()) return run_in_group(*found, full_name + " " + first, rest);
     const bool has_word = begins_with_word(*found, rest);
     return guarded(full_name + " " + first, [&] {
+      require_stack();
       return found->run(full_name + " " + shown_name(*found), Arguments(rest.begin() + (has_word ? 1 : 0), rest.end()));
     });
   }

@@ -1,15 +1,52 @@
 #include "command/cli/torch_program.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "command/machine/process.h"
 #include "stretto/base/error.h"
 
 namespace stretto::command {
+
+namespace {
+
+/// The limits of this process under which the dynamic linker may not get LibTorch into memory, as `ulimit` takes them;
+/// empty where none is that low.
+std::string low_limits() {
+  struct Limit {
+    decltype(RLIMIT_AS) resource;
+    const char* option;
+    rlim_t unit;    // of ulimit
+    rlim_t enough;  // for any LibTorch; infinity: none is
+  };
+  std::string low;
+  for (const Limit& limit : {Limit{RLIMIT_AS, "-v", 1024, RLIM_INFINITY}, Limit{RLIMIT_DATA, "-d", 1024, RLIM_INFINITY},
+                             Limit{RLIMIT_NOFILE, "-n", 1, 64}}) {
+    rlimit here{};
+    if (::getrlimit(limit.resource, &here) != 0 || here.rlim_cur >= limit.enough) continue;
+    low += fmt::format("{} {} {}", low.empty() ? "ulimit" : ",", limit.option, here.rlim_cur / limit.unit);
+  }
+  return low;
+}
+
+/// A program that the dynamic linker gives up says nothing of ours. Where a limit is low enough for this, it is started
+/// once before this process becomes it.
+void require_that_it_starts(const std::string& program) {
+  const std::string limits = low_limits();
+  if (limits.empty()) return;
+  const auto version = run_program({program, "--version"}, {}, std::chrono::minutes(1));
+  if (version) return;
+  throw Failure({Errc::unavailable, fmt::format("{} cannot be started with {}: expected limits that leave room for "
+                                                "LibTorch ({})",
+                                                program, limits, version.error().message)});
+}
+
+}  // namespace
 
 void become_training_program(const std::vector<std::string>& arguments) {
   const std::string program = find_companion("stretto-train");
@@ -19,6 +56,7 @@ void become_training_program(const std::vector<std::string>& arguments) {
                                "LibTorch (STRETTO_TORCH=OFF); `make build` sets LibTorch up and builds all",
                                program_folder() + "/stretto")});
   }
+  require_that_it_starts(program);
   std::vector<char*> words = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import fcntl
 import json
 import os
 import pathlib
@@ -71,8 +72,64 @@ class Streams(ProgramTest):
             self.assertEqual([path.name for path in disk.iterdir()], ["filler"])
 
 
+def limited(limit, value):
+    """For subprocess: the limit of the resource is lowered in the child."""
+    return lambda: resource.setrlimit(limit, (value, value))
+
+
+@unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
+class Limits(ProgramTest):
+    """What the system does not give is one line and code 2, and no rank that was lost."""
+
+    def test_ranks_that_cannot_be_started(self):
+        for ranks, descriptors in ((4, 8), (33, 20)):
+            result = stretto("train", "hyperplane", "--ranks", ranks, preexec_fn=limited(resource.RLIMIT_NOFILE, descriptors))
+            self.assert_rejected(result, "cannot start rank ", f" of {ranks}: ", "Too many open files")
+
+    def test_memory_for_ranks_in_virtual_time(self):
+        train = ("train", "digits", "--simulated", "--ranks", "128", "--pace", "1ms", "--steps", "5", "--no-gradients")
+        predict = ("predict", "run", "--ranks", "128", "--compute", "10ms", "--steps", "100", "--replicas", "1",
+                   "--algorithms", "sync")
+        for command, kibibytes in ((train, 1_050_000), (predict, 110_000)):
+            result = stretto(*command, preexec_fn=limited(resource.RLIMIT_AS, 1024 * kibibytes))
+            self.assert_rejected(result, "memory")
+
+    def test_a_stack_that_is_too_small(self):
+        for command in (QUICK, ("check", "--rounds", "10"), ("predict", "run", "--ranks", "2", "--compute", "1ms")):
+            result = stretto(*command, preexec_fn=limited(resource.RLIMIT_STACK, 64 * 1024))
+            self.assert_rejected(result, "ulimit -s 64: expected a stack of at least 256 KiB, as in ulimit -s 8192")
+
+    def test_memory_that_libtorch_does_not_fit_into(self):
+        result = stretto(*QUICK, preexec_fn=limited(resource.RLIMIT_AS, 1024 * 100_000))
+        self.assert_rejected(result, "cannot be started with ulimit -v 100000: expected limits that leave room for ")
+
+    def test_why_records_are_lost(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = stretto("train", "digits", "--simulated", "--ranks", "64", "--steps", "3", "--pace", "1ms", "--out",
+                             folder, preexec_fn=limited(resource.RLIMIT_NOFILE, 20))
+        self.assert_succeeds(result)
+        self.assertRegex(result.stderr, r"lines of records and trace could not be written to [^\n]*: Too many open files; "
+                                        "the training is whole")
+
+
 @unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
 class Folders(ProgramTest):
+    def test_of_another_job_is_refused_to_ranks_of_a_launcher(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = os.open(folder, os.O_RDONLY)  # as the other job has it
+            self.addCleanup(os.close, other)
+            fcntl.flock(other, fcntl.LOCK_EX)
+            place = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "STRETTO_JOB": f"faults {os.getpid()}"}
+            ranks = [subprocess.Popen([STRETTO, *QUICK[:2], *QUICK[4:], "--out", folder], stderr=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True,
+                                      env={**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in (0, 1)]
+            told = [rank.communicate(timeout=60) for rank in ranks]
+            self.assertEqual(os.listdir(folder), [], "nothing is written there")
+        self.assertEqual(ranks[0].returncode, 2, told)
+        self.assertNotEqual(ranks[1].returncode, 0, told)
+        self.assertEqual([line for pair in told for line in "".join(pair).splitlines()],
+                         [f"stretto: output folder '{folder}': another job writes there; expected a folder for each job"])
+
     def test_of_somebody_else_is_left_alone(self):
         with tempfile.TemporaryDirectory() as folder:
             mine = pathlib.Path(folder) / "config.json"
