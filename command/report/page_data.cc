@@ -217,6 +217,7 @@ Json to_json(const RecordedRun& run, const Bars& bars, std::size_t merged) {
           {"staleness", staleness_of(run)},
           {"curve", curve_of(run)},
           {"evaluations", evaluations_of(run)},
+          {"gaps", run.gaps},
           {"prediction", run.prediction.empty() ? Json() : Json::parse(run.prediction)}};
 }
 

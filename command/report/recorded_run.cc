@@ -57,8 +57,8 @@ TrainOptions options_in(const std::string& path, const std::string& config) {
   return options;
 }
 
-std::vector<RecordedStep> steps_of(const RunFolder& folder, int rank) {
-  std::vector<RecordedStep> steps;
+/// Of one rank, and what was found of them; Errc::io where they cannot be read.
+Result<LinesFound> read_steps(const RunFolder& folder, int rank, std::vector<RecordedStep>& steps) {
   const auto take = [&](const StepRecord& record) {
     steps.push_back({.begin = seconds(record.begin),
                      .computed = static_cast<float>(seconds(record.computed + record.paced)),
@@ -71,8 +71,33 @@ std::vector<RecordedStep> steps_of(const RunFolder& folder, int rank) {
                      .staleness = {}});
     return std::string();
   };
-  (void)read_step_records(folder.records_file(rank), take).or_throw();
-  return steps;
+  return read_step_records(folder.records_file(rank), take);
+}
+
+/// The steps of all ranks. What a rank should have recorded, and is not there, is a gap of the run: a file; of a run
+/// that has ended also the rest of a file, where there are fewer records than batches.
+void read_all_steps(const RunFolder& folder, RecordedRun& run) {
+  std::vector<std::string> of_ended;
+  std::uint64_t recorded = 0;
+  for (int rank = 0; rank < run.options.ranks; ++rank) {
+    std::vector<RecordedStep>& steps = run.ranks.emplace_back();
+    const auto found = read_steps(folder, rank, steps);
+    if (!found && found.error().code != Errc::io) throw Failure(found.error());
+    recorded += steps.size();
+    if (!found) {
+      run.gaps.push_back(fmt::format("no records of rank {}: {}", rank, found.error().message));
+    } else if (*found == LinesFound::no_file) {
+      run.gaps.push_back(fmt::format("no records of rank {}: records-{}.jsonl is missing", rank, rank));
+    } else if (*found == LinesFound::cut) {
+      of_ended.push_back(fmt::format("not all records of rank {}: records-{}.jsonl ends within a line", rank, rank));
+    } else if (steps.empty()) {
+      of_ended.push_back(fmt::format("no records of rank {}: records-{}.jsonl is empty", rank, rank));
+    }
+  }
+  const std::uint64_t made = run.summary ? run.summary->deposits.made : 0;
+  if (recorded >= made) return;
+  run.gaps.insert(run.gaps.end(), of_ended.begin(), of_ended.end());
+  if (run.gaps.empty()) run.gaps.push_back(fmt::format("records of {} of its {} batches", recorded, made));
 }
 
 /// When a rank hands over the gradient of a step, in seconds since the start of the run.
@@ -150,11 +175,28 @@ class Traced {
   std::map<std::uint64_t, Round> rounds_;
 };
 
-void read_rounds(const RunFolder& folder, std::size_t ranks, Traced& traced) {
-  const auto take = [&traced](const HandedRound& round) { traced.take(round); };
-  if (read_traced_rounds(folder.file("trace.json"), take).or_throw()) return;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    (void)read_traced_rounds(folder.trace_file(static_cast<int>(rank)), take).or_throw();
+/// Of trace.json, or of the parts that ranks have written where there is none: such a run goes on, was cut short, or
+/// its parts could not be merged.
+void read_rounds(const RunFolder& folder, RecordedRun& run, Traced& traced) {
+  const auto found_in = [&](const std::string& file) {
+    const auto found = read_traced_rounds(file, [&traced](const HandedRound& round) { traced.take(round); });
+    if (found) return *found;
+    if (found.error().code != Errc::io) throw Failure(found.error());
+    run.gaps.push_back(fmt::format("no trace: {}", found.error().message));
+    return LinesFound::all;
+  };
+  const LinesFound merged = found_in(folder.file("trace.json"));
+  if (merged == LinesFound::cut) run.gaps.emplace_back("not all of the trace: trace.json is not as a run writes it");
+  if (merged != LinesFound::no_file) return;
+  for (int rank = 0; rank < run.options.ranks; ++rank) {
+    const LinesFound part = found_in(folder.trace_file(rank));
+    if (!run.summary || part == LinesFound::all) continue;
+    if (part == LinesFound::no_file && rank == 0) {
+      run.gaps.emplace_back("no trace: trace.json is missing");
+      return;
+    }
+    run.gaps.push_back(fmt::format("not all of the trace: trace-{}.jsonl {}", rank,
+                                   part == LinesFound::cut ? "ends within a line" : "is missing"));
   }
 }
 
@@ -211,14 +253,14 @@ RecordedRun read_recorded_run(const std::string& path) {
   const fs::path last = fs::absolute(path).lexically_normal();
   RecordedRun run{.name = (last.has_filename() ? last : last.parent_path()).filename().string(),
                   .options = options_in(path, *config)};
-  for (int rank = 0; rank < run.options.ranks; ++rank) run.ranks.push_back(steps_of(folder, rank));
+  run.summary = summary_of(folder);
+  read_all_steps(folder, run);
   if (std::ranges::all_of(run.ranks, [](const auto& steps) { return steps.empty(); })) {
     refuse(path, "has no whole step of a rank yet: there is nothing to report");
   }
-  run.summary = summary_of(folder);
   run.prediction = prediction_of(folder);
   Traced traced(run.ranks);
-  read_rounds(folder, run.ranks.size(), traced);
+  read_rounds(folder, run, traced);
   traced.match();
   run.rounds = traced.rounds();
   return run;

@@ -40,7 +40,8 @@ struct RecordedRun {
   std::vector<std::vector<RecordedStep>> ranks;
   std::vector<RecordedRound> rounds;  ///< by number; empty where nothing is averaged in rounds of all ranks
   std::optional<RunSummary> summary;  ///< none while the run goes on, and where it was cut short
-  std::string prediction;             ///< of a run that watched itself: a RatePrediction as JSON; else empty
+  std::vector<std::string> gaps;  ///< what is not recorded though it happened, as clauses: "no records of rank 0: …"
+  std::string prediction;         ///< of a run that watched itself: a RatePrediction as JSON; else empty
 };
 
 /// The runs that a folder holds: itself; or, of a comparison, those of the lowest seed, in the order in which they ran.

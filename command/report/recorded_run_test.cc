@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
@@ -92,6 +94,45 @@ TEST_F(RecordedRunTest, TheMergedTraceSaysTheSame) {
   EXPECT_EQ(run.ranks[1][1].staleness, 1u);
   ASSERT_TRUE(run.summary);
   EXPECT_EQ(run.summary->throughput, 7);
+}
+
+TEST_F(RecordedRunTest, WhatARunThatHasEndedLacksIsNamed) {
+  const auto gaps = [this](const std::function<void(const std::string&)>& damage) {
+    const std::string path = write_run("a");
+    const std::vector<std::string> parts{path + "/trace-0.jsonl", path + "/trace-1.jsonl"};
+    EXPECT_TRUE(merge_traces(parts, path + "/trace.json"));
+    const RunSummary summary{.ranks = 2, .deposits = {.made = 6, .applied = 6}};
+    EXPECT_TRUE(RunFolder::open(path).or_throw().write_summary(to_json(summary)));
+    damage(path);
+    auto gaps = read_recorded_run(path).gaps;
+    fs::remove_all(path);
+    return gaps;
+  };
+  using Path = std::string;
+  EXPECT_THAT(gaps([](const Path&) {}), ElementsAre());
+  EXPECT_THAT(gaps([](const Path& path) { fs::remove(path + "/records-0.jsonl"); }),
+              ElementsAre("no records of rank 0: records-0.jsonl is missing"));
+  EXPECT_THAT(gaps([](const Path& path) { fs::resize_file(path + "/records-1.jsonl", 0); }),
+              ElementsAre("no records of rank 1: records-1.jsonl is empty"));
+  EXPECT_THAT(gaps([](const Path& path) {
+                const Path file = path + "/records-1.jsonl";
+                fs::resize_file(file, fs::file_size(file) - 20);
+              }),
+              ElementsAre("not all records of rank 1: records-1.jsonl ends within a line"));
+  EXPECT_THAT(gaps([](const Path& path) {
+                fs::remove(path + "/records-1.jsonl");
+                fs::create_directory(path + "/records-1.jsonl");
+              }),
+              ElementsAre(HasSubstr("no records of rank 1: cannot read '")));
+  EXPECT_THAT(gaps([](const Path& path) { std::ofstream(path + "/trace.json") << "no JSON"; }),
+              ElementsAre("not all of the trace: trace.json is not as a run writes it"));
+  EXPECT_THAT(gaps([](const Path& path) { fs::remove(path + "/trace.json"); }),
+              ElementsAre("no trace: trace.json is missing"));
+  EXPECT_THAT(gaps([](const Path& path) {
+                fs::remove(path + "/trace.json");
+                ASSERT_EQ(mkfifo((path + "/trace.json").c_str(), 0600), 0);
+              }),
+              ElementsAre(HasSubstr("no trace: cannot read '")));
 }
 
 TEST_F(RecordedRunTest, WhatIsNoRunIsToldInOneLine) {

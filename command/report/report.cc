@@ -146,6 +146,7 @@ int run(const ReportCommand& command) {
   if (advise) advice = advice_for(command, folders.front(), runs.front(), choices, why);
   write_whole_file(out, page_of(parts, page_data(runs, advice, why))).or_throw();
   for (const RecordedRun& each : runs) {
+    for (const std::string& gap : each.gaps) print_to(stderr, fmt::format("{}: {}\n", each.name, gap));
     if (each.summary) continue;
     print_to(stderr, fmt::format("{}: has not ended, or was cut short: shown as far as it was recorded\n", each.name));
   }

@@ -8,6 +8,13 @@
 
 namespace stretto {
 
+/// What there is of the file that a LineFile has written.
+enum class LinesFound {
+  no_file,
+  cut,  ///< of a run that was killed, or that still writes: a line is not whole, or the end is missing
+  all,
+};
+
 /// A file that grows by lines and must never stop a training. Lines that cannot be written (disk full, quota, no such
 /// folder) are lost and counted, and the reason is kept. The file always holds whole lines. Never throws. One thread.
 class LineFile {

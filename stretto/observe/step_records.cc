@@ -91,8 +91,8 @@ std::optional<StepRecord> record_in(const json& line, const char*& missing) {
 
 }  // namespace
 
-Result<bool> read_step_records(const std::string& path, TakeStepRecord take) {
-  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return false;
+Result<LinesFound> read_step_records(const std::string& path, TakeStepRecord take) {
+  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return LinesFound::no_file;
   auto opened = open_file(path);
   if (!opened) return opened.error();
   std::ifstream& file = *opened;
@@ -104,13 +104,13 @@ Result<bool> read_step_records(const std::string& path, TakeStepRecord take) {
     };
     const char* missing = nullptr;
     const auto record = record_in(json::parse(line, nullptr, false), missing);
-    if (!record && last) break;
+    if (!record && last) return LinesFound::cut;
     if (!record && *missing == '\0') return wrong("no record of a step");
     if (!record) return wrong(text("no record of a step: expected a number as '", missing, "'"));
     const std::string fault = take(*record);
     if (!fault.empty()) return wrong(fault);
   }
-  return true;
+  return LinesFound::all;
 }
 
 }  // namespace stretto

@@ -12,8 +12,8 @@ namespace stretto {
 using TakeStepRecord = FunctionRef<std::string(const StepRecord&)>;
 
 /// Hands over the records that a RecordWriter has written, in the file's order, a line in memory at a time. A last line
-/// that is not whole is left out: that of a run that was killed, or that still writes. False where there is no such
-/// file. Errc::bad_input names the file, the line and its fault.
-Result<bool> read_step_records(const std::string& path, TakeStepRecord take);
+/// that is not whole is left out. Errc::bad_input names the file, the line and its fault; Errc::io if it cannot be
+/// read.
+Result<LinesFound> read_step_records(const std::string& path, TakeStepRecord take);
 
 }  // namespace stretto

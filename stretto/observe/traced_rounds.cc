@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kBeginOfMergedTrace = R"({"displayTimeUnit")", kEndOfMergedTrace = "]}";
 // Most lines are slices of steps: what is not a round is told by its text, not parsed.
 constexpr std::string_view kMarkOfARound = R"("args":{"round":)";
 
@@ -44,13 +45,18 @@ std::optional<HandedRound> round_in(const json& event) {
 
 }  // namespace
 
-Result<bool> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take) {
-  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return false;
+Result<LinesFound> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take) {
+  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return LinesFound::no_file;
   auto opened = open_file(path);
   if (!opened) return opened.error();
   std::ifstream& file = *opened;
   std::string line;
+  bool merged = false, ended = false, whole = true;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1) merged = line.starts_with(kBeginOfMergedTrace);
+    ended = line == kEndOfMergedTrace;
+    const bool event_line = line.starts_with(R"({"ph":)") && (line.ends_with('}') || line.ends_with("},"));
+    whole = whole && (event_line || (merged && (number == 1 || ended)));
     if (line.find(kMarkOfARound) == std::string::npos) continue;
     if (line.ends_with(',')) line.pop_back();
     const json event = json::parse(line, nullptr, false);
@@ -59,7 +65,7 @@ Result<bool> read_traced_rounds(const std::string& path, FunctionRef<void(const 
     if (!round) return Error{Errc::bad_input, text("'", path, "' line ", number, ": no round of a rank")};
     take(*round);
   }
-  return true;
+  return whole && ended == merged ? LinesFound::all : LinesFound::cut;
 }
 
 }  // namespace stretto

@@ -17,8 +17,8 @@ struct HandedRound {
 };
 
 /// Hands over the rounds that TraceWriters have written, in the file's order: of all ranks in one that merge_traces()
-/// has made, of one rank in a part of it. Lines that are not whole are left out. False where there is no such file.
-/// Errc::bad_input names the file and the line of a round that lacks something.
-Result<bool> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take);
+/// has made, of one rank in a part of it. Lines that are not whole are left out. Errc::bad_input names the file and the
+/// line of a round that lacks something; Errc::io if it cannot be read.
+Result<LinesFound> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take);
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -30,9 +31,10 @@ class TracedRounds : public ::testing::Test {
       trace.round({.round = 5, .fate = Fate::null}, start + 210ms);
     }
   }
-  static std::vector<HandedRound> read(const std::string& path) {
+  static std::vector<HandedRound> read(const std::string& path, LinesFound found = LinesFound::all) {
     std::vector<HandedRound> rounds;
-    EXPECT_TRUE(read_traced_rounds(path, [&](const HandedRound& round) { rounds.push_back(round); }).or_throw());
+    const auto take = [&](const HandedRound& round) { rounds.push_back(round); };
+    EXPECT_EQ(read_traced_rounds(path, take).or_throw(), found);
     return rounds;
   }
 };
@@ -61,7 +63,14 @@ TEST_F(TracedRounds, AreReadFromPartsAsFromAllOfThem) {
 TEST_F(TracedRounds, LinesThatAreNotWholeAreLeftOut) {
   write();
   std::ofstream(parts_[0], std::ios::app) << R"({"ph":"X","name":"fresh","args":{"round":)";
-  EXPECT_EQ(read(parts_[0]).size(), 2u);
+  EXPECT_EQ(read(parts_[0], LinesFound::cut).size(), 2u);
+  const std::string all = temporary_.path() + "/trace.json";
+  ASSERT_TRUE(merge_traces(parts_, all));
+  EXPECT_EQ(read(all).size(), 4u);
+  std::filesystem::resize_file(all, std::filesystem::file_size(all) - 3);  // without the bracket at its end
+  EXPECT_EQ(read(all, LinesFound::cut).size(), 4u);
+  std::ofstream(all) << "{}\n";
+  EXPECT_EQ(read(all, LinesFound::cut).size(), 0u);
 }
 
 TEST_F(TracedRounds, ARoundThatLacksSomethingIsNamedWithItsLine) {
@@ -73,7 +82,7 @@ TEST_F(TracedRounds, ARoundThatLacksSomethingIsNamedWithItsLine) {
   EXPECT_EQ(broken.error().message, "'" + parts_[0] + "' line 2: no round of a rank");
   const auto nothing = read_traced_rounds(parts_[1], [](const HandedRound&) {});
   ASSERT_TRUE(nothing);
-  EXPECT_FALSE(*nothing);
+  EXPECT_EQ(*nothing, LinesFound::no_file);
 }
 
 }  // namespace

@@ -131,6 +131,16 @@ class Pages(ReportTest):
         self.report(self.folder, "--algorithms", "none")
         self.assertEqual([run["name"] for run in self.data_of(self.folder / "report.html")["runs"]], ["sync-seed1"])
 
+    def test_records_that_are_missing_are_named(self):
+        run = write_run(self.folder / "a", ranks=3)
+        (run / "records-1.jsonl").unlink()
+        result = self.report(run)
+        self.assertIn("a: no records of rank 1: records-1.jsonl is missing\n", result.stderr)
+        data = self.data_of(run / "report.html")
+        self.assertEqual(data["runs"][0]["gaps"], ["no records of rank 1: records-1.jsonl is missing"])
+        self.assertIsNone(data["advice"])  # which would be of two ranks
+        self.assertIn("has no records of rank 1 of 3", data["no_advice"])
+
     def test_a_run_that_was_cut_short_is_shown_as_far_as_it_went(self):
         run = write_run(self.folder / "a", whole=False)
         with open(run / "records-1.jsonl", "a", encoding="ascii") as records:
@@ -221,6 +231,13 @@ class Browser(ReportTest):
         self.report(run, "--algorithms", "none")
         document, _ = self.opened(run / "report.html")
         self.assertIn("has not ended, or was cut short", document)
+
+    def test_records_that_are_missing_are_named_on_the_page(self):
+        run = write_run(self.folder / "a", steps=3)
+        (run / "records-0.jsonl").write_text("")
+        self.report(run, "--algorithms", "none")
+        document, _ = self.opened(run / "report.html")
+        self.assertIn("no records of rank 0: records-0.jsonl is empty", document)
 
     def test_a_run_that_watched_itself_says_what_has_changed(self):
         run = write_run(self.folder / "a")

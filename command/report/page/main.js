@@ -15,6 +15,10 @@ function main() {
       `${run.title} has not ended, or was cut short: what it had recorded until then is shown, ` +
       'without a test and without what waiting cost.'));
   }
+  for (const run of runs.filter((some) => some.gaps.length > 0)) {
+    document.getElementById('notices').append(element('div', 'notice',
+      `Not all of ${run.title} is here, and what the page says of it leaves this out: ${run.gaps.join('; ')}.`));
+  }
   if (runs.some((run) => run.timeline.merged > 1)) {
     document.getElementById('notices').append(element('div', 'notice',
       `So many steps that in the time line ${runs[0].timeline.merged} that follow one another are drawn as one.`));

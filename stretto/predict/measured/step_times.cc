@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "stretto/base/clock.h"
@@ -23,11 +24,18 @@ constexpr std::uint64_t kBlocksStream = 0x626c6f636b73;
 constexpr std::uint64_t kComputedStream = 0x636f6d7075746564;
 constexpr std::uint64_t kNoiseStream = 0x6e6f697365;
 
-/// The records of one rank in a run's folder; false where there is no such file.
-Result<bool> collect(const RunFolder& folder, int rank, CollectedTimes& collected) {
+/// The records of one rank in a run's folder.
+Result<LinesFound> collect(const RunFolder& folder, int rank, CollectedTimes& collected) {
   return read_step_records(folder.records_file(rank), [&](const StepRecord& record) {
     return collected.take(record.step, rank, seconds(record.computed + record.paced + record.delayed));
   });
+}
+
+/// As the run's config.json says; 0 where it does not.
+int ranks_in(const std::string& config) {
+  const auto json = nlohmann::json::parse(config, nullptr, false);
+  const auto ranks = json.is_object() ? json.find("ranks") : json.end();
+  return ranks != json.end() && ranks->is_number_unsigned() ? ranks->get<int>() : 0;
 }
 
 /// 0 where it is not there.
@@ -40,9 +48,11 @@ std::uint64_t size_of(const std::string& file) {
 Result<StepTimes> read_run(const std::string& path, const ReadProgress& progress) {
   const auto folder = RunFolder::open(path);
   if (!folder) return folder.error();
-  if (const auto config = folder->read("config.json"); !config) {
+  const auto config = folder->read("config.json");
+  if (!config) {
     return Error{Errc::bad_input, text("'", path, "' is no folder of a run: it has no config.json")};
   }
+  const int ranks = ranks_in(*config);
   std::uint64_t done = 0, total = 0;
   std::uint64_t size = 0;
   for (int rank = 0; (size = size_of(folder->records_file(rank))) != 0; ++rank) total += size;
@@ -50,7 +60,11 @@ Result<StepTimes> read_run(const std::string& path, const ReadProgress& progress
   for (int rank = 0;; ++rank) {
     const auto found = collect(*folder, rank, collected);
     if (!found) return found.error();
-    if (!*found) return collected.result();
+    if (*found == LinesFound::no_file) {
+      if (rank >= ranks) return collected.result();
+      return Error{Errc::bad_input,
+                   text("'", path, "' has no records of rank ", rank, " of ", ranks, ": no records-", rank, ".jsonl")};
+    }
     done += size_of(folder->records_file(rank));
     if (progress) progress(done, std::max(done, total));  // a run that goes on still writes
   }

@@ -95,7 +95,7 @@ TEST(StepTimes, OfALongFileAreThoseOfStretchesEvenlyOverIt) {
 TEST(StepTimes, OfARunAreWhatItsRanksHaveComputedPacedAndDelayed) {
   const std::string path = ::testing::TempDir() + "/step_times_run_" + std::to_string(::getpid());
   const RunFolder folder = RunFolder::create(path);
-  ASSERT_TRUE(folder.write_config(R"({"workload": "digits"})"));
+  ASSERT_TRUE(folder.write_config(R"({"workload": "digits", "ranks": 2})"));
   for (int rank = 0; rank < 2; ++rank) {
     RecordWriter writer(folder, rank);
     for (std::uint64_t step = 0; step < 3; ++step) {
@@ -120,6 +120,10 @@ TEST(StepTimes, OfARunAreWhatItsRanksHaveComputedPacedAndDelayed) {
                                 Gt(std::filesystem::file_size(folder.records_file(0)))));
   ASSERT_EQ(read->steps(), 3u);
   EXPECT_THAT(read->step(2), ElementsAre(2, 3));
+  std::filesystem::rename(folder.records_file(1), path + "/elsewhere");
+  const auto half = read_step_times(path);
+  ASSERT_FALSE(half);
+  EXPECT_EQ(half.error().message, "'" + path + "' has no records of rank 1 of 2: no records-1.jsonl");
   std::ofstream(folder.records_file(0)) << "{}\n{}\n";
   const auto broken = read_step_times(path);
   ASSERT_FALSE(broken);
