@@ -1,6 +1,7 @@
 #include "workloads/digits_data.h"
 
-#include "workloads/csv_gz.h"
+#include "stretto/observe/whole_file.h"
+#include "workloads/csv_table.h"
 #include "workloads/data_files.h"
 
 namespace stretto {
@@ -16,7 +17,7 @@ constexpr float kWhite = 16;
 Result<std::shared_ptr<const Dataset>> load_digits(std::string_view workload, const DatasetOptions& options) {
   const auto path = find_bundled(kFile, options.directory);
   if (!path) return path.error();
-  const auto content = read_gz(*path);
+  const auto content = read_whole_file(*path);
   if (!content) return unusable(kFile, content.error().message);
   const auto table = parse_csv(*content, *path);
   if (!table) return unusable(kFile, table.error().message);

@@ -7,6 +7,7 @@
 
 #include "command/cli/interruption.h"
 #include "command/cli/print.h"
+#include "stretto/base/words/json_fault.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
 
@@ -71,7 +72,7 @@ int code_of(const std::function<int()>& body, const std::function<void(const cha
     complain("too little memory: expected more of it, or less to compute at once");
     return kBadInput;
   } catch (const std::exception& error) {
-    complain(error.what());
+    complain(json_fault(error).c_str());
     return kFailedRun;
   }
 }

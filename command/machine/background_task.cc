@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "stretto/base/words/json_fault.h"
+
 namespace stretto::command {
 
 namespace {
@@ -37,7 +39,7 @@ void write_all(int fd, const std::string& text) {
   try {
     message = kDone + work();
   } catch (const std::exception& error) {
-    message = kThrew + std::string(error.what());
+    message = kThrew + json_fault(error);
   }
   write_all(to_parent, message);
   ::_exit(0);

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-#include <iterator>
-
+#include "stretto/base/files/input_file.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/model/read_job.h"
 
@@ -12,8 +10,7 @@ namespace stretto::command {
 
 TrainingJob read_job_file(const std::string& file) {
   if (file != "-") return read_job(read_whole_file(file).or_throw(), file).or_throw();
-  const std::string content{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-  return read_job(content, "standard input").or_throw();
+  return read_job(read_all(open_standard_input()).or_throw(), "standard input").or_throw();
 }
 
 void describe_job_file(CommandLine& line) {

@@ -14,6 +14,7 @@
 #include "command/predict/exchange_costs.h"
 #include "command/predict/job_file.h"
 #include "command/predict/run_hosts.h"
+#include "stretto/base/files/input_file.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/predict/measured/chrome_events.h"
 #include "stretto/predict/measured/step_times_model.h"
@@ -197,9 +198,9 @@ StepTimesSource StepTimesArgument::measured() const {
                                  JobMemory::kMaxRanks));
   }
   std::error_code unknown;
-  const bool is_run = std::filesystem::exists(file + "/config.json", unknown);
+  const bool is_run = std::filesystem::exists(stored_as(file + "/config.json"), unknown);
   SimulatedHosts hosts = hosts_like(is_run ? hosts_of_run(file) : SimulatedHosts{.model_bytes = kModelBytes});
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = all.notes();
   if (!is_run && network.empty() && all.exchange() && all.ranks() > 1) {
     hosts.network = network_of_exchange(*all.exchange(), all.ranks(), hosts.model_bytes);
     notes.push_back(exchange_note(all, hosts.network));

@@ -21,7 +21,7 @@ namespace {
 /// A rank's steps, and by how much each ended after the first rank's.
 struct RankSteps {
   std::vector<double> seconds, late;
-  int last = 0;  // steps in which it was the last one
+  int last = 0;  // steps in which it was the last one; of a step that all end at once nobody is
 };
 
 std::vector<RankSteps> by_rank(const StepTimes& times) {
@@ -33,7 +33,7 @@ std::vector<RankSteps> by_rank(const StepTimes& times) {
       ranks[rank].seconds.push_back(step[rank]);
       ranks[rank].late.push_back(static_cast<double>(step[rank]) - static_cast<double>(*first));
     }
-    ++ranks[static_cast<std::size_t>(last - step.begin())].last;
+    if (*last > *first) ++ranks[static_cast<std::size_t>(last - step.begin())].last;
   }
   return ranks;
 }
@@ -53,6 +53,7 @@ std::string table_of(const StepTimes& times) {
   if (const auto& exchange = times.exchange()) {
     text += fmt::format("{} s of a step in collectives, beside what they waited there\n", significant(*exchange));
   }
+  for (const std::string& note : times.notes()) text += fmt::format("{}\n", note);
   return text;
 }
 

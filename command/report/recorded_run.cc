@@ -8,6 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "stretto/base/files/input_file.h"
+#include "stretto/base/words/json_fault.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/observe/step_records.h"
 #include "stretto/observe/traced_rounds.h"
@@ -27,7 +29,7 @@ constexpr int kMaxRanks = 100'000;
 
 bool is_run(const fs::path& folder) {
   std::error_code unknown;
-  return fs::exists(folder / "config.json", unknown);
+  return fs::exists(stored_as(folder / "config.json"), unknown);
 }
 
 /// What the page says of how the run was made.
@@ -49,7 +51,7 @@ TrainOptions options_in(const std::string& path, const std::string& config) {
     json.at("model_bytes").get_to(options.model_bytes);
     options.model_buckets = json.value("model_buckets", options.model_buckets);
   } catch (const std::exception& error) {
-    refuse(path + "/config.json", fmt::format("is not that of a run of this version: {}", error.what()));
+    refuse(path + "/config.json", fmt::format("is not that of a run of this version: {}", json_fault(error)));
   }
   if (options.ranks < 1 || options.ranks > kMaxRanks) {
     refuse(path + "/config.json", fmt::format("has {} ranks; expected 1 to {}", options.ranks, kMaxRanks));
@@ -221,7 +223,7 @@ std::string prediction_of(const RunFolder& folder) {
     }
     return *text;
   } catch (const nlohmann::json::exception& error) {
-    refuse(folder.file("prediction.json"), fmt::format("is not that of a run of this version: {}", error.what()));
+    refuse(folder.file("prediction.json"), fmt::format("is not that of a run of this version: {}", json_fault(error)));
   }
 }
 
@@ -236,7 +238,8 @@ std::vector<std::string> run_folders_in(const std::string& path) {
     if (!is_run(entry.path())) continue;
     const std::string folder = entry.path().string();
     const auto options = options_in(folder, RunFolder::open(folder).or_throw().read("config.json").or_throw());
-    found.emplace(std::pair(options.seed, fs::last_write_time(entry.path() / "config.json", unknown)), folder);
+    found.emplace(std::pair(options.seed, fs::last_write_time(stored_as(entry.path() / "config.json"), unknown)),
+                  folder);
   }
   if (found.empty()) refuse(path, "is no folder of a run: it has no config.json, nor has a folder in it");
   std::vector<std::string> runs;

@@ -181,7 +181,7 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
   if (!command.imbalance.empty()) environment.push_back("STRETTO_IMBALANCE=" + command.imbalance);
   const auto ended = run_program(arguments, environment, std::chrono::hours(1000));
   if (!ended) {
-    const auto said = read_whole_file((folder / "stderr").string());
+    const auto said = read_whole_file((folder / "stderr").string(), FileContent::bytes);
     std::string why = said ? last_line(*said) : std::string();
     if (why.empty()) why = "it" + ended.error().message.substr(kShell.size());
     throw Failure({Errc::aborted, fmt::format("{} failed under {}: {}", command.name, algorithm, why)});

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <fstream>
+#include <istream>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,8 +15,6 @@
 
 namespace stretto {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string_view trimmed(std::string_view field) {
   while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
@@ -73,18 +69,15 @@ struct Columns {
 Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
   auto opened = open_file(path);
   if (!opened) return opened.error();
-  std::ifstream& file = *opened;
+  std::istream& file = opened->stream();
   std::string line;
-  std::uint64_t read = 0;
   bool begun = false;
   Columns columns;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
-    read += line.size() + (file.eof() ? 0 : 1);
     const auto wrong = [&](const std::string& what) {
       return Error{Errc::bad_input, text("'", path, "' line ", number, " '", line.substr(0, 60), "': ", what)};
     };
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     const std::string_view content = std::string_view(line).substr(0, line.find('#'));
     if (content.find_first_not_of(' ') == std::string_view::npos) continue;
     const auto fields = fields_of(content);
@@ -104,11 +97,10 @@ Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
     if (!(*time >= 0 && *time <= seconds(kLongestDuration))) {
       return wrong(text("expected seconds from 0 to ", seconds(kLongestDuration)));
     }
-    const std::string fault = take({.step = *step, .rank = *rank, .seconds = *time, .end = read});
+    const std::string fault = take({.step = *step, .rank = *rank, .seconds = *time, .end = opened->consumed()});
     if (!fault.empty()) return wrong(fault);
   }
-  if (file.bad()) return Error{Errc::io, text("cannot read '", path, "': ", std::strerror(errno))};
-  return {};
+  return opened->whole();
 }
 
 }  // namespace stretto

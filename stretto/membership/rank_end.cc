@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "stretto/base/words/json_fault.h"
+
 namespace stretto {
 namespace {
 
@@ -42,13 +44,13 @@ RankMessage message_of(const Error& error, int rank) {
 }
 
 RankMessage message_of_exception(int rank) {
-  const auto said = [rank](const char* what) { return text("rank ", rank, ": ", what); };
+  const auto said = [rank](const std::string& what) { return text("rank ", rank, ": ", what); };
   try {
     throw;
   } catch (const Failure& failure) {
     return {message_of(failure.error(), rank).kind, said(failure.what())};
   } catch (const std::exception& error) {
-    return {RankMessage::Kind::cause, said(error.what())};
+    return {RankMessage::Kind::cause, said(json_fault(error))};
   } catch (...) {
     return {RankMessage::Kind::cause, said("threw what is no std::exception")};
   }

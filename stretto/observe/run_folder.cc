@@ -90,10 +90,10 @@ void remove_earlier_run(const RunFolder& folder) {
 
 /// Cuts the file before its first line that is not whole or is of step `end` or a later one.
 void cut_records(const std::string& path, std::uint64_t end) {
-  auto in = open_file(path);
+  auto in = open_file(path, FileContent::bytes);  // what is cut by its bytes
   if (!in) return;
   std::uintmax_t keep = 0;
-  for (std::string line; std::getline(*in, line) && !in->eof(); keep += line.size() + 1) {
+  for (std::string line; std::getline(in->stream(), line) && !in->stream().eof(); keep += line.size() + 1) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     const auto step = json.is_object() ? json.find("step") : json.end();
     if (step == json.end() || !step->is_number_unsigned() || step->get<std::uint64_t>() >= end) break;
@@ -174,7 +174,7 @@ Result<void> RunFolder::write(std::string_view name, std::string_view content, c
 }
 
 Result<std::string> RunFolder::read(std::string_view name) const {
-  return read_whole_file(file(name));
+  return read_whole_file(stored_as(file(name)));
 }
 
 void RunFolder::remove_states_but(std::span<const std::string> keep, const Disk& disk) const {

@@ -34,7 +34,7 @@ class RunFolder {
   Result<void> write(std::string_view name, std::string_view content, const Disk& disk = Disk()) const;
   Result<void> write_config(std::string_view json) const { return write("config.json", json); }
   Result<void> write_summary(std::string_view json) const { return write("summary.json", json); }
-  /// Errc::bad_input if it is not there.
+  /// Also where it has been compressed since, to a file *.gz. Errc::bad_input if it is not there.
   Result<std::string> read(std::string_view name) const;
 
   /// Removes every state but those in `keep`, by name.

@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <istream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "stretto/base/files/input_file.h"
 
@@ -21,17 +23,24 @@ class Fields {
 
   template <class Whole>
   void whole(const char* key, Whole& out) {
-    if (const json* value = find(key, &json::is_number_unsigned)) out = value->get<Whole>();
+    constexpr Whole kMost = std::numeric_limits<Whole>::max();
+    const auto found = object_.find(key);
+    const bool fits = found != object_.end() && found->is_number_unsigned() &&
+                      found->template get<std::uint64_t>() <= static_cast<std::uint64_t>(kMost);
+    if (fits) {
+      out = found->template get<Whole>();
+    } else {
+      lacks(text("a whole number from 0 to ", kMost, " as '", key, "'"));
+    }
   }
 
   void time(const char* key, Duration& out) {
-    const json* value = find(key, &json::is_number);
-    if (value == nullptr) return;
-    const double length = value->get<double>();
+    const auto found = object_.find(key);
+    const double length = found != object_.end() && found->is_number() ? found->get<double>() : -1;
     if (length >= 0 && length < kLongest) {
       out = Duration(std::llround(length * 1e9));  // to the nanosecond, as it was written
     } else {
-      lacks(key);
+      lacks(text("seconds from 0 to below ", kLongest, " as '", key, "'"));
     }
   }
 
@@ -42,29 +51,22 @@ class Fields {
     out = number ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
   }
 
-  const char* missing() const { return missing_; }
+  /// What was expected; empty where all are there.
+  const std::string& missing() const { return missing_; }
 
  private:
   static constexpr double kLongest = 1e9;  // seconds; what a Duration holds
 
-  const json* find(const char* key, bool (json::*is)() const noexcept) {
-    const auto found = object_.find(key);
-    if (found != object_.end() && ((*found).*is)()) return &*found;
-    lacks(key);
-    return nullptr;
-  }
-
-  void lacks(const char* key) {
-    if (missing_ == nullptr) missing_ = key;
+  void lacks(std::string what) {
+    if (missing_.empty()) missing_ = std::move(what);
   }
 
   const json& object_;
-  const char* missing_ = nullptr;
+  std::string missing_;
 };
 
-/// The record in a line; or the key that it lacks, "" where the line is no object at all.
-std::optional<StepRecord> record_in(const json& line, const char*& missing) {
-  missing = "";
+/// The record in a line; or what is expected of it, "" where the line is no object at all.
+std::optional<StepRecord> record_in(const json& line, std::string& missing) {
   if (!line.is_object()) return std::nullopt;
   StepRecord record;
   Fields fields(line);
@@ -86,31 +88,36 @@ std::optional<StepRecord> record_in(const json& line, const char*& missing) {
   fields.whole("messages", record.messages);
   fields.whole("bytes", record.bytes);
   missing = fields.missing();
-  return missing == nullptr ? std::optional(record) : std::nullopt;
+  return missing.empty() ? std::optional(record) : std::nullopt;
 }
 
 }  // namespace
 
 Result<LinesFound> read_step_records(const std::string& path, TakeStepRecord take) {
-  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return LinesFound::no_file;
-  auto opened = open_file(path);
+  if (std::error_code unknown; !std::filesystem::exists(stored_as(path), unknown)) return LinesFound::no_file;
+  auto opened = open_file(stored_as(path));
   if (!opened) return opened.error();
-  std::ifstream& file = *opened;
+  std::istream& file = opened->stream();
   std::string line;
+  bool cut = false;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
     const bool last = file.eof();  // without the end of its line
     const auto wrong = [&](const std::string& what) {
       return Error{Errc::bad_input, text("'", path, "' line ", number, ": ", what)};
     };
-    const char* missing = nullptr;
+    std::string missing;
     const auto record = record_in(json::parse(line, nullptr, false), missing);
-    if (!record && last) return LinesFound::cut;
-    if (!record && *missing == '\0') return wrong("no record of a step");
-    if (!record) return wrong(text("no record of a step: expected a number as '", missing, "'"));
+    if (!record && last) {
+      cut = true;
+      break;
+    }
+    if (!record && missing.empty()) return wrong("no record of a step");
+    if (!record) return wrong(text("no record of a step: expected ", missing));
     const std::string fault = take(*record);
     if (!fault.empty()) return wrong(fault);
   }
-  return LinesFound::all;
+  if (const auto whole = opened->whole(); !whole && !opened->is_cut()) return whole.error();
+  return cut || opened->is_cut() ? LinesFound::cut : LinesFound::all;
 }
 
 }  // namespace stretto

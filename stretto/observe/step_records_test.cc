@@ -86,7 +86,20 @@ TEST_F(StepRecords, WhatIsNoneIsNamedWithItsLine) {
   EXPECT_THAT(fault(), HasSubstr("line 1: no record of a step"));
   write(R"({"step":0,"rank":-1})"
         "\n");
-  EXPECT_THAT(fault(), HasSubstr("line 1: no record of a step: expected a number as 'rank'"));
+  EXPECT_THAT(fault(),
+              HasSubstr("line 1: no record of a step: expected a whole number from 0 to 2147483647 as 'rank'"));
+  write(R"({"step":0,"rank":2147483648})"
+        "\n");
+  EXPECT_THAT(fault(), HasSubstr("from 0 to 2147483647 as 'rank'"));
+  const auto with_computed = [&](const std::string& number) {
+    std::string record = to_json(StepRecord{}), zero = "\"computed\":0";
+    record.replace(record.find(zero), zero.size(), "\"computed\":" + number);
+    write(record + "\n");
+    return fault();
+  };
+  EXPECT_THAT(with_computed("0.5"), HasSubstr("too late"));
+  EXPECT_THAT(with_computed("-1"), HasSubstr("expected seconds from 0 to below 1e+09 as 'computed'"));
+  EXPECT_THAT(with_computed("1e308"), HasSubstr("expected seconds from 0 to below 1e+09 as 'computed'"));
   write(whole);
   EXPECT_EQ(fault(), "'" + path_ + "' line 1: too late");
 }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -46,10 +46,10 @@ std::optional<HandedRound> round_in(const json& event) {
 }  // namespace
 
 Result<LinesFound> read_traced_rounds(const std::string& path, FunctionRef<void(const HandedRound&)> take) {
-  if (std::error_code unknown; !std::filesystem::exists(path, unknown)) return LinesFound::no_file;
-  auto opened = open_file(path);
+  if (std::error_code unknown; !std::filesystem::exists(stored_as(path), unknown)) return LinesFound::no_file;
+  auto opened = open_file(stored_as(path));
   if (!opened) return opened.error();
-  std::ifstream& file = *opened;
+  std::istream& file = opened->stream();
   std::string line;
   bool merged = false, ended = false, whole = true;
   for (std::uint64_t number = 1; std::getline(file, line); ++number) {
@@ -65,7 +65,8 @@ Result<LinesFound> read_traced_rounds(const std::string& path, FunctionRef<void(
     if (!round) return Error{Errc::bad_input, text("'", path, "' line ", number, ": no round of a rank")};
     take(*round);
   }
-  return whole && ended == merged ? LinesFound::all : LinesFound::cut;
+  if (const auto read = opened->whole(); !read && !opened->is_cut()) return read.error();
+  return whole && ended == merged && !opened->is_cut() ? LinesFound::all : LinesFound::cut;
 }
 
 }  // namespace stretto

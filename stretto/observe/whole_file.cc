@@ -3,13 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-
-#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 namespace {
@@ -73,18 +70,8 @@ Result<void> write_whole_file(const std::string& path, std::string_view content,
   return Error{Errc::io, text("cannot write '", path, "': ", std::strerror(reason))};
 }
 
-Result<std::string> read_whole_file(const std::string& path) {
-  auto file = open_file(path);
-  if (!file) return Error{Errc::bad_input, file.error().message};
-  std::string content;
-  std::array<char, 1 << 16> chunk;
-  errno = 0;
-  // read() keeps what the buffer throws where the system does not read: the stream is bad then.
-  while (file->read(chunk.data(), chunk.size()) || file->gcount() > 0) {
-    content.append(chunk.data(), static_cast<std::size_t>(file->gcount()));
-  }
-  if (file->bad()) return Error{Errc::io, text("cannot read '", path, "': ", std::strerror(errno != 0 ? errno : EIO))};
-  return content;
+Result<std::string> read_whole_file(const std::string& path, FileContent content) {
+  return read_all(open_file(path, content));
 }
 
 }  // namespace stretto

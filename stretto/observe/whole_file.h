@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "stretto/base/error.h"
+#include "stretto/base/files/input_file.h"
 
 namespace stretto {
 
@@ -27,7 +28,7 @@ class Disk {
 /// reason; nothing is left beside it then.
 Result<void> write_whole_file(const std::string& path, std::string_view content, const Disk& disk = Disk());
 
-/// Errc::bad_input if it is not there or no file (open_file()), Errc::io if it cannot be read.
-Result<std::string> read_whole_file(const std::string& path);
+/// As read_all(open_file()).
+Result<std::string> read_whole_file(const std::string& path, FileContent content = FileContent::text);
 
 }  // namespace stretto

@@ -165,7 +165,7 @@ bool DistributedOptimizer::Impl::load(const std::string& folder) {
         text("cannot continue from ", paths.replica, ": the weights it holds are not those that were saved"));
   }
   if (!paths.recipe.empty() && c->algorithm == loop_.session_options().recipe->name) {
-    loop_.session().recipe().set_state(read_whole_file(paths.recipe).or_throw());
+    loop_.session().recipe().set_state(read_whole_file(paths.recipe, FileContent::bytes).or_throw());
   }
   const auto mine = static_cast<std::size_t>(loop_.session().rank());
   loop_.go_on_from(c->batches, c->steps[mine]);

@@ -1,6 +1,7 @@
 """Predicting a job: the schema of `stretto predict`, and input that does not fit it."""
 
 import copy
+import gzip
 import json
 import os
 import pathlib
@@ -85,6 +86,26 @@ class Coarse(PredictTest):
         self.assertEqual(predicted["async"]["solver"], "bard-schweitzer")
         self.assertIn("approximated", " ".join(predicted["notes"]))
 
+    def test_marks_and_encodings_are_read_alike_by_every_command(self):
+        worker = {"count": 2, "batch": 32, "layers": [{"name": "a", "bytes": 1e8, "forward": 0.5, "backward": 0.5, "update": 0.1}]}
+        text, file = json.dumps({"bandwidth": 1e8, "workers": [worker]}), self.folder / "marked.json"
+        runs = ("--steps", "5", "--replicas", "2", "--algorithms", "sync")
+        for command in (("predict", "coarse"), ("predict", "fine", "--steps", "5"), ("predict", "run", *runs), ("advise", *runs)):
+            outputs = set()
+            for content in (text.encode(), b"\xef\xbb\xbf" + text.encode(), gzip.compress(text.encode())):
+                file.write_bytes(content)
+                result = stretto(*command, file)
+                self.assert_succeeds(result)
+                outputs.add(result.stdout)
+                with open(file, "rb") as given:
+                    piped = stretto(*command, "-", stdin=given)
+                self.assert_succeeds(piped)
+                outputs.add(piped.stdout)
+            self.assertEqual(len(outputs), 1, command)
+            for encoding in ("utf-16", "utf-16-be", "utf-16-le"):
+                file.write_bytes(text.encode(encoding))
+                self.assert_rejected(stretto(*command, file), "marked.json' is text in UTF-16; expected UTF-8")
+
     def test_bad_input_is_one_line(self):
         def rejected(change, *parts):
             job = copy.deepcopy(JOB)
@@ -103,7 +124,9 @@ class Coarse(PredictTest):
         rejected(lambda job: job["workers"][0].update(layers=[]), "workers[0].layers", "empty")
         rejected(lambda job: job["workers"][0].update(layers=[{**layer, "after": ["b"]}]), "there is no layer \"b\"")
         rejected(lambda job: job["workers"][0].update(layers=[{**layer, "after": ["a"]}]), "a → a")
-        self.assert_rejected(stretto("predict", "coarse", self.write("{")), "job.json", "expected JSON")
+        rejected(lambda job: job.update(model_bytes=1e300), "model_bytes: expected bytes, more than 0 and at most 1e18")
+        rejected(lambda job: job.update(bandwidth=1e30), "more than 0 and at most 1e18")
+        self.assert_rejected(stretto("predict", "coarse", self.write("{")), "job.json", "expected JSON: it ends within")
         self.assert_rejected(stretto("predict", "coarse", self.folder / "none.json"), "none.json", "No such file")
         self.assert_rejected(stretto("predict", "coarse", self.folder), "it is a folder")
         self.assert_rejected(stretto("predict", "coarse", "/proc/self/mem"), "cannot read '/proc/self/mem': Input/output error")

@@ -1,5 +1,6 @@
 """Profiling a worker, and what `stretto predict` and `stretto advise` make of it and of the traces of others."""
 
+import gzip
 import json
 import pathlib
 import re
@@ -119,16 +120,42 @@ class Traces(ProfileTest):
         self.assertAlmostEqual(with_steps["mean_s"], with_trace["mean_s"], delta=1e-6)
         self.assert_rejected(stretto("profile", TRACES / "ddp", "--steps", "9"), "--steps", "expected a workload")
 
+    def test_of_ranks_that_are_alike_name_none_as_the_last(self):
+        table = self.succeeded("profile", self.write("0,0,0.25\n0,1,0.25\n1,0,0.25\n1,1,0.5\n", "steps.csv")).stderr
+        self.assertRegex(table, r"(?m)^0 .* 0\.0 %$")
+        self.assertRegex(table, r"(?m)^1 .* 50\.0 %$")
+
     def test_of_one_rank_are_not_enough(self):
         shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)
         self.assert_rejected(stretto("advise", self.folder), "has no trace of rank 0 of 2")
         self.assert_rejected(stretto("advise", TRACES / "ddp" / "rank0.json"), "has no trace of rank 1 of 2")
 
-    def test_that_are_cut_off_are_refused(self):
+    def test_that_are_cut_off_are_read_as_far_as_they_go(self):
+        whole = self.succeeded("profile", TRACES / "ddp").stdout.splitlines()
+        text = (TRACES / "ddp" / "rank0.json").read_text(encoding="utf-8")
+        shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)
+        self.write(text[:text.rindex("gloo:")], "rank0.json")  # in the last step: it does not count, nor do the others' behind it
+        cut = self.succeeded("profile", self.folder)
+        self.assertIn("rank0.json' is cut off: read up to its last whole event\n", cut.stderr)
+        rows = cut.stdout.splitlines()
+        self.assertEqual(rows, whole[:len(whole) - 2])
+        self.assertIn("is cut off: read up to its last whole event", self.succeeded("advise", self.folder, *SMALL).stderr)
+        self.write(text[:200], "rank0.json")
+        self.assert_rejected(stretto("advise", self.folder / "rank0.json"), "is cut off")
+
+    def test_that_gzip_has_compressed_are_read_like_others(self):
         for rank in (0, 1):
-            text = (TRACES / "ddp" / f"rank{rank}.json").read_text(encoding="utf-8")
-            self.write(text[:len(text) // 2], f"rank{rank}.json")
-        self.assert_rejected(stretto("advise", self.folder), "is cut off")
+            (self.folder / f"rank-{rank}.json.gz").write_bytes(gzip.compress((TRACES / "ddp" / f"rank{rank}.json").read_bytes()))
+        packed, plain = (self.succeeded("profile", folder) for folder in (self.folder, TRACES / "ddp"))
+        self.assertEqual((packed.stdout, packed.stderr), (plain.stdout, plain.stderr))
+        table = self.folder / "steps.csv.gz"
+        table.write_bytes(gzip.compress(plain.stdout.encode()))
+        self.assertEqual(self.succeeded("profile", table).stdout, plain.stdout)
+        with open(table, "rb") as file:
+            self.assertEqual(self.succeeded("advise", "-", *SMALL, stdin=file).stdout,
+                             self.succeeded("advise", table, *SMALL).stdout)
+        (self.folder / "rank-1.json.gz").write_bytes((self.folder / "rank-1.json.gz").read_bytes()[:-100])
+        self.assertIn("rank-1.json.gz' is cut off", self.succeeded("profile", self.folder).stderr)
 
     def test_that_say_who_was_slow_take_no_imbalance(self):
         self.assert_rejected(stretto("advise", TRACES / "ddp", "--imbalance", "cloud"), "--imbalance cloud")

@@ -1,5 +1,6 @@
 """The page of `stretto report`: made of run folders that are written here, opened in a headless Chromium where there is one."""
 
+import gzip
 import html
 import json
 import os
@@ -130,6 +131,35 @@ class Pages(ReportTest):
             write_run(self.folder / f"sync-seed{seed}", seed=seed)
         self.report(self.folder, "--algorithms", "none")
         self.assertEqual([run["name"] for run in self.data_of(self.folder / "report.html")["runs"]], ["sync-seed1"])
+
+    def test_files_that_gzip_has_compressed_are_read_like_others(self):
+        run = write_run(self.folder / "a")
+        self.report(run, "--algorithms", "none", "--out", self.folder / "plain.html")
+        for file in list(run.iterdir()):
+            (run / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+            file.unlink()
+        result = self.report(run, "--algorithms", "none", "--out", self.folder / "packed.html")
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(self.data_of(self.folder / "packed.html"), self.data_of(self.folder / "plain.html"))
+        self.assert_succeeds(stretto("profile", run))
+
+    def test_damaged_files_are_told_without_the_words_of_a_library(self):
+        run = write_run(self.folder / "a")
+        for name, content, fault in (
+                ("summary.json", "[]", "is no summary of a run: a value is array; expected an object"),
+                ("summary.json", "{", "is no summary of a run: it ends within its JSON, at line 1, column 2"),
+                ("config.json", "[]", "config.json' is not that of a run of this version: a value is array; expected an object"),
+                ("config.json", "{}", "is not that of a run of this version: it lacks 'workload'"),
+                ("config.json", "{]", "is not that of a run of this version: line 1, column 2 is no JSON"),
+                ("config.json", '{"workload": 3}', "a value is number; expected string"),
+                ("prediction.json", '{"first_steps": "50"}', "a value is string; expected number")):
+            kept = (run / name).read_bytes() if (run / name).exists() else None
+            (run / name).write_text(content)
+            result = stretto("report", run)
+            self.assert_rejected(result, fault)
+            self.assertNotIn("json.exception", result.stderr)
+            if kept:
+                (run / name).write_bytes(kept)
 
     def test_records_that_are_missing_are_named(self):
         run = write_run(self.folder / "a", ranks=3)

@@ -19,6 +19,7 @@
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/trace.h"
+#include "stretto/observe/whole_file.h"
 #include "stretto/ordering/negotiation/control_messages.h"
 #include "stretto/ordering/set_plan.h"
 #include "stretto/ordering/waiting/stall_messages.h"
@@ -27,7 +28,7 @@
 #include "stretto/train/job/rank_report.h"
 #include "stretto/transport/packet.h"
 #include "stretto/transport/shm.h"
-#include "workloads/csv_gz.h"
+#include "workloads/csv_table.h"
 #include "workloads/ts_file.h"
 
 namespace stretto::fuzz {
@@ -261,8 +262,8 @@ Target compressed(const std::string& folder) {
   gzclose(file);
   std::ostringstream content;
   content << std::ifstream(path).rdbuf();
-  return {"compressed data set", {content.str()}, [path](const std::string& input) {
-            return read_gz(written(path, input)).ok();
+  return {"compressed file", {content.str()}, [path](const std::string& input) {
+            return read_whole_file(written(path, input)).ok();
           }};
 }
 

@@ -1,26 +1,192 @@
 #include "stretto/base/files/input_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <streambuf>
+#include <string_view>
+#include <utility>
+
+#include "stretto/base/files/gzip.h"
 
 namespace stretto {
+namespace {
 
-Result<void> check_file(const std::string& path) {
+constexpr std::string_view kGzip = "\x1f\x8b";
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// What else than text begins so; null where nothing is known to.
+const char* kind_of(std::string_view begin) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 7> kKinds{{
+      {"\xff\xfe", "text in UTF-16; expected UTF-8"},
+      {"\xfe\xff", "text in UTF-16; expected UTF-8"},
+      {kGzip, "compressed twice; expected what gunzip makes of it"},
+      {"\x28\xb5\x2f\xfd", "compressed by zstd; expected the file itself, or one that gzip has compressed"},
+      {"\xfd"
+       "7zXZ",
+       "compressed by xz; expected the file itself, or one that gzip has compressed"},
+      {"BZh", "compressed by bzip2; expected the file itself, or one that gzip has compressed"},
+      {"PK\x03\x04", "a zip archive; expected a file of it"},
+  }};
+  for (const auto& [mark, kind] : kKinds) {
+    if (begin.starts_with(mark)) return kind;
+  }
+  // A letter of UTF-16 without a mark; text has no zeros.
+  if (begin.size() >= 2 && (begin[0] == '\0') != (begin[1] == '\0')) return kKinds.front().second;
+  return nullptr;
+}
+
+}  // namespace
+
+class InputFile::Buffer final : public std::streambuf {
+ public:
+  /// Takes over `file`. `name` as errors have it.
+  Buffer(int file, std::string name) : file_(file), name_(std::move(name)) {}
+  ~Buffer() override { ::close(file_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  /// Looks at the begin of a text.
+  Result<void> begin_text() {
+    // What has been read of a pipe cannot be read again: zlib tells itself what is not compressed.
+    const bool is_pipe = ::lseek(file_, 0, SEEK_CUR) < 0;
+    if (is_pipe) static_cast<void>(unpack());
+    if (underflow() == traits_type::eof()) return whole();
+    if (!gzip_ && begins_with(kGzip)) {
+      ::lseek(file_, 0, SEEK_SET);
+      if (const auto unpacking = unpack(); !unpacking) return named(unpacking.error());
+      setg(nullptr, nullptr, nullptr);
+      if (underflow() == traits_type::eof()) return whole();
+    }
+    if (const char* kind = kind_of({gptr(), static_cast<std::size_t>(egptr() - gptr())})) {
+      return Error{Errc::bad_input, text(name_, " is ", kind)};
+    }
+    if (begins_with(kByteOrderMark)) gbump(static_cast<int>(kByteOrderMark.size()));
+    return {};
+  }
+
+  Result<void> whole() const {
+    if (error_) return named(*error_);
+    return {};
+  }
+  bool is_cut() const { return gzip_ && gzip_->is_cut(); }
+  std::uint64_t consumed() const { return consumed_; }
+
+ private:
+  int_type underflow() override {
+    if (gptr() == egptr()) {
+      const std::size_t got = error_ ? 0 : fill();
+      setg(chunk_.data(), chunk_.data(), chunk_.data() + got);
+      if (got == 0) return traits_type::eof();
+    }
+    return traits_type::to_int_type(*gptr());
+  }
+
+  /// Until there is enough to see how a file begins, or it ends.
+  std::size_t fill() {
+    constexpr std::size_t kLongestMark = 8;
+    std::size_t got = 0;
+    while (got < kLongestMark) {
+      auto more = read(std::span(chunk_).subspan(got));
+      if (!more) error_ = more.error();
+      if (!more || *more == 0) break;
+      got += *more;
+    }
+    if (const auto at = ::lseek(file_, 0, SEEK_CUR); at > 0) consumed_ = static_cast<std::uint64_t>(at);
+    return got;
+  }
+
+  Result<std::size_t> read(std::span<char> out) {
+    if (gzip_) return gzip_->read(out);
+    ssize_t got = 0;
+    while ((got = ::read(file_, out.data(), out.size())) < 0 && errno == EINTR) continue;
+    if (got < 0) return Error{Errc::io, std::strerror(errno)};
+    return static_cast<std::size_t>(got);
+  }
+
+  Result<void> unpack() {
+    auto gzip = GzipReader::open(file_);
+    if (!gzip) return gzip.error();
+    gzip_.emplace(std::move(gzip).value());
+    return {};
+  }
+
+  bool begins_with(std::string_view mark) const {
+    return std::string_view(gptr(), static_cast<std::size_t>(egptr() - gptr())).starts_with(mark);
+  }
+  Error named(const Error& error) const { return {error.code, text("cannot read ", name_, ": ", error.message)}; }
+
+  const int file_;
+  const std::string name_;
+  std::optional<GzipReader> gzip_;
+  std::optional<Error> error_;
+  std::uint64_t consumed_ = 0;
+  std::array<char, 1 << 16> chunk_;
+};
+
+InputFile::InputFile(std::unique_ptr<Buffer> buffer)
+    : buffer_(std::move(buffer)), stream_(std::make_unique<std::istream>(buffer_.get())) {}
+InputFile::InputFile(InputFile&&) noexcept = default;
+InputFile::~InputFile() = default;
+
+Result<void> InputFile::whole() const {
+  return buffer_->whole();
+}
+
+bool InputFile::is_cut() const {
+  return buffer_->is_cut();
+}
+
+std::uint64_t InputFile::consumed() const {
+  return buffer_->consumed();
+}
+
+Result<InputFile> InputFile::open(std::unique_ptr<Buffer> buffer, FileContent content) {
+  if (content == FileContent::text) {
+    if (const auto begun = buffer->begin_text(); !begun) return begun.error();
+  }
+  return InputFile(std::move(buffer));
+}
+
+Result<InputFile> open_file(const std::string& path, FileContent content) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
   if (is_directory(status)) return Error{Errc::io, text("cannot read '", path, "': it is a folder")};
-  if (exists(status) && !is_regular_file(status))
+  if (exists(status) && !is_regular_file(status)) {
     return Error{Errc::io, text("cannot read '", path, "': it is no file")};
-  return {};
+  }
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno))};
+  return InputFile::open(std::make_unique<InputFile::Buffer>(file, text("'", path, "'")), content);
 }
 
-Result<std::ifstream> open_file(const std::string& path) {
-  if (const auto checked = check_file(path); !checked) return checked.error();
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::io, text("cannot open '", path, "': ", std::strerror(errno != 0 ? errno : EIO))};
-  return file;
+std::string stored_as(const std::string& path) {
+  std::error_code unknown;
+  const std::string compressed = path + ".gz";
+  return !std::filesystem::exists(path, unknown) && std::filesystem::exists(compressed, unknown) ? compressed : path;
+}
+
+Result<InputFile> open_standard_input() {
+  const int file = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (file < 0) return Error{Errc::io, text("cannot read standard input: ", std::strerror(errno))};
+  return InputFile::open(std::make_unique<InputFile::Buffer>(file, "standard input"), FileContent::text);
+}
+
+Result<std::string> read_all(Result<InputFile> file) {
+  if (!file) return Error{Errc::bad_input, file.error().message};
+  std::string content;
+  std::array<char, 1 << 16> chunk;
+  while (file->stream().read(chunk.data(), chunk.size()) || file->stream().gcount() > 0) {
+    content.append(chunk.data(), static_cast<std::size_t>(file->stream().gcount()));
+  }
+  if (const auto whole = file->whole(); !whole) return whole.error();
+  return content;
 }
 
 }  // namespace stretto

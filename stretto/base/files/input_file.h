@@ -1,18 +1,60 @@
 #pragma once
 
-#include <fstream>
+#include <cstdint>
+#include <istream>
+#include <memory>
 #include <string>
 
 #include "stretto/base/error.h"
 
 namespace stretto {
 
+enum class FileContent {
+  text,   ///< of UTF-8: a byte order mark is skipped, and what gzip has compressed is unpacked
+  bytes,  ///< as they are
+};
+
+/// A file that is read from its begin to its end.
+class InputFile {
+ public:
+  InputFile(InputFile&&) noexcept;
+  ~InputFile();
+
+  /// Ends where reading fails, as at the end: then whole() says why.
+  std::istream& stream() { return *stream_; }
+  /// An Error that names the file where reading has failed.
+  Result<void> whole() const;
+  /// Whether it has failed because what gzip has written ends too early, as that of a program that was killed.
+  bool is_cut() const;
+  /// Bytes of the file that have been read, compressed ones where it is.
+  std::uint64_t consumed() const;
+
+ private:
+  friend Result<InputFile> open_file(const std::string& path, FileContent content);
+  friend Result<InputFile> open_standard_input();
+  class Buffer;
+
+  static Result<InputFile> open(std::unique_ptr<Buffer> buffer, FileContent content);
+  explicit InputFile(std::unique_ptr<Buffer> buffer);
+
+  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<std::istream> stream_;
+};
+
 /// Opens a file that somebody has named, to read it. What is there and is no regular file is refused before it is
 /// opened: a pipe waits for who writes, a device has no end, a folder opens and has no lines. Errc::io names the file
-/// and the reason.
-Result<std::ifstream> open_file(const std::string& path);
+/// and the reason; Errc::bad_input likewise where text is expected, and it is in UTF-16 or compressed by something else
+/// than gzip.
+Result<InputFile> open_file(const std::string& path, FileContent content = FileContent::text);
 
-/// Whether open_file() would open it, for who opens it by other means. Errc::io likewise.
-Result<void> check_file(const std::string& path);
+/// The name under which a file lies that may have been compressed since: `path`, or `path`.gz where only that is there.
+std::string stored_as(const std::string& path);
+
+/// Text that comes from standard input, of whatever kind that is. Errors name it so.
+Result<InputFile> open_standard_input();
+
+/// All of a file or of standard input. Errors as of open_file() and InputFile::whole(), but Errc::bad_input where the
+/// file is not there.
+Result<std::string> read_all(Result<InputFile> file);
 
 }  // namespace stretto

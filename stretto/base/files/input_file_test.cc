@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace stretto {
@@ -13,38 +16,114 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(InputFile, IsOpenedWhereItIsAFile) {
-  const std::string path = testing::TempDir() + "/input_file_" + std::to_string(getpid());
-  std::ofstream(path) << "first\nsecond\n";
-  std::filesystem::create_symlink(path, path + ".link");
-  for (const std::string& name : {path, path + ".link"}) {
+class InputFiles : public testing::Test {
+ protected:
+  const std::string path_ = testing::TempDir() + "/input_file_" + std::to_string(getpid());
+
+  void TearDown() override { std::filesystem::remove(path_); }
+  void write(const std::string& content) const { std::ofstream(path_, std::ios::binary) << content; }
+  std::string compressed(const std::string& content) const {
+    const gzFile file = gzopen(path_.c_str(), "wb9");
+    EXPECT_EQ(gzwrite(file, content.data(), static_cast<unsigned>(content.size())), static_cast<int>(content.size()));
+    EXPECT_EQ(gzclose(file), Z_OK);
+    return read_all(open_file(path_, FileContent::bytes)).or_throw();
+  }
+  std::string content_of(const std::string& file) const {
+    write(file);
+    return read_all(open_file(path_)).or_throw();
+  }
+  std::string fault_of(const std::string& file) const {
+    write(file);
+    const auto read = read_all(open_file(path_));
+    return read ? "none" : read.error().message;
+  }
+};
+
+TEST_F(InputFiles, AreOpenedWhereTheyAreFiles) {
+  write("first\nsecond\n");
+  std::filesystem::create_symlink(path_, path_ + ".link");
+  for (const std::string& name : {path_, path_ + ".link"}) {
     auto file = open_file(name);
     ASSERT_TRUE(file) << file.error().message;
     std::string line;
-    EXPECT_TRUE(std::getline(*file, line));
+    EXPECT_TRUE(std::getline(file->stream(), line));
     EXPECT_EQ(line, "first");
-    EXPECT_TRUE(check_file(name));
+    EXPECT_TRUE(file->whole());
+    EXPECT_EQ(file->consumed(), 13u);
   }
-  std::filesystem::remove(path);
-  const auto gone = open_file(path + ".link");
+  std::filesystem::remove(path_);
+  const auto gone = open_file(path_ + ".link");
   ASSERT_FALSE(gone);
-  EXPECT_EQ(gone.error().message, text("cannot open '", path, ".link': No such file or directory"));
-  std::filesystem::remove(path + ".link");
+  EXPECT_EQ(gone.error().message, text("cannot open '", path_, ".link': No such file or directory"));
+  std::filesystem::remove(path_ + ".link");
 }
 
-TEST(InputFile, IsRefusedWhereItHasNoEndOrOpeningItMayWait) {
-  const std::string pipe = testing::TempDir() + "/input_pipe_" + std::to_string(getpid());
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  std::filesystem::create_symlink("/dev/zero", pipe + ".link");
-  for (const std::string& name : {pipe, pipe + ".link", std::string("/dev/urandom"), std::string("/dev/tty")}) {
+TEST_F(InputFiles, AreRefusedWhereTheyHaveNoEndOrOpeningThemMayWait) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", path_ + ".link");
+  for (const std::string& name : {path_, path_ + ".link", std::string("/dev/urandom"), std::string("/dev/tty")}) {
     const auto file = open_file(name);
     ASSERT_FALSE(file) << name;
     EXPECT_EQ(file.error().code, Errc::io);
     EXPECT_EQ(file.error().message, text("cannot read '", name, "': it is no file"));
   }
   EXPECT_THAT(open_file("/").error().message, HasSubstr("it is a folder"));
-  std::filesystem::remove(pipe);
-  std::filesystem::remove(pipe + ".link");
+  EXPECT_EQ(open_file("/proc/self/mem").error().message, "cannot read '/proc/self/mem': Input/output error");
+  std::filesystem::remove(path_ + ".link");
+}
+
+TEST_F(InputFiles, AreUnpackedWhereGzipHasCompressedThem) {
+  std::string long_text;
+  for (int i = 0; i < 50'000; ++i) long_text += text(i, ",0,0.", i, "\n");
+  EXPECT_EQ(content_of(compressed(long_text)), long_text);
+  EXPECT_EQ(content_of(compressed("")), "");
+  EXPECT_EQ(content_of(compressed("a\n") + compressed("b\n")), "a\nb\n") << "as cat makes of two";
+  const std::string packed = compressed(long_text);
+  write(packed);
+  EXPECT_EQ(read_all(open_file(path_, FileContent::bytes)).or_throw(), packed);
+}
+
+TEST_F(InputFiles, CompressedDataThatIsDamagedOrEndsTooEarlyIsNamed) {
+  const std::string packed = compressed("0,0,0.25\n0,1,0.5\n");
+  for (std::size_t size = 2; size < packed.size(); ++size) {
+    const std::string cut = fault_of(packed.substr(0, size));
+    EXPECT_EQ(cut, text("cannot read '", path_, "': it is cut off: its compressed data ends too early")) << size;
+  }
+  std::string damaged = packed;
+  damaged[damaged.size() - 6] ^= 1;  // of the checksum
+  EXPECT_EQ(fault_of(damaged), text("cannot read '", path_, "': its compressed data is damaged"));
+  EXPECT_EQ(fault_of(compressed(packed)), text("'", path_, "' is compressed twice; expected what gunzip makes of it"));
+}
+
+TEST_F(InputFiles, ABombOfZerosEndsWithALine) {
+  const gzFile file = gzopen(path_.c_str(), "wb9");
+  const std::string zeros(1 << 20, ' ');
+  for (int i = 0; i < 80; ++i) gzwrite(file, zeros.data(), static_cast<unsigned>(zeros.size()));
+  ASSERT_EQ(gzclose(file), Z_OK);
+  auto bomb = open_file(path_);
+  ASSERT_TRUE(bomb);
+  std::uint64_t size = 0;
+  for (std::string chunk(1 << 16, ' '); bomb->stream().read(chunk.data(), 1 << 16);) size += chunk.size();
+  EXPECT_LE(size, std::uint64_t{64} << 20);
+  EXPECT_THAT(bomb->whole().error().message, HasSubstr("more than 200 times its size comes out of it"));
+}
+
+TEST_F(InputFiles, AByteOrderMarkIsSkippedAndOtherEncodingsAreNamed) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(content_of(mark + "a" + mark), "a" + mark) << "only at the begin";
+  EXPECT_EQ(content_of(mark), "");
+  EXPECT_EQ(content_of(compressed(mark + "a")), "a");
+  EXPECT_EQ(content_of("\xef\xbb"), "\xef\xbb");
+  write(mark + "a");
+  EXPECT_EQ(read_all(open_file(path_, FileContent::bytes)).or_throw(), mark + "a");
+  const std::string utf16 = text("'", path_, "' is text in UTF-16; expected UTF-8");
+  EXPECT_EQ(fault_of("\xff\xfe{"), utf16);
+  EXPECT_EQ(fault_of("\xfe\xff"), utf16);
+  EXPECT_EQ(fault_of(std::string("{\0", 2)), utf16);
+  EXPECT_EQ(fault_of(std::string("\0{", 2)), utf16);
+  EXPECT_EQ(fault_of(compressed("\xff\xfe{")), utf16);
+  EXPECT_THAT(fault_of("\x28\xb5\x2f\xfd and on"), HasSubstr("compressed by zstd"));
+  EXPECT_THAT(fault_of("PK\x03\x04"), HasSubstr("a zip archive"));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ AllreduceCosts AllreduceCosts::read(const std::string& file) {
   AllreduceCosts costs;
   std::array<bool, kFields.size()> read{};
   int number = 0;
-  for (std::string line; std::getline(*in, line);) {
+  for (std::string line; std::getline(in->stream(), line);) {
     ++number;
     if (line.empty() || line.front() == '#') continue;
     std::istringstream words(line);

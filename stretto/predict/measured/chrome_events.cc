@@ -1,10 +1,14 @@
 #include "stretto/predict/measured/chrome_events.h"
 
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <istream>
 #include <nlohmann/json.hpp>
+#include <streambuf>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +22,74 @@ using nlohmann::json;
 constexpr std::uint64_t kEventsBetweenReports = 4096;
 constexpr double kMostRanks = 1e6;
 constexpr double kLatest = 1e17;  // microseconds: two thousand years behind 1970, with some digits left
+
+/// Puts null for the numbers that JSON does not have, which Python (NaN, Infinity) and C++ (nan, inf) write.
+class FiniteNumbers final : public std::streambuf {
+ public:
+  explicit FiniteNumbers(std::istream& from) : from_(from) {}
+
+  /// Where the byte before which it has handed over so many lies in what it reads.
+  std::size_t position_of(std::size_t handed_over) const {
+    auto position = static_cast<std::ptrdiff_t>(handed_over) - longer_;
+    for (const auto& [at, by] : longer_here_) position -= at <= handed_over ? by : 0;
+    return static_cast<std::size_t>(position);
+  }
+
+ private:
+  int_type underflow() override {
+    if (gptr() == egptr()) {
+      handed_over_ += out_.size();
+      for (const auto& [at, by] : longer_here_) longer_ += by;
+      longer_here_.clear();
+      out_.clear();
+      while (out_.size() < kChunk && take()) continue;
+      setg(out_.data(), out_.data(), out_.data() + out_.size());
+      if (out_.empty()) return traits_type::eof();
+    }
+    return traits_type::to_int_type(*gptr());
+  }
+
+  /// False at the end, where what was held back is let go.
+  bool take() {
+    const int next = from_.rdbuf()->sbumpc();
+    const bool letter = next != traits_type::eof() && !in_text_ && std::isalpha(next) != 0;
+    if (letter && word_.size() < kLongestWord) {
+      word_ += static_cast<char>(next);
+      return true;
+    }
+    end_word();
+    if (next == traits_type::eof()) return false;
+    if (next == '-' && !in_text_) {
+      word_ = "-";
+      return true;
+    }
+    if (next == '"' && !escaped_) in_text_ = !in_text_;
+    escaped_ = in_text_ && next == '\\' && !escaped_;
+    out_ += static_cast<char>(next);
+    return true;
+  }
+
+  void end_word() {
+    const std::string_view name = std::string_view(word_).substr(word_.starts_with('-') ? 1 : 0);
+    if (name == "NaN" || name == "nan" || name == "Infinity" || name == "inf") {
+      const std::ptrdiff_t by = static_cast<std::ptrdiff_t>(kNull.size()) - static_cast<std::ptrdiff_t>(word_.size());
+      longer_here_.emplace_back(handed_over_ + out_.size() + kNull.size(), by);
+      word_ = kNull;
+    }
+    out_ += word_;
+    word_.clear();
+  }
+
+  static constexpr std::size_t kChunk = 1 << 16, kLongestWord = 16;
+  static constexpr std::string_view kNull = "null";
+
+  std::istream& from_;
+  std::string out_, word_;  // a sign and letters so far
+  bool in_text_ = false, escaped_ = false;
+  std::size_t handed_over_ = 0;                                      // before `out_`
+  std::ptrdiff_t longer_ = 0;                                        // than what it has read
+  std::vector<std::pair<std::size_t, std::ptrdiff_t>> longer_here_;  // in `out_`: up to where, by how much
+};
 
 /// Follows a JSON text by where it is: how deep, and behind which key. Stops where something is wrong.
 class Follower : public json::json_sax_t {
@@ -163,9 +235,28 @@ Error wrong(const std::string& path, const std::string& what) {
   return {Errc::bad_input, text("'", path, "' ", what)};
 }
 
-Error no_json(const std::string& path, const std::ifstream& file, std::size_t position) {
-  if (file.eof()) return wrong(path, "is cut off: its JSON does not end");
-  return wrong(path, text("is no JSON: byte ", position, " does not fit"));
+/// How following a file's JSON has ended.
+struct Followed {
+  bool whole = false;
+  bool file_ended = false;   ///< before its JSON did
+  std::size_t position = 0;  ///< in bytes, where it is no JSON
+};
+
+Followed follow(InputFile& file, Follower& follower) {
+  FiniteNumbers numbers(file.stream());
+  std::istream text(&numbers);
+  Followed followed{.whole = json::sax_parse(text, &follower)};
+  const auto read = file.whole();
+  followed.file_ended = text.eof() && (read || file.is_cut());
+  followed.position = numbers.position_of(follower.error_at().value_or(0));
+  return followed;
+}
+
+/// Why the JSON could not be followed.
+Error no_json(const std::string& path, const InputFile& file, const Followed& followed) {
+  if (followed.file_ended) return wrong(path, "is cut off: its JSON does not end");
+  if (const auto read = file.whole(); !read) return read.error();
+  return wrong(path, text("is no JSON: byte ", followed.position, " does not fit"));
 }
 
 }  // namespace
@@ -184,30 +275,34 @@ Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::s
   std::error_code unknown;
   const std::uint64_t size = std::filesystem::file_size(path, unknown);
   EventReader reader(take, [&] {
-    if (!progress) return;
-    const auto at = static_cast<std::streamoff>(file->rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in));
-    progress(static_cast<std::uint64_t>(at), size);
+    if (progress) progress(file->consumed(), size);
   });
-  const bool whole = json::sax_parse(*file, &reader);
+  const Followed followed = follow(*file, reader);
   if (!reader.fault().empty()) return wrong(path, reader.fault());
-  // Horovod's first versions never wrote the bracket at the end.
-  const bool ends_between_events = reader.is_list() && file->eof() && reader.depth() == 1 && reader.events() > 0;
-  if (!whole && !ends_between_events) return no_json(path, *file, reader.error_at().value_or(0));
-  return reader.job();
+  ChromeJob job = reader.job();
+  if (followed.whole) return job;
+  if (!followed.file_ended || reader.events() == 0) return no_json(path, *file, followed);
+  job.ended = false;
+  job.cut = !reader.is_list() || reader.depth() != 1;
+  return job;
+}
+
+std::string cut_note(const std::string& path) {
+  return text("'", path, "' is cut off: read up to its last whole event");
 }
 
 Result<TraceKind> kind_of_trace(const std::string& path) {
   auto file = open_file(path);
   if (!file) return file.error();
-  *file >> std::ws;
-  const int first = file->peek();
+  file->stream() >> std::ws;
+  const int first = file->stream().peek();
+  if (const auto read = file->whole(); !read) return read.error();
   if (first == '[') return TraceKind::list;
-  if (first == 0x1f) return wrong(path, "is compressed; expected what gunzip makes of it");
   if (first != '{') return TraceKind::rows;
   KindReader reader;
-  const bool whole = json::sax_parse(*file, &reader);
+  const Followed followed = follow(*file, reader);
   if (reader.kind()) return *reader.kind();
-  if (!whole) return no_json(path, *file, reader.error_at().value_or(0));
+  if (!followed.whole) return no_json(path, *file, followed);
   return wrong(path, "is neither a trace, which has traceEvents, nor a profile, which has workers");
 }
 

@@ -38,11 +38,15 @@ class Timeline {
     return {};
   }
 
-  /// The last step counts if its collectives have ended.
-  std::string finish() {
+  /// The last step counts if its collectives have ended: of a timeline that does not end itself, if they are no fewer
+  /// than those of the step before.
+  std::string finish(bool ended) {
     if (events_ == 0) return "is a list without events; expected a timeline of Horovod";
     if (collectives_ == 0) return "has no collectives; expected a timeline of Horovod";
-    return running_ == 0 ? end_step() : std::string();
+    const bool counts = running_ == 0 && (ended || seen_.size() >= before_seen_);
+    if (std::string fault = counts ? end_step() : ""; !fault.empty()) return fault;
+    return step_ < 2 ? "has no two steps in which all ranks have come; expected a timeline of some steps of training"
+                     : std::string();
   }
 
   Result<StepTimes> result() { return times_.result(); }
@@ -56,6 +60,7 @@ class Timeline {
     ++collectives_;
     if (seen_.insert(event.process).second) return {};
     std::string fault = end_step();
+    before_seen_ = seen_.size();
     seen_ = {event.process};
     return fault;
   }
@@ -108,6 +113,7 @@ class Timeline {
   CollectedTimes times_;
   std::map<std::int64_t, Tensor> tensors_;
   std::set<std::int64_t> seen_;  // tensors of this step
+  std::size_t before_seen_ = 0;  // of the step before
   std::vector<double> arrived_;  // when each rank came with its last tensor of this step
   std::vector<std::uint64_t> came_;
   double end_ = 0;     // of the last collective that is over
@@ -125,10 +131,12 @@ Result<StepTimes> read_horovod_timeline(const std::string& file, const ReadProgr
   const auto read = read_chrome_events(
       file, [&](const ChromeEvent& event) { return timeline.take(event); }, progress);
   if (!read) return read.error();
-  if (const std::string fault = timeline.finish(); !fault.empty()) {
-    return Error{Errc::bad_input, text("'", file, "' ", fault)};
+  if (const std::string fault = timeline.finish(read->ended); !fault.empty()) {
+    return Error{Errc::bad_input, text("'", file, "' ", read->cut ? "is cut off, and " : "", fault)};
   }
-  return timeline.result();
+  auto times = timeline.result();
+  if (times && read->cut) times->add_note(cut_note(file));
+  return times;
 }
 
 }  // namespace stretto

@@ -11,7 +11,8 @@ namespace stretto {
 /// while it is negotiated, an event of length 0 with a rank's number as its name is where that rank has come with it. A
 /// step begins when a tensor is negotiated that already was since the step before. In a step a rank has computed from
 /// the end of the last collective of the step before until it came with its last tensor. So the first step has no time,
-/// and steps are counted from the second.
+/// and steps are counted from the second. Of the timeline of a job that was killed the last step does not count where
+/// it has fewer collectives than the one before, or some that have not ended; StepTimes::notes() says so.
 ///
 /// Errc::bad_input where a rank has come to fewer collectives of a step than another, and where the timeline does not
 /// say who came when, which it does with HOROVOD_CACHE_CAPACITY=0; errors of read_chrome_events() besides.

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -94,8 +95,8 @@ class RankTrace {
 
   /// From the end of a step's last collective, which all ranks reach together, to that of the next step. So the first
   /// step has no time. Empty where no step is marked.
-  std::vector<RankStep> steps() {
-    begin_with_calls();
+  std::vector<RankStep> steps(bool cut) {
+    begin_with_calls(cut);
     std::vector<RankStep> steps;
     std::optional<double> before;
     const std::vector<Mark> marks = this->marks();
@@ -123,12 +124,12 @@ class RankTrace {
   }
 
   /// A collective of the host waits for a thread of its own: the rank has brought what is to be sent when it has called
-  /// it. Where there is a call for each, the collective begins with it.
-  void begin_with_calls() {
+  /// it. Where there is a call for each, or the trace is cut off, the collective begins with it.
+  void begin_with_calls(bool cut) {
     std::ranges::sort(collectives_, {}, &Span::begin);
-    if (calls_.size() != collectives_.size()) return;
+    if (!cut && calls_.size() != collectives_.size()) return;
     std::ranges::sort(calls_);
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
+    for (std::size_t i = 0; i < std::min(calls_.size(), collectives_.size()); ++i) {
       collectives_[i].begin = std::min(collectives_[i].begin, calls_[i]);
     }
   }
@@ -147,7 +148,9 @@ class Traces {
     const auto job = read_chrome_events(
         file, [&](const ChromeEvent& event) { return trace.take(event); }, progress);
     if (!job) return job.error();
-    const auto wrong = [&](const std::string& what) { return Error{Errc::bad_input, text("'", file, "' ", what)}; };
+    const auto wrong = [&](const std::string& what) {
+      return Error{Errc::bad_input, text("'", file, "' ", job->cut ? "is cut off, and " : "", what)};
+    };
     if (!job->rank) return wrong("does not say its rank; expected a trace of a job of torch.distributed");
     const int rank = *job->rank;
     if (const auto [at, is_new] = files_.emplace(rank, file); !is_new) {
@@ -155,20 +158,17 @@ class Traces {
     }
     ranks_ = std::max(ranks_, job->ranks.value_or(0));
     if (!trace.has_collectives()) return wrong("has no collectives; expected a trace of training with several ranks");
-    const std::vector<RankStep> steps = trace.steps();
+    std::vector<RankStep> steps = trace.steps(job->cut);
+    if (job->cut) {
+      if (!steps.empty()) steps.pop_back();
+      notes_.push_back(cut_note(file));
+    }
     if (steps.size() < 2) {
       return wrong("has no two steps; expected profiler.step() after each, or DistributedDataParallel");
     }
-    std::map<std::uint64_t, std::size_t> counts;
-    for (const RankStep& step : steps) {
-      counts[step.number] = step.collectives;
-      if (!step.seconds) continue;
-      const std::string fault = times_.take(step.number, rank, *step.seconds);
-      if (!fault.empty()) return wrong(fault);
-      const auto [least, is_new] = least_waited_.emplace(step.number, step.waited);
-      if (!is_new) least->second = std::min(least->second, step.waited);
-    }
-    return agree(rank, std::move(counts));
+    if (job->cut) last_ = std::min(last_, steps.back().number);
+    steps_.emplace_back(rank, std::move(steps));
+    return {};
   }
 
   Result<StepTimes> result() {
@@ -178,12 +178,33 @@ class Traces {
       return Error{Errc::bad_input, text("'", source_, "' has no trace of rank ", rank, " of ", ranks,
                                          "; expected the folder that holds one of each")};
     }
+    for (const auto& [rank, steps] : steps_) {
+      if (const auto taken = take(rank, steps); !taken) return taken.error();
+    }
     auto times = times_.result();
     if (times) times->set_exchange(exchange());
+    for (const std::string& note : notes_) {
+      if (times) times->add_note(note);
+    }
     return times;
   }
 
  private:
+  /// The steps of one rank, as far as no trace is cut off.
+  Result<void> take(int rank, const std::vector<RankStep>& steps) {
+    std::map<std::uint64_t, std::size_t> counts;
+    for (const RankStep& step : steps) {
+      if (step.number > last_) break;
+      counts[step.number] = step.collectives;
+      if (!step.seconds) continue;
+      const std::string fault = times_.take(step.number, rank, *step.seconds);
+      if (!fault.empty()) return Error{Errc::bad_input, text("'", files_.at(rank), "' ", fault)};
+      const auto [least, is_new] = least_waited_.emplace(step.number, step.waited);
+      if (!is_new) least->second = std::min(least->second, step.waited);
+    }
+    return agree(rank, std::move(counts));
+  }
+
   /// In the middle of the steps.
   std::optional<double> exchange() const {
     std::vector<double> all;
@@ -215,7 +236,10 @@ class Traces {
 
   const std::string source_;
   CollectedTimes times_;
-  std::map<int, std::string> files_;              // by rank
+  std::map<int, std::string> files_;                                // by rank
+  std::vector<std::pair<int, std::vector<RankStep>>> steps_;        // of each rank, as they were read
+  std::uint64_t last_ = std::numeric_limits<std::uint64_t>::max();  // that no trace lacks
+  std::vector<std::string> notes_;
   int ranks_ = 0;                                 // as the traces say
   int first_rank_ = 0;                            // of those read
   std::map<std::uint64_t, std::size_t> counts_;   // its collectives, by step

@@ -21,9 +21,10 @@ namespace stretto {
 /// What the last rank of a step spends in its collectives is their cost (StepTimes::exchange()). Where different ranks
 /// are last in several that do not overlap this is too much, by what the ranks waited for each other between them.
 ///
-/// The first step has no time. Errc::bad_input where an event has no time or length, a trace has no two steps or no
-/// collectives, a rank is missing or there twice, or ranks have different numbers of collectives in a step; errors of
-/// read_chrome_events() besides.
+/// The first step has no time. Of a trace that is cut off its last step does not count, and of the others none that it
+/// lacks; StepTimes::notes() says so. Errc::bad_input where an event has no time or length, a trace has no two steps or
+/// no collectives, a rank is missing or there twice, or ranks have different numbers of collectives in a step; errors
+/// of read_chrome_events() besides.
 Result<StepTimes> read_kineto_traces(const std::string& source, const std::vector<std::string>& files,
                                      const ReadProgress& progress = {});
 

@@ -8,6 +8,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/base/files/input_file.h"
 #include "stretto/base/random.h"
 #include "stretto/imbalance/ideal.h"
 #include "stretto/imbalance/trace_rows.h"
@@ -41,7 +42,7 @@ int ranks_in(const std::string& config) {
 /// 0 where it is not there.
 std::uint64_t size_of(const std::string& file) {
   std::error_code unknown;
-  const auto size = std::filesystem::file_size(file, unknown);
+  const auto size = std::filesystem::file_size(stored_as(file), unknown);
   return unknown ? 0 : size;
 }
 
@@ -74,11 +75,12 @@ Result<StepTimes> read_run(const std::string& path, const ReadProgress& progress
 std::vector<std::string> traces_in(const std::string& path) {
   std::vector<std::string> traces;
   std::error_code unknown;
-  if (std::filesystem::exists(path + "/config.json", unknown)) return traces;
+  if (std::filesystem::exists(stored_as(path + "/config.json"), unknown)) return traces;
   for (const auto& entry : std::filesystem::directory_iterator(path, unknown)) {
-    if (entry.path().extension() != ".json") continue;
-    const auto kind = kind_of_trace(entry.path().string());
-    if (kind && *kind == TraceKind::kineto) traces.push_back(entry.path().string());
+    const std::string name = entry.path().string();
+    if (!name.ends_with(".json") && !name.ends_with(".json.gz")) continue;
+    const auto kind = kind_of_trace(name);
+    if (kind && *kind == TraceKind::kineto) traces.push_back(name);
   }
   std::ranges::sort(traces);
   return traces;

@@ -153,7 +153,50 @@ TEST_F(Traces, ThatCannotBeUsedAreRefused) {
   EXPECT_THAT(refused(write("two.json", "{\"a\": 1}")), HasSubstr("is neither a trace"));
   EXPECT_THAT(refused(write("two.json", "{\"traceEvents\": []}")), HasSubstr("does not say its rank"));
   EXPECT_THAT(refused(write("two.json", "{\"workers\": []}")), HasSubstr("is a profile of one worker"));
-  EXPECT_THAT(refused(write("two.json", "\x1f\x8b")), HasSubstr("is compressed"));
+  EXPECT_THAT(refused(write("two.json", "\x1f\x8b")), HasSubstr("its compressed data ends too early"));
+}
+
+TEST_F(Traces, ThatAreCutOffAreReadUpToTheLastStepThatAllHave) {
+  const auto trace = [](int rank) {
+    std::vector<std::string> events;
+    for (int number = 0; number < 4; ++number) {
+      events.push_back(profiler_step(number, 1000 * number));
+      events.push_back(gloo(1000 * number + 600 + 100 * rank, 300 - 100 * rank));
+    }
+    return kineto(rank, 2, events);
+  };
+  const std::string whole = trace(1);
+  write("a.json", trace(0));
+  write("b.json", whole);
+  EXPECT_EQ(read_step_times(folder()).or_throw().steps(), 3u);
+  EXPECT_TRUE(read_step_times(folder()).or_throw().notes().empty());
+  // In the middle of the last step: it and the one before it are left out, whose events may lie further back.
+  write("b.json", whole.substr(0, whole.rfind("ProfilerStep#3") + 20));
+  const StepTimes times = read_step_times(folder()).or_throw();
+  EXPECT_EQ(times.steps(), 1u);
+  EXPECT_THAT(step(times, 0), ElementsAre(0.0007f, 0.0008f));
+  EXPECT_THAT(times.notes(), ElementsAre("'" + folder() + "/b.json' is cut off: read up to its last whole event"));
+  write("b.json", whole.substr(0, whole.find("ProfilerStep#1") + 20));
+  EXPECT_THAT(refused(folder()), HasSubstr("b.json' is cut off, and has no two steps"));
+}
+
+TEST_F(Traces, NumbersThatJsonDoesNotHaveAreNone) {
+  for (const char* number : {"inf", "-inf", "nan", "-nan", "NaN", "Infinity", "-Infinity"}) {
+    const std::string with = R"(, "args": {"name": "a \"inf", "bw": )" + std::string(number) + R"(, "e": -1e-5}})";
+    const auto trace = [&](int rank) {
+      std::string marked = profiler_step(4, 0);
+      marked.replace(marked.size() - 1, 1, with);
+      return kineto(rank, 2, {marked, gloo(600, 300), profiler_step(5, 1000), gloo(1600, 300)});
+    };
+    write("a.json", trace(0));
+    write("b.json", trace(1));
+    EXPECT_THAT(step(read_step_times(folder()).or_throw(), 0), ElementsAre(0.0007f, 0.0007f)) << number;
+    EXPECT_THAT(refused(write("c.txt", R"({"traceEvents": [{"a": )" + std::string(number) + R"(, "b": ]}]})")),
+                HasSubstr("byte " + std::to_string(31 + std::string(number).size()) + " does not fit"));
+    EXPECT_THAT(refused(write("c.txt", R"({"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "ts": )" +
+                                           std::string(number) + "}]}")),
+                HasSubstr("without its time"));
+  }
 }
 
 TEST_F(Traces, WithTimesThatAreNoneAreRefused) {
@@ -267,6 +310,37 @@ TEST_F(HorovodTimeline, TellsWhenEachRankCame) {
   EXPECT_THAT(step(times, 0), ElementsAre(0.002f, 0.004f));
   EXPECT_THAT(step(times, 1), ElementsAre(0.003f, 0.002f));
   EXPECT_EQ(read_step_times(timeline(",\n")).or_throw().steps(), 2u);  // of a version that writes no bracket
+}
+
+TEST_F(HorovodTimeline, OfAJobThatWasKilledIsReadUpToItsLastWholeEvent) {
+  for (int number = 0; number < 4; ++number) {
+    const int at = 10'000 * number;
+    allreduce(1, {at + 100, at + 200}, at + 300);
+    allreduce(2, {at + 150, at + 300}, at + 400);
+  }
+  const std::string whole = read_whole_file(timeline()).or_throw();
+  EXPECT_EQ(read_step_times(timeline()).or_throw().steps(), 3u);
+  const std::string file = folder() + "/timeline.json";
+  const auto third = whole.find("20100");  // when the third step begins
+  for (std::size_t size = third + 30; size < whole.find("30100") - 50; size += 7) {
+    std::ofstream(file, std::ios::trunc) << whole.substr(0, size);
+    const StepTimes times = read_step_times(file).or_throw();
+    ASSERT_GE(times.steps(), 1u) << size;
+    ASSERT_LE(times.steps(), 2u) << size;
+    EXPECT_THAT(step(times, 0), ElementsAre(0.00975f, 0.0099f));
+    const bool within = whole[size - 1] != '}' && whole[size - 1] != ',' && whole[size - 1] != '\n';
+    if (within) {
+      EXPECT_THAT(times.notes(), ElementsAre("'" + file + "' is cut off: read up to its last whole event")) << size;
+    }
+  }
+  std::ofstream(file, std::ios::trunc) << whole.substr(0, whole.find("10100"));
+  EXPECT_THAT(refused(file), HasSubstr("is cut off, and has no two steps"));
+}
+
+TEST_F(HorovodTimeline, OfOneStepIsRefused) {
+  allreduce(1, {100}, 300);  // as the broadcasts of one rank, each once
+  allreduce(2, {400}, 500);
+  EXPECT_THAT(refused(timeline()), HasSubstr("has no two steps in which all ranks have come"));
 }
 
 TEST_F(HorovodTimeline, ThatDoesNotTellIsRefused) {

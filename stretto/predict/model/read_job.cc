@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "stretto/base/words/json_fault.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/predict/model/layer_graph.h"
 
@@ -45,10 +46,10 @@ struct Range {
 };
 constexpr Range kSeconds{0, true, kLongest, "seconds from 0 to 1e9, as in 0.04"};
 constexpr Range kBytes{0, true, kLargest, "bytes from 0 to 1e18, as in 4e6"};
-constexpr Range kSomeBytes{0, false, kLargest, "bytes, more than 0, as in 1e8"};
-constexpr Range kRate{0, false, kLargest, "bytes per second, more than 0, as in 1.25e9"};
-constexpr Range kExamples{0, false, kLargest, "a number of examples, more than 0, as in 32"};
-constexpr Range kStepRate{0, false, kLargest, "steps per second, more than 0, as in 12.5"};
+constexpr Range kSomeBytes{0, false, kLargest, "bytes, more than 0 and at most 1e18, as in 1e8"};
+constexpr Range kRate{0, false, kLargest, "bytes per second, more than 0 and at most 1e18, as in 1.25e9"};
+constexpr Range kExamples{0, false, kLargest, "a number of examples, more than 0 and at most 1e18, as in 32"};
+constexpr Range kStepRate{0, false, kLargest, "steps per second, more than 0 and at most 1e18, as in 12.5"};
 constexpr Range kShare{0, true, 1, "a number from 0 to 1, as in 0.5"};
 
 /// The fields of one object of the input. A field that is null counts as missing.
@@ -434,10 +435,7 @@ json parsed(std::string_view content) {
   try {
     return json::parse(content);
   } catch (const json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    const std::string_view what = error.what();
-    const auto name = what.find("] ");
-    refuse("", text("expected JSON: ", name == std::string_view::npos ? what : what.substr(name + 2)));
+    refuse("", text("expected JSON: ", json_fault(error)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "stretto/base/words/json_fault.h"
 #include "stretto/base/words/suggest.h"
 
 namespace stretto {
@@ -165,8 +166,9 @@ Result<OrderingCalibration> read_calibration(std::string_view content, const std
   } catch (const Failure& failure) {
     return Error{Errc::bad_input, text("'", source, "': ", failure.error().message)};
   } catch (const json::exception& error) {
-    return Error{Errc::bad_input,
-                 text("'", source, "': expected JSON that stretto bench ordering-costs has written: ", error.what())};
+    return Error{
+        Errc::bad_input,
+        text("'", source, "': expected JSON that stretto bench ordering-costs has written: ", json_fault(error))};
   }
 }
 

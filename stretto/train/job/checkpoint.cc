@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
+#include "stretto/base/words/json_fault.h"
 
 namespace stretto {
 namespace {
@@ -107,7 +108,7 @@ Checkpoint read_checkpoint(const std::string& folder) {
     c.paths = paths;
     return c;
   } catch (const nlohmann::json::exception& error) {
-    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+    refuse_checkpoint(folder, text("truncated or damaged (", json_fault(error), ")"));
   } catch (const Failure& failure) {
     refuse_checkpoint(folder, failure.error().message);
   }

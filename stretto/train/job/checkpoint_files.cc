@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "stretto/base/words/json_fault.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -53,7 +54,7 @@ ordered_json parsed(const std::string& folder, const std::string& content, int v
     if (checksum != Hash64::of(json.dump())) refuse_checkpoint(folder, "damaged: its checksum is of another content");
     return json;
   } catch (const nlohmann::json::exception& error) {
-    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+    refuse_checkpoint(folder, text("truncated or damaged (", json_fault(error), ")"));
   }
 }
 
@@ -73,7 +74,7 @@ std::string checked_state(const std::string& folder, const StateFile& file, cons
     refuse_checkpoint(folder, text("contradicts itself: ", file.what, " file '", name, "', expected ", expected));
   }
   std::string path = (fs::path(folder) / name).string();
-  const auto state = read_whole_file(path);
+  const auto state = read_whole_file(path, FileContent::bytes);
   if (!state) refuse(path, state.error().message);
   const std::uint64_t bytes = json.at(file.key("bytes")), hash = json.at(file.key("hash"));
   if (state->size() != bytes) {
@@ -109,7 +110,7 @@ std::string read_checkpoint_files(const std::string& folder, int version, Checkp
     paths.replica = checked_state(folder, kReplica, json);
     paths.recipe = json.contains(kRecipe.key("file")) ? checked_state(folder, kRecipe, json) : "";
   } catch (const nlohmann::json::exception& error) {
-    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+    refuse_checkpoint(folder, text("truncated or damaged (", json_fault(error), ")"));
   }
   return json.dump();
 }

@@ -3,6 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "stretto/base/words/json_fault.h"
+
 namespace stretto {
 namespace {
 
@@ -154,7 +156,7 @@ Result<RankReport> rank_report_from_json(const std::string& text) {
     report.evaluations = evaluations_from_json(value.at("evaluations"));
     return report;
   } catch (const json::exception& error) {
-    return Error{Errc::bad_input, stretto::text("a rank's report cannot be read: ", error.what())};
+    return Error{Errc::bad_input, stretto::text("a rank's report cannot be read: ", json_fault(error))};
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stretto/base/cores.h"
+#include "stretto/base/words/json_fault.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/observe/run_folder.h"
@@ -106,7 +107,7 @@ RankReport report_of_exception(int rank) {
   } catch (const std::bad_alloc&) {
     return report_without_memory(rank);
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // of LibTorch with a stack below its first line
+    const std::string what = json_fault(error);  // of LibTorch with a stack below its first line
     if (what.find("can't allocate memory") != std::string::npos) return report_without_memory(rank);  // LibTorch's
     report.error = Error{Errc::aborted, text("rank ", rank, ": ", what.substr(0, what.find('\n'))), rank};
   }

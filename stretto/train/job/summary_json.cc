@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "stretto/base/words/json_fault.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {
@@ -222,7 +223,7 @@ Result<RunSummary> summary_from_json(const std::string& text) {
   try {
     return summary_in(json::parse(text));
   } catch (const json::exception& error) {
-    return Error{Errc::bad_input, stretto::text("no summary of a run: ", error.what())};
+    return Error{Errc::bad_input, stretto::text("no summary of a run: ", json_fault(error))};
   }
 }
 

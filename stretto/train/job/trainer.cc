@@ -61,7 +61,7 @@ void load_recipe(const TrainerContext& context, Recipe& recipe) {
   const Checkpoint* resume = context.resume;
   if (resume == nullptr || resume->paths.recipe.empty()) return;
   if (resume->algorithm != context.plan.algorithm.recipe->name) return;
-  recipe.set_state(read_whole_file(resume->paths.recipe).or_throw());
+  recipe.set_state(read_whole_file(resume->paths.recipe, FileContent::bytes).or_throw());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "stretto/base/words/json_fault.h"
+
 namespace stretto {
 namespace {
 
@@ -113,7 +115,7 @@ LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIden
     }
     return c;
   } catch (const nlohmann::json::exception& error) {
-    refuse_checkpoint(folder, text("truncated or damaged (", error.what(), ")"));
+    refuse_checkpoint(folder, text("truncated or damaged (", json_fault(error), ")"));
   } catch (const Failure& failure) {
     refuse_checkpoint(folder, failure.error().message);
   }

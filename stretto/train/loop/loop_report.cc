@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stretto/base/error.h"
+#include "stretto/base/words/json_fault.h"
 #include "stretto/collective/protocol/policy.h"
 
 namespace stretto {
@@ -75,7 +76,7 @@ Result<LoopReport> read_loop_report(const std::string& folder) {
     json.at("ledger").get_to(r.ledger);
     return r;
   } catch (const nlohmann::json::exception& wrong) {
-    return Error{Errc::bad_input, text(file_of(folder), ": ", wrong.what())};
+    return Error{Errc::bad_input, text(file_of(folder), ": ", json_fault(wrong))};
   }
 }
 

@@ -1,46 +1,9 @@
-#include "workloads/csv_gz.h"
+#include "workloads/csv_table.h"
 
-#include <zlib.h>
-
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <memory>
-
-#include "stretto/base/files/input_file.h"
 
 namespace stretto {
-namespace {
-
-Error wrong(const std::string& path, const std::string& problem) {
-  return {Errc::bad_input, text(path, ": ", problem)};
-}
-
-}  // namespace
-
-Result<std::string> read_gz(const std::string& path) {
-  if (const auto checked = check_file(path); !checked) return Error{Errc::bad_input, checked.error().message};
-  errno = 0;
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
-  if (!file) return wrong(path, std::strerror(errno == 0 ? ENOMEM : errno));
-  std::string content;
-  std::array<char, 1 << 16> chunk;
-  int got = 0;
-  while ((got = gzread(file.get(), chunk.data(), chunk.size())) > 0) {
-    content.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-  // gzread also reads files that are not compressed, and returns a part of one that ends too early.
-  if (gzdirect(file.get()) != 0) return wrong(path, "not compressed by gzip");
-  int code = Z_OK;
-  const char* reason = gzerror(file.get(), &code);
-  if (code == Z_ERRNO) return wrong(path, std::strerror(errno));
-  if (code == Z_BUF_ERROR) return wrong(path, "truncated: the compressed data ends too early");
-  if (code != Z_OK) return wrong(path, text("damaged: ", reason));
-  return content;
-}
-
 Result<CsvTable> parse_csv(std::string_view content, std::string_view name) {
   CsvTable table;
   int line = 0;

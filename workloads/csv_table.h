@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +16,6 @@ struct CsvTable {
   std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
   const float* row(std::size_t i) const { return values.data() + i * columns; }
 };
-
-/// The content of a file that gzip has compressed. Errc::bad_input with path and reason when it is missing, damaged
-/// or truncated.
-Result<std::string> read_gz(const std::string& path);
 
 /// Comma-separated numbers, as many on each line, no header. Errc::bad_input names `name` and the line.
 Result<CsvTable> parse_csv(std::string_view content, std::string_view name);
