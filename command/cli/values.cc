@@ -19,10 +19,20 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 
-std::string range_text(std::string_view what, double low, double high) {
+std::string range_text(std::string_view what, double low, double high, bool too_large) {
   const bool bounded = high < std::numeric_limits<double>::max();
-  if (bounded) return fmt::format("expected {} from {} to {}", what, low, high);
+  if (bounded || too_large) return fmt::format("expected {} from {} to {}", what, low, high);
+  if (low == std::numeric_limits<double>::min()) return fmt::format("expected {} above 0", what);
   return fmt::format("expected {} of at least {}", what, low);
+}
+
+/// Of a text that is no time as parse_duration() takes it: whether it is one that is longer than those.
+bool is_too_long(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [unit, error] = std::from_chars(text.data(), end, value);
+  const bool is_number = (error == std::errc() && value > 0) || error == std::errc::result_out_of_range;
+  return is_number && stretto::parse_duration("1" + std::string(unit, end)).has_value();
 }
 
 }  // namespace
@@ -40,7 +50,8 @@ std::int64_t parse_integer(std::string_view option, const std::string& text, std
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const bool whole = error == std::errc() && rest == end;
   if (whole && value >= low && value <= high) return value;
-  const bool bounded = high < std::numeric_limits<std::int64_t>::max();
+  const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
+  const bool bounded = too_large || high < std::numeric_limits<std::int64_t>::max();
   reject(option, text,
          bounded ? fmt::format("expected a whole number from {} to {}", low, high)
                  : fmt::format("expected a whole number of at least {}", low),
@@ -53,17 +64,21 @@ double parse_number(std::string_view option, const std::string& text, double low
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && rest == end && value >= low && value <= high) return value;
-  reject(option, text, range_text("a number", low, high), example);
+  reject(option, text, range_text("a number", low, high, error == std::errc::result_out_of_range), example);
 }
 
 Duration parse_duration(std::string_view option, const std::string& text, std::string_view example) {
   if (const auto duration = stretto::parse_duration(text)) return *duration;
+  if (is_too_long(text)) {
+    reject(option, text, fmt::format("expected a time of at most {}", to_text(kLongestDuration)), example);
+  }
   reject(option, text, "expected a time with its unit (s, ms, us)", example);
 }
 
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example) {
   if (const auto bytes = bytes_from_text(text)) return *bytes;
-  reject(option, text, "expected a size in bytes, KiB, MiB, GiB, or kB, MB, GB of thousands", example);
+  reject(option, text, "expected a size of whole bytes below 1e15, in bytes, KiB, MiB, GiB, or kB, MB, GB of thousands",
+         example);
 }
 
 std::vector<std::uint64_t> parse_float32_sizes(std::string_view option, const std::string& list) {

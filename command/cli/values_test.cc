@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
+
 #include "stretto/base/error.h"
 
 namespace stretto::command {
@@ -17,6 +21,35 @@ TEST(Values, DurationsHaveAUnit) {
   for (const char* bad : {"", "50", "-1ms", "1h", "ms", "nan s", "1e30s"}) {
     EXPECT_THROW(parse_duration("--pace", bad, "50us"), UsageError) << bad;
   }
+}
+
+template <class Parsing>
+std::string refusal(const Parsing& parsing) {
+  try {
+    parsing();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Values, OutsideOfTheirBoundsAreToldTheBound) {
+  for (const char* longer : {"1000000s", "864000.1s", "1e300s", "1e999s"}) {
+    EXPECT_EQ(refusal([&] { parse_duration("--pace", longer, "50us"); }),
+              std::string("--pace ") + longer + ": expected a time of at most 864000s, as in --pace 50us");
+  }
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const char* larger : {"9223372036854775808", "18446744073709551615"}) {
+    EXPECT_EQ(refusal([&] { parse_integer("--seed", larger, 1, kMost, ""); }),
+              std::string("--seed ") + larger + ": expected a whole number from 1 to 9223372036854775807");
+  }
+  EXPECT_EQ(refusal([&] { parse_integer("--seed", "-99999999999999999999", 1, kMost, ""); }),
+            "--seed -99999999999999999999: expected a whole number of at least 1");
+  constexpr double kNone = std::numeric_limits<double>::max();
+  EXPECT_EQ(refusal([&] { parse_number("--lr", "1e999", 1, kNone, ""); }),
+            "--lr 1e999: expected a number from 1 to 1.7976931348623157e+308");
+  EXPECT_EQ(refusal([&] { parse_number("--lr", "0", std::numeric_limits<double>::min(), kNone, ""); }),
+            "--lr 0: expected a number above 0");
 }
 
 TEST(Values, Sizes) {

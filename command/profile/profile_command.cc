@@ -25,7 +25,7 @@ double parse_rate(std::string_view option, const std::string& text) {
   try {
     return parse_network("bandwidth=" + text).bytes_per_second;
   } catch (const UsageError&) {
-    reject(option, text, "expected a rate of at least 10kB/s, in kB/s, MB/s, GB/s, Mbit/s or Gbit/s", "10Gbit/s");
+    reject(option, text, "expected a rate from 10kB/s to 1e9GB/s, in kB/s, MB/s, GB/s, Mbit/s or Gbit/s", "10Gbit/s");
   }
 }
 

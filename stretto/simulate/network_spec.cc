@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::pair<std::string_view, double> kUnits[] = {  // longer ones first: "B/s" ends several
     {"Gbit/s", 1e9 / 8}, {"Mbit/s", 1e6 / 8}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}, {"B/s", 1}};
+constexpr double kMostBandwidth = 1e18;
 constexpr double kMostUneven = 10;
 
 std::optional<double> parse_bandwidth(std::string_view written) {
@@ -23,7 +24,7 @@ std::optional<double> parse_bandwidth(std::string_view written) {
     double number = 0;
     const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), number);
     const bool whole = error == std::errc() && end == written.data() + written.size();
-    if (!whole || !std::isfinite(number) || number * bytes < kLeastBandwidth) return std::nullopt;
+    if (!whole || !(number * bytes >= kLeastBandwidth && number * bytes <= kMostBandwidth)) return std::nullopt;
     return number * bytes;
   }
   return std::nullopt;
@@ -38,10 +39,10 @@ std::optional<double> parse_unevenness(std::string_view written) {
 }
 
 [[noreturn]] void reject(std::string_view written, std::string_view part) {
-  throw UsageError(
-      text("network ", written, ": '", part,
-           "': expected latency=TIME, bandwidth=RATE of at least 10kB/s, overhead=TIME, jitter=TIME, sharing=fifo or "
-           "fair, and of fair ones unevenness=NUMBER from 0 to 10, as in latency=1us,bandwidth=10GB/s"));
+  throw UsageError(text(
+      "network ", written, ": '", part,
+      "': expected latency=TIME, bandwidth=RATE from 10kB/s to 1e9GB/s, overhead=TIME, jitter=TIME, sharing=fifo or "
+      "fair, and of fair ones unevenness=NUMBER from 0 to 10, as in latency=1us,bandwidth=10GB/s"));
 }
 
 }  // namespace

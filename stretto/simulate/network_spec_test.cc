@@ -54,6 +54,7 @@ TEST(NetworkSpec, NamesThePartThatIsWrong) {
                               "speed=1us",
                               "bandwidth=10",
                               "bandwidth=0GB/s",
+                              "bandwidth=2e9GB/s",
                               "bandwidth=-1GB/s",
                               "bandwidth=nanGB/s",
                               "bandwidth=1 GB/s",
