@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
@@ -105,13 +106,16 @@ double ideal_rate(const std::vector<Trial>& trials) {
   return ideal;
 }
 
-/// Has the script draw what --json prints.
+/// Has the script draw what --json prints. The picture is moved to where it should be when it is whole: a disk that is
+/// full is told as for every other file.
 void draw_advice(const nlohmann::ordered_json& advice, const std::string& picture) {
   const TemporaryFolder folder;
   const std::string data = folder.path() + "/advice.json";
+  const std::string drawn = folder.path() + "/advice" + std::filesystem::path(picture).extension().string();
   write_whole_file(data, advice.dump()).or_throw();
-  const std::string why = draw("plot_advice.py", {data, picture});
+  const std::string why = draw("plot_advice.py", {data, drawn});
   if (!why.empty()) throw Failure({Errc::io, fmt::format("--plot={}: {}", picture, why)});
+  write_whole_file(picture, read_whole_file(drawn, FileContent::bytes).or_throw()).or_throw();
 }
 
 int run(const AdviseCommand& command) {

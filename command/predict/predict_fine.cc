@@ -12,7 +12,6 @@
 #include "command/predict/job_file.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"
-#include "stretto/observe/line_file.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/fine/fine_prediction.h"
 #include "stretto/predict/fine/step_export.h"
@@ -148,11 +147,9 @@ StepExport export_of(const FineCommand& command, const TrainingJob& job, bool ri
 }
 
 void write_goal(const std::string& name, const StepExport& steps) {
-  LineFile file(name);
-  file.append(fmt::format("num_ranks {}", steps.ranks()));
-  for (int rank = 0; rank < steps.ranks(); ++rank) file.append(goal_of_rank(rank, steps.rank(rank)));
-  file.flush();
-  file.complete().or_throw();
+  std::string all = fmt::format("num_ranks {}\n", steps.ranks());
+  for (int rank = 0; rank < steps.ranks(); ++rank) all += goal_of_rank(rank, steps.rank(rank)) + "\n";
+  write_whole_file(name, all).or_throw();
 }
 
 void write_chakra(const std::string& name, const StepExport& steps) {

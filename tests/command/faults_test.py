@@ -63,6 +63,22 @@ class Streams(ProgramTest):
             result = self.run_with("schedule", "barrier", stdout=file, preexec_fn=no_files)
         self.assertEqual(result.returncode, 2, "an error of the write, not SIGXFSZ")
 
+    def test_files_on_a_full_disk_are_told_with_the_reason_and_leave_no_half(self):
+        layer = '{"name": "a", "bytes": 1e6, "forward": 1, "backward": 1, "update": 1}'
+        job = f'{{"bandwidth": 1e9, "workers": [{{"count": 2, "batch": 32, "layers": [{layer}]}}]}}'
+        advise = ("advise", "--compute", "50ms", "--ranks", "2", "--steps", "5", "--replicas", "2", "--algorithms", "sync")
+        with small_disk("4k") as disk:
+            (disk / "filler").write_bytes(b"x" * 4096)
+            commands = [(("predict", "fine", "-", option, disk / "out"), job) for option in ("--trace", "--goal", "--chakra")]
+            commands += [((*advise, f"--plot={disk}/out.svg"), ""), ((*advise, f"--json={disk}/out"), "")]
+            for arguments, given in commands:
+                result = stretto(*arguments, input=given)
+                if "matplotlib is missing" in result.stderr:
+                    continue
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("No space left on device", result.stderr)
+                self.assertEqual([path.name for path in disk.iterdir()], ["filler"], arguments)
+
     def test_json_on_a_full_disk_leaves_no_half(self):
         with small_disk("4k") as disk:
             (disk / "filler").write_bytes(b"x" * 4096)
@@ -163,6 +179,15 @@ class Resume(ProgramTest):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.assert_succeeds(stretto(*QUICK, "--out", self.folder, "--checkpoint-every", "8"))
         self.more = ("train", "hyperplane", "--ranks", "2", "--steps", "16", "--batch", "4", "--resume", self.folder)
+
+    def test_a_damaged_checkpoint_is_told_without_the_words_of_a_library(self):
+        file = pathlib.Path(self.folder, "checkpoint.json")
+        for content, fault in (("[]", "a value is array; expected an object"), ("{}", "it lacks 'version'"),
+                               ("{", "it ends within its JSON, at line 1, column 2"),
+                               ('{"version": "x"}', "a value is string; expected number")):
+            file.write_text(content, encoding="ascii")
+            result = stretto(*self.more)
+            self.assert_rejected(result, f"checkpoint.json: truncated or damaged ({fault})")
 
     def test_goes_on_in_the_same_folder(self):
         self.assert_succeeds(stretto(*self.more, "--checkpoint-every", "8"))

@@ -1,7 +1,9 @@
 #include "stretto/predict/fine/step_trace.h"
 
 #include <cstddef>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 namespace stretto {
@@ -76,7 +78,12 @@ void StepTrace::add(const SimulatedOperation& operation) {
 Result<void> StepTrace::complete() {
   file_.append(held_ + "]}");
   file_.flush();
-  return file_.complete();
+  auto complete = file_.complete();
+  std::error_code unknown;
+  // Half a trace would be no JSON.
+  if (!complete && std::filesystem::is_regular_file(file_.path(), unknown))
+    std::filesystem::remove(file_.path(), unknown);
+  return complete;
 }
 
 }  // namespace stretto
