@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace stretto::command {
 
 namespace {
@@ -29,6 +31,15 @@ std::string escaped(char c) {
   return code < 0x20 || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
 }
 
+/// How many bytes the letter of UTF-8 has that `text` begins with; 0 where it begins with none.
+std::size_t letter_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  const std::size_t bytes = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : 4;
+  if (bytes > text.size() || (bytes == 4 && (first & 0xf8) != 0xf0)) return 0;
+  const auto follows = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  return std::ranges::all_of(text.substr(1, bytes - 1), follows) ? bytes : 0;
+}
+
 }  // namespace
 
 void print_to(std::FILE* stream, std::string_view text) {
@@ -37,13 +48,17 @@ void print_to(std::FILE* stream, std::string_view text) {
 
 std::string one_line(std::string_view text) {
   std::string out, word;
-  for (const char c : text) {
-    if (c == ' ') {
+  while (!text.empty()) {
+    const std::size_t bytes = letter_bytes(text);
+    if (text.front() == ' ') {
       out += shown(word) + ' ';
       word.clear();
+    } else if (bytes == 0) {
+      word += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
     } else {
-      word += escaped(c);
+      word += bytes == 1 ? escaped(text.front()) : std::string(text.substr(0, bytes));
     }
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
   }
   return out + shown(word);
 }

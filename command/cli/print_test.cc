@@ -7,6 +7,7 @@ namespace {
 
 TEST(OneLine, EscapesWhatWouldBreakIt) {
   EXPECT_EQ(one_line("--seed 1\n2\t\x1b: größer"), "--seed 1\\n2\\t\\x1b: größer");
+  EXPECT_EQ(one_line("\xff\xc3 \xc3\xa4 \xe2\x82 \xe2\x82\xac \x80"), "\\xff\\xc3 ä \\xe2\\x82 € \\x80") << "no UTF-8";
 }
 
 TEST(OneLine, CutsWhatNobodyReads) {

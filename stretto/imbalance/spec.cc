@@ -164,7 +164,8 @@ class Reader {
     }
     if (source.path.empty()) refuse("expected the name of a file of rows step,rank,seconds", example);
     auto delays = read_trace_file(source.path, ranks_);
-    if (!delays) refuse(delays.error().message, example);
+    if (!delays)
+      throw UsageError(text("imbalance '", whole_, "': ", delays.error().message));  // another name is no example
     source.delays = std::make_shared<const std::vector<Duration>>(std::move(*delays));
     return source;
   }

@@ -259,7 +259,6 @@ TEST(Imbalance, MistakesNameTheValueWhatWasExpectedAndAnExampleThatWorks) {
                          "lognormal:mean=1ms",
                          "lognormal:mean=1ms,cv=-1",
                          "trace",
-                         "trace:/nowhere/at/all.csv",
                          "ucf101:0.1",
                          "ucf101:scale=0",
                          "ucf101:scale=inf",
@@ -282,6 +281,8 @@ TEST(Imbalance, MistakesNameTheValueWhatWasExpectedAndAnExampleThatWorks) {
   EXPECT_EQ(
       message("random:ranks=9,delay=1ms"),
       "imbalance 'random:ranks=9,delay=1ms': ranks=9 is not one of 1 … 8; 'random:ranks=1,delay=200ms' would work");
+  EXPECT_EQ(message("trace:/nowhere/at/all.csv"),
+            "imbalance 'trace:/nowhere/at/all.csv': cannot open '/nowhere/at/all.csv': No such file or directory");
   EXPECT_THAT(message("linear:1ms..2ms+fast"), HasSubstr("at 'fast': expected none, random"));
   EXPECT_THAT(message("persistent:rank=0,delay=1ms", 0), HasSubstr("0 ranks"));
 }

@@ -30,7 +30,8 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
     // A word that was begun is meant more probably than one that merely looks alike.
     const bool begun = word.size() >= 3 && candidate.starts_with(word);
     const int distance = begun ? 1 : edit_distance(word, candidate);
-    if (distance < best_distance && distance < static_cast<int>(std::max(word.size(), candidate.size()))) {
+    const bool mostly_alike = 2 * distance < static_cast<int>(std::max(word.size(), candidate.size()));
+    if (distance < best_distance && mostly_alike) {
       best = &candidate;
       best_distance = distance;
     }

@@ -30,6 +30,7 @@ TEST(Nearest, FindsAMisspeltWord) {
 TEST(Nearest, FindsNothingWhereNothingIsNear) {
   EXPECT_EQ(nearest("allreduce", kAlgorithms), "");
   EXPECT_EQ(nearest("", kAlgorithms), "");
+  EXPECT_EQ(nearest("fish", std::vector<std::string>{"bash", "zsh"}), "") << "half of its letters are others";
 }
 
 TEST(Suggestion, NamesTheNearestAndAllKnown) {

@@ -129,7 +129,7 @@ void check_eager(const RecipeOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) { throw UsageError(text("rounds per-bucket with ", what)); };
   if (options.delivery == Delivery::latest) refuse("delivery latest: expected every");
   if (options.seats > 1 && options.seats < ranks) {
-    refuse(text("seats ", options.seats, ": expected 1, or 0 for one board of all ranks"));
+    refuse(text("seats ", options.seats, ": expected 1, or none at all for one board of all ranks"));
   }
   if (options.notes) {
     refuse(

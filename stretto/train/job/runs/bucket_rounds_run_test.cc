@@ -147,7 +147,8 @@ TEST_F(BucketRoundsRunTest, RefuseWhatDoesNotFit) {
     return "";
   };
   EXPECT_EQ(refusal({.delivery = "latest"}), "rounds per-bucket with delivery latest: expected every");
-  EXPECT_EQ(refusal({.seats = 2}), "rounds per-bucket with seats 2: expected 1, or 0 for one board of all ranks");
+  EXPECT_EQ(refusal({.seats = 2}),
+            "rounds per-bucket with seats 2: expected 1, or none at all for one board of all ranks");
   EXPECT_EQ(refusal({.seats = 4}), "");
 }
 
