@@ -48,8 +48,8 @@ const std::vector<AlgorithmRow>& rows() {
        0,
        {{"stale", "carry"}, {"publish", "after"}, {"average-momentum", "yes"}, {"late", "jump"}},
        kNone},
-      {"the same, quorum, catch up", "wagma-quorum", 0, {{"late", "catch-up"}}, kNone},
-      {"wagma-quorum: quorum, jump", "wagma-quorum", 0, {}, kNone},
+      {"the same, quorum, catch up", "wagma-quorum", 0, {{"stale", "carry"}, {"late", "catch-up"}}, kNone},
+      {"wagma-quorum: moves, quorum, jump", "wagma-quorum", 0, {}, kNone},
   };
   return rows;
 }

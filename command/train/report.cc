@@ -214,6 +214,7 @@ std::string ledger_text(const RunGroup& group) {
     deposits.pending += run.deposits.pending;
     deposits.lost += run.deposits.lost;
     deposits.passed_over += run.deposits.passed_over;
+    if (run.deposits.kept) deposits.kept = deposits.kept.value_or(0) + *run.deposits.kept;
     fresh += run.fresh_share / static_cast<double>(group.runs.size());
   }
   const auto worst = std::ranges::max_element(lost);
@@ -222,14 +223,16 @@ std::string ledger_text(const RunGroup& group) {
       total > 0 ? fmt::format(", {} of it for rank {}", percent(*worst / total, 0), std::distance(lost.begin(), worst))
                 : std::string();
   return fmt::format(
-      "{}: {} gradients made, {} applied, {}{}{} pending, {} lost; contributions {} fresh, {} stale; waited for others "
+      "{}: {} gradients made, {} applied, {}{}{} pending, {} lost{}; contributions {} fresh, {} stale; waited for "
+      "others "
       "{:.1f} s in all{}",
       group.label, deposits.made, deposits.applied,
       deposits.passed_over > 0
           ? fmt::format("{:.1f} of them passed over by a replica on average, ", deposits.passed_over)
           : "",
       deposits.dropped > 0 ? fmt::format("{} dropped, ", deposits.dropped) : "", deposits.pending, deposits.lost,
-      percent(fresh, 0), percent(1 - fresh, 0), total, most);
+      deposits.kept ? fmt::format(", the movement of {:.1f} kept", *deposits.kept) : "", percent(fresh, 0),
+      percent(1 - fresh, 0), total, most);
 }
 
 std::string traffic_text(std::span<const RunGroup> groups) {

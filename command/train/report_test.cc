@@ -187,6 +187,10 @@ TEST(Report, LedgerNamesTheRankThatCostMost) {
       ledger_text(all[1]),
       "eager-solo: 200 gradients made, 200 applied, 0 pending, 0 lost; contributions 0 % fresh, 100 % stale; waited "
       "for others 3.0 s in all, 100 % of it for rank 3");
+  auto kept = all[1];
+  for (RunSummary& run : kept.runs) run.deposits.kept = 62.04;
+  EXPECT_THAT(ledger_text(kept),
+              HasSubstr("200 applied, 0 pending, 0 lost, the movement of 124.1 kept; contributions"));
   auto one = all[1];
   one.runs[0].deposits.passed_over = 1.5;
   one.runs[1].deposits.passed_over = 4;

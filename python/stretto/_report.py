@@ -173,9 +173,10 @@ class Report:
                 "ranks have finished."
             )
         dropped = f"{deposits['dropped']:,} dropped, " if deposits["dropped"] else ""
+        kept = f", the movement of {deposits['kept']:,.1f} kept" if "kept" in deposits else ""
         return (
             f"Deposits: {deposits['made']:,} made, {deposits['applied']:,} applied, {dropped}"
-            f"{deposits['pending']:,} pending, {deposits['lost']:,} lost."
+            f"{deposits['pending']:,} pending, {deposits['lost']:,} lost{kept}."
         )
 
     def _replicas(self) -> str:

@@ -70,6 +70,10 @@ enum class Defect {
   group_stops,                 ///< a rank without further batches just stops
   group_nobody_finishes,       ///< no rank starts the rounds up to the full one at the end
   group_ends_by_group,         ///< ends with a group whose members have all drained
+  group_old_stands,            ///< moves: the model that a round has summed stands on, and not its mean
+  group_beneath_a_sum,         ///< moves: publishes on top of a model while a round sums that
+  group_moved_twice,           ///< moves: puts a step twice on what a round has moved
+  group_late_takes_sum,        ///< moves: a late rank takes the mean of its group, too, in the place of its own step
   group_board_no_pin,          ///< board: reads models that it has not pinned
   group_board_no_second_look,  ///< board: does not look once more whether the model it has pinned still stands
   group_board_reuse_pinned,    ///< board: writes a model where one is still read

@@ -22,9 +22,10 @@ class GroupAllreduce::Impl {
   const std::unique_ptr<StandingRounds> owned;
   StandingRounds& rounds;
   GroupTicket ticket;
-  Contribution* filling = nullptr;  // given out by acquire() and not published
-  std::optional<Round> came;        // the full round at which the rank arrived last, without batches
-  bool arrived = false;             // at the round that the exchange waits for
+  Contribution* filling = nullptr;    // given out by acquire() and not published
+  Contribution* unsettled = nullptr;  // published, and to be put on what stands
+  std::optional<Round> came;          // the full round at which the rank arrived last, without batches
+  bool arrived = false;               // at the round that the exchange waits for
   bool waiting = false;
   bool draining = false;
   int taken = 0;  // results passed on in the current call
@@ -33,6 +34,9 @@ class GroupAllreduce::Impl {
   /// one.
   bool take(Apply apply, Round iteration);
   std::optional<StandingSum> read(Round iteration);
+  /// With GroupOptions::moves: passes on what stands, where the application does not have it. Of a rank without batches
+  /// the results of full rounds alone.
+  void follow(Apply apply);
   void tell_ticket();
 };
 
@@ -75,7 +79,9 @@ GroupAllreduce::GroupAllreduce(Engine& engine, std::vector<BucketSpec> buckets, 
 GroupAllreduce::~GroupAllreduce() = default;
 
 Contribution& GroupAllreduce::acquire() {
-  if (impl_->filling != nullptr) throw UsageError("acquire() before the model it returned last has been published");
+  if (impl_->filling != nullptr || impl_->unsettled != nullptr) {
+    throw UsageError("acquire() before the model it returned last has been published");
+  }
   impl_->filling = &impl_->rounds.acquire();
   return *impl_->filling;
 }
@@ -93,7 +99,12 @@ void GroupAllreduce::publish(Contribution& contribution, const DepositInfo& info
                         .sum_of_bases = base * info.batches,
                         .times = {.computed = static_cast<float>(seconds(info.computed)),
                                   .waited = static_cast<float>(seconds(info.waited))}};
-  my.rounds.publish(*std::exchange(my.filling, nullptr), base);
+  Contribution& model = *std::exchange(my.filling, nullptr);
+  if (my.rounds.options().moves != nullptr && my.rounds.versions() > 0) {
+    my.unsettled = &model;
+  } else {
+    my.rounds.publish(model, base);
+  }
 }
 
 void GroupAllreduce::Impl::tell_ticket() {
@@ -135,6 +146,27 @@ bool GroupAllreduce::Impl::take(Apply apply, Round iteration) {
   return true;
 }
 
+void GroupAllreduce::Impl::follow(Apply apply) {
+  const Round complete = rounds.complete();
+  if (complete <= ticket.used() && draining) return;
+  const bool full = complete > ticket.used() && rounds.full(complete - 1);
+  const auto stands = draining && !full ? std::nullopt : rounds.follow(full);
+  ticket.used(complete);
+  if (draining) ticket.follow();
+  tell_ticket();
+  if (stands) {
+    apply({.round = complete == 0 ? 0 : complete - 1,
+           .full = full,
+           .header = stands->header,
+           .members = stands->members,
+           .fresh = true,
+           .sum = stands->buckets,
+           .own = nullptr});
+    ++taken;
+  }
+  if (complete > 0) rounds.release(complete - 1);
+}
+
 Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   Impl& my = *impl_;
   if (my.draining) throw UsageError("exchange() after drain(): this rank has said that it has no more batches");
@@ -142,6 +174,10 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
     throw UsageError("exchange() before the first publish(): expected the initial model to stand");
   }
   if (my.rounds.failure().failed()) return *my.rounds.failure().error();
+  if (my.unsettled != nullptr) {
+    if (!my.rounds.settle(*my.unsettled, my.ticket.next())) return Progress::waiting;
+    my.unsettled = nullptr;
+  }
   if (!my.waiting) {
     my.arrived = !my.ticket.late(my.rounds.complete());
     if (my.arrived) my.rounds.set_arrived(my.ticket.next());
@@ -152,7 +188,11 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   const Round iteration = my.ticket.next();
   my.ticket.passed(my.rounds.complete());
   my.tell_ticket();
-  my.take(apply, iteration);
+  if (my.rounds.options().moves != nullptr) {
+    my.follow(apply);
+  } else {
+    my.take(apply, iteration);
+  }
   return Progress::done;
 }
 
@@ -174,7 +214,11 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   // Read before the results, so that all are taken once this says so.
   const bool over = my.rounds.over();
   const std::optional<Round> full = my.rounds.full_to_come();
-  my.take(apply, my.ticket.next());
+  if (my.rounds.options().moves != nullptr) {
+    my.follow(apply);
+  } else {
+    my.take(apply, my.ticket.next());
+  }
   if (full && full != my.came) {
     my.came = full;
     my.rounds.set_arrived(*full);
@@ -189,7 +233,10 @@ Result<int> GroupAllreduce::exchange(Driver& driver, TimePoint deadline, Apply a
     const auto progress = try_exchange(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return my.taken;
-    const auto over = [&] { return my.rounds.complete() > my.ticket.next() || my.rounds.failure().failed(); };
+    const auto over = [&] {
+      if (my.rounds.failure().failed()) return true;
+      return my.unsettled != nullptr ? my.rounds.may_settle() : my.rounds.complete() > my.ticket.next();
+    };
     if (!driver.wait(over, deadline, Driver::Looking::first, my.rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
@@ -263,6 +310,14 @@ ProtocolState GroupProbe::state() const {
 }
 std::uint64_t GroupProbe::versions() const {
   return collective_.impl_->rounds.versions();
+}
+
+bool GroupProbe::unsettled() const {
+  return collective_.impl_->unsettled != nullptr;
+}
+
+std::span<const std::byte> GroupProbe::stands() const {
+  return collective_.impl_->rounds.stands();
 }
 
 bool GroupProbe::may_acquire() const {

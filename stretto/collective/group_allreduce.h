@@ -14,6 +14,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/kernel/model_math.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {
@@ -39,6 +40,10 @@ struct GroupOptions {
   LateRank late = LateRank::catches_up;    ///< whether every rank makes every iteration
   bool keep_own = false;               ///< GroupResult::own is there, at the cost of a model more for each unread sum
   LateSum late_sum = LateSum::newest;  ///< what a late rank averages with; `own` goes by messages
+  /// Where it is given, with what it computes: the mean of a round becomes the model that stands on each member, also
+  /// on those that compute, and a rank publishes what stands and its own step. Nothing of any step is lost (G11).
+  /// Outlives the collective. Not with `keep_own` or LateSum::own.
+  const ModelMath* moves = nullptr;
   /// Ranks that meet at one board. 0: all of them, where they share memory, else none; 1: none, by messages; in between
   /// messages go between the boards, as between hosts.
   int seats = 0;
@@ -50,9 +55,10 @@ struct GroupResult {
   Round round = 0;    ///< its number, from 0; the same on every rank
   bool full = false;  ///< the group is all ranks, and each has waited: all models in it are fresh
   /// Of the members alone. Of a full round: of all ranks; its bases say how old each rank's models were in the group
-  /// rounds since the last full one, as if each batch had been as old as they were on average.
+  /// rounds since the last full one, as if each batch had been as old as they were on average. With GroupOptions::moves
+  /// that of a full round only, else null.
   const RoundHeader* header = nullptr;
-  int members = 0;  ///< the divisor of the sum
+  int members = 0;  ///< the divisor of the sum; 1 with GroupOptions::moves, where it is the model that stands
   /// The newest model of this rank is the one in the sum. Otherwise the sum has an older one.
   bool fresh = false;
   std::span<const std::span<const std::byte>> sum;  ///< of each bucket
@@ -67,6 +73,9 @@ struct GroupResult {
 /// member of a group, whatever its application does. Every GroupOptions::full_every-th round is *full*: it sums the
 /// models of all ranks, and waits for all. Rounds are numbered from 0 on every rank, and the groups of a round are a
 /// function of its number (Groups). A model in a sum is at most full_every − 1 rounds old.
+///
+/// With GroupOptions::moves the mean of a round stands on each member from then on, and a rank publishes what stands
+/// and its own step. So the sum of all models that stand moves by own steps only, whoever is late.
 ///
 /// An iteration is: a local step, publish(), exchange(). On a board where the ranks share memory: the member of a group
 /// that comes first sums the models where they lie, and a round costs no message. On several boards
@@ -93,17 +102,22 @@ class GroupAllreduce final : public Collective {
   /// No round is joined before a rank has published its first. The memory is read until a newer one is published and
   /// every round that sums it is over. `info.batches`: steps in it since the last full round, from 0. Throws UsageError
   /// for a contribution that acquire() has not returned last.
+  ///
+  /// With GroupOptions::moves the first model stands at once. Of each further one, W', what it is beyond the model that
+  /// was published or passed to `apply` last is put on what stands, in the next exchange().
   void publish(Contribution& contribution, const DepositInfo& info);
 
   /// Waits at the round of this iteration, or does not, where it is over already. Passes the newest result to `apply`
   /// if it has not been passed on before, or, with LateSum::own, that of this iteration; that of a full round always,
-  /// and then `apply` has to publish() what stands from now on. Returns how many were passed on, 0 or 1, or
-  /// Errc::timeout naming the round and the ranks that are missing (call again to resume), Errc::aborted,
+  /// and then `apply` has to publish() what stands from now on. With GroupOptions::moves it passes on what stands,
+  /// where that is not what this rank has published, and `apply` publishes nothing. Returns how many were passed on, 0
+  /// or 1, or Errc::timeout naming the round and the ranks that are missing (call again to resume), Errc::aborted,
   /// Errc::lost_peer. Throws UsageError after drain(), and before the first publish().
   Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
 
   /// No more batches here: neither arrives at a group round nor starts one from now on. The model as it is now is to be
-  /// published once more, and then finish() to be called. Throws UsageError while an exchange waits.
+  /// published once more (not with GroupOptions::moves), and then finish() to be called. Throws UsageError while an
+  /// exchange waits.
   void drain();
   /// After drain(): passes the newest results on as they come, after each of which a model is to be published again,
   /// and returns after the last round: the first full one to which no rank has batches left. All ranks have its result.

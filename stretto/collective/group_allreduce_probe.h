@@ -17,6 +17,10 @@ class GroupProbe {
   std::uint64_t versions() const;
   /// Whether acquire() has memory to give at once.
   bool may_acquire() const;
+  /// With GroupOptions::moves: whether a published model has not come to stand yet; and the first bucket of what
+  /// stands.
+  bool unsettled() const;
+  std::span<const std::byte> stands() const;
 
  private:
   GroupAllreduce& collective_;

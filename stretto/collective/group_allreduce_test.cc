@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include "stretto/base/random.h"
@@ -175,6 +176,80 @@ TEST_P(GroupAllreduceLive, RanksThatPublishInALoop) {
   }
 }
 
+/// The arithmetic of float64.
+constexpr ModelMath kDoubles{
+    .mean =
+        [](DataType, std::span<std::byte> model, std::span<const std::byte> sum, double members) {
+          auto* out = reinterpret_cast<double*>(model.data());
+          const auto* in = reinterpret_cast<const double*>(sum.data());
+          for (std::size_t i = 0; i < model.size() / sizeof(double); ++i) out[i] = in[i] / members;
+        },
+    .put_on =
+        [](DataType, std::span<std::byte> model, std::span<const std::byte> stands, std::span<const std::byte> base) {
+          auto* out = reinterpret_cast<double*>(model.data());
+          const auto* on = reinterpret_cast<const double*>(stands.data());
+          const auto* from = reinterpret_cast<const double*>(base.data());
+          for (std::size_t i = 0; i < model.size() / sizeof(double); ++i) out[i] = on[i] + (out[i] - from[i]);
+        }};
+
+/// Each step of rank r adds 1 to element r of its model. Returns its model at the end, on which all ranks agree.
+std::vector<double> run_moving_rank(Engine& engine, GroupOptions options, std::uint64_t steps) {
+  options.moves = &kDoubles;
+  const auto rank = static_cast<std::size_t>(engine.rank());
+  GroupAllreduce groups(engine, {{DataType::float64, 40}}, options);
+  EngineDriver driver(engine, {.spin = 0ns});
+  const TimePoint deadline = driver.deadline(100s);
+  std::vector<double> model(40);
+  const auto publish = [&] {
+    Contribution& next = groups.acquire();
+    std::ranges::copy(model, next.as<double>(0).begin());
+    groups.publish(next, {});
+  };
+  const auto apply = [&](const GroupResult& result) {
+    std::memcpy(model.data(), result.sum[0].data(), result.sum[0].size());
+  };
+  Random random(11, rank);
+  publish();
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    if (random.chance(rank == 1 ? 0.5 : 0.02)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random.below(500)));
+    }
+    model[rank] += 1;
+    publish();
+    if (!groups.exchange(driver, deadline, apply)) return {};
+  }
+  groups.drain();
+  if (!groups.finish(driver, deadline, apply)) return {};
+  return model;
+}
+
+TEST_P(GroupAllreduceLive, ModelsThatMoveLoseNoStep) {
+  const GroupOptions kinds[] = {{.full_every = 10, .late = LateRank::jumps},
+                                {.full_every = 50, .quorum = 1, .late = LateRank::jumps},
+                                {.group_size = 2, .full_every = 4, .quorum = 2, .piece_bytes = 64},
+                                {.group_size = 2, .full_every = 1}};
+  for (const int ranks : {1, 3, 4, 7}) {
+    for (GroupOptions options : kinds) {
+      options.seats = std::min(GetParam(), ranks);
+      options.quorum = std::min(options.quorum, ranks);
+      if (ranks == 1) options.group_size = 0;
+      std::vector<std::vector<double>> models(static_cast<std::size_t>(ranks));
+      run_thread_job(ranks, [&](Engine& engine) {
+        auto& model = models[static_cast<std::size_t>(engine.rank())];
+        model = run_moving_rank(engine, options, 100);
+        return !model.empty();
+      });
+      for (const std::vector<double>& model : models) {
+        ASSERT_EQ(model, models[0]) << ranks << " ranks";
+        for (int rank = 0; rank < ranks; ++rank) {
+          EXPECT_NEAR(model[static_cast<std::size_t>(rank)] * ranks, 100, 1e-9)
+              << "steps of rank " << rank << " of " << ranks;
+        }
+      }
+    }
+  }
+}
+
 /// The line with which a job of one rank is refused.
 template <class Misuse>
 std::string refused(GroupOptions options, Misuse misuse) {
@@ -201,6 +276,15 @@ TEST(GroupAllreduce, RefusesMisuseInALine) {
   EXPECT_THAT(refused({.quorum = -1}, make), HasSubstr("a quorum of -1"));
   EXPECT_THAT(refused({.seats = 2}, make), HasSubstr("seats 2 with 1 ranks: use 1 to 1, or 0 for all of them"));
   EXPECT_THAT(refused({.piece_bytes = 100}, make), HasSubstr("piece_bytes 100: use a multiple of 64"));
+  EXPECT_THAT(refused({.keep_own = true, .moves = &kDoubles}, make),
+              HasSubstr("models that move with their group's mean, and keep_own"));
+  EXPECT_THAT(refused({.moves = &kDoubles},
+                      [&](GroupAllreduce& groups, Driver&) {
+                        groups.publish(groups.acquire(), {});
+                        groups.publish(groups.acquire(), {});
+                        (void)groups.acquire();
+                      }),
+              HasSubstr("acquire() before"));
   EXPECT_THAT(refused({}, [&](GroupAllreduce& groups,
                               Driver& driver) { (void)groups.exchange(driver, driver.deadline(1s), nothing); }),
               HasSubstr("exchange() before the first publish()"));

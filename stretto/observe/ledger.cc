@@ -19,11 +19,14 @@ void OwnCounts::add(const OwnCounts& other) {
   dropped += other.dropped;
   passed += other.passed;
   ages.add(other.ages);
+  own_steps += other.own_steps;
+  kept_millionths += other.kept_millionths;
 }
 
 std::array<std::uint64_t, OwnCounts::kNumbers> OwnCounts::numbers() const {
-  std::array<std::uint64_t, kNumbers> all{buckets, taken, dropped, passed, ages.sum, ages.largest};
-  std::ranges::copy(ages.bins, all.begin() + 6);
+  std::array<std::uint64_t, kNumbers> all{buckets,  taken,        dropped,   passed,
+                                          ages.sum, ages.largest, own_steps, kept_millionths};
+  std::ranges::copy(ages.bins, all.begin() + 8);
   return all;
 }
 
@@ -32,8 +35,10 @@ OwnCounts OwnCounts::of(std::span<const std::uint64_t, kNumbers> n) {
                    .taken = n[1],
                    .dropped = n[2],
                    .passed = n[3],
-                   .ages = {.bins = {}, .sum = n[4], .largest = n[5]}};
-  std::ranges::copy(n.subspan<6>(), counts.ages.bins.begin());
+                   .ages = {.bins = {}, .sum = n[4], .largest = n[5]},
+                   .own_steps = n[6],
+                   .kept_millionths = n[7]};
+  std::ranges::copy(n.subspan<8>(), counts.ages.bins.begin());
   return counts;
 }
 
@@ -196,6 +201,11 @@ double Ledger::passed_over() const {
 
 std::int64_t Ledger::lost_deposits() const {
   return deposits_known_ ? static_cast<std::int64_t>(deposits_made_ - deposits_pending_ - applied() - dropped()) : 0;
+}
+
+std::optional<double> Ledger::kept() const {
+  if (counts_.own_steps == 0) return std::nullopt;
+  return static_cast<double>(counts_.kept_millionths) / 1e6;
 }
 
 RankAccount Ledger::total() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,10 +65,13 @@ struct OwnCounts {
   std::uint64_t dropped = 0;  ///< buckets that servers have thrown away
   std::uint64_t passed = 0;   ///< batches in rounds that the rank's replica has not applied (delivery latest)
   Ages ages;                  ///< of batches, or buckets of them, whose staleness is known
+  /// Where ranks step on models of their own and average these: steps that have moved one, and the movement of how many
+  /// of them the mean of all models has kept, in millionths.
+  std::uint64_t own_steps = 0, kept_millionths = 0;
 
   /// Those of another rank.
   void add(const OwnCounts& other);
-  static constexpr std::size_t kNumbers = 6 + Ages::kBins;                ///< of all fields
+  static constexpr std::size_t kNumbers = 8 + Ages::kBins;                ///< of all fields
   std::array<std::uint64_t, kNumbers> numbers() const;                    ///< the fields, as of() takes them
   static OwnCounts of(std::span<const std::uint64_t, kNumbers> numbers);  ///< those that numbers() has given
 };
@@ -127,6 +131,10 @@ class Ledger {
 
   /// Deposits that are neither applied nor dropped nor pending: 0, or a defect (negative: something was applied twice).
   std::int64_t lost_deposits() const;
+
+  /// The movement of how many of the deposits the mean of all ranks' models has kept, where ranks average models and
+  /// the algorithm counts it.
+  std::optional<double> kept() const;
 
   /// Turns a policy word into a name, for printing.
   using PolicyName = std::function<std::string(std::uint64_t)>;

@@ -102,7 +102,9 @@ std::string Ledger::to_text(const PolicyName& name) const {
     if (lost_deposits() < 0) {
       out << -lost_deposits() << " applied that nobody made\n";
     } else {
-      out << lost_deposits() << " lost\n";
+      out << lost_deposits() << " lost";
+      if (kept()) out << ", the movement of " << std::setprecision(1) << *kept() << " kept";
+      out << '\n';
     }
   }
   return out.str();
@@ -130,6 +132,7 @@ std::string Ledger::to_json(const PolicyName& name) const {
                         {"pending", deposits_pending_},
                         {"lost", lost_deposits()}};
     if (passed_over() > 0) json["deposits"]["passed_over"] = passed_over();
+    if (kept()) json["deposits"]["kept"] = *kept();
   }
   return json.dump();
 }

@@ -264,6 +264,19 @@ TEST(Ledger, SaysWhatReplicasHavePassedOver) {
   EXPECT_EQ(nlohmann::json::parse(ledger.to_json())["deposits"]["passed_over"], 2.5);
 }
 
+TEST(Ledger, SaysTheMovementOfHowManyDepositsIsKept) {
+  auto ledger = synchronous({1, 1}, 3, 0);
+  ledger.set_deposits(6, 0);
+  EXPECT_FALSE(ledger.kept().has_value()) << "nobody counts it";
+  OwnCounts counts{.own_steps = 4, .kept_millionths = 2'250'000};
+  counts.add({.own_steps = 2, .kept_millionths = 2'250'000});
+  ledger.set_deposits(6, 0, OwnCounts::of(counts.numbers()));
+  EXPECT_EQ(ledger.kept(), 4.5);
+  EXPECT_THAT(ledger.to_text(),
+              HasSubstr("deposits: 6 made, 6 applied, 0 pending, 0 lost, the movement of 4.5 kept\n"));
+  EXPECT_EQ(nlohmann::json::parse(ledger.to_json())["deposits"]["kept"], 4.5);
+}
+
 TEST(Ledger, PrintsATable) {
   auto ledger = synchronous({1, 3}, 3, 0);
   ledger.set_deposits(6, 0);

@@ -1,6 +1,7 @@
 #include "stretto/board/groups/group_board.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "stretto/base/defect.h"
@@ -30,8 +31,9 @@ bool GroupBoard::step(Round round) {
   // on while this rank may be handing results over, and no sum is begun for an application that has gone on.
   busy_.store(true, std::memory_order_seq_cst);
   do {
+    blocked_ = false;
     next_ = take_step();
-  } while (!interleaved_ && next_ != Step::nothing);
+  } while (!interleaved_ && next_ != Step::nothing && !blocked_);
   if (next_ != Step::nothing) return true;
   next_ = Step::look;
   busy_.store(false, std::memory_order_seq_cst);
@@ -50,6 +52,7 @@ GroupBoard::Step GroupBoard::take_step() {
     case Step::look_at_model: return look_at_model();
     case Step::begin: return begin();
     case Step::claim_result: return claim_result();
+    case Step::claim_seat: return claim_seat();
     case Step::read_model: return read_model();
     case Step::pin_model: return pin_model();
     case Step::look_again: return look_again();
@@ -59,6 +62,9 @@ GroupBoard::Step GroupBoard::take_step() {
     case Step::sum: return sum();
     case Step::count_piece: return count_piece();
     case Step::unpin_source: return unpin_source();
+    case Step::stand: return stand();
+    case Step::give_back: return give_back();
+    case Step::let_go: return let_go();
     case Step::look_at_newest: return look_at_newest();
     case Step::hand_over: return hand_over();
     case Step::release_kept: return release_kept();
@@ -204,12 +210,22 @@ GroupBoard::Step GroupBoard::claim_result() {
     return Step::claim_result;
   }
   if (!std::exchange(result.touched, true)) memory_.touch_sum(result_);
-  return Step::read_model;
+  return memory_.shape().moves != nullptr ? Step::claim_seat : Step::read_model;
+}
+
+/// No rank that holds a claim waits for one of a lower seat. One that is lost while it holds one ends the job, of which
+/// the engine hears between two steps.
+GroupBoard::Step GroupBoard::claim_seat() {
+  std::uint32_t free = 0;
+  blocked_ = !seat(member()).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+  if (!blocked_) return Step::read_model;
+  if (!interleaved_) std::this_thread::yield();
+  return Step::claim_seat;
 }
 
 GroupBoard::Step GroupBoard::read_model() {
   model_ = NumberedWord(seat(member()).model.load(std::memory_order_seq_cst));
-  return Step::pin_model;
+  return memory_.shape().moves != nullptr ? enter_model() : Step::pin_model;
 }
 
 GroupBoard::Step GroupBoard::pin_model() {
@@ -224,10 +240,14 @@ GroupBoard::Step GroupBoard::pin_model() {
 GroupBoard::Step GroupBoard::look_again() {
   const bool stands = seat(member()).model.load(std::memory_order_seq_cst) == model_.bits();
   if (!stands && !defect(Defect::group_board_no_second_look)) return Step::unpin_model;
+  return enter_model();
+}
+
+GroupBoard::Step GroupBoard::enter_model() {
   pinned_[at_] = model_;
   rule_.joined(round_, member(), model_.number());
-  if (next_member()) return Step::read_model;
-  return Step::open;
+  if (!next_member()) return Step::open;
+  return memory_.shape().moves != nullptr ? Step::claim_seat : Step::read_model;
 }
 
 GroupBoard::Step GroupBoard::unpin_model() {
@@ -283,15 +303,16 @@ GroupBoard::Step GroupBoard::sum() {
   const DataType type = memory_.shape().buckets[piece.bucket].type;
   sources_.clear();
   for (const int rank : group_.members) {
-    const auto model = memory_.model(rank, memory_.own(result_, rank).set, piece.bucket);
-    sources_.push_back(model.data() + piece.offset);
+    const auto place = static_cast<std::uint64_t>(memory_.own(result_, rank).set);
+    sources_.push_back(memory_.standing(rank, place, piece.bucket).data() + piece.offset);
   }
   auto& tree = trees_[sources_.size()];
   if (tree == nullptr) {
     tree = std::make_unique<Combination>(Combination::tree(static_cast<int>(sources_.size())));
   }
-  combine(*tree, type, ReduceOp::sum, memory_.sum(result_, piece.bucket).data() + piece.offset, sources_,
-          piece.bytes / size_of(type));
+  const auto sum = memory_.sum(result_, piece.bucket).subspan(piece.offset, piece.bytes);
+  combine(*tree, type, ReduceOp::sum, sum.data(), sources_, piece.bytes / size_of(type));
+  if (const ModelMath* math = memory_.shape().moves) math->mean(type, sum, sum, static_cast<double>(sources_.size()));
   did_ = true;
   return Step::count_piece;
 }
@@ -300,7 +321,8 @@ GroupBoard::Step GroupBoard::count_piece() {
   const std::uint64_t done = memory_.desk(summer_).done.fetch_add(1, std::memory_order_seq_cst) + 1;
   if (done != memory_.num_pieces()) return Step::find_piece;
   at_ = 0;
-  return memory_.shape().keep_own || defect(Defect::group_board_no_pin) ? first_receiver() : Step::unpin_source;
+  const bool unpins = !memory_.shape().keep_own && memory_.shape().moves == nullptr;
+  return unpins && !defect(Defect::group_board_no_pin) ? Step::unpin_source : first_receiver();
 }
 
 // ---- the sum is there ----
@@ -318,7 +340,7 @@ GroupBoard::Step GroupBoard::first_receiver() {
   if (memory_.full(round_) && header.drained.all()) {
     memory_.words().ended.store(round_ + 1, std::memory_order_seq_cst);
   }
-  return Step::look_at_newest;
+  return memory_.shape().moves != nullptr ? Step::stand : Step::look_at_newest;
 }
 
 int GroupBoard::receiver() const {
@@ -328,12 +350,31 @@ int GroupBoard::receiver() const {
 }
 
 GroupBoard::Step GroupBoard::next_receiver() {
-  return next_member() ? Step::look_at_newest : Step::release;
+  if (!next_member()) return Step::release;
+  return memory_.shape().moves != nullptr ? Step::stand : Step::look_at_newest;
+}
+
+/// With GroupShape::moves, also where the receiver has the result of a later round: it has been moved by that already.
+GroupBoard::Step GroupBoard::stand() {
+  stood_ = memory_.stand(receiver(), result_);
+  rule_.completed(round_, receiver(), result_);
+  return Step::give_back;
+}
+
+GroupBoard::Step GroupBoard::give_back() {
+  memory_.give_back(stood_);
+  return Step::let_go;
+}
+
+GroupBoard::Step GroupBoard::let_go() {
+  seat(receiver()).claimed.store(0, std::memory_order_seq_cst);
+  return Step::look_at_newest;
 }
 
 GroupBoard::Step GroupBoard::look_at_newest() {
   newest_ = NumberedWord(seat(receiver()).result.load(std::memory_order_seq_cst));
-  return newest_.number() > round_ ? Step::refuse : Step::hand_over;
+  if (newest_.number() <= round_) return Step::hand_over;
+  return memory_.shape().moves != nullptr ? next_receiver() : Step::refuse;
 }
 
 GroupBoard::Step GroupBoard::hand_over() {
@@ -343,6 +384,7 @@ GroupBoard::Step GroupBoard::hand_over() {
                                            std::memory_order_seq_cst)) {
     return Step::look_at_newest;
   }
+  if (memory_.shape().moves != nullptr) return next_receiver();  // what stands uses the result
   rule_.completed(round_, receiver(), result_);
   if (newest_.number() == 0) return next_receiver();
   return memory_.shape().keep_own ? Step::release_kept : Step::release_older;

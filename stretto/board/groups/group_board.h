@@ -21,6 +21,10 @@ namespace stretto {
 /// sums the last piece hands the result over: it becomes each member's newest, unless that has a newer one. Members
 /// that compute do nothing and are not woken. Groups of a round, and rounds, are summed independently of one another.
 ///
+/// With GroupShape::moves it claims the members' seats instead, in ascending order, until the result stands on each: so
+/// that no model is in two sums at once, and no rank puts a step on one that is being summed. It waits for a seat that
+/// is claimed, which is for another sum or while the rank itself publishes.
+///
 /// A step machine over memory handed in: with `interleaved` each step makes one access to shared memory, so that a
 /// search can put the ranks' steps in any order. One object a rank, one thread at a time; the rank's GroupSeat is
 /// another's.
@@ -67,6 +71,7 @@ class GroupBoard {
     look_at_model,
     begin,
     claim_result,
+    claim_seat,
     read_model,
     pin_model,
     look_again,
@@ -76,6 +81,9 @@ class GroupBoard {
     sum,
     count_piece,
     unpin_source,
+    stand,
+    give_back,
+    let_go,
     look_at_newest,
     hand_over,
     release_kept,
@@ -97,6 +105,7 @@ class GroupBoard {
   Step look_at_model();
   Step begin();
   Step claim_result();
+  Step claim_seat();
   Step read_model();
   Step pin_model();
   Step look_again();
@@ -106,6 +115,9 @@ class GroupBoard {
   Step sum();
   Step count_piece();
   Step unpin_source();
+  Step stand();
+  Step give_back();
+  Step let_go();
   Step look_at_newest();
   Step hand_over();
   Step release_kept();
@@ -120,6 +132,7 @@ class GroupBoard {
   int receiver() const;
   bool next_member() { return ++at_ < group_.members.size(); }
   RoundHeader header() const;
+  Step enter_model();
   Step first_receiver();
   Step next_receiver();
   void wake_members();
@@ -132,8 +145,9 @@ class GroupBoard {
   std::atomic<bool> busy_{false};
 
   Step next_ = Step::look;
-  bool did_ = false;  // something has been done since step() was called
-  Round round_ = 0;   // that the application waits at
+  bool did_ = false;      // something has been done since step() was called
+  bool blocked_ = false;  // the last step has found a seat claimed
+  Round round_ = 0;       // that the application waits at
   GroupRule::Group group_;
   std::size_t at_ = 0;                 // the member, or seat, that is looked at
   int come_ = 0;                       // ranks, counted for the quorum
@@ -141,6 +155,7 @@ class GroupBoard {
   std::uint64_t result_ = 0;           // where it goes
   std::uint64_t piece_ = 0;            // claimed
   NumberedWord model_{0}, newest_{0};  // of member() and receiver(), as last read
+  std::uint64_t stood_ = 0;            // where the model of receiver() lies that the result has replaced
   std::uint64_t began_from_ = 0;       // the word of the group and round, as last read
   std::vector<NumberedWord> pinned_;   // of each member
   std::vector<const std::byte*> sources_;

@@ -98,6 +98,44 @@ TEST(GroupBoard, AModelIsNotWrittenToWhileASumReadsIt) {
   EXPECT_GT(newer, 5);
 }
 
+/// A mean of integers, rounded down.
+constexpr ModelMath kIntegers{
+    .mean =
+        [](DataType, std::span<std::byte> model, std::span<const std::byte> sum, double members) {
+          auto* out = reinterpret_cast<std::int64_t*>(model.data());
+          const auto* in = reinterpret_cast<const std::int64_t*>(sum.data());
+          for (std::size_t i = 0; i < model.size() / 8; ++i) out[i] = in[i] / static_cast<std::int64_t>(members);
+        },
+    .put_on = nullptr};
+
+TEST(GroupBoard, AMeanStandsOnEachMemberWhichCannotPublishMeanwhile) {
+  GroupShape shape = small_groups();
+  shape.moves = &kIntegers;
+  int refused = 0;
+  for (int steps = 0; steps < 60; ++steps) {
+    GroupRanks all({.shape = shape, .interleaved = true}, {{{0, 1}}});
+    all.publish(0, 10);
+    all.publish(1, 30);
+    all[0].seat.arrive(0);
+    for (int i = 0; i < steps; ++i) all[0].board.step(0);
+    const bool claimed = all[1].seat.claim();
+    if (claimed) all.memory().seat(1).claimed = 0;
+    if (!claimed) ++refused;
+    while (all[0].board.step(0)) {
+    }
+    EXPECT_EQ(all.newest(0), 1u);
+    for (const int rank : {0, 1}) {
+      const auto stands = all[rank].seat.follow();
+      ASSERT_TRUE(stands.has_value()) << rank;
+      const auto* number = reinterpret_cast<const std::int64_t*>(all.memory().standing(rank, *stands, 0).data());
+      EXPECT_EQ(*number, 20) << "of rank " << rank;
+      EXPECT_FALSE(all[rank].seat.follow().has_value()) << "the rank has it";
+    }
+  }
+  EXPECT_GT(refused, 5) << "the rank waits while its model is summed";
+  EXPECT_LT(refused, 55);
+}
+
 TEST(GroupBoard, ASetThatIsReadIsNotGivenOut) {
   GroupRanks all({.shape = small_groups()}, {{{0, 1}}});
   all.publish(0, 1);

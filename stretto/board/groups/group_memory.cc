@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "stretto/base/align.h"
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/huge_pages.h"
 
@@ -12,7 +13,7 @@ namespace stretto {
 struct GroupMemory::Layout {
   Layout(const GroupShape& shape, int ranks_) {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
-    const std::uint64_t sets = ranks * static_cast<std::uint64_t>(num_sets(shape.keep_own));
+    const std::uint64_t sets = ranks * static_cast<std::uint64_t>(num_sets(shape));
     const std::uint64_t results = ranks * results_per_rank(shape);
     std::uint64_t pieces = 0;
     for (const BucketSpec& bucket : shape.buckets) {
@@ -105,13 +106,14 @@ void GroupMemory::touch_sum(std::uint64_t result) const {
 
 void GroupMemory::enter_model(RoundHeader& header, Round round, int rank, int set) const {
   Seat& its = seat(rank);
-  const Set& model = this->set(rank, set);
+  const bool moves = shape_.moves != nullptr;
+  const Round ticket = moves ? its.ticket : this->set(rank, set).ticket;
   const int named = shape_.first_rank + rank;
   if (its.waits_at.load(std::memory_order_seq_cst) == round + 1) header.arrived.insert(named);
   if (its.drained.load(std::memory_order_seq_cst)) header.drained.insert(named);
-  ContributionFacts facts = model.facts;
+  ContributionFacts facts = moves ? its.facts : this->set(rank, set).facts;
   if (!full(round)) {
-    const Round age = round - std::min(round, model.ticket);
+    const Round age = moves && facts.batches == 0 ? 0 : round - std::min(round, ticket);
     its.ages.fetch_add(age, std::memory_order_relaxed);
     std::uint64_t oldest = its.oldest_age.load(std::memory_order_relaxed);
     while (oldest < age && !its.oldest_age.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
@@ -126,6 +128,15 @@ void GroupMemory::enter_model(RoundHeader& header, Round round, int rank, int se
   enter(header, round, named, facts, true);
   header.sum_of_bases -= std::min(header.sum_of_bases, ages);
   if (facts.batches > 0) header.oldest_base = std::min(header.oldest_base, round - oldest);
+}
+
+std::uint64_t GroupMemory::stand(int rank, std::uint64_t result) const {
+  auto& word = seat(rank).model;
+  const NumberedWord older(word.load(std::memory_order_seq_cst));
+  const std::uint64_t place = place_of_result(result);
+  if (defect(Defect::group_old_stands)) return place;
+  word.store(NumberedWord(older.number() + 1, place).bits(), std::memory_order_seq_cst);
+  return older.index();
 }
 
 void GroupMemory::enter_result(std::uint64_t result, Round round, int members, const RoundHeader& header) const {

@@ -9,6 +9,7 @@
 #include "stretto/board/numbered_word.h"
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/kernel/model_math.h"
 #include "stretto/observe/contribution_facts.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
@@ -22,6 +23,7 @@ struct GroupShape {
   int groups = 1;                         ///< of a round, at most
   int quorum = 0;                         ///< ranks that must have come before a group round starts; 0: the first one
   bool keep_own = false;                  ///< a result keeps the model of each rank that it is the newest of
+  const ModelMath* moves = nullptr;       ///< where given: a result is a mean, and stands on each member's seat
   std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to help sum a full round
   /// Of several boards: the ranks of the job, and the lowest at this one; 0: this is the only one.
@@ -42,8 +44,13 @@ class GroupMemory {
     Sleepers sleepers;
   };
   struct Seat {
-    alignas(64) std::atomic<std::uint64_t> model{0};     // a NumberedWord: the version that stands, and its set
-    alignas(64) std::atomic<std::uint64_t> result{0};    // a NumberedWord: the newest round + 1, and its buffer
+    alignas(64) std::atomic<std::uint64_t> model{0};   // a NumberedWord: the version that stands, and where it lies
+    alignas(64) std::atomic<std::uint64_t> result{0};  // a NumberedWord: the newest round + 1, and its buffer
+    // With GroupShape::moves: 1 where a sum, or the rank itself, is about to replace what stands. The next three are
+    // read and written under it.
+    alignas(64) std::atomic<std::uint32_t> claimed{0};
+    Round ticket = 0;                                    // the round of its last publication
+    ContributionFacts facts;                             // of that, until a full round has counted it
     alignas(64) std::atomic<std::uint64_t> waits_at{0};  // the round + 1 that the rank has arrived at last
     std::atomic<std::uint64_t> took{0};                  // results of rounds before this one are used
     std::atomic<bool> drained{false};
@@ -94,9 +101,9 @@ class GroupMemory {
   }
 
   /// A rank's models: one that stands, one that is written to, and two that are summed; where results keep them, one
-  /// more.
-  static constexpr int num_sets(bool keep_own) { return keep_own ? 5 : 4; }
-  int sets() const { return num_sets(shape_.keep_own); }
+  /// more. With GroupShape::moves one that stands or is the base of a step, and one that is written to.
+  static constexpr int num_sets(const GroupShape& shape) { return shape.moves != nullptr ? 2 : shape.keep_own ? 5 : 4; }
+  int sets() const { return num_sets(shape_); }
   Set& set(int rank, int set) const { return sets_[rank * sets() + set]; }
   std::span<std::byte> model(int rank, int set, std::size_t bucket) const;
 
@@ -111,6 +118,23 @@ class GroupMemory {
   /// Room for the header of a result.
   std::span<std::byte> header(std::uint64_t result) const { return {headers_ + result * header_room_, header_room_}; }
   std::span<std::byte> sum(std::uint64_t result, std::size_t bucket) const;
+
+  /// Where a model lies: in a set of its rank, or, with GroupShape::moves, in a result, which has the numbers from
+  /// sets() on.
+  std::uint64_t place_of_result(std::uint64_t result) const { return static_cast<std::uint64_t>(sets()) + result; }
+  std::span<std::byte> standing(int rank, std::uint64_t place, std::size_t bucket) const {
+    const auto sets = static_cast<std::uint64_t>(this->sets());
+    return place < sets ? model(rank, static_cast<int>(place), bucket) : sum(place - sets, bucket);
+  }
+  /// Uses the result that a model lies in, if it lies in one, or gives it back.
+  void use(std::uint64_t place) const {
+    if (std::atomic<std::uint32_t>* uses = uses_of(place)) uses->fetch_add(1, std::memory_order_seq_cst);
+  }
+  void give_back(std::uint64_t place) const {
+    if (std::atomic<std::uint32_t>* uses = uses_of(place)) uses->fetch_sub(1, std::memory_order_seq_cst);
+  }
+  /// Makes a result what stands on a seat. Returns where stood what it replaces. Requires: the seat is claimed for it.
+  std::uint64_t stand(int rank, std::uint64_t result) const;
 
   /// Adds the facts of a pinned model to the header of a round. How old a rank's models were in the group rounds of a
   /// block is in the header of the full round at its end, as the bases of the rank's batches.
@@ -136,6 +160,10 @@ class GroupMemory {
 
  private:
   struct Layout;
+  std::atomic<std::uint32_t>* uses_of(std::uint64_t place) const {
+    const auto sets = static_cast<std::uint64_t>(this->sets());
+    return place < sets ? nullptr : &result(place - sets).uses;
+  }
   std::span<std::byte> bucket_in(std::byte* sets, std::uint64_t index, std::size_t bucket) const;
 
   const GroupShape shape_;

@@ -28,16 +28,18 @@ void GroupParts::step() {
   Step done = Step::claim;
   do {
     done = next_;
+    blocked_ = false;
     next_ = take_step();
-  } while (busy() && !interleaved_ && done != Step::sum);
+  } while (busy() && !interleaved_ && done != Step::sum && !blocked_);
 }
 
 GroupParts::Step GroupParts::take_step() {
   switch (next_) {
     case Step::claim: return claim();
+    case Step::claim_seat: return claim_seat();
     case Step::read_model:
       model_ = NumberedWord(memory_.seat(seat()).model.load(std::memory_order_seq_cst));
-      return Step::pin_model;
+      return memory_.shape().moves != nullptr ? enter_seat() : Step::pin_model;
     case Step::pin_model:
       memory_.set(seat(), static_cast<int>(model_.index())).pins.fetch_add(1, std::memory_order_seq_cst);
       std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -70,16 +72,29 @@ GroupParts::Step GroupParts::claim() {
   part.result = claim_result(part.seats.size() + 1);  // one of each member, and the round's own
   part.sum = part.whole() || part.alone() ? part.result : claim_result(1);
   member_ = 0;
-  return Step::read_model;
+  return memory_.shape().moves != nullptr ? Step::claim_seat : Step::read_model;
+}
+
+/// Its rank may be about to put a step on what stands, and waits for nothing meanwhile.
+GroupParts::Step GroupParts::claim_seat() {
+  std::uint32_t free = 0;
+  blocked_ = !memory_.seat(seat()).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+  return blocked_ ? Step::claim_seat : Step::read_model;
 }
 
 // Between the look and the pin the member may have published newer models, and may write to this one by now.
 GroupParts::Step GroupParts::look_again() {
   const bool stands = memory_.seat(seat()).model.load(std::memory_order_seq_cst) == model_.bits();
   if (!stands && !defect(Defect::group_board_no_second_look)) return Step::unpin_again;
+  return enter_seat();
+}
+
+GroupParts::Step GroupParts::enter_seat() {
   memory_.own(part().result, seat()) = {model_.number(), static_cast<int>(model_.index())};
   joined_(seat(), model_.number());
-  if (++member_ < part().seats.size()) return Step::read_model;
+  if (++member_ < part().seats.size()) {
+    return memory_.shape().moves != nullptr ? Step::claim_seat : Step::read_model;
+  }
   member_ = 0;
   piece_ = 0;
   enter_header();
@@ -102,7 +117,8 @@ GroupParts::Step GroupParts::sum() {
   const DataType type = memory_.shape().buckets[piece.bucket].type;
   sources_.clear();
   for (const int seat : part().seats) {
-    sources_.push_back(memory_.model(seat, memory_.own(part().result, seat).set, piece.bucket).data() + piece.offset);
+    const auto place = static_cast<std::uint64_t>(memory_.own(part().result, seat).set);
+    sources_.push_back(memory_.standing(seat, place, piece.bucket).data() + piece.offset);
   }
   auto& tree = trees_[sources_.size()];
   if (tree == nullptr) {
@@ -111,7 +127,7 @@ GroupParts::Step GroupParts::sum() {
   combine(*tree, type, ReduceOp::sum, memory_.sum(part().sum, piece.bucket).data() + piece.offset, sources_,
           piece.bytes / size_of(type));
   if (++piece_ < memory_.num_pieces()) return Step::sum;
-  return memory_.shape().keep_own ? finish() : Step::unpin;
+  return memory_.shape().keep_own || memory_.shape().moves != nullptr ? finish() : Step::unpin;
 }
 
 GroupParts::Step GroupParts::unpin() {
@@ -128,13 +144,27 @@ GroupParts::Step GroupParts::finish() {
 std::span<std::byte> GroupParts::summed(const GroupPart& part, std::size_t bucket) const {
   if (!part.alone()) return memory_.sum(part.sum, bucket);
   const int seat = part.seats[0];
-  return memory_.model(seat, memory_.own(part.result, seat).set, bucket);
+  return memory_.standing(seat, static_cast<std::uint64_t>(memory_.own(part.result, seat).set), bucket);
+}
+
+void GroupParts::average(const GroupPart& part) {
+  const ModelMath* math = memory_.shape().moves;
+  for (std::size_t b = 0; math != nullptr && b < memory_.shape().buckets.size(); ++b) {
+    const auto sum = memory_.sum(part.result, b);
+    math->mean(memory_.shape().buckets[b].type, sum, sum, part.members);
+  }
 }
 
 /// A member that reads the older result counts twice among its uses, and looks once more whether it was its newest.
 void GroupParts::hand_over(Round round, const GroupPart& part) {
   for (const int seat : part.seats) {
     const NumberedWord newest(round + 1, part.result);
+    if (memory_.shape().moves != nullptr) {
+      memory_.give_back(memory_.stand(seat, part.result));
+      memory_.seat(seat).claimed.store(0, std::memory_order_seq_cst);
+      memory_.seat(seat).result.store(newest.bits(), std::memory_order_seq_cst);
+      continue;
+    }
     const NumberedWord older(memory_.seat(seat).result.exchange(newest.bits(), std::memory_order_seq_cst));
     if (older.number() == 0) continue;
     if (memory_.shape().keep_own) {
@@ -145,7 +175,8 @@ void GroupParts::hand_over(Round round, const GroupPart& part) {
 }
 
 void GroupParts::release(const GroupPart& part) {
-  if (part.alone()) pins_of(part, part.seats[0]).fetch_sub(1, std::memory_order_seq_cst);
+  if (part.alone() && memory_.shape().moves == nullptr)
+    pins_of(part, part.seats[0]).fetch_sub(1, std::memory_order_seq_cst);
   if (part.sum != part.result) memory_.result(part.sum).uses.fetch_sub(1, std::memory_order_seq_cst);
   memory_.result(part.result).uses.fetch_sub(1, std::memory_order_seq_cst);
 }

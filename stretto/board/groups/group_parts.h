@@ -47,16 +47,20 @@ class GroupParts {
 
   /// Where the sum of a part that is ready lies.
   std::span<std::byte> summed(const GroupPart& part, std::size_t bucket) const;
+  /// With GroupShape::moves: makes the sum of a group its mean. Requires: nobody reads it on behalf of other boards.
+  void average(const GroupPart& part);
   /// Makes the result of a part of this round the newest of its members.
   void hand_over(Round round, const GroupPart& part);
   /// Nobody reads or writes the memory of a part any more on behalf of other boards.
   void release(const GroupPart& part);
 
  private:
-  enum class Step { claim, read_model, pin_model, look_again, unpin_again, sum, unpin };
+  enum class Step { claim, claim_seat, read_model, pin_model, look_again, unpin_again, sum, unpin };
 
   Step take_step();
   Step claim();
+  Step claim_seat();
+  Step enter_seat();
   Step look_again();
   void enter_header();
   Step sum();
@@ -78,6 +82,7 @@ class GroupParts {
   std::vector<GroupPart> parts_;
   std::size_t at_ = 0;  // the part in hand
   Step next_ = Step::claim;
+  bool blocked_ = false;    // by a rank that publishes
   std::size_t member_ = 0;  // of the part, in turn
   std::uint64_t piece_ = 0;
   NumberedWord model_{0};  // of seat(), as last read

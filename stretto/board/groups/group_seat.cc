@@ -7,6 +7,10 @@ namespace stretto {
 
 bool GroupSeat::in_use(int set) const {
   if (set == stands_ || set == filling_) return true;
+  if (memory_.shape().moves != nullptr) {
+    const auto place = static_cast<std::uint64_t>(set);
+    return versions_ > 0 && (place == base_ || place == stands());
+  }
   if (reading_ && memory_.shape().keep_own && memory_.own(*reading_, rank_).set == set) return true;
   // Pairs with GroupBoard::pin_model(): a rank that has pinned the set before this look is seen here; one that pins it
   // later finds in its second look that the set no longer stands.
@@ -29,10 +33,55 @@ void GroupSeat::publish(int set, Round ticket, const ContributionFacts& facts) {
   GroupMemory::Set& model = memory_.set(rank_, set);
   model.ticket = ticket;
   model.facts = facts;
-  stands_ = set;
   filling_ = -1;
+  if (memory_.shape().moves != nullptr) {
+    base_ = static_cast<std::uint64_t>(set);
+    memory_.seat(rank_).ticket = ticket;
+    memory_.seat(rank_).facts = facts;
+  } else {
+    stands_ = set;
+  }
   const NumberedWord word(++versions_, static_cast<std::uint64_t>(set));
   memory_.seat(rank_).model.store(word.bits(), std::memory_order_seq_cst);
+}
+
+bool GroupSeat::claim() {
+  std::uint32_t free = 0;
+  if (defect(Defect::group_beneath_a_sum)) return true;
+  return memory_.seat(rank_).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+}
+
+void GroupSeat::settle(int set, Round ticket, const ContributionFacts& facts) {
+  GroupMemory::Seat& seat = memory_.seat(rank_);
+  const NumberedWord stood(seat.model.load(std::memory_order_seq_cst));
+  seat.ticket = ticket;
+  seat.facts = facts;
+  filling_ = -1;
+  seat.model.store(NumberedWord(stood.number() + 1, static_cast<std::uint64_t>(set)).bits(), std::memory_order_seq_cst);
+  memory_.give_back(stood.index());
+  memory_.give_back(base_);
+  has_base_ = stood.index() == base_;
+  base_ = static_cast<std::uint64_t>(set);
+  if (!defect(Defect::group_beneath_a_sum)) seat.claimed.store(0, std::memory_order_seq_cst);
+}
+
+/// As read(): a result that is still what stands after it has been used once more has not been given back in between.
+std::optional<std::uint64_t> GroupSeat::follow() {
+  const auto& word = memory_.seat(rank_).model;
+  for (;;) {
+    const std::uint64_t bits = word.load(std::memory_order_seq_cst);
+    const std::uint64_t place = NumberedWord(bits).index();
+    if (place == base_ && has_base_) return std::nullopt;
+    memory_.use(place);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (word.load(std::memory_order_seq_cst) == bits) {
+      memory_.give_back(base_);
+      base_ = place;
+      has_base_ = true;
+      return place;
+    }
+    memory_.give_back(place);
+  }
 }
 
 std::optional<std::uint64_t> GroupSeat::read(Round from) {

@@ -25,7 +25,10 @@ std::string GroupJob::to_string() const {
                          options.group_size, ", full every ", options.full_every, ", quorum ", options.quorum,
                          options.late == LateRank::jumps ? ", late ranks jump" : "",
                          options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
-                         stale == StaleRule::mix ? ", mix" : ", carry", publish_after ? ", published after" : "",
+                         stale == StaleRule::mix     ? ", mix"
+                         : stale == StaleRule::carry ? ", carry"
+                                                     : ", moves",
+                         publish_after ? ", published after" : "",
                          on_board()             ? std::string(", on a board")
                          : over == Over::boards ? text(", on boards of ", options.seats, " ranks")
                                                 : std::string(),
@@ -88,6 +91,31 @@ void GroupOracle::published(int rank, std::uint64_t version, Round ticket, Field
   if (version != publications.size() + 1)
     violated(text("rank ", rank, " publishes version ", version, " out of order"));
   publications.push_back({ticket, weight});
+  steps_ = steps_ + weight;
+}
+
+void GroupOracle::settled(int rank, Round ticket, Field step) {
+  RankState& at = at_[static_cast<std::size_t>(rank)];
+  if (at.has != at.publications.size()) ++put_on_means_;
+  if (at.has == at.publications.size()) ++at.has;
+  at.publications.push_back({ticket, at.publications.back().weight + step});
+  steps_ = steps_ + step;
+}
+
+/// G11: a model whose round is over for another member counts as the mean that it is about to become.
+void GroupOracle::stands(const std::vector<Field>& weights) {
+  Field sum;
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    const RankState& at = at_[rank];
+    Field weight = weights[rank];
+    if (at.in_sum) {
+      const Expected& expected = rounds_[*at.in_sum];
+      const Group& group = expected.groups[static_cast<std::size_t>(expected.group_of[rank])];
+      if (group.checked) weight = group.mean;
+    }
+    sum = sum + weight;
+  }
+  if (sum != steps_) violated("G11: the models that stand have moved by something else than all steps once");
 }
 
 /// G8: a rank, or a quorum of them, waits at a group round when it starts, or all have drained.
@@ -112,10 +140,18 @@ void GroupOracle::joined(int rank, Round round, std::uint64_t version) {
   if (at.versions.contains(round)) violated(text("G2: round ", round, " sums the model of rank ", rank, " twice"));
   at.versions[round] = version;
   if (version == 0) return;
+  if (moves()) {
+    at.in_sum = round;
+    if (version != at.publications.size()) {
+      return violated(text("G11: round ", round, " has version ", version, " of rank ", rank, ", of ",
+                           at.publications.size(), " that have stood"));
+    }
+  }
   const Round ticket = at.publications[version - 1].ticket;
   // On a board a rank without batches passes over what is left of a block once no other rank is in it.
-  const bool passed = job_.on_board() && at.drained && at.used >= at.complete;
-  if (full(round) ? ticket != round && !passed : round > ticket && round - ticket > job_.options.full_every - 1) {
+  const bool passed = (job_.on_board() && at.drained && at.used >= at.complete) || (moves() && at.drained);
+  if (full(round) ? ticket != round && !passed
+                  : round > ticket && round - ticket > job_.options.full_every - 1 && !(moves() && at.drained)) {
     violated(text("G4: rank ", rank, " brings a model of round ", ticket, " to round ", round));
   }
 }
@@ -144,30 +180,70 @@ void GroupOracle::check_sum(int rank, Round round, const GroupModels::Content& c
 void GroupOracle::completed(int rank, const StandingSum& sum) {
   const Round round = sum.round;
   RankState& at = at_[static_cast<std::size_t>(rank)];
-  if (job_.on_board() ? round < at.complete : round != at.complete) {
+  // On a board the groups of different rounds do not wait for each other, and a model that moves is in all of them.
+  const bool any_order = job_.on_board() && moves();
+  if (!any_order && (job_.on_board() ? round < at.complete : round != at.complete)) {
     violated(text("G3: rank ", rank, " completes round ", round, " after ", at.complete));
   }
-  at.complete = round + 1;
+  at.complete = std::max(at.complete, round + 1);
   const GroupModels::Content content = models_.read(sum.buckets);
-  check_sum(rank, round, content);
+  if (moves()) {
+    check_moving_sum(rank, round, content);
+  } else {
+    check_sum(rank, round, content);
+  }
+  if (violation_) return;
   Expected& expected = rounds_[round];
   Group& group = expected.groups[static_cast<std::size_t>(expected.group_of[static_cast<std::size_t>(rank)])];
   if (group.checked && (group.header != *sum.header || group.content != content)) {
     violated(text("G1: rank ", rank, " has another header or sum of round ", round));
   }
-  group = {.checked = true, .content = content, .header = *sum.header};
+  group.checked = true;
+  group.content = content;
+  group.header = *sum.header;
   if (full(round) && sum.header->drained.all() && !last_) last_ = round;
+}
+
+/// G1 and G2 of models that move: the sum of what stood, or, in shared memory, its mean, which comes to stand.
+void GroupOracle::check_moving_sum(int rank, Round round, const GroupModels::Content& content) {
+  Expected& expected = rounds_[round];
+  const int mine = expected.group_of[static_cast<std::size_t>(rank)];
+  Field sum, members;
+  for (std::size_t peer = 0; peer < at_.size(); ++peer) {
+    if (expected.group_of[peer] != mine) continue;
+    const auto joined = at_[peer].versions.find(round);
+    if (joined == at_[peer].versions.end() || joined->second == 0) {
+      return violated(text("G2: round ", round, " of rank ", rank, " lacks rank ", peer));
+    }
+    sum = sum + at_[peer].publications[joined->second - 1].weight;
+    members = members + Field(1);
+  }
+  if (!content.whole || content.weight != (job_.shares_memory() ? sum / members : sum)) {
+    return violated(text("G2: round ", round, " of rank ", rank, " is not the sum of what stood on its members"));
+  }
+  expected.groups[static_cast<std::size_t>(mine)].mean = sum / members;
+  RankState& at = at_[static_cast<std::size_t>(rank)];
+  at.in_sum.reset();
+  at.publications.push_back({at.publications.back().ticket, sum / members});
 }
 
 void GroupOracle::used(int rank, const GroupResult& result, Field before, Field after) {
   RankState& at = at_[static_cast<std::size_t>(rank)];
-  if (result.round < at.used) return violated(text("G7: rank ", rank, " uses round ", result.round, " again"));
+  if (result.round < at.used && (result.full || !moves()))
+    return violated(text("G7: rank ", rank, " uses round ", result.round, " again"));
   for (Round round = at.used; round < result.round; ++round) {
     if (full(round)) violated(text("G7: rank ", rank, " passes over the full round ", round));
     ++passed_over_;
   }
-  at.used = result.round + 1;
+  at.used = std::max(at.used, result.round + 1);
   const GroupModels::Content content = models_.read(result.sum);
+  if (moves()) {
+    at.has = at.publications.size();
+    if (!content.whole || after != at.publications.back().weight) {
+      violated(text("G6: rank ", rank, " has another model than what stands after round ", result.round));
+    }
+    return;
+  }
   check_sum(rank, result.round, content);  // it may have been overwritten since
   if (violation_) return;
   const std::uint64_t own = content.versions[static_cast<std::size_t>(rank)];

@@ -51,12 +51,14 @@ class GroupModels {
 };
 
 /// Knows what every rank has published, and so what every sum and every model must be. Checks the promises of a group
-/// allreduce (docs/groups.md, G1 to G10). Keeps the first violation.
+/// allreduce (docs/groups.md, G1 to G11). Keeps the first violation.
 class GroupOracle {
  public:
   explicit GroupOracle(const GroupJob& job);
 
   void published(int rank, std::uint64_t version, Round ticket, Field weight);
+  /// Under StaleRule::moves: the step of `rank` has been put on what stands.
+  void settled(int rank, Round ticket, Field step);
   void joined(int rank, Round round, std::uint64_t version);
   void completed(int rank, const StandingSum& sum);
   /// The application of `rank` waits at `round`.
@@ -67,6 +69,8 @@ class GroupOracle {
   /// The exchange of iteration `iteration` has returned.
   void exchanged(int rank, Round iteration);
   void look_at(int rank, const ProtocolState& state);
+  /// Under StaleRule::moves, after every transition: what stands on each rank.
+  void stands(const std::vector<Field>& weights);
   /// No message is under way, and all applications stand still.
   void quiet(const std::vector<ProtocolState>& states);
   void ended(const std::vector<bool>& done, const std::vector<Field>& models, const std::vector<std::uint64_t>& steps);
@@ -77,6 +81,7 @@ class GroupOracle {
   const std::optional<std::string>& violation() const { return violation_; }
   std::uint64_t rounds() const { return rounds_.size(); }
   std::uint64_t stale() const { return stale_; }
+  std::uint64_t put_on_means() const { return put_on_means_; }
   std::uint64_t passed_over() const { return passed_over_; }
 
  private:
@@ -85,17 +90,20 @@ class GroupOracle {
     Field weight;
   };
   struct RankState {
-    std::vector<Publication> publications;    // by version − 1
+    std::vector<Publication> publications;    // by version − 1; of moves all that have stood
     std::map<Round, std::uint64_t> versions;  // that rounds have been joined with
     std::optional<Round> waits_at;
     bool drained = false;
-    Round used = 0;      // results of rounds before are used
-    Round complete = 0;  // rounds that it has been told of
+    std::optional<Round> in_sum;  // of moves: its model is in that of a round, and the mean does not stand yet
+    std::uint64_t has = 1;        // of moves: the version that the application has
+    Round used = 0;               // results of rounds before are used
+    Round complete = 0;           // rounds that it has been told of
   };
   struct Group {
     bool checked = false;
     GroupModels::Content content;
     RoundHeader header;
+    Field mean;
   };
   struct Expected {
     std::vector<int> group_of;  // the number of each rank's group
@@ -106,6 +114,8 @@ class GroupOracle {
   bool full(Round round) const { return (round + 1) % job_.options.full_every == 0; }
   void check_start(Round round);
   void check_sum(int rank, Round round, const GroupModels::Content& content);
+  void check_moving_sum(int rank, Round round, const GroupModels::Content& content);
+  bool moves() const { return job_.stale == StaleRule::moves; }
 
   const GroupJob& job_;
   const GroupModels models_;
@@ -115,7 +125,8 @@ class GroupOracle {
   std::vector<RankState> at_;
   std::vector<Expected> rounds_;
   std::optional<Round> last_;  // the full round that showed all ranks drained
-  std::uint64_t stale_ = 0, passed_over_ = 0;
+  std::uint64_t stale_ = 0, passed_over_ = 0, put_on_means_ = 0;
+  Field steps_;  // of moves: the models at first, and all steps that have been put on one
 };
 
 }  // namespace stretto

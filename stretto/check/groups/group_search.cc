@@ -1,6 +1,7 @@
 #include "stretto/check/groups/group_search.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -31,6 +32,33 @@ struct Job {
   std::uint64_t again = 0;  // on a board: a rank publishes each model up to so many times more
   std::uint64_t seed = 0;
 };
+
+Field field_at(std::span<const std::byte> bytes, std::size_t i) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + 8 * i, 8);
+  return Field(value);
+}
+
+template <class Number>
+void for_numbers(std::span<std::byte> bytes, Number number) {
+  for (std::size_t i = 0; i < bytes.size() / 8; ++i) {
+    const std::uint64_t value = number(i).value();
+    std::memcpy(bytes.data() + 8 * i, &value, 8);
+  }
+}
+
+/// The weights are numbers of a prime field.
+constexpr ModelMath kFieldMath{
+    .mean =
+        [](DataType, std::span<std::byte> model, std::span<const std::byte> sum, double members) {
+          const Field n(static_cast<std::uint64_t>(members));
+          for_numbers(model, [&](std::size_t i) { return field_at(sum, i) / n; });
+        },
+    .put_on =
+        [](DataType, std::span<std::byte> model, std::span<const std::byte> stands, std::span<const std::byte> base) {
+          for_numbers(model,
+                      [&](std::size_t i) { return field_at(stands, i) + (field_at(model, i) - field_at(base, i)); });
+        }};
 
 constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
 constexpr std::uint64_t kSlowestStep = 100;
@@ -81,6 +109,14 @@ Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
     options.late_sum = LateSum::newest;  // sums of the own iteration go by messages
     what.length = std::min<std::uint64_t>(what.length, 100);
   }
+  if (random.chance(0.4)) {
+    what.stale = StaleRule::moves;
+    what.publish_after = false;
+    options.moves = &kFieldMath;
+    options.keep_own = false;
+    options.late_sum = LateSum::newest;
+    job.again = 0;
+  }
   return job;
 }
 
@@ -113,12 +149,15 @@ class Actor final : private GroupObserver {
   std::uint64_t steps() const { return step_; }
   std::uint64_t jumps() const { return jumps_; }
   ProtocolState protocol() const { return probe_.state(); }
+  Field stands() const { return probe_.versions() == 0 ? Field() : field_at(probe_.stands(), 0); }
 
  private:
   enum class State { computing, publishing, exchanging, finishing, done };
 
   void joined(Round round, int rank, std::uint64_t version) override { oracle_.joined(rank, round, version); }
   void completed(int rank, const StandingSum& sum) override { oracle_.completed(rank, sum); }
+  void settled() override { oracle_.settled(rank_, collective_.next(), last_step_); }
+  bool moves() const { return job_.what.options.moves != nullptr; }
 
   void next_batch() {
     if (step_ == job_.what.batches[static_cast<std::size_t>(rank_)]) {
@@ -128,7 +167,7 @@ class Actor final : private GroupObserver {
       }
       state_ = State::finishing;
       collective_.drain();
-      publish_at_once();
+      if (!moves()) publish_at_once();
       oracle_.drained(rank_);
       return poll_application();
     }
@@ -139,7 +178,8 @@ class Actor final : private GroupObserver {
   }
 
   void step_done() {
-    weight_ = weight_ + Field(random_bits(job_.seed, static_cast<std::uint64_t>(rank_), ++step_));
+    last_step_ = Field(random_bits(job_.seed, static_cast<std::uint64_t>(rank_), ++step_));
+    weight_ = weight_ + last_step_;
     state_ = State::publishing;
     begin_model(job_.what.shares_memory() ? random_.below(job_.again + 1) : 0);
   }
@@ -171,7 +211,9 @@ class Actor final : private GroupObserver {
   }
 
   void publish() {
-    oracle_.published(rank_, probe_.versions() + 1, collective_.next(), weight_);
+    if (!moves() || probe_.versions() == 0) {
+      oracle_.published(rank_, probe_.versions() + 1, collective_.next(), weight_);
+    }
     collective_.publish(*std::exchange(writing_, nullptr), {.batches = 1, .samples = 1});
   }
 
@@ -188,6 +230,7 @@ class Actor final : private GroupObserver {
         break;
     }
     oracle_.used(rank_, result, before, weight_);
+    if (moves()) return;
     if (job_.what.publish_after || result.full || state_ == State::finishing) publish_at_once();
   }
 
@@ -204,7 +247,7 @@ class Actor final : private GroupObserver {
 
   void look() {
     if (!waits()) return;
-    if (!probe_.may_acquire()) return look_again();  // for the model that is published with the result
+    if (!moves() && !probe_.may_acquire()) return look_again();  // for the model that is published with the result
     const auto apply = [this](const GroupResult& result) { this->apply(result); };
     const Round ticket = collective_.next();
     const bool waited = probe_.state().waiting;
@@ -213,7 +256,7 @@ class Actor final : private GroupObserver {
     if (*progress != GroupAllreduce::Progress::done) {
       const ProtocolState state = probe_.state();
       if (job_.what.shares_memory() && state.waiting && !waited) look_again();  // it has arrived just now
-      if (state_ == State::exchanging) oracle_.arrived(rank_, ticket);
+      if (state_ == State::exchanging && !probe_.unsettled()) oracle_.arrived(rank_, ticket);
       if (state_ == State::finishing && state.full && collective_.handed() >= state.complete) {
         oracle_.arrived(rank_, state.complete);
       }
@@ -289,6 +332,7 @@ class Actor final : private GroupObserver {
   GroupProbe probe_;
   State state_ = State::computing;
   Field weight_{12345};  // the same everywhere at first
+  Field last_step_;      // that it has been moved by
   std::uint64_t step_ = 0, jumps_ = 0;
   Contribution* writing_ = nullptr;
   bool stepping_ = false;  // on a board: the next step is scheduled
@@ -316,6 +360,11 @@ JobFinding run_checked(const Job& job) {
   bool moved = false;
   while (!oracle.violation() && cluster.run_next()) {
     if (cluster.events() > kMaxEvents) oracle.violated("the run does not end");
+    if (job.what.stale == StaleRule::moves && !oracle.violation()) {
+      std::vector<Field> weights;
+      for (const auto& actor : actors) weights.push_back(actor->stands());
+      oracle.stands(weights);
+    }
     const bool moving =
         cluster.busy() || std::ranges::any_of(actors, [](const auto& actor) { return actor->stepping(); });
     if (moved && !moving) {
@@ -349,7 +398,8 @@ JobFinding run_checked(const Job& job) {
                      finding.rounds / options.full_every,
                      counted(options.late_sum == LateSum::own),
                      counted(job.what.on_board()),
-                     counted(job.what.over == Over::boards)};
+                     counted(job.what.over == Over::boards),
+                     oracle.put_on_means()};
   return finding;
 }
 

@@ -4,10 +4,11 @@
 
 namespace stretto {
 
-/// What a rank does with a sum that has an older model of its own, X, and not its newest, W'.
+/// What becomes of a rank that computes while a round sums its model X, so that its newest, W', is not in the sum.
 enum class StaleRule : std::uint8_t {
   mix,    ///< (sum + W') / (members + 1), as in the paper: keeps 1/(members + 1) of what it has done since X
-  carry,  ///< sum / members + (W' − X): keeps all of it
+  carry,  ///< sum / members + (W' − X): keeps all that it has done, and not what X has taken from the others
+  moves,  ///< GroupOptions::moves: X becomes sum / members at once, and its step is put on that: keeps all of all ranks
 };
 
 /// What becomes of a rank's model W' after an exchange of a GroupAllreduce.
@@ -17,7 +18,8 @@ enum class ModelMove : std::uint8_t {
   carry,    ///< sum / members + (W' − X)
 };
 
-/// The move for a result. `fresh`: W' is in the sum. `drained`: the rank has no W' of its own any more.
+/// The move for a result. `fresh`: W' is in the sum, as always under StaleRule::moves. `drained`: the rank has no W' of
+/// its own any more.
 constexpr ModelMove model_move(bool fresh, bool drained, StaleRule rule) {
   if (fresh || drained) return ModelMove::average;
   return rule == StaleRule::mix ? ModelMove::mix : ModelMove::carry;

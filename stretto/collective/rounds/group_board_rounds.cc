@@ -70,7 +70,7 @@ bool GroupBoardRounds::poll(TimePoint) {
   query().poll();
   const Round waits = waits_at();
   if (waits > 0 && (newest() < waits || board_.busy()) && board_.step(waits - 1)) return true;
-  const bool sleeps = newest() < waits || board_.begun() || (drained() && !stopped());
+  const bool sleeps = newest() < waits || board_.begun() || (drained() && !stopped()) || unsettled();
   if (!sleeps) {
     board_.leave();
     return false;

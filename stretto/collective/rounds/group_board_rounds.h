@@ -36,7 +36,7 @@ class GroupBoardRounds final : public SeatedRounds, private EngineClient, privat
   void joined(Round round, int rank, std::uint64_t version) override;
   void completed(Round round, int rank, std::uint64_t result) override;
 
-  void stands() override { board_.wake_all(); }
+  void stands_now() override { board_.wake_all(); }
   /// The next full round that this rank has not used the result of.
   Round next_full() const;
 

@@ -49,8 +49,33 @@ std::optional<StandingSum> GroupRounds::read_of(Round round) {
   return view_of(*sum);
 }
 
+std::vector<std::span<const std::byte>> GroupRounds::buckets_of(const Contribution& model) {
+  std::vector<std::span<const std::byte>> buckets;
+  for (int i = 0; i < model.num_buckets(); ++i) buckets.push_back(model.bucket(i));
+  return buckets;
+}
+
+bool GroupRounds::settle(Contribution& model, Round ticket) {
+  const auto step = models_.begin_step();
+  if (!step) return false;
+  if (step->stands != step->base) {
+    put_on_top(model, buckets_of(step->stands->contribution), buckets_of(step->base->contribution));
+  }
+  models_.end_step(model.index(), ticket);
+  freed();
+  if (observer_ != nullptr) observer_->settled();
+  return true;
+}
+
+std::optional<StandingSum> GroupRounds::follow(bool full) {
+  const StandingModel* stands = models_.follow();
+  if (stands == nullptr && !full) return std::nullopt;
+  if (stands != nullptr) stands_ = buckets_of(stands->contribution);
+  return StandingSum{.header = full ? &models_.take_full()->header : nullptr, .members = 1, .buckets = stands_};
+}
+
 void GroupRounds::release(Round round) {
-  models_.release(ticket_.load(std::memory_order_relaxed));
+  if (options_.moves == nullptr) models_.release(ticket_.load(std::memory_order_relaxed));
   took_.store(round + 1, std::memory_order_release);
   freed();
   if (full(round)) engine_.doorbell().ring();  // the next block may begin

@@ -24,6 +24,10 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   std::optional<StandingSum> read(Round from) override;
   std::optional<StandingSum> read_of(Round round) override;
   void release(Round round) override;
+  bool settle(Contribution& model, Round ticket) override;
+  bool may_settle() override { return models_.may_step(); }
+  std::optional<StandingSum> follow(bool full) override;
+  std::span<const std::byte> stands() const override { return models_.stands()->contribution.bucket(0); }
   Round complete() const override { return complete_.load(std::memory_order_acquire); }
   void set_arrived(Round round) override { arrived_.store(round + 1, std::memory_order_release); }
   void set_drained() override { drained_.store(true, std::memory_order_release); }
@@ -64,8 +68,10 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   std::vector<int> group_of(Round round) const { return members(round, protocol_.full(round)); }
   void note_age(Round round, const StandingModel& model, RoundHeader& header);
   Flight& flight(Round round);
+  static std::vector<std::span<const std::byte>> buckets_of(const Contribution& model);
 
   StandingModels models_;
+  std::vector<std::span<const std::byte>> stands_;  // what follow() has returned; the application thread's
 
   // The driver thread's.
   GroupProtocol protocol_;

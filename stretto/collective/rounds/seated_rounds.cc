@@ -31,6 +31,7 @@ GroupShape SeatedRounds::shape() const {
           .groups = groups_.count(),
           .quorum = options_.quorum,
           .keep_own = options_.keep_own,
+          .moves = options_.moves,
           .piece_bytes = options_.piece_bytes,
           .helpers = std::min(num_cores(), engine_.size()) - 1,
           .job_ranks = several ? seating_.ranks : 0,
@@ -71,7 +72,7 @@ Contribution& SeatedRounds::acquire() {
 
 void SeatedRounds::publish(Contribution& model, Round ticket) {
   seat_.publish(model.index(), ticket, model.facts);
-  if (versions() == 1) stands();
+  if (versions() == 1) stands_now();
 }
 
 Round SeatedRounds::newest() const {
@@ -101,11 +102,42 @@ std::optional<StandingSum> SeatedRounds::read(Round from) {
   return reading_.sum;
 }
 
+std::vector<std::span<const std::byte>> SeatedRounds::buckets_at(std::uint64_t place) const {
+  std::vector<std::span<const std::byte>> buckets;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    buckets.emplace_back(memory_.standing(seating_.seat(), place, i));
+  }
+  return buckets;
+}
+
+bool SeatedRounds::settle(Contribution& model, Round ticket) {
+  const bool claimed = seat_.claim();
+  unsettled_.store(!claimed, std::memory_order_release);
+  if (!claimed) return false;
+  if (seat_.stands() != seat_.base()) put_on_top(model, buckets_at(seat_.stands()), buckets_at(seat_.base()));
+  seat_.settle(model.index(), ticket, model.facts);
+  if (observer_ != nullptr) observer_->settled();
+  return true;
+}
+
+std::optional<StandingSum> SeatedRounds::follow(bool full) {
+  const std::optional<std::uint64_t> place = seat_.follow();
+  if (!place && !full) return std::nullopt;
+  if (full) {
+    // What stands after a full round is its result until this rank has taken it.
+    look_at(NumberedWord(memory_.seat(seating_.seat()).result.load(std::memory_order_seq_cst)).index(), seating_.seat(),
+            reading_);
+    seat_.counted();
+  }
+  if (place) reading_.buckets = buckets_at(*place);
+  return StandingSum{.header = full ? &reading_.header : nullptr, .members = 1, .buckets = reading_.buckets};
+}
+
 void SeatedRounds::release(Round round) {
-  seat_.release();
+  if (options_.moves == nullptr) seat_.release();
   took_.store(round + 1, std::memory_order_relaxed);
   seat_.took(round + 1);
-  if (full(round)) stands();  // the next block may begin
+  if (full(round)) stands_now();  // the next block may begin
 }
 
 void SeatedRounds::set_arrived(Round round) {
@@ -116,7 +148,7 @@ void SeatedRounds::set_arrived(Round round) {
 void SeatedRounds::set_drained() {
   drained_.store(true, std::memory_order_release);
   seat_.drain();
-  stands();  // it may be the one that a quorum, or a rank without batches, waits for
+  stands_now();  // it may be the one that a quorum, or a rank without batches, waits for
 }
 
 bool SeatedRounds::stopped() const {

@@ -28,6 +28,10 @@ class SeatedRounds : public StandingRounds {
   std::uint64_t versions() const override { return seat_.versions(); }
   std::optional<StandingSum> read(Round from) override;
   void release(Round round) override;
+  bool settle(Contribution& model, Round ticket) override;
+  bool may_settle() override { return memory_.seat(seating_.seat()).claimed.load(std::memory_order_seq_cst) == 0; }
+  std::optional<StandingSum> follow(bool full) override;
+  std::span<const std::byte> stands() const override { return buckets_at(seat_.stands())[0]; }
   void set_arrived(Round round) override;
   void set_drained() override;
   bool stopped() const override;
@@ -39,11 +43,13 @@ class SeatedRounds : public StandingRounds {
 
  protected:
   /// Something has come to stand on this rank's seat that other ranks may wait for. The application's thread.
-  virtual void stands() = 0;
+  virtual void stands_now() = 0;
 
   Round waits_at() const { return waits_at_.load(std::memory_order_acquire); }
   bool drained() const { return drained_.load(std::memory_order_acquire); }
   Round took() const { return took_.load(std::memory_order_relaxed); }
+  /// The application waits for the sum of what stands on its seat.
+  bool unsettled() const { return unsettled_.load(std::memory_order_acquire); }
   /// The newest result's round + 1 of this rank. Any thread of it.
   Round newest() const;
 
@@ -59,6 +65,7 @@ class SeatedRounds : public StandingRounds {
 
  private:
   GroupShape shape() const;
+  std::vector<std::span<const std::byte>> buckets_at(std::uint64_t place) const;
   std::span<std::byte> take_memory();
 
   Block own_memory_;  // in place of a board, where the ranks disagree: this rank sums nothing
@@ -78,6 +85,7 @@ class SeatedRounds : public StandingRounds {
   std::atomic<Round> waits_at_{0};  // round + 1 that it has arrived at
   std::atomic<Round> took_{0};      // results of rounds before it are used
   std::atomic<bool> drained_{false};
+  std::atomic<bool> unsettled_{false};
 };
 
 }  // namespace stretto

@@ -33,7 +33,7 @@ SpanningRounds::SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, 
 /// The leader's own engine is driven by the thread that calls.
 void SpanningRounds::set_arrived(Round round) {
   SeatedRounds::set_arrived(round);
-  if (!seating_.leads()) stands();
+  if (!seating_.leads()) stands_now();
 }
 
 std::optional<Round> SpanningRounds::full_to_come() const {
@@ -68,7 +68,7 @@ bool SpanningRounds::poll(TimePoint) {
   query().poll();
   const bool more = protocol_ != nullptr && lead();
   Sleepers& sleepers = memory_.words().sleepers;
-  if (newest() >= waits_at() && (!drained() || stopped())) {
+  if (newest() >= waits_at() && (!drained() || stopped()) && !unsettled()) {
     if (sleepers.contains(seating_.seat())) sleepers.leave(seating_.seat());
     return more;
   }
@@ -179,6 +179,7 @@ std::vector<GroupPart> SpanningRounds::parts_of(Round round) const {
 /// The models of the part are pinned, and their sum is there.
 void SpanningRounds::ready(const GroupPart& part) {
   if (!part.whole()) return send(part);
+  parts_.average(part);
   finish(round_, part, part.header);
   parts_.release(part);
   in_flight_.fetch_sub(1, std::memory_order_release);
@@ -212,8 +213,10 @@ bool SpanningRounds::call(Round number, OpId, std::uint32_t hook) {
 }
 
 void SpanningRounds::completed(Round number) {
-  const Flight& flight = flights_.at(number);
-  finish(flight.round, flight.part, engine_.header(id_, number, sum_buffer(0, buckets_.size())));
+  Flight& flight = flights_.at(number);
+  flight.part.header = engine_.header(id_, number, sum_buffer(0, buckets_.size()));
+  if (options_.moves != nullptr) return;
+  finish(flight.round, flight.part, flight.part.header);
   if (defect(Defect::group_reuse_before_sent)) parts_.release(flight.part);
 }
 
@@ -221,6 +224,15 @@ void SpanningRounds::retired(Round number) {
   const Flight flight = flights_.at(number);
   flights_.erase(number);
   --flight.plan->open_rounds;
+  // The sum may have been sent from where it lies, and so may what stood on a seat, which its rank writes to from then
+  // on.
+  if (options_.moves != nullptr) {
+    parts_.average(flight.part);
+    finish(flight.round, flight.part, flight.part.header);
+    parts_.release(flight.part);
+    in_flight_.fetch_sub(1, std::memory_order_release);
+    return;
+  }
   if (!defect(Defect::group_reuse_before_sent)) parts_.release(flight.part);
   in_flight_.fetch_sub(1, std::memory_order_release);
 }

@@ -53,7 +53,7 @@ class SpanningRounds final : public SeatedRounds, private RoundOwner {
   void broken(const Error& reason) override { failure_.fail(reason, true); }
   bool poll(TimePoint) override;
 
-  void stands() override { engine_.arena()->ring(seating_.leader()); }
+  void stands_now() override { engine_.arena()->ring(seating_.leader()); }
 
   bool lead();
   void listen();

@@ -16,9 +16,14 @@ GroupSum::GroupSum(std::span<const BucketSpec> specs) {
 }
 
 StandingModels::StandingModels(std::span<const BucketSpec> buckets, const GroupOptions& options)
-    : keep_own_(options.keep_own),
+    : specs_(buckets.begin(), buckets.end()),
+      math_(options.moves),
+      full_every_(options.full_every),
+      keep_own_(options.keep_own),
       keep_sums_(options.late_sum == LateSum::own),
-      num_sums_(keep_sums_ ? static_cast<int>(options.full_every) + 1 : 3) {
+      num_sums_(math_ != nullptr ? 2
+                : keep_sums_     ? static_cast<int>(options.full_every) + 1
+                                 : 3) {
   for (const BucketSpec& bucket : buckets) bytes_per_set_ += bucket.count * size_of(bucket.type);
   for (int i = 0; i < num_models(); ++i) models_.push_back(std::make_unique<StandingModel>(buckets, i));
   for (int i = 0; i < num_sums(); ++i) sums_.push_back(std::make_unique<GroupSum>(buckets));
@@ -28,7 +33,7 @@ StandingModel& StandingModels::acquire() {
   const MutexLock lock(mutex_);
   for (const auto& model : models_) {
     const bool stands = model.get() == newest_ && !defect(Defect::group_in_place);
-    if (stands || model->pins > 0 || model->filling) continue;
+    if (stands || model->pins > 0 || model->filling || model.get() == base_) continue;
     model->filling = true;
     return *model;
   }
@@ -42,6 +47,47 @@ void StandingModels::publish(int index, Round ticket) {
   model.version = ++versions_;
   model.ticket = ticket;
   newest_ = &model;
+  if (math_ != nullptr) base_ = newest_;
+}
+
+std::optional<StandingModels::Step> StandingModels::begin_step() {
+  const MutexLock lock(mutex_);
+  if (summed_ && !defect(Defect::group_beneath_a_sum)) return std::nullopt;
+  stepping_ = true;
+  return Step{newest_, base_};
+}
+
+void StandingModels::end_step(int index, Round ticket) {
+  {
+    const MutexLock lock(mutex_);
+    stepping_ = false;
+    has_base_ = newest_ == base_;
+  }
+  publish(index, ticket);
+}
+
+bool StandingModels::may_step() const {
+  const MutexLock lock(mutex_);
+  return !summed_ || defect(Defect::group_beneath_a_sum);
+}
+
+const StandingModel* StandingModels::follow() {
+  const MutexLock lock(mutex_);
+  if (newest_ == base_ && has_base_) return nullptr;
+  has_base_ = true;
+  base_ = newest_;
+  return base_;
+}
+
+const StandingModel* StandingModels::stands() const {
+  const MutexLock lock(mutex_);
+  return newest_;
+}
+
+const GroupSum* StandingModels::take_full() {
+  const MutexLock lock(mutex_);
+  newest_->contribution.facts = {};
+  return std::exchange(newest_sum_, nullptr);
 }
 
 std::uint64_t StandingModels::versions() const {
@@ -92,10 +138,13 @@ GroupSum* StandingModels::free_sum() const {
 
 bool StandingModels::has_room() const {
   if (newest_ == nullptr && !defect(Defect::group_no_initial)) return false;
-  if (free_sum() == nullptr) return false;
-  // The application writes to one model, publishes it, and goes on with another: two that are not pinned.
+  if (free_sum() == nullptr || stepping_) return false;
+  // The application writes to one model, publishes it, and goes on with another: two that are not pinned. With
+  // GroupOptions::moves it writes to one, and the mean becomes another.
   std::size_t pinned = 0;
-  for (const auto& model : models_) pinned += model->pins > 0 || model.get() == newest_ ? 1 : 0;
+  for (const auto& model : models_) {
+    pinned += model->pins > 0 || model.get() == newest_ || model.get() == base_ ? 1 : 0;
+  }
   return pinned + 2 <= models_.size();
 }
 
@@ -112,6 +161,7 @@ std::optional<StandingModels::Joined> StandingModels::join(Round round, int memb
   sum->own_version = model == nullptr ? 0 : model->version;
   if (model == nullptr) return Joined{model, sum};
   ++model->pins;
+  summed_ = math_ != nullptr;
   if (keep_own_) {
     ++model->pins;
     sum->pins_own = true;
@@ -120,9 +170,30 @@ std::optional<StandingModels::Joined> StandingModels::join(Round round, int memb
   return Joined{model, sum};
 }
 
+/// The mean comes to stand. Its age is that of this rank's last step in it that no full round has counted.
+void StandingModels::stand_mean(const GroupSum& sum) {
+  StandingModel& mean = acquire();
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    math_->mean(specs_[i].type, mean.contribution.bucket(static_cast<int>(i)), sum.buckets[i], sum.members);
+  }
+  mean.contribution.facts = sum.own->contribution.facts;
+  const MutexLock lock(mutex_);
+  mean.filling = false;
+  mean.ticket = mean.contribution.facts.batches > 0 ? sum.own->ticket : sum.round + 1;
+  summed_ = false;
+  if (defect(Defect::group_old_stands)) return;
+  mean.version = ++versions_;
+  newest_ = &mean;
+}
+
 void StandingModels::complete(GroupSum& sum, const RoundHeader& header) {
+  if (math_ != nullptr && sum.own != nullptr) stand_mean(sum);
   const MutexLock lock(mutex_);
   sum.header = header;
+  if (math_ != nullptr) {
+    if ((sum.round + 1) % full_every_ == 0) newest_sum_ = &sum;
+    return;
+  }
   const bool replaced = newest_sum_ != nullptr && newest_sum_ != reading_ && newest_sum_ != &sum;
   if (replaced && defect(Defect::group_own_replaced)) newest_sum_->kept = false;
   if (replaced && !newest_sum_->kept) drop_own(*newest_sum_);

@@ -52,6 +52,10 @@ struct GroupSum {
 /// no rank passes a full round before it has made the iterations before it, that of the full one, and one that is still
 /// being sent. With keep_own each may keep a model.
 ///
+/// With GroupOptions::moves a round that is complete makes its mean the model that stands, and no round is joined while
+/// the application puts its step on that. Five models: one stands, one is the base of the application's step, one is
+/// sent, one is written to, one becomes the mean; and two sums, of which one may still be sent from.
+///
 /// The application thread and the thread that drives the engine share it; each holds the lock for a few assignments.
 class StandingModels {
  public:
@@ -73,6 +77,23 @@ class StandingModels {
   /// Gives back what has been read. Sums of rounds before `next` are kept no more.
   void release(Round next);
 
+  // With GroupOptions::moves.
+  /// A step that may be put on what stands: no round is joined until end_step(). Nothing where a round sums what
+  /// stands.
+  struct Step {
+    const StandingModel* stands = nullptr;
+    const StandingModel* base = nullptr;
+  };
+  std::optional<Step> begin_step();
+  /// The model with this index stands, which the application has as it is if what stood was its base.
+  void end_step(int index, Round ticket);
+  bool may_step() const;
+  /// What stands, the base from now on; null where the application has it.
+  const StandingModel* follow();
+  /// The sum of the full round that was complete last; its steps are counted from now on.
+  const GroupSum* take_full();
+  const StandingModel* stands() const;  ///< in a search, where no other thread publishes
+
   // ---- the thread that drives the engine ----
 
   /// What a round that is joined works with.
@@ -88,15 +109,19 @@ class StandingModels {
   /// All that the round sends has left.
   void retire(const Joined& joined);
 
-  int num_models() const { return keep_own_ ? num_sums() + 1 : 3; }
+  int num_models() const { return math_ != nullptr ? 5 : keep_own_ ? num_sums() + 1 : 3; }
   int num_sums() const { return num_sums_; }
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 
  private:
   bool has_room() const REQUIRES(mutex_);
   GroupSum* free_sum() const REQUIRES(mutex_);
+  void stand_mean(const GroupSum& sum);
   void drop_own(GroupSum& sum) REQUIRES(mutex_);
 
+  const std::vector<BucketSpec> specs_;
+  const ModelMath* const math_;  // GroupOptions::moves
+  const Round full_every_;
   const bool keep_own_;
   const bool keep_sums_;  // LateSum::own
   const int num_sums_;
@@ -108,6 +133,11 @@ class StandingModels {
   GroupSum* newest_sum_ GUARDED_BY(mutex_) = nullptr;
   GroupSum* reading_ GUARDED_BY(mutex_) = nullptr;
   std::uint64_t versions_ GUARDED_BY(mutex_) = 0;
+  // With GroupOptions::moves.
+  StandingModel* base_ GUARDED_BY(mutex_) = nullptr;  // of the application's next step
+  bool has_base_ GUARDED_BY(mutex_) = true;           // the application's numbers are those of the base
+  bool summed_ GUARDED_BY(mutex_) = false;            // a round sums what stands
+  bool stepping_ GUARDED_BY(mutex_) = false;          // between begin_step() and end_step()
 };
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -15,6 +16,9 @@ GroupOptions resolved(GroupOptions options, int ranks) {
     throw UsageError(text("a quorum of ", options.quorum, " of ", ranks, " ranks: expected 1 to ", ranks,
                           ", or 0, where the first rank starts a round"));
   }
+  if (options.moves != nullptr && (options.keep_own || options.late_sum == LateSum::own)) {
+    throw UsageError("models that move with their group's mean, and keep_own or sums of the own iteration: use one");
+  }
   return options;
 }
 
@@ -23,7 +27,8 @@ std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions&
                          options.order == GroupOrder::fixed ? ", fixed" : "", ", full every ", options.full_every,
                          ", quorum ", options.quorum, options.late == LateRank::jumps ? ", late ranks jump" : "",
                          options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
-                         options.keep_own ? ", keeping own models" : "", ", ", how);
+                         options.keep_own ? ", keeping own models" : "",
+                         options.moves != nullptr ? ", models that move" : "", ", ", how);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     out += text("\nbucket ", i, ": ", buckets[i].count, ' ', name_of(buckets[i].type));
   }
@@ -47,6 +52,16 @@ std::vector<int> StandingRounds::members(Round round, bool full) const {
   std::vector<int> all(static_cast<std::size_t>(engine_.size()));
   std::iota(all.begin(), all.end(), 0);
   return all;
+}
+
+void StandingRounds::put_on_top(Contribution& model, std::span<const std::span<const std::byte>> stands,
+                                std::span<const std::span<const std::byte>> base) const {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const auto moved = model.bucket(static_cast<int>(i));
+    const auto from = defect(Defect::group_late_takes_sum) ? std::span<const std::byte>(moved) : base[i];
+    options_.moves->put_on(buckets_[i].type, moved, stands[i], from);
+    if (defect(Defect::group_moved_twice)) options_.moves->put_on(buckets_[i].type, moved, moved, base[i]);
+  }
 }
 
 void StandingRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {

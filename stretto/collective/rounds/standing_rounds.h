@@ -34,6 +34,8 @@ class GroupObserver {
   virtual void joined(Round round, int rank, std::uint64_t version) = 0;
   /// A rank has the sum of a round. By messages: this rank.
   virtual void completed(int rank, const StandingSum& sum) = 0;
+  /// With GroupOptions::moves: the step of this rank has been put on top of what stands.
+  virtual void settled() {}
 };
 
 /// The rounds of a GroupAllreduce: by messages (GroupRounds) or on a board (GroupBoardRounds). This part is the same
@@ -62,6 +64,19 @@ class StandingRounds {
   virtual std::optional<StandingSum> read_of(Round) { return std::nullopt; }
   /// What read() returned is used, and with it the results of all rounds before it.
   virtual void release(Round round) = 0;
+
+  // With GroupOptions::moves.
+  /// The model after a step, from acquire(), comes to stand for round `ticket`: what stands, and what it is beyond its
+  /// base. The base is what follow() returned or what has been settled last. Returns whether it does: not while a round
+  /// sums what stands.
+  virtual bool settle(Contribution& model, Round ticket) = 0;
+  /// Whether no round sums what stands.
+  virtual bool may_settle() = 0;
+  /// What stands: the base of the next step, valid until follow() or settle() is called again. `full`: it is of a full
+  /// round, and comes with its header. Nothing: it is what the application has.
+  virtual std::optional<StandingSum> follow(bool full) = 0;
+  /// The first bucket of what stands; in a search, between two steps of engines.
+  virtual std::span<const std::byte> stands() const = 0;
 
   /// Rounds that are over for this rank: it waits for none of them.
   virtual Round complete() const = 0;
@@ -104,6 +119,9 @@ class StandingRounds {
   }
   /// This rank's group of a round; of a full one all ranks.
   std::vector<int> members(Round round, bool full) const;
+  /// With GroupOptions::moves: model = stands + (model − base).
+  void put_on_top(Contribution& model, std::span<const std::span<const std::byte>> stands,
+                  std::span<const std::span<const std::byte>> base) const;
   /// Of failures, and of questions how far this rank is.
   void hear(int peer, const Envelope& envelope, std::span<const std::byte> head);
   void hear_of_loss(int peer, const Error& reason);

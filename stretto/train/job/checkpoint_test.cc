@@ -166,7 +166,7 @@ TEST_F(CheckpointTest, GoesOnUnderOtherOptionsOfItsAlgorithm) {
   };
   const Change changes[] = {{"wagma", {{"tau", "2"}}, {{"tau", "5"}}},
                             {"wagma:2", {{"tau", "3"}}, {{"tau", "3"}, {"group-order", "fixed"}, {"stale", "carry"}}},
-                            {"wagma-quorum", {{"tau", "2"}}, {{"tau", "4"}, {"group-sum", "own"}}},
+                            {"wagma-quorum", {{"tau", "2"}}, {{"tau", "4"}, {"stale", "mix"}, {"group-sum", "own"}}},
                             {"d-psgd", {{"graph", "ring"}}, {{"graph", "complete"}}, 3},
                             {"sgp", {{"graph", "exponential"}}, {{"neighbours", "2"}}, 3},
                             {"diloco", {{"outer-lr", "0.5"}}, {{"outer-momentum", "0.5"}}, 3}};

@@ -67,6 +67,7 @@ json totals_to_json(const std::optional<RoundTotals>& totals) {
           {"null", totals->null},
           {"lost_seconds", totals->lost_seconds},
           {"lost_deposits", totals->lost_deposits},
+          {"kept_deposits", totals->kept_deposits ? json(*totals->kept_deposits) : json()},
           {"ledger", totals->ledger}};
 }
 
@@ -84,6 +85,9 @@ std::optional<RoundTotals> totals_from_json(const json& value) {
                      .null = value.at("null"),
                      .lost_seconds = value.at("lost_seconds"),
                      .lost_deposits = value.at("lost_deposits"),
+                     .kept_deposits = value.at("kept_deposits").is_null()
+                                          ? std::nullopt
+                                          : std::optional<double>(value.at("kept_deposits")),
                      .ledger = value.at("ledger")};
 }
 

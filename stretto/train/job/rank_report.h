@@ -25,7 +25,8 @@ struct RoundTotals {
   std::uint64_t fresh = 0, stale = 0, null = 0;
   std::vector<double> lost_seconds;
   std::int64_t lost_deposits = 0;
-  std::string ledger;  ///< as a table for people
+  std::optional<double> kept_deposits;  ///< Ledger::kept()
+  std::string ledger;                   ///< as a table for people
 };
 
 /// Training losses, put together where about the same number of batches had been applied.

@@ -249,6 +249,37 @@ TEST_F(RunTest, WagmaInOneGroupIsSyncUpToRoundingWhereNobodyIsLate) {
   EXPECT_NEAR(run(wagma).loss.value(), expected, 1e-4 * expected);
 }
 
+TEST_F(RunTest, WagmaQuorumKeepsTheMovementOfEveryStepAndThePapersRuleCountsWhatItLoses) {
+  TrainOptions options{
+      .algorithm = "wagma-quorum:2", .ranks = 4, .epochs = 5, .imbalance = "persistent:rank=1,delay=2ms"};
+  for (const int seats : {0, 1, 2}) {
+    options.seats = seats;
+    for (const char* quorum : {"1", "2"}) {
+      options.algorithm_options = {{"group-quorum", quorum}, {"tau", "50"}};
+      const RunSummary s = run(options);
+      EXPECT_TRUE(s.replicas_identical) << seats;
+      EXPECT_NEAR(s.deposits.kept.value(), 80, 1e-3) << seats << " seats, a quorum of " << quorum;
+    }
+  }
+  options.algorithm_options = {{"stale", "mix"}, {"tau", "50"}, {"group-quorum", "1"}};
+  EXPECT_LT(run(options).deposits.kept.value(), 78);
+  options.algorithm = "sync";
+  options.algorithm_options = {};
+  EXPECT_FALSE(run(options).deposits.kept.has_value()) << "nothing can be lost, and nobody counts";
+}
+
+TEST_F(RunTest, WagmaRefusesOptionsThatModelsThatMoveDoNotHave) {
+  for (const auto& [option, value] : {std::pair("publish", "after"), std::pair("group-sum", "newest")}) {
+    TrainOptions options{.algorithm = "wagma-quorum", .ranks = 2, .algorithm_options = {{option, value}}};
+    try {
+      run(options);
+      ADD_FAILURE() << option;
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(text(option, " ", value, " with stale moves"))) << option;
+    }
+  }
+}
+
 TEST_F(RunTest, WagmaWithTheSumOfTheOwnIterationIsTheSameWhereNobodyIsLate) {
   TrainOptions options{.algorithm = "wagma:2", .ranks = 4, .steps = 24};
   for (const char* stale : {"mix", "carry"}) {
@@ -265,7 +296,7 @@ TEST_F(RunTest, WagmaWithTheSumOfTheOwnIterationAppliesEveryBatch) {
                               .ranks = 4,
                               .epochs = 5,
                               .imbalance = "persistent:rank=2,delay=1ms",
-                              .algorithm_options = {{"group-sum", "own"}, {"tau", "5"}}});
+                              .algorithm_options = {{"group-sum", "own"}, {"stale", "mix"}, {"tau", "5"}}});
     EXPECT_EQ(s.deposits.applied, 80u) << algorithm;
     EXPECT_TRUE(s.replicas_identical) << algorithm;
   }

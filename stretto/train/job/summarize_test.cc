@@ -38,6 +38,7 @@ RankReport full_report() {
                                 .null = 1,
                                 .lost_seconds = {0.5, 0.25},
                                 .lost_deposits = -1,
+                                .kept_deposits = 61.5,
                                 .ledger = "a table\n"},
           .test = TaskScore{.loss = 0.75, .accuracy = 0.5, .top5 = 0.875},
           .training = TaskScore{.loss = 0.25}};
@@ -69,6 +70,7 @@ TEST(RankReport, SurvivesTheWayToTheParent) {
   EXPECT_EQ(to_json(got), to_json(sent));
   EXPECT_EQ(got.sent, sent.sent);
   EXPECT_EQ(got.totals->lost_deposits, -1);
+  EXPECT_EQ(got.totals->kept_deposits, 61.5);
   EXPECT_EQ(got.totals->ledger, "a table\n");
   EXPECT_EQ(got.test->accuracy, 0.5);
   EXPECT_EQ(got.test->top5, 0.875);

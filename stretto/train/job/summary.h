@@ -57,7 +57,8 @@ struct RunSummary {
   double bytes_per_step = 0;     ///< sent.bytes / steps of all ranks
   struct Deposits {
     std::uint64_t made = 0, applied = 0, dropped = 0, pending = 0, lost = 0;  ///< dropped: by servers (k-sync)
-    double passed_over = 0;  ///< batches applied that a replica has not, on average (delivery latest)
+    double passed_over = 0;      ///< batches applied that a replica has not, on average (delivery latest)
+    std::optional<double> kept;  ///< Ledger::kept()
   } deposits;
   bool replicas_identical = false;
   std::vector<double> lost_seconds;  ///< per rank: time the others waited because of it (ledger)

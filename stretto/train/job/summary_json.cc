@@ -105,6 +105,7 @@ RunSummary summary_in(const json& object) {
   read(deposits, "pending", s.deposits.pending);
   read(deposits, "lost", s.deposits.lost);
   if (deposits.contains("passed_over")) read(deposits, "passed_over", s.deposits.passed_over);  // not in older runs
+  if (deposits.contains("kept")) s.deposits.kept = deposits.at("kept").get<double>();
   read(object, "replicas_identical", s.replicas_identical);
   read(object, "lost_seconds", s.lost_seconds);
   for (const json& point : object.at("curve")) {
@@ -161,6 +162,10 @@ std::string to_json(const TrainOptions& o) {
 }
 
 std::string to_json(const RunSummary& s) {
+  ordered_json deposits = {{"made", s.deposits.made},       {"applied", s.deposits.applied},
+                           {"dropped", s.deposits.dropped}, {"pending", s.deposits.pending},
+                           {"lost", s.deposits.lost},       {"passed_over", s.deposits.passed_over}};
+  if (s.deposits.kept) deposits["kept"] = *s.deposits.kept;
   ordered_json curve = ordered_json::array();
   for (const auto& point : s.curve) {
     curve.push_back({{"seconds", point.seconds}, {"batches", point.batches}, {"loss", number_or_null(point.loss)}});
@@ -205,13 +210,7 @@ std::string to_json(const RunSummary& s) {
       {"messages_per_step", s.messages_per_step},
       {"bytes_per_step", s.bytes_per_step},
       {"sent", {{"messages", s.sent.messages}, {"body_bytes", s.sent.body_bytes}, {"bytes", s.sent.bytes}}},
-      {"deposits",
-       {{"made", s.deposits.made},
-        {"applied", s.deposits.applied},
-        {"dropped", s.deposits.dropped},
-        {"pending", s.deposits.pending},
-        {"lost", s.deposits.lost},
-        {"passed_over", s.deposits.passed_over}}},
+      {"deposits", deposits},
       {"replicas_identical", s.replicas_identical},
       {"lost_seconds", s.lost_seconds},
       {"curve", curve},

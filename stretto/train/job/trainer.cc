@@ -424,6 +424,7 @@ RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& co
           .null = all.null,
           .lost_seconds = ledger_.lost_seconds(),
           .lost_deposits = ledger_.lost_deposits(),
+          .kept_deposits = ledger_.kept(),
           .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
 }
 

@@ -1,6 +1,10 @@
 #include "stretto/train/recipes/wagma.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
+#include <cstring>
 
 #include "stretto/base/error.h"
 #include "stretto/collective/group_allreduce.h"
@@ -18,8 +22,12 @@ constexpr std::uint64_t kMostSumsKept = 1000;  // a model each
 /// What a recipe of this kind does where nothing is said.
 enum class Defaults {
   paper,        ///< as the paper
-  recommended,  ///< a quorum, and nothing of a late rank's steps is lost
+  recommended,  ///< a quorum, and nothing of any step is lost
 };
+
+constexpr ModelMath kMath{.mean = divide,
+                          .put_on = [](DataType type, std::span<std::byte> model, std::span<const std::byte> stands,
+                                       std::span<const std::byte> base) { carry(type, model, stands, 1, base); }};
 
 struct Choices {
   GroupOptions groups;
@@ -62,8 +70,17 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
                           "a tau of at most ", kMostSumsKept));
   }
   groups.seats = options.seats;
-  choices.stale = said.word("stale", paper ? "mix" : "carry") == "carry" ? StaleRule::carry : StaleRule::mix;
+  const std::string stale = said.word("stale", paper ? "mix" : "moves");
+  choices.stale = stale == "mix" ? StaleRule::mix : stale == "carry" ? StaleRule::carry : StaleRule::moves;
   groups.keep_own = choices.stale == StaleRule::carry;
+  if (choices.stale == StaleRule::moves) {
+    for (const std::string_view option : {"publish", "group-sum"}) {
+      if (!said.given(option)) continue;
+      throw UsageError(text(option, " ", said.word(option, ""), " with stale moves, where every model stands at once: ",
+                            "expected stale mix or carry beside it"));
+    }
+    groups.moves = &kMath;
+  }
   choices.publish_after = said.word("publish", paper ? "before" : "after") == "after";
   choices.average_momentum = !paper;
   return choices;
@@ -80,8 +97,7 @@ class Wagma final : public Recipe {
   Wagma(const RecipeContext& context, const Choices& choices)
       : context_(context),
         choices_(choices),
-        collective_(
-            std::make_shared<GroupAllreduce>(context.engine, context.replica.parameter_buckets(), choices.groups)),
+        collective_(std::make_shared<GroupAllreduce>(context.engine, buckets_of(context.replica), choices.groups)),
         state_(context, choices.average_momentum) {}
 
   void begin_step(std::uint64_t samples, Duration waited) override {
@@ -96,6 +112,7 @@ class Wagma final : public Recipe {
 
   void deposit(Duration computed) override {
     context_.replica.step();
+    add_step();
     ++since_full_.batches;
     since_full_.samples += samples_;
     since_full_.computed += computed;
@@ -133,8 +150,55 @@ class Wagma final : public Recipe {
             .for_ranks_behind = choices_.groups.full_every > 1};
   }
   bool averages_gradients() const override { return false; }
+  OwnCounts own_counts() const override {
+    OwnCounts counts;
+    counts.own_steps = own_steps_;
+    counts.kept_millionths = static_cast<std::uint64_t>(std::llround(std::max(0.0, kept()) * 1e6));
+    return counts;
+  }
 
  private:
+  /// Those of the parameters, the last with a number more: how many steps' movement is in the model. It is averaged as
+  /// the parameters are, so that it says what becomes of the movement.
+  static std::vector<BucketSpec> buckets_of(const Replica& replica) {
+    std::vector<BucketSpec> buckets = replica.parameter_buckets();
+    if (size_of(buckets.back().type) < sizeof(float)) buckets.push_back({DataType::float32, 0});
+    ++buckets.back().count;
+    return buckets;
+  }
+
+  /// Calls `run` with each array of this rank's model: its type, its memory, and the bucket in which it lies from which
+  /// byte on.
+  template <class Run>
+  void for_each_array(Run run) {
+    const std::vector<BucketSpec>& parameters = context_.replica.parameter_buckets();
+    const int buckets = static_cast<int>(parameters.size());
+    std::size_t at = 0;
+    for (int b = 0; b < buckets; ++b) {
+      const std::span<std::byte> memory = context_.replica.parameters(b);
+      run(type_of(b), memory, b, std::size_t{0});
+      at = memory.size();
+    }
+    const int last = collective_->num_buckets() - 1;
+    run(kept_type_, std::span(kept_).first(size_of(kept_type_)), last, last == buckets ? 0 : at);
+  }
+
+  double kept() const {
+    float narrow = 0;
+    double wide = 0;
+    std::memcpy(&narrow, kept_.data(), sizeof narrow);
+    std::memcpy(&wide, kept_.data(), sizeof wide);
+    return kept_type_ == DataType::float64 ? wide : static_cast<double>(narrow);
+  }
+
+  void add_step() {
+    ++own_steps_;
+    const double wide = kept() + 1;
+    const auto narrow = static_cast<float>(wide);
+    kept_type_ == DataType::float64 ? std::memcpy(kept_.data(), &wide, sizeof wide)
+                                    : std::memcpy(kept_.data(), &narrow, sizeof narrow);
+  }
+  bool moves() const { return choices_.stale == StaleRule::moves; }
   DataType type_of(int bucket) const {
     return context_.replica.parameter_buckets()[static_cast<std::size_t>(bucket)].type;
   }
@@ -143,22 +207,22 @@ class Wagma final : public Recipe {
   void publish() {
     begun_ = true;
     Contribution& model = collective_->acquire();
-    for (int b = 0; b < collective_->num_buckets(); ++b) {
-      scale(type_of(b), model.bucket(b), context_.replica.parameters(b), 1);
-    }
+    for_each_array([&](DataType type, std::span<std::byte> mine, int bucket, std::size_t at) {
+      scale(type, model.bucket(bucket).subspan(at, mine.size()), mine, 1);
+    });
     collective_->publish(model, since_full_);
   }
 
   void begin_finish() {
     if (std::exchange(drained_, true)) return;
     collective_->drain();
-    publish();
+    if (!moves()) publish();
   }
 
   void apply(Driver& driver, const GroupResult& result) {
     if (!result.full) {
       move(result);
-      if (choices_.publish_after || drained_) publish();
+      if (!moves() && (choices_.publish_after || drained_)) publish();
       return;
     }
     const RoundResult round{
@@ -170,26 +234,31 @@ class Wagma final : public Recipe {
     state_.run(driver);
     since_full_ = {.batches = 0, .samples = 0};
     context_.listener.after(round);
-    publish();
+    if (!moves()) publish();
   }
 
   void move(const GroupResult& result) {
     const ModelMove how = model_move(result.fresh, drained_, choices_.stale);
-    for (int b = 0; b < collective_->num_buckets(); ++b) {
-      const auto parameters = context_.replica.parameters(b);
-      const auto sum = result.sum[static_cast<std::size_t>(b)];
+    for_each_array([&](DataType type, std::span<std::byte> mine, int bucket, std::size_t at) {
+      const auto sum = result.sum[static_cast<std::size_t>(bucket)].subspan(at, mine.size());
       switch (how) {
-        case ModelMove::average: divide(type_of(b), parameters, sum, result.members); break;
-        case ModelMove::mix: add_divide(type_of(b), parameters, sum, result.members + 1); break;
-        case ModelMove::carry: carry(type_of(b), parameters, sum, result.members, result.own->bucket(b)); break;
+        case ModelMove::average: divide(type, mine, sum, result.members); break;
+        case ModelMove::mix: add_divide(type, mine, sum, result.members + 1); break;
+        case ModelMove::carry:
+          carry(type, mine, sum, result.members, result.own->bucket(bucket).subspan(at, mine.size()));
+          break;
       }
-    }
+    });
   }
 
   const RecipeContext context_;
   const Choices choices_;
   const std::shared_ptr<GroupAllreduce> collective_;
   StateAverage state_;
+  const DataType kept_type_ =
+      context_.replica.parameter_buckets().back().type == DataType::float64 ? DataType::float64 : DataType::float32;
+  std::array<std::byte, sizeof(double)> kept_{};  // a number: the movement of how many steps is in the model
+  std::uint64_t own_steps_ = 0;
   bool begun_ = false;  // a model has been published
   bool drained_ = false;
   std::uint64_t samples_ = 0;                           // of the step under way

@@ -16,8 +16,9 @@ namespace stretto {
 /// The parameters are averaged; the optimizer's state and buffers, in full rounds, as StateAverage says. With τ = 1 it
 /// is local SGD with one step.
 std::unique_ptr<Recipe> make_wagma(const RecipeContext& context);
-/// The same with what we recommend where nothing is said: a quorum of half of the ranks starts a round, a late rank
-/// keeps all of its own steps, goes on with the open round, and what an average has led to stands at once.
+/// The same with what we recommend where nothing is said: a quorum of half of the ranks starts a round, models move
+/// with the average of their group also while their rank computes, so that no step is lost, and a late rank goes on
+/// with the open round.
 std::unique_ptr<Recipe> make_wagma_quorum(const RecipeContext& context);
 
 /// Policy::full(): what all ranks have in common follows from full rounds alone. Throws UsageError for an argument that

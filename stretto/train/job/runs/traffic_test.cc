@@ -81,11 +81,11 @@ const Formula kFormulas[] = {
     {"sync", 3, 2 * (2 + 2), 24 * (2 + 2)},  // rank 0 is folded into rank 1 and unfolded
     {"local", 4, 4 * 2 * 2 / 4.0, 4 * 24 * 2 / 4.0, {}, 4},
     // A message without a body to each neighbour of the hypercube, then an allreduce of two of the four ranks; every
-    // twelfth round is an allreduce of all.
+    // twelfth round is an allreduce of all. A model has a number more: how many steps' movement is in it.
     {"wagma:2",
      4,
      (11 * (4 * 2 + 4 * 2 * 1) + 4 * 2 * 2) / 12.0,
-     (11 * 4 * 24 * 1 + 4 * 24 * 2) / 12.0,
+     (11 * 4 * 28 * 1 + 4 * 28 * 2) / 12.0,
      {{"tau", "12"}},
      0,
      false},

@@ -15,7 +15,7 @@ namespace {
 using Kind = AlgorithmOption::Kind;
 
 constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
-constexpr std::string_view kStaleRules[] = {"mix", "carry"};
+constexpr std::string_view kStaleRules[] = {"mix", "carry", "moves"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
 constexpr std::string_view kLateSums[] = {"newest", "own"};
@@ -73,20 +73,22 @@ constexpr AlgorithmOption kOptions[] = {
      "averages fewer models that are out of date. Default 0; wagma-quorum: half of the ranks.",
      "4", Kind::count, 0, 1e6},
     {"stale", "RULE",
-     "wagma: what a rank does whose newest model is not in the sum of its group. mix (the paper's): counts as one "
-     "member "
-     "more; carry: takes the average and adds what it has done since. Default mix; wagma-quorum: carry.",
-     "carry", Kind::word, 0, 0, kStaleRules},
+     "wagma: what becomes of a rank that computes while its group averages an older model of its own. mix (the "
+     "paper's): it counts as one member more; carry: it takes the average and adds what it has done since; moves: the "
+     "older model becomes the average at once, and its step is put on that, so that no step of any rank is lost. "
+     "Default mix; wagma-quorum: moves.",
+     "moves", Kind::word, 0, 0, kStaleRules},
     {"publish", "WHEN",
-     "wagma: the model that others average with. before (the paper's): after each step of its rank's own; after: also "
-     "after each average. Default before; wagma-quorum: after.",
+     "wagma with stale mix or carry: the model that others average with. before (the paper's): after each step of its "
+     "rank's own; after: also after each average. Default before; wagma-quorum: after.",
      "after", Kind::word, 0, 0, kPublications},
     {"late", "WHAT",
      "wagma: a rank that has missed rounds. catch-up (the paper's): makes a batch for each of them, without waiting; "
      "jump: goes on with the open one, which pays with --data shared. Default catch-up; wagma-quorum: jump.",
      "jump", Kind::word, 0, 0, kLateRanks},
     {"group-sum", "WHICH",
-     "wagma: the sum that a late rank uses. newest (default): the newest there is; own: that of its own iteration, for "
+     "wagma with stale mix or carry: the sum that a late rank uses. newest (default): the newest there is; own: that "
+     "of its own iteration, for "
      "comparison, with memory for --tau + 1 sums instead of 3.",
      "own", Kind::word, 0, 0, kLateSums},
     {"average-momentum", "YES",
