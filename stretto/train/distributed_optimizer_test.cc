@@ -206,13 +206,12 @@ TEST_F(DistributedOptimizerTest, NamesTheRankThatCallsTheWrappedOptimizersOwnSte
         optimizer.finish();
         return std::string("finished");
       });
-      // Averaged models end equal all the same.
+      // Averaged models end equal all the same. Else a round that compares the weights tells, or finish().
       const bool harmless = options.algorithm == "local";
       for (const std::string& report : reports) {
-        EXPECT_THAT(report, HasSubstr(harmless ? "finished"
-                                               : "replicas differ from that of rank 0: rank 1; step() alone may move "
-                                                 "the weights, not that of the wrapped optimizer"))
+        EXPECT_THAT(report, HasSubstr(harmless ? "finished" : "rank 1"))
             << options.algorithm << options.overlap << before_step;
+        EXPECT_THAT(report, HasSubstr(harmless ? "finished" : "step() alone may move "));
       }
     }
   }
