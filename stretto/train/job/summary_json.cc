@@ -104,7 +104,7 @@ RunSummary summary_in(const json& object) {
   read(deposits, "dropped", s.deposits.dropped);
   read(deposits, "pending", s.deposits.pending);
   read(deposits, "lost", s.deposits.lost);
-  if (deposits.contains("passed_over")) read(deposits, "passed_over", s.deposits.passed_over);  // not in older runs
+  if (deposits.contains("passed_over")) read(deposits, "passed_over", s.deposits.passed_over);
   if (deposits.contains("kept")) s.deposits.kept = deposits.at("kept").get<double>();
   read(object, "replicas_identical", s.replicas_identical);
   read(object, "lost_seconds", s.lost_seconds);
