@@ -60,14 +60,14 @@ struct Ages {
 /// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes; replicas
 /// that apply the newest round alone.
 struct OwnCounts {
-  std::uint64_t buckets = 0;  ///< of a gradient that servers take; 0: there are none
-  std::uint64_t taken = 0;    ///< buckets that servers have moved weights by
-  std::uint64_t dropped = 0;  ///< buckets that servers have thrown away
-  std::uint64_t passed = 0;   ///< batches in rounds that the rank's replica has not applied (delivery latest)
-  Ages ages;                  ///< of batches, or buckets of them, whose staleness is known
-  /// Where ranks step on models of their own and average these: steps that have moved one, and the movement of how many
-  /// of them the mean of all models has kept, in millionths.
-  std::uint64_t own_steps = 0, kept_millionths = 0;
+  std::uint64_t buckets = 0;    ///< of a gradient that servers take; 0: there are none
+  std::uint64_t taken = 0;      ///< buckets that servers have moved weights by
+  std::uint64_t dropped = 0;    ///< buckets that servers have thrown away
+  std::uint64_t passed = 0;     ///< batches in rounds that the rank's replica has not applied (delivery latest)
+  Ages ages;                    ///< of batches, or buckets of them, whose staleness is known
+  std::uint64_t own_steps = 0;  ///< that have moved a rank's own model, where ranks average theirs
+  /// The movement of how many of these the mean of all models has kept, in millionths.
+  std::uint64_t kept_millionths = 0;
 
   /// Those of another rank.
   void add(const OwnCounts& other);
