@@ -216,7 +216,7 @@ class Wagma final : public Recipe {
   void begin_finish() {
     if (std::exchange(drained_, true)) return;
     collective_->drain();
-    if (!moves()) publish();
+    if (!moves() || !begun_) publish();  // a rank without a step has none that stands
   }
 
   void apply(Driver& driver, const GroupResult& result) {
