@@ -162,9 +162,12 @@ std::string to_json(const TrainOptions& o) {
 }
 
 std::string to_json(const RunSummary& s) {
-  ordered_json deposits = {{"made", s.deposits.made},       {"applied", s.deposits.applied},
-                           {"dropped", s.deposits.dropped}, {"pending", s.deposits.pending},
-                           {"lost", s.deposits.lost},       {"passed_over", s.deposits.passed_over}};
+  ordered_json deposits = {{"made", s.deposits.made},
+                           {"applied", s.deposits.applied},
+                           {"dropped", s.deposits.dropped},
+                           {"pending", s.deposits.pending},
+                           {"lost", s.deposits.lost}};
+  if (s.deposits.passed_over > 0) deposits["passed_over"] = s.deposits.passed_over;
   if (s.deposits.kept) deposits["kept"] = *s.deposits.kept;
   ordered_json curve = ordered_json::array();
   for (const auto& point : s.curve) {
