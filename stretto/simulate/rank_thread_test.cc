@@ -39,6 +39,9 @@ int status_of(std::size_t bytes) {
 }
 
 TEST(RankThread, HasTheStackItPromises) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "NOT TESTED under sanitizers: their frames are larger";
+#endif
   EXPECT_EQ(status_of(RankThread::kStack * 3 / 4), 0);
 }
 
