@@ -30,9 +30,9 @@ class GroupAllreduce::Impl {
   bool draining = false;
   int taken = 0;  // results passed on in the current call
 
-  /// Passes on a result that has not been used: the newest, or that of round `iteration`. Returns whether there was
-  /// one.
-  bool take(Apply apply, Round iteration);
+  /// Passes on a result that has not been used, if there is one: the newest, or that of round `iteration`; with
+  /// GroupOptions::moves as follow().
+  void take(Apply apply, Round iteration);
   std::optional<StandingSum> read(Round iteration);
   /// With GroupOptions::moves: passes on what stands, where the application does not have it. Of a rank without batches
   /// the results of full rounds alone.
@@ -118,9 +118,10 @@ std::optional<StandingSum> GroupAllreduce::Impl::read(Round iteration) {
   return rounds.read(defect(Defect::group_used_again) ? 0 : ticket.used());
 }
 
-bool GroupAllreduce::Impl::take(Apply apply, Round iteration) {
+void GroupAllreduce::Impl::take(Apply apply, Round iteration) {
+  if (rounds.options().moves != nullptr) return follow(apply);
   const std::optional<StandingSum> sum = read(iteration);
-  if (!sum) return false;
+  if (!sum) return;
   ticket.used(sum->round + 1);
   if (draining) ticket.follow();
   tell_ticket();
@@ -143,7 +144,6 @@ bool GroupAllreduce::Impl::take(Apply apply, Round iteration) {
   }
   ++taken;
   rounds.release(ticket.used() - 1);
-  return true;
 }
 
 void GroupAllreduce::Impl::follow(Apply apply) {
@@ -188,11 +188,7 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   const Round iteration = my.ticket.next();
   my.ticket.passed(my.rounds.complete());
   my.tell_ticket();
-  if (my.rounds.options().moves != nullptr) {
-    my.follow(apply);
-  } else {
-    my.take(apply, iteration);
-  }
+  my.take(apply, iteration);
   return Progress::done;
 }
 
@@ -214,11 +210,7 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   // Read before the results, so that all are taken once this says so.
   const bool over = my.rounds.over();
   const std::optional<Round> full = my.rounds.full_to_come();
-  if (my.rounds.options().moves != nullptr) {
-    my.follow(apply);
-  } else {
-    my.take(apply, my.ticket.next());
-  }
+  my.take(apply, my.ticket.next());
   if (full && full != my.came) {
     my.came = full;
     my.rounds.set_arrived(*full);

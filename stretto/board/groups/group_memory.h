@@ -49,6 +49,12 @@ class GroupMemory {
     // With GroupShape::moves: 1 where a sum, or the rank itself, is about to replace what stands. The next three are
     // read and written under it.
     alignas(64) std::atomic<std::uint32_t> claimed{0};
+    /// Returns whether it has become the caller's, who gives it up.
+    bool claim() {
+      std::uint32_t free = 0;
+      return claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+    }
+    void give_up() { claimed.store(0, std::memory_order_seq_cst); }
     Round ticket = 0;                                    // the round of its last publication
     ContributionFacts facts;                             // of that, until a full round has counted it
     alignas(64) std::atomic<std::uint64_t> waits_at{0};  // the round + 1 that the rank has arrived at last

@@ -77,8 +77,7 @@ GroupParts::Step GroupParts::claim() {
 
 /// Its rank may be about to put a step on what stands, and waits for nothing meanwhile.
 GroupParts::Step GroupParts::claim_seat() {
-  std::uint32_t free = 0;
-  blocked_ = !memory_.seat(seat()).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+  blocked_ = !memory_.seat(seat()).claim();
   return blocked_ ? Step::claim_seat : Step::read_model;
 }
 
@@ -161,7 +160,7 @@ void GroupParts::hand_over(Round round, const GroupPart& part) {
     const NumberedWord newest(round + 1, part.result);
     if (memory_.shape().moves != nullptr) {
       memory_.give_back(memory_.stand(seat, part.result));
-      memory_.seat(seat).claimed.store(0, std::memory_order_seq_cst);
+      memory_.seat(seat).give_up();
       memory_.seat(seat).result.store(newest.bits(), std::memory_order_seq_cst);
       continue;
     }

@@ -46,9 +46,7 @@ void GroupSeat::publish(int set, Round ticket, const ContributionFacts& facts) {
 }
 
 bool GroupSeat::claim() {
-  std::uint32_t free = 0;
-  if (defect(Defect::group_beneath_a_sum)) return true;
-  return memory_.seat(rank_).claimed.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
+  return defect(Defect::group_beneath_a_sum) || memory_.seat(rank_).claim();
 }
 
 void GroupSeat::settle(int set, Round ticket, const ContributionFacts& facts) {
@@ -62,7 +60,7 @@ void GroupSeat::settle(int set, Round ticket, const ContributionFacts& facts) {
   memory_.give_back(base_);
   has_base_ = stood.index() == base_;
   base_ = static_cast<std::uint64_t>(set);
-  if (!defect(Defect::group_beneath_a_sum)) seat.claimed.store(0, std::memory_order_seq_cst);
+  if (!defect(Defect::group_beneath_a_sum)) seat.give_up();
 }
 
 /// As read(): a result that is still what stands after it has been used once more has not been given back in between.
