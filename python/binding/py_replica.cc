@@ -5,10 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <tuple>
@@ -50,18 +50,18 @@ double number_at(DataType type, std::span<const std::byte> memory, std::size_t a
   }
 }
 
-}  // namespace
-
-PyReplica::Block::Block(std::uint64_t bytes) : size_(bytes) {
-  constexpr std::size_t kLine = 64;
-  const std::size_t room = std::max<std::size_t>((bytes + kLine - 1) / kLine * kLine, kLine);
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, room)));
-  if (memory_ == nullptr) throw std::bad_alloc();
-  std::memset(memory_.get(), 0, room);
+std::byte* zeros(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
 }
 
+}  // namespace
+
+PyReplica::Block::Block(std::uint64_t bytes) : memory_(zeros(bytes), Free{bytes}) {}
+
 void PyReplica::Block::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+  ::munmap(memory, bytes);
 }
 
 nb::object PythonPart::attr(const char* method) const {
@@ -121,6 +121,7 @@ void PyReplica::attach(int set, Memory memory) {
     for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());  // also between the parameters
   }
   attached_ = set;
+  attached_since_ = true;
   if (keep_gradients_) return;
   const Set& home = model_.gradients_stay ? own_spans_ : sets_[number];
   for (const auto& bytes : home) std::memset(bytes.data(), 0, bytes.size());
@@ -168,14 +169,21 @@ std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
 }
 
 void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
+  const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay;
+  const Set& averages = there ? attached() : own_spans_;
   for (std::size_t b = 0; b < sum.size(); ++b) {
-    divide_or_clear(gradient_buckets_[b].type, own_spans_[b], sum[b], divisors[b]);
+    divide_or_clear(gradient_buckets_[b].type, averages[b], sum[b], divisors[b]);
   }
   for (std::size_t i = 0; i < used_.size(); ++i) {
     const bool summed = !sum[static_cast<std::size_t>(plan_.placements[trained_[i]].bucket)].empty();
     used_[i] = summed && (uses.empty() || uses[i] != 0);
   }
-  with_python([&] { calls_.attr("step")(kOwn); });
+  with_python([&] { calls_.attr("step")(there ? attached_ : kOwn); });
+}
+
+void PyReplica::attached_returns(bool yes) {
+  attached_returns_ = yes;
+  attached_since_ = false;
 }
 
 void PyReplica::step() {

@@ -94,6 +94,7 @@ class PyReplica final : public Replica {
   bool used(int parameter) const override { return used_[static_cast<std::size_t>(parameter)] != 0; }
   std::optional<std::string> find_non_finite(int bucket) const override;
   void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) override;
+  void attached_returns(bool yes) override;
   void step() override;
   OptimizerOptions optimizer_options() const override;
   std::optional<SgdRule> sgd_rule() const override;
@@ -116,18 +117,18 @@ class PyReplica final : public Replica {
   void load(const std::string& path) override;
 
  private:
-  /// Zeros, aligned for every kind of vector.
+  /// Zeros in pages of their own, of which those that are used take memory.
   class Block {
    public:
     explicit Block(std::uint64_t bytes);
-    std::span<std::byte> span() const { return {memory_.get(), size_}; }
+    std::span<std::byte> span() const { return {memory_.get(), memory_.get_deleter().bytes}; }
 
    private:
     struct Free {
+      std::size_t bytes = 0;
       void operator()(std::byte* memory) const;
     };
     std::unique_ptr<std::byte[], Free> memory_;
-    std::size_t size_;
   };
   using Set = std::vector<std::span<std::byte>>;
 
@@ -143,7 +144,9 @@ class PyReplica final : public Replica {
   Set own_spans_;
   std::vector<Set> sets_;  // by number; empty: not seen yet
   int attached_ = kOwn;
-  int next_bucket_ = 0;  // to be handed over in this step
+  bool attached_returns_ = false;
+  bool attached_since_ = false;  // since that has been said
+  int next_bucket_ = 0;          // to be handed over in this step
   bool keep_gradients_ = false;
   std::vector<std::uint8_t> used_;  // of each trained parameter
   std::function<void(int)> ready_;

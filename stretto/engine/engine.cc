@@ -60,7 +60,8 @@ void Engine::remove(CollectiveId id) {
   const Pause pause(*this);
   Collective removed = std::exchange(collectives_[id], Collective{});
   if (!removed.open.empty()) halted_ = true;
-  for (Kept& message : inbox_.forget(id)) pool_.give_back(std::move(message.body));
+  (void)inbox_.forget(id);
+  pool_ = BlockPool();  // may be as large as what it sent; other collectives take theirs anew
   std::erase(alive_, id);
 }
 

@@ -1,4 +1,4 @@
-"""What a process keeps of optimizers that have finished, and of steps: nothing."""
+"""What a process keeps of optimizers that have finished, and of steps: nothing. What it takes beside a model."""
 
 from __future__ import annotations
 
@@ -207,3 +207,50 @@ def test_steps_keep_nothing_and_remake_no_views() -> None:
             assert views <= 2 * (2 + SETS), (rank, case)  # weight and bias: flat, gradients of its own, and in each set
             assert blocks < 500, (rank, case)  # a block a step would be 1,000; now and then Python keeps some
             assert allocated < 16_000, (rank, case)  # malloc() hands out 32 bytes at least, in 1,000 steps 32,000
+
+
+# ---- beside the model ----
+
+
+def _proportional() -> int:
+    """Bytes of this process in memory, without what malloc() keeps for later; of what several share its part."""
+    ctypes.CDLL(None).malloc_trim(0)
+    rollup = pathlib.Path("/proc/self/smaps_rollup").read_text()
+    return int(rollup.split("\nPss:")[1].split()[0]) << 10
+
+
+def _beside_model() -> tuple[float, float]:
+    """In sizes of a model of 16 MiB: what sync takes once it is constructed, and after steps."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024, bias=False) for _ in range(4)))
+
+    def compute() -> None:
+        model(torch.ones(2, 1024)).square().mean().backward()
+
+    def taken(since: int) -> float:
+        stretto.barrier()
+        now = _proportional()
+        stretto.barrier()
+        return (now - since) / (16 * MEBIBYTE)
+
+    compute()  # Torch keeps something of the first pass
+    model.zero_grad()
+    gc.collect()
+    stretto.barrier()
+    before = _proportional()
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 1e-4), model, "sync")
+    constructed = taken(before)
+    for _ in range(6):
+        optimizer.zero_grad()
+        compute()
+        optimizer.step()
+    trained = taken(before)
+    optimizer.finish()
+    return constructed, trained
+
+
+def test_sync_takes_two_models_beside_the_model() -> None:
+    of_ranks = values(_beside_model, 2)
+    print("models that a rank takes, constructed and trained:", of_ranks)
+    constructed, trained = (sum(numbers) / 2 for numbers in zip(*of_ranks))
+    assert trained < 2.9  # two: gradients, and half of the results of two rounds; and what Torch and Python load
+    assert constructed < trained + 0.2

@@ -1,5 +1,6 @@
 #include "stretto/train/recipes/gradient_averaging.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -9,13 +10,17 @@
 namespace stretto {
 namespace {
 
+/// Whoever deposits in a round of all ranks has read the results of those before.
+constexpr int kResultsOfFullRounds = 2;
+
 PartialOptions partial_options(const RecipeOptions& options, Policy policy, Delivery delivery) {
+  const bool full = policy.kind == Policy::Kind::full;
   return {.policy = policy,
           .full_every = options.full_every,
-          .max_lag = options.max_lag,
+          .max_lag = full ? std::min(options.max_lag, kResultsOfFullRounds) : options.max_lag,
           .delivery = delivery,
           .deposits = DepositKind::taken,
-          .order = policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,  // sync repeats to the bit
+          .order = full ? SumOrder::fixed : options.order,  // sync repeats to the bit
           .seed = options.seed,
           .batches_before = options.batches_before,
           .seats = options.seats,
@@ -89,9 +94,13 @@ GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy
       num_buckets_(static_cast<int>(context.replica.buckets().size())),
       notes_(make_round_notes(context)),
       collective_(std::make_shared<PartialAllreduce>(context.engine, buckets_of(context, notes_.get()),
-                                                     partial_options(context.options, policy, delivery))) {}
+                                                     partial_options(context.options, policy, delivery))) {
+  context_.replica.attached_returns(policy.kind == Policy::Kind::full && !has_bucket_rounds(context.options));
+}
 
-GradientAveraging::~GradientAveraging() = default;
+GradientAveraging::~GradientAveraging() {
+  context_.replica.attached_returns(false);
+}
 
 void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
   samples_ = samples;

@@ -79,8 +79,7 @@ void Meeting::insist(Driver& driver, Collective& collective, const std::function
 
 void Meeting::abort(Driver& driver, const Error& why) {
   numbers_.abort(driver, why);
-  weights_.abort(driver, why);
-  if (state_) state_->abort(driver, why);
+  if (broadcast_) broadcast_->abort(driver, why);
   for (const auto* averages : {&parameters_, &buffers_, &spread_, &optimizer_}) {
     for (const auto& average : *averages) average->sum.abort(driver, why);
   }
@@ -100,12 +99,9 @@ Meeting::Meeting(Engine& engine, Replica& replica, MeetingOptions options)
       replica_(replica),
       options_(std::move(options)),
       ranks_(engine.size()),
-      num_words_(words_of(bytes_of(replica.weights()))),
       mine_(kNumbers),
       all_(kNumbers * static_cast<std::size_t>(ranks_)),
       numbers_(engine, DataType::int64, kNumbers),
-      weights_(engine, DataType::int32, num_words_),
-      parameters_(make_averages(engine, parameters())),
       buffers_(make_averages(engine, replica.floating_buffers())),
       spread_(make_averages(engine, means())) {}
 
@@ -129,22 +125,24 @@ std::vector<Replica::Buffer> Meeting::parameters() {
 
 void Meeting::broadcast_weights(Driver& driver) {
   Call call(*this);
-  words_.resize(num_words_);
   const auto pieces = replica_.weights();
+  words_.resize(words_of(bytes_of(pieces)));
   auto* at = reinterpret_cast<std::byte*>(words_.data());
   for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
-  broadcast_words(driver, weights_);
+  broadcast_words(driver);
   const auto* from = reinterpret_cast<const std::byte*>(words_.data());
   for (const auto& piece : pieces) {
     std::copy(from, from + piece.size(), piece.begin());
     from += piece.size();
   }
-  words_ = {};
+  words_ = std::vector<std::int32_t>();
   call.returns();
 }
 
-void Meeting::broadcast_words(Driver& driver, Broadcast& broadcast) {
-  insist(driver, broadcast, [&](TimePoint deadline) { return broadcast.run(driver, deadline, words_); });
+void Meeting::broadcast_words(Driver& driver) {
+  broadcast_ = std::make_unique<Broadcast>(engine_, DataType::int32, words_.size());
+  insist(driver, *broadcast_, [&](TimePoint deadline) { return broadcast_->run(driver, deadline, words_); });
+  broadcast_ = nullptr;
 }
 
 void Meeting::broadcast_optimizer(Driver& driver) {
@@ -155,17 +153,16 @@ void Meeting::broadcast_optimizer(Driver& driver) {
     Call call(*this);
     words_.resize(words_of(bytes));
     std::copy(state.begin(), state.end(), reinterpret_cast<char*>(words_.data()));
-    state_ = std::make_unique<Broadcast>(engine_, DataType::int32, words_.size());
-    broadcast_words(driver, *state_);
+    broadcast_words(driver);
     std::copy_n(reinterpret_cast<const char*>(words_.data()), bytes, state.begin());
-    state_ = nullptr;
-    words_ = {};
+    words_ = std::vector<std::int32_t>();
     call.returns();
   }
   if (engine_.rank() != 0) replica_.set_optimizer_state(state);
 }
 
 void Meeting::average_parameters(Driver& driver) {
+  if (parameters_.empty()) parameters_ = make_averages(engine_, parameters());
   average(driver, parameters_, parameters(), ranks_);
 }
 
@@ -282,7 +279,8 @@ void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& ave
     for_each_array(average->total, [](const Replica::Buffer& array, std::span<std::byte> wide) {
       narrow(array.type, array.memory, wide);
     });
-    average->mine = average->total = {};
+    average->mine = std::vector<std::byte>();
+    average->total = std::vector<std::byte>();
   }
   call.returns();
 }

@@ -78,7 +78,7 @@ class Meeting {
   /// have made this collective yet; what it has made for certain fails, too, and ends the wait.
   void insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run);
   void run(Driver& driver, Average& average);
-  void broadcast_words(Driver& driver, Broadcast& broadcast);
+  void broadcast_words(Driver& driver);
   /// On which buffers there are on every rank, where these may change.
   void agree_on_buffers(Driver& driver);
   std::vector<Replica::Buffer> means() const;
@@ -99,14 +99,13 @@ class Meeting {
   MeetingOptions options_;
   const int ranks_;
   bool interrupted_ = false;
-  const std::uint64_t num_words_;
-  std::vector<std::int32_t> words_;       // of broadcast_weights(), while it runs
+  std::vector<std::int32_t> words_;       // of a broadcast, while it runs
   std::vector<std::int64_t> mine_, all_;  // of gather()
   Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so
-  Broadcast weights_;
-  std::vector<std::unique_ptr<Average>> parameters_, buffers_, spread_;  // a type each
-  std::unique_ptr<Broadcast> state_;                                     // while it runs
-  std::vector<std::unique_ptr<Average>> optimizer_;                      // made when the optimizer's arrays are known
+  std::vector<std::unique_ptr<Average>> buffers_, spread_;  // a type each
+  std::unique_ptr<Broadcast> broadcast_;                    // while it runs
+  // Made when first averaged: several times a model's memory, which many algorithms never need.
+  std::vector<std::unique_ptr<Average>> parameters_, optimizer_;
 };
 
 }  // namespace stretto

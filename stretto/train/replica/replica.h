@@ -122,6 +122,10 @@ class Replica {
   /// each trained parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by
   /// weight decay. Empty: all have some. Nor is a parameter moved in whose bucket there is no sum (an empty span).
   virtual void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) = 0;
+  /// Whether attached memory is free again when step() is called with a sum, as where each round is that of all ranks:
+  /// averages may be worked out there, and need no memory of the replica's own. What has been attached before the call
+  /// is not. Off at first.
+  virtual void attached_returns(bool /*yes*/) {}
   /// Moves the weights by the attached gradients, but not those that have got none.
   virtual void step() = 0;
   /// As they are now.
