@@ -78,7 +78,8 @@ constexpr std::uint64_t kAlignment = 64;
 PyReplica::PyReplica(PyModel model, nb::handle calls)
     : model_(std::move(model)),
       plan_(plan_buckets(model_.parameters, model_.bucket_bytes, /*by_layer=*/false, kAlignment)),
-      calls_(calls) {
+      calls_(calls),
+      staged_(!calls.attr("staging").is_none()) {
   if (plan_.buckets.empty()) throw UsageError("the optimizer holds no parameter that requires a gradient");
   for (std::size_t i = 0; i < plan_.placements.size(); ++i) {
     if (plan_.placements[i].bucket >= 0) trained_.push_back(i);
@@ -169,7 +170,7 @@ std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
 }
 
 void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
-  const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay;
+  const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay && !staged_;
   const Set& averages = there ? attached() : own_spans_;
   for (std::size_t b = 0; b < sum.size(); ++b) {
     divide_or_clear(gradient_buckets_[b].type, averages[b], sum[b], divisors[b]);

@@ -151,6 +151,7 @@ class PyReplica final : public Replica {
   std::vector<std::uint8_t> used_;  // of each trained parameter
   std::function<void(int)> ready_;
   PythonPart calls_;
+  const bool staged_;  // gradients lie on a device, and Python copies them from and to this memory
 };
 
 }  // namespace stretto::python
