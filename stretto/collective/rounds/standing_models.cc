@@ -42,6 +42,10 @@ StandingModel& StandingModels::acquire() {
 
 void StandingModels::publish(int index, Round ticket) {
   const MutexLock lock(mutex_);
+  stand(index, ticket);
+}
+
+void StandingModels::stand(int index, Round ticket) {
   StandingModel& model = *models_[static_cast<std::size_t>(index)];
   model.filling = false;
   model.version = ++versions_;
@@ -57,13 +61,12 @@ std::optional<StandingModels::Step> StandingModels::begin_step() {
   return Step{newest_, base_};
 }
 
+// Under one lock: a round that joined in between would take the model without its step, and its mean replace the step.
 void StandingModels::end_step(int index, Round ticket) {
-  {
-    const MutexLock lock(mutex_);
-    stepping_ = false;
-    has_base_ = newest_ == base_;
-  }
-  publish(index, ticket);
+  const MutexLock lock(mutex_);
+  stepping_ = false;
+  has_base_ = newest_ == base_;
+  stand(index, ticket);
 }
 
 bool StandingModels::may_step() const {

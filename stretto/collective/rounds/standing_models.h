@@ -114,6 +114,7 @@ class StandingModels {
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 
  private:
+  void stand(int index, Round ticket) REQUIRES(mutex_);
   bool has_room() const REQUIRES(mutex_);
   GroupSum* free_sum() const REQUIRES(mutex_);
   void stand_mean(const GroupSum& sum);
