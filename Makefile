@@ -23,17 +23,18 @@ run:  ## Installs what the program needs, builds it, compares waiting with not w
 	$(STRETTO) compare vowels --algorithms sync,eager-quorum,eager-solo --ranks 4 --pace 200us --out runs/first
 	@$(STRETTO) report runs/first
 
-# Of one room: make test ROOM=collective.
+# Of one room: make test ROOM=collective. Twice the cores, as its ranks often wait for each other.
 ROOM ?=
+room_tests = $(if $(ROOM),-j$$((2 * $(JOBS))) -R '^$(ROOM)_test',-j$(JOBS))
 test: setup  ## Installs what is missing, builds, and runs all tests that a change runs; ROOM=board: those of one room.
 	@$(MAKE) --no-print-directory build/release/build.ninja
 	@cmake --build --preset release -j$(JOBS) $(ROOM:%=--target %_test)
-	@tools/run_tests release -j$(JOBS) $(ROOM:%=-R '^%_test')
+	@tools/run_tests release $(room_tests)
 
 asan tsan: setup  ## The same under the address and undefined sanitizers, under the thread sanitizer.
 	@$(MAKE) --no-print-directory build/$@/build.ninja
 	@cmake --build --preset $@ -j$(JOBS) $(ROOM:%=--target %_test)
-	@tools/run_tests $@ -j$(JOBS) $(ROOM:%=-R '^%_test')
+	@tools/run_tests $@ $(room_tests)
 
 # Everything, what a change leaves out included (tools/nightly_tests), in parts of at most an hour: make nightly PART=thread.
 PART ?= tests address thread search package
