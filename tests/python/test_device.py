@@ -5,7 +5,6 @@ No device of hardware is needed, and none is tested.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any
@@ -14,87 +13,13 @@ import pytest
 import torch
 
 import stretto
+from late_device import Late, bytes_of
 from ranks import run, said, values
 from stretto import _device
 
 torch.set_num_threads(1)  # tensors are small
 
 STEPS = 6
-
-
-@dataclasses.dataclass
-class _Copy:
-    number: int
-    target: torch.Tensor
-    source: torch.Tensor
-    as_it_began: torch.Tensor
-    made: bool = False  # for what is computed after it; the host may not know yet
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
-
-
-class Late:
-    """A Device whose memory is the host's. A copy is made when somebody waits for it, and its target is not a number
-    until then. Of a source that has changed meanwhile comes no number, either.
-    """
-
-    forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
-    room = 1000  # for so many pieces of memory that are pinned at once
-    log: list[str] = []
-    pinned: set[int] = set()
-
-    def __init__(self, where: torch.device) -> None:
-        self._under_way: list[_Copy] = []
-        self._number = 0
-
-    def pin(self, memory: torch.Tensor) -> str:
-        if len(self.pinned) == self.room:
-            return "no memory left"
-        assert memory.data_ptr() not in self.pinned
-        self.pinned.add(memory.data_ptr())
-        return ""
-
-    def unpin(self, memory: torch.Tensor) -> None:
-        assert not self._under_way, "memory goes while it is copied"
-        self.pinned.remove(memory.data_ptr())
-
-    def copy(self, target: torch.Tensor, source: torch.Tensor) -> _Copy:
-        self._check_sources()
-        self.log.append(f"copy {self._direction(target)}")
-        self._number += 1
-        copy = _Copy(self._number, target, source, source.clone())
-        self._under_way.append(copy)
-        target.fill_(torch.nan)
-        return copy
-
-    def _direction(self, target: torch.Tensor) -> str:
-        return "to the host" if target.data_ptr() in self.pinned else "to the device"
-
-    def compute_after(self, event: _Copy) -> None:
-        self._check_sources()
-        if self.forgets != "compute_after":
-            self._make_up_to(event)
-
-    def wait(self, event: _Copy) -> None:
-        self._check_sources()
-        if self.forgets == f"wait {self._direction(event.target)}":
-            return
-        self._make_up_to(event)
-        self._under_way = [copy for copy in self._under_way if copy.number > event.number]
-
-    def _make_up_to(self, event: _Copy) -> None:
-        for copy in self._under_way:
-            if copy.number <= event.number and not copy.made:
-                unchanged = _bytes(copy.source) == _bytes(copy.as_it_began)
-                copy.target.copy_(copy.as_it_began if unchanged else copy.as_it_began * torch.nan)
-                copy.made = True
-
-    def _check_sources(self) -> None:
-        for copy in self._under_way:
-            if copy.made:
-                assert _bytes(copy.source) == _bytes(copy.as_it_began), "memory was written to while it is copied"
 
 
 class _Net(torch.nn.Module):
@@ -200,7 +125,7 @@ STEPS_OF: dict[str, Step] = {
 
 def _contents(model: torch.nn.Module, optimizer: stretto.Optimizer) -> list[bytes]:
     state = [v for p in _trained(model) for _, v in sorted(optimizer.state[p].items())]
-    return [_bytes(t.detach().reshape(-1)) for t in [*model.state_dict().values(), *state]]
+    return [bytes_of(t.detach().reshape(-1)) for t in [*model.state_dict().values(), *state]]
 
 
 def _train(how: str, staged: bool, **options: Any) -> tuple[list[bytes], list[list[bytes]]]:
@@ -211,7 +136,7 @@ def _train(how: str, staged: bool, **options: Any) -> tuple[list[bytes], list[li
     gradients = []
     for step in range(STEPS):
         STEPS_OF[how](model, optimizer, step)
-        gradients.append([_bytes(p.grad) for p in _trained(model) if p.grad is not None])
+        gradients.append([bytes_of(p.grad) for p in _trained(model) if p.grad is not None])
     optimizer.finish()
     return _contents(model, optimizer), gradients
 

@@ -1,0 +1,531 @@
+"""Training on a device through the package, against the same training by plain PyTorch on that device, to the bit.
+
+The plain training has one model. On it each rank's gradients are computed by the kernels that the rank uses, copied to
+the host, added in the order of the board's tree, divided by the number of ranks, and given to the plain optimizer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import stretto
+
+STEPS = 8
+
+
+class Case:
+    """A model, and what a step does with it. A subclass changes one thing, and is named by its class."""
+
+    algorithm = "sync"
+    exact = True  # the bits are those of the plain training; else replicas are equal, and no gradient is lost
+    hardware = False  # needs streams of a GPU
+    ranks: tuple[int, ...] = (1, 2, 4)
+
+    def model(self) -> torch.nn.Module:
+        width = 64
+        return torch.nn.Sequential(
+            torch.nn.Linear(16, width),
+            torch.nn.ReLU(),
+            torch.nn.Linear(width, width),
+            torch.nn.Tanh(),
+            torch.nn.Linear(width, 4),
+        )
+
+    def optimizer(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, 0.0625, momentum=0.5)
+
+    def batch(self, where: torch.device, seed: int) -> torch.Tensor:
+        return torch.randn(8, 16, generator=torch.Generator().manual_seed(seed)).to(where)
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        return model(self.batch(where, seed)).float().square().mean()
+
+    def zero(self, model: torch.nn.Module, optimizer: Any) -> None:
+        optimizer.zero_grad()
+
+    def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
+        """Leaves the gradients of one rank's step in the parameters."""
+        self.loss(model, where, seed).backward()
+
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        """A step through the package."""
+        self.zero(model, optimizer)
+        self.backward(model, optimizer, where, seed)
+        optimizer.step()
+
+
+class Plain(Case):
+    pass
+
+
+class AdamW(Case):
+    def optimizer(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, 0.01, foreach=True)
+
+
+class FusedAdamW(Case):
+    def optimizer(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, 0.01, fused=True)
+
+
+class CapturableAdamW(Case):
+    hardware = True
+
+    def optimizer(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, 0.01, capturable=True)
+
+
+class Accumulating(Case):
+    def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
+        for part in range(3):
+            self.loss(model, where, 10 * seed + part).backward()
+
+
+class WithoutSync(Case):
+    def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
+        held = optimizer.no_sync() if isinstance(optimizer, stretto.Optimizer) else contextlib.nullcontext()
+        with held:
+            self.loss(model, where, 10 * seed).backward()
+        self.loss(model, where, 10 * seed + 1).backward()
+
+
+class Clipping(Case):
+    def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
+        super().backward(model, optimizer, where, seed)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+
+
+class ZeroedByTheModel(Case):
+    def zero(self, model: torch.nn.Module, optimizer: Any) -> None:
+        model.zero_grad()
+
+
+class Scaling(Case):
+    infinite = False
+
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        scaler = torch.amp.GradScaler(where.type, init_scale=256.0)  # a power of two: the bits stay
+        self.zero(model, optimizer)
+        factor = float("inf") if self.infinite and step == 3 and stretto.rank() == 0 else 1.0
+        scaler.scale(self.loss(model, where, seed) * factor).backward()
+        scaler.step(optimizer)
+
+
+class ScalingWithAnInfinity(Scaling):
+    infinite = True
+    exact = False
+
+
+class BatchNorm(Case):
+    def model(self) -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Linear(16, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 4)
+        )
+
+
+class ChannelsLast(Case):
+    def model(self) -> torch.nn.Module:
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3),
+            torch.nn.ReLU(),
+            torch.nn.Conv2d(16, 16, 3),
+            torch.nn.Flatten(),
+            torch.nn.Linear(256, 4),
+        )
+        return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+    def batch(self, where: torch.device, seed: int) -> torch.Tensor:
+        images = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+        return images.to(where).to(memory_format=torch.channels_last)
+
+
+class Recurrent(Case):
+    def model(self) -> torch.nn.Module:
+        return torch.nn.LSTM(16, 24, num_layers=2)
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        return model(self.batch(where, seed).unsqueeze(1))[0].square().mean()  # type: ignore[no-any-return]
+
+
+class TiedAndFrozen(Case):
+    def model(self) -> torch.nn.Module:
+        layers = [torch.nn.Linear(16, 16) for _ in range(3)]
+        layers[2].weight = layers[0].weight
+        layers[1].requires_grad_(False)
+        return torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], layers[2])
+
+
+class _Mixed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = torch.nn.Linear(16, 32)
+        self.narrow = torch.nn.Linear(32, 4).bfloat16()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.narrow(self.wide(x).bfloat16())  # type: ignore[no-any-return]
+
+
+class TwoTypes(Case):
+    def model(self) -> torch.nn.Module:
+        return _Mixed()
+
+
+class BFloat16(Case):
+    def model(self) -> torch.nn.Module:
+        return super().model().bfloat16()
+
+    def batch(self, where: torch.device, seed: int) -> torch.Tensor:
+        return super().batch(where, seed).bfloat16()
+
+
+class Autocast(Case):
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        with torch.autocast(where.type, torch.bfloat16):
+            return super().loss(model, where, seed)
+
+
+class Checkpointing(Case):
+    reentrant = False
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        x = self.batch(where, seed).requires_grad_()
+        return checkpoint(model, x, use_reentrant=self.reentrant).square().mean()  # type: ignore[no-any-return]
+
+
+class CheckpointingReentrantly(Checkpointing):
+    reentrant = True
+
+
+class Meeting(Case):
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        super().step(model, optimizer, where, seed, step)
+        if step % 3 == 2:
+            with optimizer.together():  # sets go, and come again
+                pass
+
+
+class OnAnotherThread(Case):
+    def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self.loss(model, where, seed).backward()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors[0]
+
+
+class OnAStreamOfItsOwn(Case):
+    """All of a step is on a current stream that is not the default one."""
+
+    hardware = True
+
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        stream = torch.cuda.Stream(where)
+        stream.wait_stream(torch.cuda.current_stream(where))
+        with torch.cuda.stream(stream):
+            super().step(model, optimizer, where, seed, step)
+        torch.cuda.current_stream(where).wait_stream(stream)
+
+
+class OnSeveralStreams(Case):
+    """Two layers are computed on two streams, so that gradients of one bucket come from both."""
+
+    hardware = True
+
+    def model(self) -> torch.nn.Module:
+        return torch.nn.ModuleList([torch.nn.Linear(16, 16) for _ in range(2)])
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        x, first = self.batch(where, seed), torch.cuda.current_stream(where)
+        parts = []
+        for layer in model.children():
+            stream = torch.cuda.Stream(where)
+            stream.wait_stream(first)
+            with torch.cuda.stream(stream):
+                parts.append(layer(x).square().mean())
+            first.wait_stream(stream)
+        return torch.stack(parts).sum()
+
+
+class GraphedCallables(Case):
+    hardware = True
+
+    def __init__(self) -> None:
+        self._graphed: dict[torch.nn.Module, Any] = {}
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        x = self.batch(where, seed)
+        if model not in self._graphed:
+            self._graphed[model] = torch.cuda.make_graphed_callables(model, (x.clone(),))
+        return self._graphed[model](x).square().mean()  # type: ignore[no-any-return]
+
+
+class Compiled(Case):
+    hardware = True  # on a CPU a compiler is started
+
+    def __init__(self) -> None:
+        self._compiled: dict[torch.nn.Module, Any] = {}
+
+    def loss(self, model: torch.nn.Module, where: torch.device, seed: int) -> torch.Tensor:
+        if model not in self._compiled:
+            self._compiled[model] = torch.compile(model)
+        return self._compiled[model](self.batch(where, seed)).square().mean()  # type: ignore[no-any-return]
+
+
+class Late(Case):
+    """The last rank comes late to every second step."""
+
+    exact = False
+    ranks = (2, 4)
+
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        if stretto.rank() == stretto.size() - 1 and step % 2 == 0:
+            time.sleep(0.01)
+        super().step(model, optimizer, where, seed, step)
+
+
+class LateUnderSolo(Late):
+    algorithm = "eager-solo"
+
+
+class LateUnderQuorum(Late):
+    algorithm = "eager-quorum"
+
+
+class AloneUnderQuorum(Case):
+    algorithm = "eager-quorum"
+    ranks = (1,)
+
+
+def _classes(of: type[Case]) -> Iterator[type[Case]]:
+    for heir in of.__subclasses__():
+        yield heir
+        yield from _classes(heir)
+
+
+CASES = {case.__name__: case for case in _classes(Case) if case is not Late}
+
+
+def cases_for(ranks: int, made_up: bool) -> list[str]:
+    return [name for name, case in CASES.items() if ranks in case.ranks and not (made_up and case.hardware)]
+
+
+def call(rank: int, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What stretto.spawn() calls."""
+    return work(*arguments)
+
+
+# ---- the two trainings ----
+
+
+def seed_of(rank: int, step: int) -> int:
+    return 100 * step + rank
+
+
+def _tree(parts: list[torch.Tensor]) -> torch.Tensor:
+    """The sum of what two, four … ranks have brought, in the order of the board."""
+    while len(parts) > 1:
+        parts = [a + b for a, b in zip(parts[::2], parts[1::2])]
+    return parts[0]
+
+
+def plainly(case: Case, ranks: int, where: torch.device) -> list[torch.Tensor]:
+    """The weights after the plain training."""
+    torch.manual_seed(1)
+    model = case.model().to(where)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = case.optimizer(trained)
+    for step in range(STEPS):
+        gradients: list[list[torch.Tensor]] = []
+        for rank in range(ranks):
+            optimizer.zero_grad()
+            case.backward(model, optimizer, where, seed_of(rank, step))
+            gradients.append([p.grad.to("cpu", copy=True) for p in trained if p.grad is not None])
+        for parameter, *parts in zip(trained, *gradients):
+            total = _tree(parts)
+            parameter.grad = total.div_(torch.full((), ranks, dtype=total.dtype)).to(where)
+        optimizer.step()
+    return _weights(model)
+
+
+def _weights(model: torch.nn.Module) -> list[torch.Tensor]:
+    return [p.detach().to("cpu", copy=True) for p in model.parameters()]
+
+
+def _through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Tensor], int]:
+    """The weights after finish(), and the gradients that were applied."""
+    torch.manual_seed(1)
+    model = case.model().to(where)
+    inner = case.optimizer([p for p in model.parameters() if p.requires_grad])
+    optimizer = stretto.Optimizer(inner, model, case.algorithm, bucket_mb=0.004)
+    for step in range(STEPS):
+        case.step(model, optimizer, where, seed_of(stretto.rank(), step), step)
+    optimizer.finish()
+    return _weights(model), optimizer.batches_applied
+
+
+def _why_not(case: Case, weights: list[torch.Tensor], applied: int, where: torch.device) -> str:
+    ranks = stretto.size()
+    if not all(bool(w.isfinite().all()) for w in weights):
+        return "weights are not finite"
+    if not case.exact:
+        dropped = ranks if isinstance(case, ScalingWithAnInfinity) else 0  # the step of the infinity, at most
+        if not STEPS * ranks - dropped <= applied <= STEPS * ranks:
+            return f"{applied} of {STEPS * ranks} gradients applied"
+        return ""
+    expected = plainly(case, ranks, where)
+    for index, (found, wanted) in enumerate(zip(weights, expected)):
+        if not torch.equal(found, wanted):
+            off = (found.double() - wanted.double()).abs().max().item()
+            return f"parameter {index} is off by {off:.1e}"
+    return ""
+
+
+Outcome = tuple[str, str, str]  # a case, why it has failed, and which weights its replica has
+
+
+def run_cases(names: list[str], made_up: bool, progress: str) -> list[Outcome]:
+    """In a rank of a job: runs these cases. Rank 0 leaves in the file `progress` which one it has begun."""
+    where = prepare(made_up)
+    outcomes = []
+    for name in names:
+        if stretto.rank() == 0:
+            with open(progress, "w", encoding="utf-8") as file:
+                file.write(name)
+        case = CASES[name]()
+        weights, applied = _through_the_package(case, where)
+        digest = hashlib.sha256(b"".join(w.contiguous().view(torch.uint8).numpy().tobytes() for w in weights))
+        outcomes.append((name, _why_not(case, weights, applied, where), digest.hexdigest()[:16]))
+    return outcomes
+
+
+def prepare(made_up: bool) -> torch.device:
+    """This process's device, with kernels that give the same bits in each process."""
+    torch.set_num_threads(1)
+    os.environ["STRETTO_DEVICE"] = "stage"
+    if made_up:
+        import late_device
+        from stretto import _device
+
+        _device.KINDS["cpu"] = late_device.Late
+        return torch.device("cpu")
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    torch.cuda.set_device(0)
+    return torch.device("cuda", 0)
+
+
+# ---- planted defects ----
+
+
+def _without(forgotten: str, where: torch.device) -> Any:
+    """A Device by CUDA that leaves one of its waits out, while the stream that it is about is held up."""
+    from stretto import _device
+
+    held_up = 50_000_000  # cycles: some 30 ms
+
+    class Forgetful(_device.Cuda):
+        def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
+            to_host = target.device.type == "cpu"
+            if forgotten == "copy_after" and to_host:
+                torch.cuda._sleep(held_up)
+                with torch.cuda.stream(self._copies):
+                    target.copy_(source, non_blocking=True)
+                    event = torch.cuda.Event(blocking=True)
+                    event.record()
+                return event
+            if forgotten != "copy_after":
+                with torch.cuda.stream(self._copies):
+                    torch.cuda._sleep(held_up)
+            event = super().copy(target, source)
+            self._to_host = to_host
+            return event
+
+        def compute_after(self, event: torch.cuda.Event) -> None:
+            if forgotten != "compute_after":
+                super().compute_after(event)
+
+        def wait(self, event: torch.cuda.Event) -> None:
+            if forgotten != ("wait to the host" if self._to_host else "wait to the device"):
+                super().wait(event)
+
+    return Forgetful(where)
+
+
+PLANTED = ("copy_after", "compute_after", "wait to the host", "wait to the device")
+
+
+def planted_in(made_up: bool) -> list[str]:
+    return [name for name in PLANTED if not (made_up and name == "copy_after")]  # there is one stream alone
+
+
+def run_planted(forgotten: str, made_up: bool) -> str:
+    """In a job of one rank: how training shows that this wait is left out; empty where it does not."""
+    where = prepare(made_up)
+    from stretto import _device
+
+    if made_up:
+        import late_device
+
+        late_device.Late.forgets = forgotten
+    else:
+        _device.KINDS["cuda"] = lambda where: _without(forgotten, where)
+    case = Plain()
+    try:
+        weights, applied = _through_the_package(case, where)
+    except (stretto.Error, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"
+    return _why_not(case, weights, applied, where)
+
+
+# ---- ends ----
+
+
+def train_until_killed(victim: int, seconds: float, made_up: bool, folder: str) -> None:
+    """In a rank of a job of which one is killed: leaves in `folder` how and when it heard of that."""
+    where = prepare(made_up)
+    rank = stretto.rank()
+    torch.manual_seed(1)
+    case = AdamW()
+    model = case.model().to(where)
+    optimizer = stretto.Optimizer(case.optimizer(model.parameters()), model, "sync")
+
+    def note(said: str) -> None:
+        with open(os.path.join(folder, str(rank)), "w", encoding="utf-8") as file:
+            file.write(f"{time.monotonic()} {said}")
+
+    def die() -> None:
+        note("is killed")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if rank == victim:
+        threading.Timer(seconds, die).start()
+    try:
+        for step in itertools.count():
+            case.step(model, optimizer, where, seed_of(rank, step), step)
+    except stretto.RankLost as error:
+        if not made_up:
+            torch.cuda.synchronize()  # nothing that was launched waits for the lost rank
+        note(f"has lost rank {error.rank}")
+        raise

@@ -1,0 +1,109 @@
+"""How long a round, and a step of ResNet-50, take on each rank of a job: by the package, and beside it by Gloo."""
+
+import statistics
+import time
+
+import gpu_cases
+import gpu_hardware
+import resnet50
+import torch
+import torch.distributed
+
+import stretto
+
+
+def gloo(folder):
+    torch.distributed.init_process_group(
+        "gloo", f"file://{folder}/gloo", rank=stretto.rank(), world_size=stretto.size()
+    )
+    return torch.distributed
+
+
+def rounds(megabytes, fake, blocks, folder):
+    """Seconds of step(), a list of blocks, by the package and by Gloo on a tensor of the device, interleaved."""
+    where = gpu_cases.prepare(fake)
+    gpu = gpu_hardware.Gpu(fake)
+    distributed = gloo(folder)
+    model = torch.nn.ParameterList([torch.zeros(25 * 10**4, device=where) for _ in range(megabytes)])
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.0), model, "sync")
+    flat = torch.zeros(megabytes * 25 * 10**4, device=where)
+
+    def through_the_package():
+        optimizer.step()
+
+    def through_gloo():
+        distributed.all_reduce(flat)
+
+    taken = {"staged": [], "gloo": []}
+    for block in range(blocks + 2):
+        for way, work in (("staged", through_the_package), ("gloo", through_gloo)):
+            optimizer.zero_grad()
+            torch.stack([p.sum() for p in model]).sum().backward()
+            gpu.cuda.synchronize()
+            if way == "gloo":
+                optimizer.step()  # every gradient belongs to a step
+                gpu.cuda.synchronize()
+            distributed.barrier()
+            begin = time.perf_counter()
+            work()
+            gpu.cuda.synchronize()
+            if block >= 2:
+                taken[way].append(time.perf_counter() - begin)
+    optimizer.finish()
+    distributed.destroy_process_group()
+    return taken
+
+
+def resnet(ways, fake, blocks, folder):
+    """Seconds a step of each way, a list of blocks, interleaved. Of one way alone the last rank is slower."""
+    where = gpu_cases.prepare(fake)
+    torch.use_deterministic_algorithms(False)
+    gpu = gpu_hardware.Gpu(fake)
+    distributed = gloo(folder)
+    images = torch.randn(gpu.size(64, 2), 3, gpu.size(224, 32), gpu.size(224, 32), device=where)
+    images = images.to(memory_format=torch.channels_last)
+    labels = torch.randint(10, (len(images),), device=where)
+    slow = len(ways) == 1 and stretto.rank() == stretto.size() - 1
+    own, steps, wrapped = [], {}, []
+    for way in ways:
+        torch.manual_seed(1)
+        model = resnet50.resnet50(width=gpu.size(64, 4)).to(where).to(memory_format=torch.channels_last)
+        optimizer, net = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, foreach=True), model
+        if way == "gloo":
+            net = torch.nn.parallel.DistributedDataParallel(
+                model, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+        elif way != "plain":
+            algorithm = "eager-quorum:3" if way == "eager" else "sync"
+            optimizer = stretto.Optimizer(optimizer, model, algorithm, bucket_mb=25)
+            wrapped.append(optimizer)
+
+        def step(net=net, optimizer=optimizer):
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            with torch.autocast(where.type, torch.bfloat16):
+                loss = torch.nn.functional.cross_entropy(net(images), labels)
+            loss.backward()
+            if slow:
+                gpu.cuda.synchronize()
+                own.append(time.perf_counter() - begin)
+                time.sleep(2 * statistics.median(own))  # injected
+            optimizer.step()
+
+        steps[way] = step
+    taken = {way: [] for way in ways}
+    for block in range(blocks + 2):
+        for way in ways:
+            if len(ways) > 1:
+                distributed.barrier()
+            gpu.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(gpu.size(5, 1)):
+                steps[way]()
+            gpu.cuda.synchronize()
+            if block >= 2:
+                taken[way].append((time.perf_counter() - begin) / gpu.size(5, 1))
+    for optimizer in wrapped:
+        optimizer.finish()
+    distributed.destroy_process_group()
+    return taken
