@@ -8,18 +8,20 @@ behind them. Everything else (weights of rank 0, buffers) is copied where all ra
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 
 from stretto._countdown import Countdown
+from stretto._cuda import Driver
 from stretto._errors import UsageError
 
 SWITCH = "STRETTO_DEVICE"
+PAGE = 4096
 
 _version = operator.attrgetter("_version")
 
@@ -27,11 +29,12 @@ _version = operator.attrgetter("_version")
 class Device(Protocol):
     """A device that computes, and a stream of copies beside that."""
 
-    def pin(self, memory: torch.Tensor) -> str:
-        """Has the host's memory stay where it is, so that copies need not wait; says why not, or nothing."""
+    def pin(self, address: int, size: int) -> str:
+        """Has pages of the host's memory stay where they are, so that copies need not wait; says why not, or nothing.
+        No page is pinned twice."""
         ...
 
-    def unpin(self, memory: torch.Tensor) -> None:
+    def unpin(self, address: int) -> None:
         """Takes pin() back. No copy is under way."""
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> Any:
@@ -53,15 +56,22 @@ class Cuda:
     def __init__(self, where: torch.device) -> None:
         self._where = where
         self._copies = torch.cuda.Stream(where)
+        self._driver = Driver()
 
-    def pin(self, memory: torch.Tensor) -> str:
-        runtime: Any = torch.cuda.cudart()
-        error = runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)
-        return "" if error == runtime.cudaError.success else f"cudaHostRegister: {runtime.cudaGetErrorString(error)}"
+    def pin(self, address: int, size: int) -> str:
+        with self._context():
+            return self._driver.register(address, size)
 
-    def unpin(self, memory: torch.Tensor) -> None:
-        runtime: Any = torch.cuda.cudart()
-        runtime.cudaHostUnregister(memory.data_ptr())
+    def unpin(self, address: int) -> None:
+        with self._context():
+            self._driver.unregister(address)
+
+    @contextlib.contextmanager
+    def _context(self) -> Iterator[None]:
+        """Within it the driver is asked about this device, and not about the first one, where no context is to be."""
+        with torch.cuda.device(self._where):
+            self._copies.query()  # the first call of the runtime on a thread makes a context current there
+            yield
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
         self._copies.wait_stream(torch.cuda.current_stream(self._where))
@@ -108,7 +118,7 @@ class Staging:
     def __init__(self, where: torch.device, device: Device) -> None:
         self.where = where
         self._device = device
-        self._pinned: set[int] = set()  # addresses
+        self._pinned: set[int] = set()  # addresses of pages
         self._not_pinned = ""  # why some memory is not
         self._mirrors: dict[object, torch.Tensor] = {}
         self._lent: dict[object, torch.Tensor] = {}  # whose mirrors the library may have written to
@@ -130,7 +140,7 @@ class Staging:
         self._own = own
         self._set_of = set_of
         for memory in own:
-            self._pin(memory)
+            self._pin([memory])
         self.gradients = [torch.zeros_like(memory, device=self.where) for memory in own]
         self._events: list[Any] = [None] * len(own)  # of the copies under way
         self._versions: list[list[int]] = [[]] * len(own)  # of the gradients that were copied
@@ -143,17 +153,24 @@ class Staging:
         copies = f"not pinned ({self._not_pinned}), so that copies wait" if self._not_pinned else "pinned"
         return f"The model is on {self.where}; gradients go through the host's memory, which is {copies}."
 
-    def _pin(self, memory: torch.Tensor) -> None:
-        why_not = self._device.pin(memory)
+    def _pin(self, memory: Sequence[torch.Tensor]) -> None:
+        """The memory of a set, a tensor a bucket: one behind the other, with no page of another set. Less than a page
+        may share one, and stays as it is."""
+        first, end = _range(memory)
+        if end - first < PAGE:
+            return
+        begin = first // PAGE * PAGE
+        why_not = self._device.pin(begin, -(-end // PAGE) * PAGE - begin)
         if why_not:
             self._not_pinned = why_not
         else:
-            self._pinned.add(memory.data_ptr())
+            self._pinned.add(begin)
 
-    def _unpin(self, memory: torch.Tensor) -> None:
-        if memory.data_ptr() in self._pinned:
-            self._pinned.remove(memory.data_ptr())
-            self._device.unpin(memory)
+    def _unpin(self, memory: Sequence[torch.Tensor]) -> None:
+        begin = _range(memory)[0] // PAGE * PAGE
+        if begin in self._pinned:
+            self._pinned.remove(begin)
+            self._device.unpin(begin)
 
     # ---- gradients ----
 
@@ -172,8 +189,7 @@ class Staging:
     def _memory_of(self, number: int) -> list[torch.Tensor]:
         if number not in self._sets:
             self._sets[number] = self._set_of(number)
-            for memory in self._sets[number]:
-                self._pin(memory)
+            self._pin(self._sets[number])
         return self._sets[number]
 
     def _complete(self, bucket: int) -> None:
@@ -243,7 +259,7 @@ class Staging:
         """All ranks have met: what was lent is taken back, and nothing is copied to the sets, which may go now."""
         self.drop()
         self.take_back()
-        for memory in itertools.chain(*self._sets.values()):
+        for memory in self._sets.values():
             self._unpin(memory)
         self._sets.clear()
 
@@ -252,7 +268,12 @@ class Staging:
         self.rest()
         self.countdown.remove()
         for memory in self._own:
-            self._unpin(memory)
+            self._unpin([memory])
+
+
+def _range(memory: Sequence[torch.Tensor]) -> tuple[int, int]:
+    """The first address, and the one behind the last."""
+    return min(m.data_ptr() for m in memory), max(m.data_ptr() + m.nbytes for m in memory)
 
 
 def copy_of(tensor: torch.Tensor, mirror: torch.Tensor | None) -> torch.Tensor:

@@ -16,9 +16,10 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
 }
 
 /// From one of several buffers of that size to the next. At large powers of two they would all begin in the same sets
-/// of every cache, where few lines find room at a time.
+/// of every cache, where few lines find room at a time. No page is of two buffers, unless they are smaller: a device
+/// that copies registers whole pages, and each once.
 constexpr std::uint64_t staggered(std::uint64_t bytes) {
-  return bytes >= kPage ? round_up(bytes, kPage) + 17 * kCacheLine : round_up(bytes, kCacheLine);
+  return bytes >= kPage ? round_up(bytes, kPage) + kPage + 17 * kCacheLine : round_up(bytes, kCacheLine);
 }
 
 }  // namespace stretto

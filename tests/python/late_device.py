@@ -29,22 +29,25 @@ class Late:
     forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
     room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
-    pinned: set[int] = set()
+    pinned: dict[int, int] = {}  # address and size
+    registrations: list[tuple[int, int]] = []  # all there have been
 
     def __init__(self, where: torch.device) -> None:
         self._under_way: list[_Copy] = []
         self._number = 0
 
-    def pin(self, memory: torch.Tensor) -> str:
+    def pin(self, address: int, size: int) -> str:
+        self.registrations.append((address, size))
         if len(self.pinned) == self.room:
             return "no memory left"
-        assert memory.data_ptr() not in self.pinned
-        self.pinned.add(memory.data_ptr())
+        if any(address < begin + length and begin < address + size for begin, length in self.pinned.items()):
+            return "part of the memory is pinned already"
+        self.pinned[address] = size
         return ""
 
-    def unpin(self, memory: torch.Tensor) -> None:
+    def unpin(self, address: int) -> None:
         assert not self._under_way, "memory goes while it is copied"
-        self.pinned.remove(memory.data_ptr())
+        del self.pinned[address]
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> _Copy:
         self._check_sources()
@@ -56,7 +59,9 @@ class Late:
         return copy
 
     def _direction(self, target: torch.Tensor) -> str:
-        return "to the host" if target.data_ptr() in self.pinned else "to the device"
+        at = target.data_ptr()
+        pinned = any(begin <= at < begin + size for begin, size in self.pinned.items())
+        return "to the host" if pinned else "to the device"
 
     def compute_after(self, event: _Copy) -> None:
         self._check_sources()

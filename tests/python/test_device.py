@@ -6,6 +6,7 @@ No device of hardware is needed, and none is tested.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,11 +26,11 @@ STEPS = 6
 class _Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first = torch.nn.Linear(6, 5)
-        self.norm = torch.nn.BatchNorm1d(5)
-        self.sometimes = torch.nn.Linear(5, 5)
-        self.frozen = torch.nn.Linear(5, 5).requires_grad_(False)
-        self.last = torch.nn.Linear(5, 3)
+        self.first = torch.nn.Linear(6, 40)
+        self.norm = torch.nn.BatchNorm1d(40)
+        self.sometimes = torch.nn.Linear(40, 40)
+        self.frozen = torch.nn.Linear(40, 40).requires_grad_(False)
+        self.last = torch.nn.Linear(40, 3)
 
     def forward(self, x: torch.Tensor, use_all: bool = True) -> torch.Tensor:
         x = self.frozen(torch.tanh(self.norm(self.first(x))))
@@ -167,7 +168,7 @@ def test_eager_replicas_are_equal() -> None:
 # ---- when it copies, and what it leaves ----
 
 
-def _order_of_copies() -> tuple[list[str], set[int], int]:
+def _order_of_copies() -> tuple[list[str], dict[int, int], int]:
     model = _Net()
     optimizer = _wrap(model, True)
     model.first.weight.register_hook(lambda _: Late.log.append("the first layer"))
@@ -191,7 +192,7 @@ def test_buckets_are_copied_while_backward_goes_on() -> None:
         assert hooks == 0
 
 
-def _report(room: int) -> tuple[str, set[int]]:
+def _report(room: int) -> tuple[str, dict[int, int]]:
     Late.room = room
     model = _Net()
     optimizer = _wrap(model, True)
@@ -208,6 +209,30 @@ def test_report_says_how_gradients_are_copied() -> None:
         text, pinned = values(_report, 1, timeout=240, args=(room,))[0]
         assert "which is not pinned (no memory left), so that copies wait." in text
         assert not pinned  # any more
+
+
+def _registrations(algorithm: str) -> tuple[list[tuple[int, int]], str]:
+    model = torch.nn.Linear(4000, 1, bias=False)  # with what else a set holds nearly four pages: sets lie close
+    optimizer = _wrap(model, True, algorithm=algorithm)
+    for step in range(20):
+        if stretto.rank() == 0 and step % 4 == 0:
+            time.sleep(0.01)
+        optimizer.zero_grad()
+        model(torch.ones(4, 4000)).square().mean().backward()
+        optimizer.step()
+    optimizer.finish()
+    return Late.registrations, " ".join(str(optimizer.report()).split())
+
+
+@pytest.mark.parametrize(("algorithm", "sets"), [("sync", 1), ("eager-solo", 2)])
+def test_each_set_is_pinned_once_and_shares_no_page(algorithm: str, sets: int) -> None:
+    most = 0
+    for registrations, report in values(_registrations, 3, timeout=240, args=(algorithm,)):
+        assert "which is pinned." in report  # each was taken, beside those that there were
+        assert all(address % 4096 == 0 and size % 4096 == 0 for address, size in registrations)
+        assert len(set(registrations)) == len(registrations)
+        most = max(most, len(registrations) - 1)  # one is of averaged gradients
+    assert most == 1 if sets == 1 else most >= sets
 
 
 # ---- planted defects ----
