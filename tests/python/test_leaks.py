@@ -212,11 +212,20 @@ def test_steps_keep_nothing_and_remake_no_views() -> None:
 # ---- beside the model ----
 
 
-def _proportional() -> int:
-    """Bytes of this process in memory, without what malloc() keeps for later; of what several share its part."""
+def _taken() -> int:
+    """Bytes that this process has written to, without what malloc() keeps for later; of memory that ranks share its
+    part. Not what it reads of files, or has as the process that it was forked from: these are others' as long as they
+    live, which is up to the tests beside this one."""
     ctypes.CDLL(None).malloc_trim(0)
-    rollup = pathlib.Path("/proc/self/smaps_rollup").read_text()
-    return int(rollup.split("\nPss:")[1].split()[0]) << 10
+    total = 0
+    shared = False
+    for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            shared = rest[0].endswith("s")
+        elif name == ("Pss:" if shared else "Private_Dirty:"):
+            total += int(rest[0]) << 10
+    return total
 
 
 def _beside_model() -> tuple[float, float]:
@@ -228,7 +237,7 @@ def _beside_model() -> tuple[float, float]:
 
     def taken(since: int) -> float:
         stretto.barrier()
-        now = _proportional()
+        now = _taken()
         stretto.barrier()
         return (now - since) / (16 * MEBIBYTE)
 
@@ -236,7 +245,7 @@ def _beside_model() -> tuple[float, float]:
     model.zero_grad()
     gc.collect()
     stretto.barrier()
-    before = _proportional()
+    before = _taken()
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 1e-4), model, "sync")
     constructed = taken(before)
     for _ in range(6):

@@ -471,7 +471,7 @@ TEST_F(RunTest, RefusesModelsThatDoNotFitIntoMemory) {
     EXPECT_EQ(failure.error().code, Errc::unavailable);
     EXPECT_THAT(failure.what(),
                 AllOf(HasSubstr("too little shared memory: \"partial allreduce of 2 buckets of 1000001 float32"),
-                      HasSubstr("of 2 ranks needs 53.4 MiB, there are "), HasSubstr("take fewer ranks")));
+                      HasSubstr("of 2 ranks needs 53.5 MiB, there are "), HasSubstr("take fewer ranks")));
   }
   ::unsetenv("STRETTO_SHM_LIMIT");
 }
