@@ -18,9 +18,11 @@ class Countdown:
         buckets: Sequence[int],
         complete: Callable[[int], None],
         again: Callable[[int], None],
+        left_out: Callable[[int], bool] = lambda _: False,
     ) -> None:
         """`buckets`: which each parameter is in. In a backward pass `complete(bucket)` is called when all parameters
         of a bucket have got a gradient, and `again(number)` for a parameter in such a bucket that gets one more.
+        `left_out(number)`: whether a gradient that comes is none to count.
         """
         sizes = Counter(buckets)
         self._sizes = [sizes[b] for b in range(max(buckets) + 1)]
@@ -28,6 +30,7 @@ class Countdown:
         self._waited_for = [True] * len(buckets)
         self._complete = complete
         self._again = again
+        self._left_out = left_out
         self._runs = False
         self.paused = False  # gradients are not counted meanwhile: a later pass adds to them
         self._ids = [id(p) for p in parameters]
@@ -40,7 +43,7 @@ class Countdown:
         missing, waited_for = self._missing, self._waited_for
 
         def hook(_: torch.Tensor) -> None:
-            if not self._runs or self.paused:
+            if self._left_out(number) or not self._runs or self.paused:
                 return
             if waited_for[number]:
                 waited_for[number] = False

@@ -2,13 +2,15 @@
 
 Gradients are computed in buckets on the device. In the backward pass the last gradient of a bucket has the bucket
 copied, on a stream of its own, to where the algorithm wants it; step() waits for the copies, and copies those that are
-missing or have changed since. The averaged gradients come back on the same stream, and the wrapped optimizer runs
+missing or have changed since. What a bucket's last gradient is, and whether anything changes it later, is learned from
+the steps before. The averaged gradients come back on the same stream, and the wrapped optimizer runs
 behind them. Everything else (weights of rank 0, buffers) is copied where all ranks meet.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,8 @@ from stretto._errors import UsageError
 
 SWITCH = "STRETTO_DEVICE"
 PAGE = 4096
+# After so many steps whose copies in the backward pass were all in vain there are none; but one step in so many tries.
+IN_VAIN, TRIES = 2, 64
 
 _version = operator.attrgetter("_version")
 
@@ -47,7 +51,11 @@ class Device(Protocol):
         """What the device is to compute from now on is after the event."""
 
     def wait(self, event: Any) -> None:
-        """Returns when the event has come to pass."""
+        """Returns when the event has come to pass, and so those of all copies before it."""
+
+    def captures(self) -> bool:
+        """Whether what the device is asked for goes into a graph, which runs later, and often."""
+        ...
 
 
 class Cuda:
@@ -87,6 +95,9 @@ class Cuda:
     def wait(self, event: torch.cuda.Event) -> None:
         event.synchronize()
 
+    def captures(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
+
 
 # By the name that Torch has for the kind of device.
 KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": Cuda}
@@ -95,28 +106,25 @@ KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": Cuda}
 def staging_of(name: str, where: torch.device) -> Staging | None:
     """For a model on this device; None: it lies where the library reads and writes. `name`: of a tensor of the model.
 
-    Raises UsageError for a device without staging, and without the switch.
+    Raises UsageError for a device without staging.
     """
     wanted = os.environ.get(SWITCH, "")
     if wanted not in ("", "stage"):
         raise UsageError(f"{SWITCH}={wanted!r}: expected stage, or nothing")
-    if wanted and where.type in KINDS:
-        return Staging(where, KINDS[where.type](where))
+    if where.type in KINDS and (wanted or where.type != "cpu"):
+        return Staging(where, KINDS[where.type](where), asked_for=bool(wanted))
     if where.type == "cpu":
         return None
-    if where.type not in KINDS:
-        raise UsageError(f"{name} is on {where}: expected cpu")
-    raise UsageError(
-        f"{name} is on {where}: expected cpu, or {SWITCH}=stage in the environment, by which gradients go through the "
-        "host's memory (not tested on hardware yet)"
-    )
+    raise UsageError(f"{name} is on {where}: expected cpu, or {' or '.join(KINDS)}")
 
 
 class Staging:
     """The way between a model's tensors on a device and the host's memory."""
 
-    def __init__(self, where: torch.device, device: Device) -> None:
+    def __init__(self, where: torch.device, device: Device, asked_for: bool) -> None:
+        """`asked_for`: by who has set the switch, and need not be told."""
         self.where = where
+        self.asked_for = asked_for
         self._device = device
         self._pinned: set[int] = set()  # addresses of pages
         self._not_pinned = ""  # why some memory is not
@@ -142,11 +150,29 @@ class Staging:
         for memory in own:
             self._pin([memory])
         self.gradients = [torch.zeros_like(memory, device=self.where) for memory in own]
-        self._events: list[Any] = [None] * len(own)  # of the copies under way
-        self._versions: list[list[int]] = [[]] * len(own)  # of the gradients that were copied
+        self._last: Any = None  # event of the last copy to the host that is under way
+        self._versions: list[list[int] | None] = [None] * len(own)  # of the gradients that were copied in this step
         self._ranges = [(buckets.index(b), len(buckets) - buckets[::-1].index(b)) for b in range(len(own))]
-        self.countdown = Countdown(parameters, buckets, self._complete, lambda _: None)
+        self._more = [0] * len(own)  # gradients that came when all of the bucket's parameters had one
+        self._usual = [0] * len(own)  # the same in the step before
+        self._steps = 0
+        self._in_vain = 0  # the last so many of them
+        # A byte a parameter, 1: a graph computes its gradient. No hook runs with it, and nothing becomes a new version.
+        self.captured = bytearray(len(parameters))
+        self.countdown = Countdown(
+            parameters, buckets, self._came, lambda number: self._one_more(buckets[number]), self._is_captured
+        )
         return self.gradients
+
+    def tell(self) -> None:
+        """Says in a line that the model is staged, to who has not asked for it."""
+        if not self.asked_for:
+            logging.getLogger("stretto").warning(
+                "the model is on %s: gradients go through the host's memory, which is not tested on hardware yet "
+                "(%s=stage takes this line away)",
+                self.where,
+                SWITCH,
+            )
 
     def describe(self) -> str:
         """Where the model lies, and how it is copied: a sentence."""
@@ -180,10 +206,10 @@ class Staging:
 
     def begin(self, number: int, views: list[torch.Tensor]) -> None:
         """The gradients of a step begin at zero, and are to go to a set of this number."""
-        for gradients in self.gradients:
-            gradients.zero_()
+        torch._foreach_zero_(self.gradients)
         self._views = views
         self._set = self._memory_of(number)
+        self._more = [0] * len(self._more)
         self.countdown.start()
 
     def _memory_of(self, number: int) -> list[torch.Tensor]:
@@ -192,25 +218,53 @@ class Staging:
             self._pin(self._sets[number])
         return self._sets[number]
 
-    def _complete(self, bucket: int) -> None:
-        if self._set is not None:
+    def refuse_in_graphs(self, call: str) -> None:
+        """Raises UsageError while a graph is captured, which this call is not to be in."""
+        if self._device.captures():
+            raise UsageError(
+                f"{call} while a graph of {self.where} is captured: expected forward and backward passes alone in the "
+                "graph, and this call where it is replayed"
+            )
+
+    def _is_captured(self, number: int) -> bool:
+        captured = self._device.captures()
+        if captured:
+            self.captured[number] = 1
+        return captured
+
+    def _one_more(self, bucket: int) -> None:
+        self._more[bucket] += 1
+        self._came(bucket)
+
+    def _came(self, bucket: int) -> None:
+        tries = self._in_vain < IN_VAIN or self._steps % TRIES == 0
+        if self._set is not None and tries and self._more[bucket] == self._usual[bucket]:
             self._send(bucket, self._set)
 
     def _send(self, bucket: int, memory: list[torch.Tensor]) -> None:
         first, last = self._ranges[bucket]
         self._versions[bucket] = list(map(_version, self._views[first:last]))
-        self._events[bucket] = self._device.copy(memory[bucket], self.gradients[bucket])
+        self._last = self._device.copy(memory[bucket], self.gradients[bucket])
 
     def bring(self, number: int, views: list[torch.Tensor]) -> None:
         """All gradients lie in their memory on the device: returns when they are in the set, too."""
         self.countdown.stop()
         self._views = views
         memory = self._memory_of(number)
+        early, kept = 0, 0
         for bucket, (first, last) in enumerate(self._ranges):
-            if self._events[bucket] is None or self._versions[bucket] != list(map(_version, views[first:last])):
+            copied = self._versions[bucket]
+            early += copied is not None
+            if copied == list(map(_version, views[first:last])):
+                kept += 1
+            else:
                 self._send(bucket, memory)
         self._wait()
         self._set = None
+        self._usual = self._more
+        self._steps += 1
+        if early:
+            self._in_vain = 0 if kept else self._in_vain + 1
 
     def drop(self) -> None:
         """The gradients of this step are not wanted. Returns when nothing is copied to the set any more."""
@@ -219,23 +273,21 @@ class Staging:
         self._set = None
 
     def _wait(self) -> None:
-        for event in self._events:
-            if event is not None:
-                self._device.wait(event)
-        self._events = [None] * len(self._events)
+        if self._last is not None:
+            self._device.wait(self._last)
+        self._last = None
+        self._versions = [None] * len(self._versions)
 
-    def take(self) -> list[Any]:
+    def take(self) -> Any:
         """Has the averaged gradients come to the device: what it computes from now on has them. Returns what
         settle() waits for."""
-        events = [self._device.copy(mine, own) for mine, own in zip(self.gradients, self._own)]
-        for event in events:
-            self._device.compute_after(event)
-        return events
+        last = [self._device.copy(mine, own) for mine, own in zip(self.gradients, self._own)][-1]
+        self._device.compute_after(last)
+        return last
 
-    def settle(self, events: list[Any]) -> None:
+    def settle(self, last: Any) -> None:
         """Returns when the host's memory that take() has copied from may be written to again."""
-        for event in events:
-            self._device.wait(event)
+        self._device.wait(last)
 
     # ---- what else the library reads and writes ----
 

@@ -136,6 +136,8 @@ class Optimizer(torch.optim.Optimizer):
             self._tensors.describe_optimizer(),
             f"torch {torch.__version__}",
         )
+        if self._tensors.staging is not None and self._job.rank == 0:
+            self._tensors.staging.tell()
         self._tensors.lay_out(self._loop, watches_clipping=self._job.ranks > 1 and self._job.rank == 0)
         self._schedulers = Schedulers([self, optimizer], self._loop, self._job.ranks)
         self._tensors.schedulers = self._schedulers
@@ -247,6 +249,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._met or self._loop.ended:
             super().zero_grad(set_to_none)
             return
+        self._tensors.refuse_in_graphs("zero_grad()")
         self._tensors.clear(set_to_none)
         self._loop.zero_grad(self._tensors)
 
@@ -268,6 +271,7 @@ class Optimizer(torch.optim.Optimizer):
         """
         if self._met:
             raise UsageError("step() inside together(): expected steps outside, where ranks hand over batches")
+        self._tensors.refuse_in_graphs("step()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -359,6 +363,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._met:
             yield
             return
+        self._tensors.refuse_in_graphs("together()")
         self._look_at_all()
         self._loop.meet(self._tensors)
         all_met = _not_finished()

@@ -280,6 +280,11 @@ class Tensors(Contents):
         if self._gradients_stay:
             self._point_at(self._own)
 
+    def refuse_in_graphs(self, call: str) -> None:
+        """Raises UsageError while a graph of the model's device is captured, which this call is not to be in."""
+        if self.staging is not None:
+            self.staging.refuse_in_graphs(call)
+
     def drop(self) -> None:
         """The gradients that have been computed are not handed over."""
         if self.staging is not None:
@@ -367,7 +372,9 @@ class Tensors(Contents):
             used = self._without_scaled(views, written)
         if not self._cleared and 0 in used:
             used = bytes(map(operator.or_, used, self._used))
-        if 0 in used and self.staging is None:  # what is written through `.data` makes no new version
+        if self.staging is not None:
+            used = bytes(map(operator.or_, used, self.staging.captured))
+        elif 0 in used:  # what is written through `.data` makes no new version
             used = bytes(flag or bool(torch.any(view)) for flag, view in zip(used, views))
         self._versions = versions
         if views is not home or not all(map(operator.is_, gradients, views)):

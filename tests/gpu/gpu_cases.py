@@ -278,6 +278,33 @@ class GraphedCallables(Case):
         return self._graphed[model](x).square().mean()  # type: ignore[no-any-return]
 
 
+class CapturedPasses(Case):
+    """Forward and backward are one graph, which is replayed in each step."""
+
+    hardware = True
+
+    def __init__(self) -> None:
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def step(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int, step: int) -> None:
+        x = self.batch(where, seed)
+        if self._graph is None:
+            stream = torch.cuda.Stream(where)
+            stream.wait_stream(torch.cuda.current_stream(where))
+            with torch.cuda.stream(stream):  # what libraries do once is not to be in the graph
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+            torch.cuda.current_stream(where).wait_stream(stream)
+            optimizer.zero_grad()
+            self._x, self._graph = x.clone(), torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                model(self._x).square().mean().backward()
+        optimizer.zero_grad()
+        self._x.copy_(x)
+        self._graph.replay()
+        optimizer.step()
+
+
 class Compiled(Case):
     hardware = True  # on a CPU a compiler is started
 

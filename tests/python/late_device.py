@@ -27,6 +27,7 @@ class Late:
     """
 
     forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
+    is_capturing = False
     room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
     pinned: dict[int, int] = {}  # address and size
@@ -74,6 +75,9 @@ class Late:
             return
         self._make_up_to(event)
         self._under_way = [copy for copy in self._under_way if copy.number > event.number]
+
+    def captures(self) -> bool:
+        return self.is_capturing
 
     def _make_up_to(self, event: _Copy) -> None:
         for copy in self._under_way:

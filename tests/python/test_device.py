@@ -5,6 +5,7 @@ No device of hardware is needed, and none is tested.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from stretto import _device
 torch.set_num_threads(1)  # tensors are small
 
 STEPS = 6
+MANY = 1000 if os.environ.get("STRETTO_LONG_TESTS") else 200
 
 
 class _Net(torch.nn.Module):
@@ -192,6 +194,69 @@ def test_buckets_are_copied_while_backward_goes_on() -> None:
         assert hooks == 0
 
 
+def _copies_to_the_host(how: str, steps: int) -> float:
+    """Of a bucket in a step."""
+    model = _Net()
+    optimizer = _wrap(model, True)
+    for step in range(steps):
+        STEPS_OF[how](model, optimizer, step)
+    optimizer.finish()
+    return Late.log.count("copy to the host") / Late.log.count("copy to the device")
+
+
+@pytest.mark.parametrize(
+    ("how", "steps", "most"),
+    [("plainly", 50, 1), ("accumulating", 100, 1.01), ("clipping", MANY, 1.05), ("scaling", MANY, 1.05)],
+)
+def test_buckets_are_copied_early_only_where_nothing_changes_them_later(how: str, steps: int, most: float) -> None:
+    for copies in values(_copies_to_the_host, 2, timeout=240, args=(how, steps)):
+        assert 1 <= copies <= most
+
+
+def _when_accumulated_gradients_are_copied() -> list[str]:
+    model = _Net()
+    optimizer = _wrap(model, True)
+    for step in range(3):
+        Late.log.clear()
+        optimizer.zero_grad()
+        for part in range(3):
+            Late.log.append(f"pass {part}")
+            _loss(model, 10 * step + part).backward()
+        Late.log.append("step()")
+        optimizer.step()
+    optimizer.finish()
+    return Late.log
+
+
+def test_accumulated_gradients_are_copied_in_the_last_pass() -> None:
+    for log in values(_when_accumulated_gradients_are_copied, 2, timeout=240):
+        last, step = log.index("pass 2"), log.index("step()")
+        assert "copy to the host" not in log[:last]
+        assert log[last:step].count("copy to the host") == log.count("copy to the device") > 0
+
+
+def _after_clipping_for_a_while() -> list[int]:
+    model = _Net()
+    optimizer = _wrap(model, True)
+    early = []
+    for step in range(200):
+        Late.log.clear()
+        optimizer.zero_grad()
+        _loss(model, step).backward()
+        early.append(Late.log.count("copy to the host"))
+        if step < 100:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+    optimizer.finish()
+    return early
+
+
+def test_copies_in_the_backward_pass_are_tried_again() -> None:
+    for early in values(_after_clipping_for_a_while, 2, timeout=240):
+        assert all(early[:2]) and not any(early[2:64]) and early[64] and not any(early[65:128])
+        assert all(early[128:])  # that of step 128 was not in vain
+
+
 def _report(room: int) -> tuple[str, dict[int, int]]:
     Late.room = room
     model = _Net()
@@ -233,6 +298,54 @@ def test_each_set_is_pinned_once_and_shares_no_page(algorithm: str, sets: int) -
         assert len(set(registrations)) == len(registrations)
         most = max(most, len(registrations) - 1)  # one is of averaged gradients
     assert most == 1 if sets == 1 else most >= sets
+
+
+# ---- graphs ----
+
+
+def _by_a_graph(staged: bool) -> tuple[list[bytes], list[str]]:
+    """Steps of which all passes but the first are a graph's: no hook runs, and no gradient becomes a new version."""
+    torch.manual_seed(stretto.rank())
+    model = _Net()
+    optimizer = _wrap(model, staged)
+    _plainly(model, optimizer, 0)
+    complaints = []
+    optimizer.zero_grad()
+    if staged:
+        Late.is_capturing = True
+        before = [p.grad.clone() for p in _trained(model) if p.grad is not None]
+        running = [buffer.clone() for buffer in model.norm.buffers()]
+        _loss(model, 1).backward()
+        for call in (optimizer.step, optimizer.zero_grad, optimizer.together().__enter__):
+            with pytest.raises(stretto.UsageError) as refused:
+                call()  # type: ignore[operator]
+            complaints.append(str(refused.value))
+        Late.is_capturing = False
+        for p, gradient in zip(_trained(model), before):  # what is captured is not computed
+            p.grad.data.copy_(gradient)  # type: ignore[union-attr]
+        for buffer, value in zip(model.norm.buffers(), running):
+            buffer.copy_(value)
+    for step in range(1, STEPS):
+        optimizer.zero_grad()
+        for p, gradient in zip(_trained(model), torch.autograd.grad(_loss(model, step), _trained(model))):
+            if staged:
+                p.grad.data.add_(gradient)  # type: ignore[union-attr]
+            else:
+                p.grad.add_(gradient)  # type: ignore[union-attr]
+        optimizer.step()
+    optimizer.finish()
+    return _contents(model, optimizer), complaints
+
+
+def _with_and_without_a_graph() -> tuple[Any, Any]:
+    return _by_a_graph(True), _by_a_graph(False)
+
+
+def test_what_a_graph_computes_is_handed_over() -> None:
+    for (staged, complaints), (plain, _) in values(_with_and_without_a_graph, 2, timeout=240):
+        assert staged == plain
+        for call, complaint in zip(("step()", "zero_grad()", "together()"), complaints, strict=True):
+            assert complaint.startswith(f"{call} while a graph of cpu is captured: expected forward and backward")
 
 
 # ---- planted defects ----
@@ -278,19 +391,44 @@ def test_planted_defects_are_caught(defect: Callable[..., Any], args: tuple[str,
 # ---- what is refused ----
 
 
-def test_a_device_needs_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = torch.device("cuda", 1)
-    monkeypatch.delenv(_device.SWITCH, raising=False)
-    assert _device.staging_of("parameter a", torch.device("cpu")) is None
-    with pytest.raises(stretto.UsageError, match="parameter b is on cuda:1: expected cpu, or STRETTO_DEVICE=stage in"):
-        _device.staging_of("parameter b", cuda)
+def test_models_on_devices_are_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda, mps = torch.device("cuda", 1), torch.device("mps")
+    monkeypatch.setitem(_device.KINDS, "cuda", Late)
+    for switch, asked_for in (("", False), ("stage", True)):
+        monkeypatch.setenv(_device.SWITCH, switch)
+        assert _device.staging_of("parameter a", torch.device("cpu")) is None
+        staging = _device.staging_of("parameter b", cuda)
+        assert staging is not None and staging.where == cuda and staging.asked_for is asked_for
+        with pytest.raises(stretto.UsageError, match="parameter b is on mps: expected cpu, or cuda$"):
+            _device.staging_of("parameter b", mps)
     monkeypatch.setenv(_device.SWITCH, "gpu")
     with pytest.raises(stretto.UsageError, match="STRETTO_DEVICE='gpu': expected stage, or nothing"):
         _device.staging_of("parameter b", cuda)
-    monkeypatch.setenv(_device.SWITCH, "stage")
-    assert _device.staging_of("parameter a", torch.device("cpu")) is None
-    with pytest.raises(stretto.UsageError, match="parameter b is on mps: expected cpu$"):
-        _device.staging_of("parameter b", torch.device("mps"))
+
+
+def _told_where(asked_for: bool) -> list[str]:
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("stretto").addHandler(handler)
+    of_device = _device.staging_of
+
+    def staging_of(name: str, where: torch.device) -> _device.Staging | None:
+        staging = of_device(name, where)
+        assert staging is not None
+        staging.asked_for = asked_for
+        return staging
+
+    _device.staging_of = staging_of
+    _wrap(_Net(), True).finish()
+    return lines
+
+
+def test_one_rank_says_that_a_model_is_staged_unasked() -> None:
+    (line,), others = values(_told_where, 2, timeout=240, args=(False,))
+    assert line.startswith("the model is on cpu: gradients go through the host's memory, which is not tested")
+    assert not others
+    assert values(_told_where, 2, timeout=240, args=(True,)) == [[], []]
 
 
 def _refused() -> list[str]:
