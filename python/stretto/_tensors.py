@@ -391,9 +391,12 @@ class Tensors(Contents):
         unused where its gradient is zero, and has been written to less often than others.
         """
         most = max(written)
-        return bytes(
-            times == most or (times > 0 and bool(torch.any(view))) for times, view in zip(written, views)
-        )
+        used = bytearray(times == most for times in written)
+        doubtful = [i for i, times in enumerate(written) if 0 < times < most]
+        if doubtful:  # a device is asked once
+            for i, there in zip(doubtful, torch.stack([torch.any(views[i]) for i in doubtful]).tolist()):
+                used[i] = there
+        return bytes(used)
 
     def _bring(self, home: list[torch.Tensor], gradients: list[torch.Tensor | None], used: bytes) -> bytes:
         flags = bytearray(used)
