@@ -474,8 +474,8 @@ def _without(forgotten: str, where: torch.device) -> Any:
 
     class Forgetful(_device.Cuda):
         def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
-            to_host = target.device.type == "cpu"
-            if forgotten == "copy_after" and to_host:
+            self._to_host = target.device.type == "cpu"
+            if forgotten == "copy_after" and self._to_host:
                 torch.cuda._sleep(held_up)
                 with torch.cuda.stream(self._copies):
                     target.copy_(source, non_blocking=True)
@@ -485,9 +485,7 @@ def _without(forgotten: str, where: torch.device) -> Any:
             if forgotten != "copy_after":
                 with torch.cuda.stream(self._copies):
                     torch.cuda._sleep(held_up)
-            event = super().copy(target, source)
-            self._to_host = to_host
-            return event
+            return super().copy(target, source)
 
         def compute_after(self, event: torch.cuda.Event) -> None:
             if forgotten != "compute_after":
