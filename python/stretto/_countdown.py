@@ -18,7 +18,7 @@ class Countdown:
         buckets: Sequence[int],
         complete: Callable[[int], None],
         again: Callable[[int], None],
-        left_out: Callable[[int], bool] = lambda _: False,
+        left_out: Callable[[int], bool] | None = None,
     ) -> None:
         """`buckets`: which each parameter is in. In a backward pass `complete(bucket)` is called when all parameters
         of a bucket have got a gradient, and `again(number)` for a parameter in such a bucket that gets one more.
@@ -40,10 +40,10 @@ class Countdown:
         ]
 
     def _hook(self, number: int, bucket: int) -> Callable[[torch.Tensor], None]:
-        missing, waited_for = self._missing, self._waited_for
+        missing, waited_for, left_out = self._missing, self._waited_for, self._left_out
 
         def hook(_: torch.Tensor) -> None:
-            if self._left_out(number) or not self._runs or self.paused:
+            if (left_out is not None and left_out(number)) or not self._runs or self.paused:
                 return
             if waited_for[number]:
                 waited_for[number] = False

@@ -71,7 +71,7 @@ class Cuda:
             return self._driver.register(address, size)
 
     def unpin(self, address: int) -> None:
-        with self._context():
+        with contextlib.suppress(RuntimeError), self._context():  # after an error of the device every call fails
             self._driver.unregister(address)
 
     @contextlib.contextmanager
