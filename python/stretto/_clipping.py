@@ -7,9 +7,11 @@ import logging
 from collections.abc import Sequence
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 _WATCHED = 3  # parameters, the smallest: what clips changes all
 _ELEMENTS = 4096  # of each at most
+_FIRST, _EACH = 10, 100  # steps that are watched: so many, and then one of so many (a watched one takes 0.2 ms longer)
 
 
 class ClippingWatch:
@@ -19,8 +21,13 @@ class ClippingWatch:
 
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self._seen: dict[int, tuple[torch.Tensor, int]] = {}  # by id: the last gradient's elements, and its version
-        watched = sorted(parameters, key=torch.Tensor.numel)[:_WATCHED]
-        self._handles = [p.register_post_accumulate_grad_hook(self._accumulated) for p in watched]
+        self._watched = sorted(parameters, key=torch.Tensor.numel)[:_WATCHED]
+        self._handles: list[RemovableHandle] = []
+        self._steps = 0
+        self._watch()
+
+    def _watch(self) -> None:
+        self._handles = [p.register_post_accumulate_grad_hook(self._accumulated) for p in self._watched]
 
     def _accumulated(self, p: torch.Tensor) -> None:
         if p.grad is not None and not p.grad.is_sparse:
@@ -32,6 +39,16 @@ class ClippingWatch:
 
     def check(self, parameters: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
         """In step(), before anything is done to the gradients."""
+        if self._handles:
+            self._check(parameters, optimizer)
+        self._steps += 1
+        watches = self._steps < _FIRST or self._steps % _EACH == 0
+        if watches and not self._handles:
+            self._watch()
+        elif not watches and self._handles:
+            self._rest()
+
+    def _check(self, parameters: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
         if not self._seen:
             return
         unscaled = hasattr(optimizer, "found_inf") and getattr(optimizer, "grad_scale", None) is None
@@ -53,11 +70,15 @@ class ClippingWatch:
                 break
         self._seen.clear()
 
-    def remove(self) -> None:
-        """Watches no more."""
+    def _rest(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def remove(self) -> None:
+        """Watches no more."""
+        self._rest()
+        self._watched = []
 
 
 def _versions_of_unscaling() -> int:

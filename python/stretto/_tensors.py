@@ -274,7 +274,8 @@ class Tensors(Contents):
             self.overlap.begin()
         if self.clipping is not None:
             self.clipping.forget()
-        self.point_home()
+        if self.overlap is not None or self.staging is not None:  # the backward pass hands gradients over
+            self.point_home()
         self.drop()
         self._cleared = to_none
         if self._gradients_stay:

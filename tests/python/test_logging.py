@@ -111,7 +111,8 @@ CHANGES = [_norm, _value, _through_data, _replaced, _unscaled_and_clipped]
 NO_CHANGES = [_nothing, _unscaled, _loose, _moved, _dropped]
 
 
-def _told(algorithm, way, scaled):
+def _told(algorithm, way, scaled, unchanged=0, steps=3):
+    """How often of so many steps, of which the first are left as they are."""
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())
@@ -121,11 +122,11 @@ def _told(algorithm, way, scaled):
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.01), model, algorithm)
     optimizer.before_step(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1))
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0, enabled=scaled)
-    for _ in range(3):
+    for step in range(steps):
         optimizer.zero_grad()
         for _ in range(2):
             scaler.scale(model(torch.ones(4, 3)).square().sum()).backward()
-        way(list(model.parameters()), optimizer, scaler)
+        (way if step >= unchanged else _nothing)(list(model.parameters()), optimizer, scaler)
         scaler.step(optimizer)
         scaler.update()
     optimizer.finish()
@@ -140,6 +141,7 @@ def _all_told():
     told["eager"] = _told("eager-solo", _norm, False)
     told["scaled"] = _told("sync", _norm, True)
     told["own steps"] = _told("local", _norm, False)
+    told["late"] = _told("sync", _norm, False, unchanged=20, steps=300)
     return told
 
 
@@ -147,6 +149,6 @@ def test_a_gradient_that_is_changed_before_step_is_told_once():
     first, second = values(_all_told, 2)
     assert first == {
         **{way.__name__: 1 for way in CHANGES}, **{way.__name__: 0 for way in NO_CHANGES},
-        "eager": 1, "scaled": 1, "own steps": 0,
+        "eager": 1, "scaled": 1, "own steps": 0, "late": 1,
     }  # fmt: skip
     assert set(second.values()) == {0}  # every rank runs the same loop: one says it
