@@ -101,9 +101,13 @@ std::span<std::byte> PyReplica::set(int number, int bucket) const {
   return sets_.at(static_cast<std::size_t>(number)).at(static_cast<std::size_t>(bucket));
 }
 
+void PyReplica::set_to_zero(const Set& memory) const {
+  if (staged_) return;  // all of it is copied to
+  for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());
+}
+
 void PyReplica::clear() {
-  const Set& home = model_.gradients_stay ? own_spans_ : attached();
-  for (const auto& bytes : home) std::memset(bytes.data(), 0, bytes.size());
+  set_to_zero(model_.gradients_stay ? own_spans_ : attached());
   if (!model_.gradients_stay) call_attach(attached_);
 }
 
@@ -124,15 +128,14 @@ void PyReplica::attach(int set, Memory memory) {
   attached_ = set;
   attached_since_ = true;
   if (keep_gradients_) return;
-  const Set& home = model_.gradients_stay ? own_spans_ : sets_[number];
-  for (const auto& bytes : home) std::memset(bytes.data(), 0, bytes.size());
+  set_to_zero(model_.gradients_stay ? own_spans_ : sets_[number]);
   if (!model_.gradients_stay || !known) call_attach(set);
 }
 
 void PyReplica::attach_own() {
   attached_ = kOwn;
   if (keep_gradients_) return;
-  for (const auto& bytes : own_spans_) std::memset(bytes.data(), 0, bytes.size());
+  set_to_zero(own_spans_);
   call_attach(kOwn);
 }
 
@@ -146,12 +149,13 @@ void PyReplica::hand_over() {
 }
 
 void PyReplica::end_backward() {
-  with_python([&] { calls_.attr("collect")(attached_); });
+  finite_ = with_python([&] { return nb::cast<bool>(calls_.attr("collect")(attached_)); });
   while (next_bucket_ < static_cast<int>(gradient_buckets_.size())) hand_over();
   next_bucket_ = 0;
 }
 
 std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
+  if (finite_) return std::nullopt;
   const auto b = static_cast<std::size_t>(bucket);
   const DataType type = gradient_buckets_[b].type;
   const std::int64_t at = first_non_finite(type, attached()[b]);
@@ -172,14 +176,21 @@ std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
 void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
   const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay && !staged_;
   const Set& averages = there ? attached() : own_spans_;
-  for (std::size_t b = 0; b < sum.size(); ++b) {
+  for (std::size_t b = 0; b < sum.size() && !staged_; ++b) {
     divide_or_clear(gradient_buckets_[b].type, averages[b], sum[b], divisors[b]);
   }
   for (std::size_t i = 0; i < used_.size(); ++i) {
     const bool summed = !sum[static_cast<std::size_t>(plan_.placements[trained_[i]].bucket)].empty();
     used_[i] = summed && (uses.empty() || uses[i] != 0);
   }
-  with_python([&] { calls_.attr("step")(there ? attached_ : kOwn); });
+  with_python([&] {
+    if (staged_) {
+      std::vector<std::uintptr_t> addresses;
+      for (const auto& bytes : sum) addresses.push_back(reinterpret_cast<std::uintptr_t>(bytes.data()));
+      calls_.attr("take")(addresses, std::vector<double>(divisors.begin(), divisors.end()));
+    }
+    calls_.attr("step")(there ? attached_ : kOwn);
+  });
 }
 
 void PyReplica::attached_returns(bool yes) {

@@ -134,6 +134,7 @@ class PyReplica final : public Replica {
 
   static constexpr int kOwn = -1;  // as the number of a set
   void call_attach(int set) const;
+  void set_to_zero(const Set& memory) const;
   const Set& attached() const { return attached_ == kOwn ? own_spans_ : sets_[static_cast<std::size_t>(attached_)]; }
 
   const PyModel model_;
@@ -146,12 +147,13 @@ class PyReplica final : public Replica {
   int attached_ = kOwn;
   bool attached_returns_ = false;
   bool attached_since_ = false;  // since that has been said
+  bool finite_ = false;          // Python knows that what is attached is
   int next_bucket_ = 0;          // to be handed over in this step
   bool keep_gradients_ = false;
   std::vector<std::uint8_t> used_;  // of each trained parameter
   std::function<void(int)> ready_;
   PythonPart calls_;
-  const bool staged_;  // gradients lie on a device, and Python copies them from and to this memory
+  const bool staged_;  // gradients lie on a device: Python copies them to sets, and sums from where they are shown
 };
 
 }  // namespace stretto::python

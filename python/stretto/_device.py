@@ -3,13 +3,14 @@
 Gradients are computed in buckets on the device. In the backward pass the last gradient of a bucket has the bucket
 copied, on a stream of its own, to where the algorithm wants it; step() waits for the copies, and copies those that are
 missing or have changed since. What a bucket's last gradient is, and whether anything changes it later, is learned from
-the steps before. The averaged gradients come back on the same stream, and the wrapped optimizer runs
-behind them. Everything else (weights of rank 0, buffers) is copied where all ranks meet.
+the steps before. The sums come back on the same stream, from where the library shows them, and are divided on the
+device; the wrapped optimizer runs behind that. Everything else (weights of rank 0, buffers) is copied where all ranks meet.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import operator
 import os
@@ -131,30 +132,29 @@ class Staging:
         self._mirrors: dict[object, torch.Tensor] = {}
         self._lent: dict[object, torch.Tensor] = {}  # whose mirrors the library may have written to
         self._sets: dict[int, list[torch.Tensor]] = {}
+        self._sums: dict[tuple[int, int], torch.Tensor] = {}  # by bucket and address: what has been copied from
+        self._numbers: dict[tuple[float, torch.dtype], torch.Tensor] = {}  # on the device
         self._set: list[torch.Tensor] | None = None  # where the gradients of this step go
 
     def lay_out(
         self,
         parameters: Sequence[torch.Tensor],
         buckets: Sequence[int],
-        own: list[torch.Tensor],
+        like: list[torch.Tensor],
         set_of: Callable[[int], list[torch.Tensor]],
     ) -> list[torch.Tensor]:
         """Makes the memory of gradients on the device, a tensor a bucket.
 
-        `buckets`: which each parameter is in, ascending; `own`, `set_of(number)`: the host's memory of averaged
-        gradients and of a set, a tensor a bucket.
+        `buckets`: which each parameter is in, ascending; `like`: a tensor a bucket, as those are to be;
+        `set_of(number)`: the host's memory of a set.
         """
-        self._own = own
         self._set_of = set_of
-        for memory in own:
-            self._pin([memory])
-        self.gradients = [torch.zeros_like(memory, device=self.where) for memory in own]
-        self._last: Any = None  # event of the last copy to the host that is under way
-        self._versions: list[list[int] | None] = [None] * len(own)  # of the gradients that were copied in this step
-        self._ranges = [(buckets.index(b), len(buckets) - buckets[::-1].index(b)) for b in range(len(own))]
-        self._more = [0] * len(own)  # gradients that came when all of the bucket's parameters had one
-        self._usual = [0] * len(own)  # the same in the step before
+        self.gradients = [torch.zeros_like(bucket, device=self.where) for bucket in like]
+        self._last: Any = None  # event of the last copy that is under way
+        self._versions: list[list[int] | None] = [None] * len(like)  # of the gradients that were copied in this step
+        self._ranges = [(buckets.index(b), len(buckets) - buckets[::-1].index(b)) for b in range(len(like))]
+        self._more = [0] * len(like)  # gradients that came when all of the bucket's parameters had one
+        self._usual = [0] * len(like)  # the same in the step before
         self._steps = 0
         self._in_vain = 0  # the last so many of them
         # A byte a parameter, 1: a graph computes its gradient. No hook runs with it, and nothing becomes a new version.
@@ -180,23 +180,18 @@ class Staging:
         return f"The model is on {self.where}; gradients go through the host's memory, which is {copies}."
 
     def _pin(self, memory: Sequence[torch.Tensor]) -> None:
-        """The memory of a set, a tensor a bucket: one behind the other, with no page of another set. Less than a page
-        may share one, and stays as it is."""
-        first, end = _range(memory)
-        if end - first < PAGE:
-            return
-        begin = first // PAGE * PAGE
-        why_not = self._device.pin(begin, -(-end // PAGE) * PAGE - begin)
-        if why_not:
-            self._not_pinned = why_not
-        else:
-            self._pinned.add(begin)
+        """The memory of a set or a sum, a tensor a bucket. Nothing else lies on its pages, but for pieces of less than a
+        page, which stay as they are."""
+        for begin, size in _pages(memory):
+            why_not = self._device.pin(begin, size)
+            if why_not:
+                self._not_pinned = why_not
+            else:
+                self._pinned.add(begin)
 
-    def _unpin(self, memory: Sequence[torch.Tensor]) -> None:
-        begin = _range(memory)[0] // PAGE * PAGE
-        if begin in self._pinned:
-            self._pinned.remove(begin)
-            self._device.unpin(begin)
+    def _unpin_all(self) -> None:
+        while self._pinned:
+            self._device.unpin(self._pinned.pop())
 
     # ---- gradients ----
 
@@ -246,9 +241,12 @@ class Staging:
         self._versions[bucket] = list(map(_version, self._views[first:last]))
         self._last = self._device.copy(memory[bucket], self.gradients[bucket])
 
-    def bring(self, number: int, views: list[torch.Tensor]) -> None:
-        """All gradients lie in their memory on the device: returns when they are in the set, too."""
+    def bring(self, number: int, views: list[torch.Tensor]) -> bool:
+        """All gradients lie in their memory on the device: returns when they are in the set, too, and whether it is
+        known that all are finite."""
         self.countdown.stop()
+        # A sum is none where one of its terms is not; it may be too large, too, and then the numbers are looked at.
+        sums = torch.stack([norm.float() for norm in torch._foreach_norm(self.gradients, 1)])
         self._views = views
         memory = self._memory_of(number)
         early, kept = 0, 0
@@ -265,6 +263,7 @@ class Staging:
         self._steps += 1
         if early:
             self._in_vain = 0 if kept else self._in_vain + 1
+        return bool(sums.isfinite().all())
 
     def drop(self) -> None:
         """The gradients of this step are not wanted. Returns when nothing is copied to the set any more."""
@@ -278,16 +277,48 @@ class Staging:
         self._last = None
         self._versions = [None] * len(self._versions)
 
-    def take(self) -> Any:
-        """Has the averaged gradients come to the device: what it computes from now on has them. Returns what
-        settle() waits for."""
-        last = [self._device.copy(mine, own) for mine, own in zip(self.gradients, self._own)][-1]
-        self._device.compute_after(last)
-        return last
+    def take(self, sums: list[int], divisors: list[float]) -> None:
+        """Has sums / divisors come to the device as the gradients: what it computes from now on has them. `sums`: the
+        addresses, a bucket each, 0: all zeros. They stay as they are until settle()."""
+        if all(sums) and not all(key in self._sums for key in enumerate(sums)):
+            self._pin([self._sum_at(*key) for key in enumerate(sums)])
+        there = [self._sum_at(bucket, address) if address else None for bucket, address in enumerate(sums)]
+        for mine, theirs in zip(self.gradients, there):
+            if theirs is None:
+                mine.zero_()
+        for mine, theirs in zip(self.gradients, there):
+            if theirs is not None:
+                self._last = self._device.copy(mine, theirs)
+        if self._last is not None:
+            self._device.compute_after(self._last)
+        for mine, divisor in zip(self.gradients, divisors):
+            self._divide(mine, divisor)
 
-    def settle(self, last: Any) -> None:
-        """Returns when the host's memory that take() has copied from may be written to again."""
-        self._device.wait(last)
+    def _sum_at(self, bucket: int, address: int) -> torch.Tensor:
+        if (bucket, address) not in self._sums:
+            like = self.gradients[bucket]
+            memory = (ctypes.c_byte * like.nbytes).from_address(address)
+            self._sums[bucket, address] = torch.frombuffer(memory, dtype=like.dtype)
+        return self._sums[bucket, address]
+
+    def _divide(self, gradients: torch.Tensor, divisor: float) -> None:
+        """To the bit as the library does it in the host's memory: in the type of the numbers, or float32 for 16 bits."""
+        if divisor == 1:
+            return
+        dtype = torch.float32 if gradients.itemsize == 2 else gradients.dtype
+        by = self._numbers.get((divisor, dtype))
+        if by is None:  # a number of the host's would be taken for its reciprocal
+            by = self._numbers[divisor, dtype] = torch.full((), divisor, dtype=dtype, device=self.where)
+        if gradients.dtype == dtype:
+            gradients.div_(by)
+        else:
+            gradients.copy_(gradients.to(dtype).div_(by))
+
+    def settle(self) -> None:
+        """Returns when the sums that take() has copied may be written to again."""
+        if self._last is not None:
+            self._device.wait(self._last)
+        self._last = None
 
     # ---- what else the library reads and writes ----
 
@@ -311,21 +342,26 @@ class Staging:
         """All ranks have met: what was lent is taken back, and nothing is copied to the sets, which may go now."""
         self.drop()
         self.take_back()
-        for memory in self._sets.values():
-            self._unpin(memory)
+        self._unpin_all()
         self._sets.clear()
+        self._sums.clear()
 
     def leave(self) -> None:
         """The library's memory may go."""
         self.rest()
         self.countdown.remove()
-        for memory in self._own:
-            self._unpin([memory])
 
 
-def _range(memory: Sequence[torch.Tensor]) -> tuple[int, int]:
-    """The first address, and the one behind the last."""
-    return min(m.data_ptr() for m in memory), max(m.data_ptr() + m.nbytes for m in memory)
+def _pages(memory: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Address and bytes of the pages on which tensors lie, those that adjoin as one; less than a page is left out."""
+    ranges: list[list[int]] = []
+    for begin, end in sorted((m.data_ptr(), m.data_ptr() + m.nbytes) for m in memory):
+        if ranges and begin <= -(-ranges[-1][1] // PAGE) * PAGE:
+            ranges[-1][1] = end
+        else:
+            ranges.append([begin, end])
+    pages = [(begin // PAGE * PAGE, -(-end // PAGE) * PAGE) for begin, end in ranges if end - begin >= PAGE]
+    return [(begin, end - begin) for begin, end in pages]
 
 
 def copy_of(tensor: torch.Tensor, mirror: torch.Tensor | None) -> torch.Tensor:

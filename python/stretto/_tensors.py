@@ -132,8 +132,8 @@ class Tensors(Contents):
             self.flat.append(_part(self._flats[bucket], offset, p))
         buckets = [bucket for bucket, _ in self._places]
         if self.staging is not None:
-            own = self._wholes(loop.own)
-            self._on_device = self.staging.lay_out(self.parameters, buckets, own, self._wholes_of_set)
+            like = self._wholes(loop.own)
+            self._on_device = self.staging.lay_out(self.parameters, buckets, like, self._wholes_of_set)
         self._own = self._own_views()
         self.views = []
         self._used = memoryview(loop.used())
@@ -245,11 +245,9 @@ class Tensors(Contents):
 
     def settle(self, rounds: int) -> None:
         """After a step in which so many rounds were applied. Where it was none, p.grad leaves memory that the library
-        reads from now on, and has the gradient that was applied last."""
+        reads from now on, and has the gradient that was applied last; on a device it stays this rank's own."""
         if self.staging is not None:
             self.staging.take_back()
-            if rounds == 0:
-                self.staging.settle(self.staging.take())
         if rounds:
             return
         if self.views is not self._own:
@@ -359,8 +357,9 @@ class Tensors(Contents):
             for p, view in zip(self.parameters, self.flat):
                 view.copy_(p.detach())
 
-    def collect(self, number: int) -> None:
-        """Brings gradients home that lie elsewhere, and says which parameters have one."""
+    def collect(self, number: int) -> bool:
+        """Brings gradients home that lie elsewhere, and says which parameters have one. Returns whether it is known
+        that no gradient is infinite or NaN."""
         if self.overlap is not None:
             self.overlap.end()
         home = self._home(number)
@@ -384,8 +383,7 @@ class Tensors(Contents):
             self.check_model()
         self._had_gradient = used
         self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
-        if self.staging is not None:
-            self.staging.bring(number, home)
+        return self.staging is not None and self.staging.bring(number, home)
 
     def _without_scaled(self, views: list[torch.Tensor], written: list[int]) -> bytes:
         """Who clips or scales gradients before step() writes to all of them: that makes no parameter a used one. It is
@@ -413,8 +411,12 @@ class Tensors(Contents):
         self._versions = list(map(_version, home))
         return bytes(flags)
 
+    def take(self, sums: list[int], divisors: list[float]) -> None:
+        """The gradients become sums / divisors: before step(), where they are on a device."""
+        assert self.staging is not None
+        self.staging.take(sums, divisors)
+
     def step(self, number: int) -> None:
-        copies = self.staging.take() if self.staging is not None else []
         views = self._home(number)
         # Also where this rank has made no step, or has set p.grad to none since.
         if self.views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
@@ -431,7 +433,7 @@ class Tensors(Contents):
         self._versions = list(map(_version, views))
         self._cleared = False
         if self.staging is not None:
-            self.staging.settle(copies)
+            self.staging.settle()
 
     def round(
         self, number: int, policy: str, batches: int, samples: int, contributors: int, arrived: int, staleness: int

@@ -1,7 +1,7 @@
 #include "stretto/collective/rounds/contribution.h"
 
+#include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "stretto/base/align.h"
 
@@ -14,14 +14,9 @@ std::uint64_t Contribution::bytes_needed(std::span<const BucketSpec> buckets) {
 }
 
 Contribution::Contribution(std::span<const BucketSpec> buckets, int index) : index_(index) {
-  // Whole pages, on which nothing else lies: a device refuses to copy what it has registered in part.
-  const std::uint64_t bytes = round_up(bytes_needed(buckets), kPage);
-  memory_ = Block(bytes + kPage);
-  std::size_t room = memory_.capacity();
-  void* begin = memory_.data();
-  std::align(kPage, bytes, begin, room);
-  std::memset(begin, 0, bytes);
-  lay_out({static_cast<std::byte*>(begin), bytes}, buckets);
+  memory_ = Block(std::max(bytes_needed(buckets), kCacheLine));
+  std::memset(memory_.data(), 0, memory_.capacity());
+  lay_out({memory_.data(), memory_.capacity()}, buckets);
 }
 
 Contribution::Contribution(std::span<std::byte> memory, std::span<const BucketSpec> buckets, int index)
