@@ -187,7 +187,7 @@ void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::spa
     if (staged_) {
       std::vector<std::uintptr_t> addresses;
       for (const auto& bytes : sum) addresses.push_back(reinterpret_cast<std::uintptr_t>(bytes.data()));
-      calls_.attr("take")(addresses, std::vector<double>(divisors.begin(), divisors.end()));
+      calls_.attr("take")(addresses, std::vector<double>(divisors.begin(), divisors.end()), attached_returns_);
     }
     calls_.attr("step")(there ? attached_ : kOwn);
   });

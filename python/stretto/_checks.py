@@ -60,11 +60,8 @@ def check_optimizer(optimizer: object) -> None:
             raise UsageError(
                 f"optimizer {name} with differentiable=True: expected False, since weights are moved outside the graph"
             )
-        if group.get("capturable"):
-            raise UsageError(
-                f"optimizer {name} with capturable=True: expected False, since steps wait for other ranks and cannot "
-                "be captured in a CUDA graph"
-            )
+        if group.get("capturable") and any(p.device.type == "cpu" for p in group["params"]):
+            raise UsageError(f"optimizer {name} with capturable=True: expected False where parameters are on the CPU")
 
 
 def require_one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -150,7 +150,10 @@ class Staging:
         """
         self._set_of = set_of
         self.gradients = [torch.zeros_like(bucket, device=self.where) for bucket in like]
-        self._last: Any = None  # event of the last copy that is under way
+        self._last: Any = None  # event of the last copy to the host that is under way
+        self._coming: Any = None  # the same to the device
+        self._meets = False  # no step of this rank comes before the next round
+        self._settles = True
         self._versions: list[list[int] | None] = [None] * len(like)  # of the gradients that were copied in this step
         self._ranges = [(buckets.index(b), len(buckets) - buckets[::-1].index(b)) for b in range(len(like))]
         self._more = [0] * len(like)  # gradients that came when all of the bucket's parameters had one
@@ -204,6 +207,7 @@ class Staging:
         torch._foreach_zero_(self.gradients)
         self._views = views
         self._set = self._memory_of(number)
+        self._meets = False
         self._more = [0] * len(self._more)
         self.countdown.start()
 
@@ -258,6 +262,7 @@ class Staging:
             else:
                 self._send(bucket, memory)
         self._wait()
+        self._coming = None  # it was before these
         self._set = None
         self._usual = self._more
         self._steps += 1
@@ -277,9 +282,10 @@ class Staging:
         self._last = None
         self._versions = [None] * len(self._versions)
 
-    def take(self, sums: list[int], divisors: list[float]) -> None:
+    def take(self, sums: list[int], divisors: list[float], of_all: bool) -> None:
         """Has sums / divisors come to the device as the gradients: what it computes from now on has them. `sums`: the
-        addresses, a bucket each, 0: all zeros. They stay as they are until settle()."""
+        addresses, a bucket each, 0: all zeros. They stay as they are until settle(); with `of_all` until this rank's
+        next gradients are in a set, whose copies come after these."""
         if all(sums) and not all(key in self._sums for key in enumerate(sums)):
             self._pin([self._sum_at(*key) for key in enumerate(sums)])
         there = [self._sum_at(bucket, address) if address else None for bucket, address in enumerate(sums)]
@@ -288,9 +294,10 @@ class Staging:
                 mine.zero_()
         for mine, theirs in zip(self.gradients, there):
             if theirs is not None:
-                self._last = self._device.copy(mine, theirs)
-        if self._last is not None:
-            self._device.compute_after(self._last)
+                self._coming = self._device.copy(mine, theirs)
+        if self._coming is not None:
+            self._device.compute_after(self._coming)
+        self._settles = self._meets or not of_all
         for mine, divisor in zip(self.gradients, divisors):
             self._divide(mine, divisor)
 
@@ -315,10 +322,19 @@ class Staging:
             gradients.copy_(gradients.to(dtype).div_(by))
 
     def settle(self) -> None:
-        """Returns when the sums that take() has copied may be written to again."""
-        if self._last is not None:
-            self._device.wait(self._last)
-        self._last = None
+        """Returns when the sums that take() has copied may be written to again, where step() has to wait for that."""
+        if self._settles:
+            self._wait_for_sums()
+
+    def meet(self) -> None:
+        """This rank is about to meet the others, who may go on without its gradients."""
+        self._meets = True
+        self._wait_for_sums()
+
+    def _wait_for_sums(self) -> None:
+        if self._coming is not None:
+            self._device.wait(self._coming)
+        self._coming = None
 
     # ---- what else the library reads and writes ----
 
@@ -339,8 +355,9 @@ class Staging:
     # ---- the end ----
 
     def rest(self) -> None:
-        """All ranks have met: what was lent is taken back, and nothing is copied to the sets, which may go now."""
+        """All ranks have met: what was lent is taken back, and nothing is copied to sets or from sums, which may go."""
         self.drop()
+        self._wait_for_sums()
         self.take_back()
         self._unpin_all()
         self._sets.clear()

@@ -38,8 +38,8 @@ class Optimizer(torch.optim.Optimizer):
     (`dist.barrier()`, `dist.all_reduce()`, …) may be called but inside together().
 
     Args:
-        optimizer: any optimizer of torch.optim but LBFGS and SparseAdam, or one's own, without `differentiable` and
-            `capturable`. Its parameters lie on the CPU, without gaps, in float32, float64, bfloat16 or float16.
+        optimizer: any optimizer of torch.optim but LBFGS and SparseAdam, or one's own, without `differentiable`. Its
+            parameters lie on the CPU or on one GPU, without gaps, in float32, float64, bfloat16 or float16.
         model: the module that holds the parameters. It gives them their names, and its buffers and frozen parameters
             are broadcast from rank 0. None: only the optimizer's parameters are known.
         algorithm: "sync", "eager-quorum:3", "eager-solo", "local", "wagma:2", …, as `stretto train --help` explains.

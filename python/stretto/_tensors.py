@@ -185,9 +185,12 @@ class Tensors(Contents):
         self._remake_views()
 
     def look(self) -> None:
-        """Whether the library's memory holds what the model holds. Raises UsageError, by name, where it cannot."""
+        """Before ranks meet: the library's memory holds what the model holds. Raises UsageError, by name, where it cannot.
+        """
         self.check_model()
         self.point_home()
+        if self.staging is not None:
+            self.staging.meet()
 
     def _views_of(self, wholes: list[torch.Tensor]) -> list[torch.Tensor]:
         return [_view(wholes[b], offset, p) for p, (b, offset) in zip(self.parameters, self._places)]
@@ -411,10 +414,11 @@ class Tensors(Contents):
         self._versions = list(map(_version, home))
         return bytes(flags)
 
-    def take(self, sums: list[int], divisors: list[float]) -> None:
-        """The gradients become sums / divisors: before step(), where they are on a device."""
+    def take(self, sums: list[int], divisors: list[float], of_all: bool) -> None:
+        """The gradients become sums / divisors: before step(), where they are on a device. `of_all`: no later round is
+        added up before this rank has handed over its gradients for it."""
         assert self.staging is not None
-        self.staging.take(sums, divisors)
+        self.staging.take(sums, divisors, of_all)
 
     def step(self, number: int) -> None:
         views = self._home(number)
