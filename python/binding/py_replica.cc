@@ -150,7 +150,10 @@ void PyReplica::hand_over() {
 
 void PyReplica::end_backward() {
   finite_ = with_python([&] { return nb::cast<bool>(calls_.attr("collect")(attached_)); });
-  while (next_bucket_ < static_cast<int>(gradient_buckets_.size())) hand_over();
+  while (next_bucket_ < static_cast<int>(gradient_buckets_.size())) {
+    if (staged_ && ready_) with_python([&] { calls_.attr("arrived")(next_bucket_); });
+    hand_over();
+  }
   next_bucket_ = 0;
 }
 

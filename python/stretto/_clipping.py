@@ -1,5 +1,4 @@
-"""Gradients that are changed between backward pass and step(), as DDP's scripts clip them: here they are a rank's.
-"""
+"""Gradients that are changed between backward pass and step(), as DDP's scripts clip them: here they are a rank's."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Gradients are computed in buckets on the device. In the backward pass the last g
 copied, on a stream of its own, to where the algorithm wants it; step() waits for the copies, and copies those that are
 missing or have changed since. What a bucket's last gradient is, and whether anything changes it later, is learned from
 the steps before. The sums come back on the same stream, from where the library shows them, and are divided on the
-device; the wrapped optimizer runs behind that. Everything else (weights of rank 0, buffers) is copied where all ranks meet.
+device; the wrapped optimizer runs behind that. Everything else (weights of rank 0, buffers) is copied where all ranks
+meet.
 """
 
 from __future__ import annotations
@@ -152,6 +153,7 @@ class Staging:
         self.gradients = [torch.zeros_like(bucket, device=self.where) for bucket in like]
         self._last: Any = None  # event of the last copy to the host that is under way
         self._coming: Any = None  # the same to the device
+        self._events: list[Any] = [None] * len(like)  # of each bucket's last copy to the host
         self._meets = False  # no step of this rank comes before the next round
         self._settles = True
         self._versions: list[list[int] | None] = [None] * len(like)  # of the gradients that were copied in this step
@@ -171,8 +173,8 @@ class Staging:
         """Says in a line that the model is staged, to who has not asked for it."""
         if not self.asked_for:
             logging.getLogger("stretto").warning(
-                "the model is on %s: gradients go through the host's memory, which is not tested on hardware yet "
-                "(%s=stage takes this line away)",
+                "the model is on %s: gradients go through the host's memory (docs/gpus.md; %s=stage in the environment "
+                "takes this line away)",
                 self.where,
                 SWITCH,
             )
@@ -183,8 +185,8 @@ class Staging:
         return f"The model is on {self.where}; gradients go through the host's memory, which is {copies}."
 
     def _pin(self, memory: Sequence[torch.Tensor]) -> None:
-        """The memory of a set or a sum, a tensor a bucket. Nothing else lies on its pages, but for pieces of less than a
-        page, which stay as they are."""
+        """The memory of a set or a sum, a tensor a bucket. Nothing else lies on its pages. Pieces of less than a page
+        may share one, and stay as they are."""
         for begin, size in _pages(memory):
             why_not = self._device.pin(begin, size)
             if why_not:
@@ -243,14 +245,15 @@ class Staging:
     def _send(self, bucket: int, memory: list[torch.Tensor]) -> None:
         first, last = self._ranges[bucket]
         self._versions[bucket] = list(map(_version, self._views[first:last]))
-        self._last = self._device.copy(memory[bucket], self.gradients[bucket])
+        self._last = self._events[bucket] = self._device.copy(memory[bucket], self.gradients[bucket])
 
-    def bring(self, number: int, views: list[torch.Tensor]) -> bool:
+    def bring(self, number: int, views: list[torch.Tensor], by_bucket: bool) -> bool:
         """All gradients lie in their memory on the device: returns when they are in the set, too, and whether it is
-        known that all are finite."""
+        known that all are finite. `by_bucket`: it is arrived() that returns then."""
         self.countdown.stop()
-        # A sum is none where one of its terms is not; it may be too large, too, and then the numbers are looked at.
-        sums = torch.stack([norm.float() for norm in torch._foreach_norm(self.gradients, 1)])
+        if not by_bucket:
+            # A sum is none where one of its terms is not; it may be too large, too, and then the numbers are looked at.
+            sums = torch.stack([norm.float() for norm in torch._foreach_norm(self.gradients, 1)])
         self._views = views
         memory = self._memory_of(number)
         early, kept = 0, 0
@@ -261,14 +264,21 @@ class Staging:
                 kept += 1
             else:
                 self._send(bucket, memory)
-        self._wait()
-        self._coming = None  # it was before these
         self._set = None
         self._usual = self._more
         self._steps += 1
         if early:
             self._in_vain = 0 if kept else self._in_vain + 1
+        if by_bucket:
+            return False
+        self._wait()
         return bool(sums.isfinite().all())
+
+    def arrived(self, bucket: int) -> None:
+        """Behind bring() by bucket, for 0, 1, 2, …: returns when that bucket's gradients are in the set."""
+        self._device.wait(self._events[bucket])
+        if bucket == len(self._events) - 1:
+            self._wait()
 
     def drop(self) -> None:
         """The gradients of this step are not wanted. Returns when nothing is copied to the set any more."""
@@ -279,6 +289,7 @@ class Staging:
     def _wait(self) -> None:
         if self._last is not None:
             self._device.wait(self._last)
+            self._coming = None  # those copies were before these
         self._last = None
         self._versions = [None] * len(self._versions)
 
@@ -309,7 +320,7 @@ class Staging:
         return self._sums[bucket, address]
 
     def _divide(self, gradients: torch.Tensor, divisor: float) -> None:
-        """To the bit as the library does it in the host's memory: in the type of the numbers, or float32 for 16 bits."""
+        """To the bit as the library does it in the host's memory: in the numbers' type, or float32 for 16 bits."""
         if divisor == 1:
             return
         dtype = torch.float32 if gradients.itemsize == 2 else gradients.dtype

@@ -103,16 +103,12 @@ class Tensors(Contents):
 
     def check_overlap(self, half: str | None) -> None:
         """Raises UsageError where gradients cannot be handed over in the backward pass. `half`: a parameter of float16.
+        On a device they are handed over in step(), where all is known.
         """
-        if half is not None:
+        if half is not None and self.staging is None:
             raise UsageError(
                 f"parameter {half} is torch.float16, which needs a torch.amp.GradScaler, with overlap=True: expected "
                 "no overlap, by which it can divide gradients before they are handed over"
-            )
-        if self.staging is not None:
-            raise UsageError(
-                f"overlap=True with a model on {self.staging.where}: expected no overlap; gradients are copied to the "
-                "host's memory in the backward pass, and handed over in step()"
             )
 
     # ---- memory ----
@@ -140,7 +136,7 @@ class Tensors(Contents):
         self._versions = [-1] * len(self.parameters)
         self._addresses = list(map(_address, self.parameters if self.staging is not None else self.flat))
         self.point_home()
-        if loop.overlaps:
+        if loop.overlaps and self.staging is None:
             self.overlap = Overlap(self, buckets, self._hand_over)
         elif watches_clipping and loop.averages_gradients:
             self.clipping = ClippingWatch(self.parameters)
@@ -185,8 +181,8 @@ class Tensors(Contents):
         self._remake_views()
 
     def look(self) -> None:
-        """Before ranks meet: the library's memory holds what the model holds. Raises UsageError, by name, where it cannot.
-        """
+        """Before ranks meet: has the library's memory hold what the model does. Raises UsageError, by name, where it
+        cannot."""
         self.check_model()
         self.point_home()
         if self.staging is not None:
@@ -386,7 +382,12 @@ class Tensors(Contents):
             self.check_model()
         self._had_gradient = used
         self._used[:] = b"\1" * len(used) if self._unused == "zero" else used
-        return self.staging is not None and self.staging.bring(number, home)
+        return self.staging is not None and self.staging.bring(number, home, self._loop.overlaps)
+
+    def arrived(self, bucket: int) -> None:
+        """Where gradients are on a device and overlap: returns when those of a bucket, by number, are home."""
+        assert self.staging is not None
+        self.staging.arrived(bucket)
 
     def _without_scaled(self, views: list[torch.Tensor], written: list[int]) -> bytes:
         """Who clips or scales gradients before step() writes to all of them: that makes no parameter a used one. It is

@@ -6,9 +6,9 @@ namespace stretto {
 
 /// Bytes that move between caches together.
 inline constexpr std::uint64_t kCacheLine = 64;
-/// Bytes of memory that are mapped together, and of huge pages.
+/// Bytes of memory that are mapped together.
 inline constexpr std::uint64_t kPage = 4096;
-inline constexpr std::uint64_t kHugePage = 2u << 20;
+inline constexpr std::uint64_t kHugePage = 2u << 20;  ///< the same of huge pages
 
 /// The next multiple of `to`.
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {

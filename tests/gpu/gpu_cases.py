@@ -28,6 +28,7 @@ class Case:
     """A model, and what a step does with it. A subclass changes one thing, and is named by its class."""
 
     algorithm = "sync"
+    overlap = False
     exact = True  # the bits are those of the plain training; else replicas are equal, and no gradient is lost
     hardware = False  # needs streams of a GPU
     ranks: tuple[int, ...] = (1, 2, 4)
@@ -104,6 +105,14 @@ class Clipping(Case):
     def backward(self, model: torch.nn.Module, optimizer: Any, where: torch.device, seed: int) -> None:
         super().backward(model, optimizer, where, seed)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+
+
+class Overlapping(Case):
+    overlap = True
+
+
+class OverlappingAndClipping(Clipping):
+    overlap = True
 
 
 class ZeroedByTheModel(Case):
@@ -402,7 +411,7 @@ def _through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Te
     torch.manual_seed(1)
     model = case.model().to(where)
     inner = case.optimizer([p for p in model.parameters() if p.requires_grad])
-    optimizer = stretto.Optimizer(inner, model, case.algorithm, bucket_mb=0.004)
+    optimizer = stretto.Optimizer(inner, model, case.algorithm, bucket_mb=0.004, overlap=case.overlap)
     for step in range(STEPS):
         case.step(model, optimizer, where, seed_of(stretto.rank(), step), step)
     optimizer.finish()

@@ -75,7 +75,8 @@ def resnet(ways, fake, blocks, folder):
             )
         elif way != "plain":
             algorithm = "eager-quorum:3" if way == "eager" else "sync"
-            optimizer = stretto.Optimizer(optimizer, model, algorithm, bucket_mb=25)
+            overlap = way == "overlap"
+            optimizer = stretto.Optimizer(optimizer, model, algorithm, bucket_mb=4 if overlap else 25, overlap=overlap)
             wrapped.append(optimizer)
 
         def step(net=net, optimizer=optimizer):
