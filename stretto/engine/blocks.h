@@ -12,15 +12,15 @@
 
 namespace stretto {
 
-/// Memory for one message or scratch buffer, aligned to cache lines. Empty or owned. One of a page or more has its pages
-/// to itself: a device refuses to copy what it has registered in part.
+/// Memory for one message or scratch buffer, aligned to cache lines. Empty or owned. One of a page or more has its
+/// pages to itself: a device refuses to copy what it has registered in part.
 class Block {
  public:
   Block() = default;
   explicit Block(std::size_t capacity) : capacity_(capacity) {
     const std::size_t to = capacity >= kPage ? kPage : kCacheLine;
     const std::align_val_t alignment{to};
-    data_ = {static_cast<std::byte*>(::operator new (round_up(capacity, to), alignment)), Free{alignment}};
+    data_ = {static_cast<std::byte*>(::operator new(round_up(capacity, to), alignment)), Free{alignment}};
   }
 
   std::byte* data() const { return data_.get(); }
@@ -32,7 +32,7 @@ class Block {
     Free() : Free(std::align_val_t{kCacheLine}) {}
     explicit Free(std::align_val_t to) : alignment(to) {}
     std::align_val_t alignment;
-    void operator()(std::byte* p) const { ::operator delete (p, alignment); }
+    void operator()(std::byte* p) const { ::operator delete(p, alignment); }
   };
   std::unique_ptr<std::byte, Free> data_;
   std::size_t capacity_ = 0;
