@@ -59,13 +59,18 @@ class Device(Protocol):
         """Whether what the device is asked for goes into a graph, which runs later, and often."""
         ...
 
+    def computed(self) -> None:
+        """In a backward pass: what is computed on this thread's stream up to now is before the next copies, too."""
+
 
 class Cuda:
-    """A Device by CUDA. All passes of a model are on one stream, the current one."""
+    """A Device by CUDA. Gradients may be computed on several streams: backward() lets its caller's wait for all of them
+    at its end, and the copies within it wait for those that were seen."""
 
     def __init__(self, where: torch.device) -> None:
         self._where = where
         self._copies = torch.cuda.Stream(where)
+        self._computing: dict[int, torch.cuda.Stream] = {}  # by handle: since the last wait()
         self._driver = Driver()
 
     def pin(self, address: int, size: int) -> str:
@@ -84,7 +89,9 @@ class Cuda:
             yield
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
-        self._copies.wait_stream(torch.cuda.current_stream(self._where))
+        self.computed()
+        for stream in list(self._computing.values()):
+            self._copies.wait_stream(stream)
         with torch.cuda.stream(self._copies):
             target.copy_(source, non_blocking=True)
             event = torch.cuda.Event(blocking=True)
@@ -96,9 +103,14 @@ class Cuda:
 
     def wait(self, event: torch.cuda.Event) -> None:
         event.synchronize()
+        self._computing.clear()
 
     def captures(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
+
+    def computed(self) -> None:
+        stream = torch.cuda.current_stream(self._where)
+        self._computing[stream.cuda_stream] = stream
 
 
 # By the name that Torch has for the kind of device.
@@ -154,6 +166,7 @@ class Staging:
         self._last: Any = None  # event of the last copy to the host that is under way
         self._coming: Any = None  # the same to the device
         self._events: list[Any] = [None] * len(like)  # of each bucket's last copy to the host
+        self._norms: list[torch.Tensor] = [torch.empty(0)] * len(like)  # of what each bucket's last copy was of
         self._meets = False  # no step of this rank comes before the next round
         self._settles = True
         self._versions: list[list[int] | None] = [None] * len(like)  # of the gradients that were copied in this step
@@ -165,7 +178,7 @@ class Staging:
         # A byte a parameter, 1: a graph computes its gradient. No hook runs with it, and nothing becomes a new version.
         self.captured = bytearray(len(parameters))
         self.countdown = Countdown(
-            parameters, buckets, self._came, lambda number: self._one_more(buckets[number]), self._is_captured
+            parameters, buckets, self._came, lambda number: self._one_more(buckets[number]), self._computed
         )
         return self.gradients
 
@@ -227,10 +240,12 @@ class Staging:
                 "graph, and this call where it is replayed"
             )
 
-    def _is_captured(self, number: int) -> bool:
+    def _computed(self, number: int) -> bool:
         captured = self._device.captures()
         if captured:
             self.captured[number] = 1
+        else:
+            self._device.computed()
         return captured
 
     def _one_more(self, bucket: int) -> None:
@@ -245,15 +260,14 @@ class Staging:
     def _send(self, bucket: int, memory: list[torch.Tensor]) -> None:
         first, last = self._ranges[bucket]
         self._versions[bucket] = list(map(_version, self._views[first:last]))
+        # Not finite where a number is not; or where they are too large to add up: then each is looked at.
+        self._norms[bucket] = torch.linalg.vector_norm(self.gradients[bucket], 1)
         self._last = self._events[bucket] = self._device.copy(memory[bucket], self.gradients[bucket])
 
     def bring(self, number: int, views: list[torch.Tensor], by_bucket: bool) -> bool:
         """All gradients lie in their memory on the device: returns when they are in the set, too, and whether it is
         known that all are finite. `by_bucket`: it is arrived() that returns then."""
         self.countdown.stop()
-        if not by_bucket:
-            # A sum is none where one of its terms is not; it may be too large, too, and then the numbers are looked at.
-            sums = torch.stack([norm.float() for norm in torch._foreach_norm(self.gradients, 1)])
         self._views = views
         memory = self._memory_of(number)
         early, kept = 0, 0
@@ -271,8 +285,9 @@ class Staging:
             self._in_vain = 0 if kept else self._in_vain + 1
         if by_bucket:
             return False
+        finite = torch.stack([norm.float() for norm in self._norms]).isfinite().all()
         self._wait()
-        return bool(sums.isfinite().all())
+        return bool(finite)
 
     def arrived(self, bucket: int) -> None:
         """Behind bring() by bucket, for 0, 1, 2, …: returns when that bucket's gradients are in the set."""

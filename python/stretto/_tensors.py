@@ -273,7 +273,8 @@ class Tensors(Contents):
             self.clipping.forget()
         if self.overlap is not None or self.staging is not None:  # the backward pass hands gradients over
             self.point_home()
-        self.drop()
+        if self.staging is not None:
+            self.staging.drop()
         self._cleared = to_none
         if self._gradients_stay:
             self._point_at(self._own)
@@ -284,9 +285,10 @@ class Tensors(Contents):
             self.staging.refuse_in_graphs(call)
 
     def drop(self) -> None:
-        """The gradients that have been computed are not handed over."""
+        """A step is to hand nothing over: the others may go on without this rank's gradients."""
         if self.staging is not None:
             self.staging.drop()
+            self.staging.meet()
 
     def _point_at(self, views: list[torch.Tensor]) -> None:
         """Has every p.grad be its view; what is added to it from now on makes the parameter a used one."""

@@ -30,6 +30,7 @@ class Late:
     is_capturing = False
     room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
+    gradients = 0  # that were said to be computed
     pinned: dict[int, int] = {}  # address and size
     registrations: list[tuple[int, int]] = []  # all there have been
 
@@ -86,6 +87,9 @@ class Late:
 
     def captures(self) -> bool:
         return self.is_capturing
+
+    def computed(self) -> None:
+        Late.gradients += 1
 
     def _make_up_to(self, event: _Copy) -> None:
         for copy in self._under_way:

@@ -176,7 +176,7 @@ def test_eager_replicas_are_equal() -> None:
 # ---- when it copies, and what it leaves ----
 
 
-def _order_of_copies() -> tuple[list[str], dict[int, int], int]:
+def _order_of_copies() -> tuple[list[str], dict[int, int], int, bool]:
     model = _Net()
     optimizer = _wrap(model, True)
     model.first.weight.register_hook(lambda _: Late.log.append("the first layer"))
@@ -186,11 +186,11 @@ def _order_of_copies() -> tuple[list[str], dict[int, int], int]:
     optimizer.step()
     optimizer.finish()
     hooks = sum(len(p._post_accumulate_grad_hooks or ()) for p in _trained(model))  # type: ignore[attr-defined]
-    return Late.log, Late.pinned, hooks
+    return Late.log, Late.pinned, hooks, Late.gradients == len(_trained(model))
 
 
 def test_buckets_are_copied_while_backward_goes_on() -> None:
-    for log, pinned, hooks in values(_order_of_copies, 2, timeout=240):
+    for log, pinned, hooks, all_noted in values(_order_of_copies, 2, timeout=240):
         first, step = log.index("the first layer"), log.index("step()")
         copies = log.count("copy to the device")
         assert log[:first].count("copy to the host") >= 2
@@ -198,6 +198,7 @@ def test_buckets_are_copied_while_backward_goes_on() -> None:
         assert log[step + 1 :] == ["copy to the device"] * copies
         assert not pinned
         assert hooks == 0
+        assert all_noted  # the stream of each gradient, whether its bucket is complete or not
 
 
 def _copies_to_the_host(how: str, steps: int) -> float:
