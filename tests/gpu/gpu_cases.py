@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -406,7 +404,7 @@ def _weights(model: torch.nn.Module) -> list[torch.Tensor]:
     return [p.detach().to("cpu", copy=True) for p in model.parameters()]
 
 
-def _through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Tensor], int]:
+def through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Tensor], int]:
     """The weights after finish(), and the gradients that were applied."""
     torch.manual_seed(1)
     model = case.model().to(where)
@@ -418,7 +416,7 @@ def _through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Te
     return _weights(model), optimizer.batches_applied
 
 
-def _why_not(case: Case, weights: list[torch.Tensor], applied: int, where: torch.device) -> str:
+def why_not(case: Case, weights: list[torch.Tensor], applied: int, where: torch.device) -> str:
     ranks = stretto.size()
     if not all(bool(w.isfinite().all()) for w in weights):
         return "weights are not finite"
@@ -447,9 +445,9 @@ def run_cases(names: list[str], made_up: bool, progress: str) -> list[Outcome]:
             with open(progress, "w", encoding="utf-8") as file:
                 file.write(name)
         case = CASES[name]()
-        weights, applied = _through_the_package(case, where)
+        weights, applied = through_the_package(case, where)
         digest = hashlib.sha256(b"".join(w.contiguous().view(torch.uint8).numpy().tobytes() for w in weights))
-        outcomes.append((name, _why_not(case, weights, applied, where), digest.hexdigest()[:16]))
+        outcomes.append((name, why_not(case, weights, applied, where), digest.hexdigest()[:16]))
     return outcomes
 
 
@@ -470,96 +468,3 @@ def prepare(made_up: bool) -> torch.device:
     torch.backends.cudnn.benchmark = False
     torch.cuda.set_device(0)
     return torch.device("cuda", 0)
-
-
-# ---- planted defects ----
-
-
-def _without(forgotten: str, where: torch.device) -> Any:
-    """A Device by CUDA that leaves one of its waits out, while the stream that it is about is held up."""
-    from stretto import _device
-
-    held_up = 50_000_000  # cycles: some 30 ms
-
-    class Forgetful(_device.Cuda):
-        def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
-            if forgotten == "copy_after" and target.device.type == "cpu":
-                torch.cuda._sleep(held_up)
-                with torch.cuda.stream(self._copies):
-                    target.copy_(source, non_blocking=True)
-                    event = torch.cuda.Event(blocking=True)
-                    event.record()
-                return event
-            if forgotten != "copy_after":
-                with torch.cuda.stream(self._copies):
-                    torch.cuda._sleep(held_up)
-            return super().copy(target, source)
-
-        def compute_after(self, event: torch.cuda.Event) -> None:
-            if forgotten != "compute_after":
-                super().compute_after(event)
-
-        def wait(self, event: torch.cuda.Event) -> None:
-            if forgotten != "wait to the host":
-                super().wait(event)
-
-    return Forgetful(where)
-
-
-# With sync what a rank's next gradients wait for covers the copies to the device: tests/python/test_device.py.
-PLANTED = ("copy_after", "compute_after", "wait to the host")
-
-
-def planted_in(made_up: bool) -> list[str]:
-    return [name for name in PLANTED if not (made_up and name == "copy_after")]  # there is one stream alone
-
-
-def run_planted(forgotten: str, made_up: bool) -> str:
-    """In a rank of a job: how training shows that this wait is left out; empty where it does not."""
-    where = prepare(made_up)
-    from stretto import _device
-
-    if made_up:
-        import late_device
-
-        late_device.Late.forgets = forgotten
-    else:
-        _device.KINDS["cuda"] = lambda where: _without(forgotten, where)
-    case = Plain()
-    try:
-        weights, applied = _through_the_package(case, where)
-    except (stretto.Error, AssertionError) as error:
-        return f"{type(error).__name__}: {error}"
-    return _why_not(case, weights, applied, where)
-
-
-# ---- ends ----
-
-
-def train_until_killed(victim: int, seconds: float, made_up: bool, folder: str) -> None:
-    """In a rank of a job of which one is killed: leaves in `folder` how and when it heard of that."""
-    where = prepare(made_up)
-    rank = stretto.rank()
-    torch.manual_seed(1)
-    case = AdamW()
-    model = case.model().to(where)
-    optimizer = stretto.Optimizer(case.optimizer(model.parameters()), model, "sync")
-
-    def note(said: str) -> None:
-        with open(os.path.join(folder, str(rank)), "w", encoding="utf-8") as file:
-            file.write(f"{time.monotonic()} {said}")
-
-    def die() -> None:
-        note("is killed")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    if rank == victim:
-        threading.Timer(seconds, die).start()
-    try:
-        for step in itertools.count():
-            case.step(model, optimizer, where, seed_of(rank, step), step)
-    except stretto.RankLost as error:
-        if not made_up:
-            torch.cuda.synchronize()  # nothing that was launched waits for the lost rank
-        note(f"has lost rank {error.rank}")
-        raise

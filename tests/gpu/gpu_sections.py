@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import gpu_cases
+import gpu_faults
 import gpu_hardware
 import gpu_times
 import torch
@@ -252,7 +253,7 @@ def own_memory(pipe):
     time.sleep(60)
 
 
-# ---- correct, planted, ends: tests/gpu/gpu_cases.py ----
+# ---- correct, planted, ends ----
 
 
 def section_correct(gpu):
@@ -290,10 +291,10 @@ def run_cases(gpu, names, ranks):
 
 
 def section_planted(gpu):
-    for forgotten in gpu_cases.planted_in(gpu.fake):
+    for forgotten in gpu_faults.planted_in(gpu.fake):
         begin = time.monotonic()
         try:
-            found = on_ranks(gpu, gpu_cases.run_planted, (forgotten, gpu.fake), 2, 40)
+            found = on_ranks(gpu, gpu_faults.run_planted, (forgotten, gpu.fake), 2, 40)
         except (AssertionError, RuntimeError) as error:  # by itself, and not by what is left out
             case(f"left out: {forgotten}", False, f"{type(error).__name__}: {error}")
             continue
@@ -322,7 +323,7 @@ def end_of_a_job(gpu, number, moment):
     victim, name = number % 3, f"rank {number % 3} is killed, {number}"
     with tempfile.TemporaryDirectory() as folder:
         try:
-            on_ranks(gpu, gpu_cases.train_until_killed, (victim, moment, gpu.fake, folder), 3, 60)
+            on_ranks(gpu, gpu_faults.train_until_killed, (victim, moment, gpu.fake, folder), 3, 60)
             return name, 0, 0, "the job ended as if nothing were wrong"
         except (AssertionError, RuntimeError) as error:
             ended = f"{type(error).__name__}: {error}"
