@@ -225,6 +225,11 @@ void PyReplica::set_lr_factor(double factor) {
   with_python([&] { calls_.attr("set_lr_factor")(factor); });
 }
 
+std::span<std::byte> PyReplica::parameters(int bucket) {
+  if (staged_ && bucket == 0) with_python([&] { calls_.attr("show_weights")(); });
+  return flat(bucket);
+}
+
 std::vector<std::span<std::byte>> PyReplica::weights() {
   with_python([&] { calls_.attr("show_weights")(); });
   std::vector<std::span<std::byte>> all;

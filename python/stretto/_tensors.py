@@ -271,8 +271,7 @@ class Tensors(Contents):
             self.overlap.begin()
         if self.clipping is not None:
             self.clipping.forget()
-        if self.overlap is not None or self.staging is not None:  # the backward pass hands gradients over
-            self.point_home()
+        self.point_home()
         if self.staging is not None:
             self.staging.drop()
         self._cleared = to_none

@@ -250,6 +250,25 @@ def test_late_ranks_lose_no_gradient(ranks: int, algorithm: str, max_lag: int) -
     assert [applied for _, applied in found] == [40 * ranks] * ranks
 
 
+def _moved_by_hand() -> str:
+    model, optimizer = _wrapped(True)
+    for step in range(100):
+        try:
+            _one(model, optimizer, step)
+        except stretto.Diverged as error:
+            return str(error)
+        if stretto.rank() == 1 and step == 3:
+            with torch.no_grad():
+                model[0].weight[0, 0] += 0.125
+    optimizer.finish()
+    return "nothing"
+
+
+def test_weights_on_a_device_that_something_else_moves_are_told_in_the_first_rounds() -> None:
+    for text in values(_moved_by_hand, 2, timeout=240):
+        assert "had other weights than rank" in text
+
+
 # ---- when it copies, and what it leaves ----
 
 
