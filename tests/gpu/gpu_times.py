@@ -50,6 +50,7 @@ def rounds(megabytes, fake, blocks, folder):
             if block >= 2:
                 taken[way].append(time.perf_counter() - begin)
     optimizer.finish()
+    stretto.barrier()  # nobody closes what another still receives by
     distributed.destroy_process_group()
     return taken
 
@@ -106,5 +107,6 @@ def resnet(ways, fake, blocks, folder):
                 taken[way].append((time.perf_counter() - begin) / gpu.size(5, 1))
     for optimizer in wrapped:
         optimizer.finish()
+    stretto.barrier()  # nobody closes what another still receives by
     distributed.destroy_process_group()
     return taken
