@@ -99,7 +99,7 @@ class PyReplica final : public Replica {
   OptimizerOptions optimizer_options() const override;
   std::optional<SgdRule> sgd_rule() const override;
   void set_lr_factor(double factor) override;
-  /// Whoever reads parameters reads all of them, the first bucket first: that shows them where they are on a device.
+  /// A recipe that reads parameters reads all, the first bucket first: that call shows them where they are on a device.
   std::span<std::byte> parameters(int bucket) override;
   std::vector<std::span<std::byte>> weights() override;
   std::vector<Buffer> floating_buffers() override;

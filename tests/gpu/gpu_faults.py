@@ -24,17 +24,16 @@ def _without(forgotten: str, where: torch.device) -> Any:
     held_up = 50_000_000  # cycles: some 30 ms
 
     class Forgetful(_device.Cuda):
+        def computed(self) -> None:
+            if forgotten != "copy_after":
+                super().computed()
+
         def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
-            if forgotten == "copy_after" and target.device.type == "cpu":
-                torch.cuda._sleep(held_up)
-                with torch.cuda.stream(self._copies):
-                    target.copy_(source, non_blocking=True)
-                    event = torch.cuda.Event(blocking=True)
-                    event.record()
-                return event
             if forgotten != "copy_after":
                 with torch.cuda.stream(self._copies):
                     torch.cuda._sleep(held_up)
+            elif target.device.type == "cpu":
+                torch.cuda._sleep(held_up)
             return super().copy(target, source)
 
         def compute_after(self, event: torch.cuda.Event) -> None:
