@@ -182,6 +182,9 @@ void bind_loop(nb::module_& module) {
           [](const std::shared_ptr<PyLoop>& self, int bucket) { return Memory(self->replica().flat(bucket), self); },
           "bucket"_a, "The parameters of a bucket.")
       .def(
+          "forget_flat", [](PyLoop& self) { self.replica().forget_flat(); },
+          "What flat() holds is not wanted: its memory goes back to the system.")
+      .def(
           "own",
           [](const std::shared_ptr<PyLoop>& self, int bucket) { return Memory(self->replica().own(bucket), self); },
           "bucket"_a, "The gradients of a bucket, in this rank's own memory.")

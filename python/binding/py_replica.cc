@@ -101,6 +101,10 @@ std::span<std::byte> PyReplica::set(int number, int bucket) const {
   return sets_.at(static_cast<std::size_t>(number)).at(static_cast<std::size_t>(bucket));
 }
 
+void PyReplica::forget_flat() const {
+  for (const Block& block : flat_) (void)::madvise(block.span().data(), block.span().size(), MADV_DONTNEED);
+}
+
 void PyReplica::set_to_zero(const Set& memory) const {
   if (staged_) return;  // all of it is copied to
   for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());
@@ -287,7 +291,7 @@ ReplicaChecksum PyReplica::checksum() {
   for (const Block& block : flat_) parameters.add(block.span());
   Hash64 optimizer;
   with_python([&] {
-    for (const nb::handle item : nb::cast<nb::list>(calls_.attr("state_content")())) {
+    for (const nb::handle item : calls_.attr("state_content")()) {
       if (nb::isinstance<nb::bytes>(item)) {
         const auto bytes = nb::cast<nb::bytes>(item);
         optimizer.add(std::string_view(bytes.c_str(), bytes.size()));

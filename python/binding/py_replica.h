@@ -72,6 +72,8 @@ class PyReplica final : public Replica {
   const std::vector<std::size_t>& trained() const { return trained_; }
   /// Memory of a bucket: its parameters, its gradients in memory of the replica's own, or those of a set.
   std::span<std::byte> flat(int bucket) const { return flat_[static_cast<std::size_t>(bucket)].span(); }
+  /// Gives the memory of flat() back to the system: what it holds is not wanted, and all zeros from now on.
+  void forget_flat() const;
   std::span<std::byte> own(int bucket) const { return own_[static_cast<std::size_t>(bucket)].span(); }
   std::span<std::byte> set(int number, int bucket) const;
   /// One byte a trained parameter, written by Python's collect(): whether it has a gradient.

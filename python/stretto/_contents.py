@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -268,31 +268,29 @@ class Contents:
             return
         self.optimizer.load_state_dict(torch.load(io.BytesIO(state), map_location="cpu", weights_only=True))
 
-    def _state_tensors(self) -> list[torch.Tensor]:
-        tensors = []
-        for group in self.optimizer.param_groups:
-            for p in group["params"]:
-                for _, value in sorted(self.optimizer.state.get(p, {}).items()):
-                    if isinstance(value, torch.Tensor):
-                        tensors.append(value)
-        return tensors
+    def _state(self) -> Iterator[tuple[int, str, Any]]:
+        """What the optimizer keeps of each parameter, by the parameter's number and its own name."""
+        held = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for i, p in enumerate(held):
+            for name, value in sorted(self.optimizer.state.get(p, {}).items()):
+                yield i, str(name), value
 
     def state_arrays(self) -> list[Piece]:
-        return [_piece_of(t) for t in self._state_tensors() if t.dtype in TYPES and t.numel() > 1 and is_dense(t)]
+        return [
+            self._piece(("state", i, name), t)
+            for i, name, t in self._state()
+            if isinstance(t, torch.Tensor) and t.dtype in TYPES and t.numel() > 1 and is_dense(t)
+        ]
 
-    def state_content(self) -> list[bytes | Piece]:
-        content: list[bytes | Piece] = []
-        self._shown: list[torch.Tensor] = []  # copies, where the state is on a device
-        for group in self.optimizer.param_groups:
-            for p in group["params"]:
-                for name, value in sorted(self.optimizer.state.get(p, {}).items()):
-                    content.append(str(name).encode())
-                    if isinstance(value, torch.Tensor) and is_dense(value):
-                        self._shown.append(value.detach().cpu())
-                        content.append(_piece_of(self._shown[-1]))
-                    else:
-                        content.append(repr(value).encode())
-        return content
+    def state_content(self) -> Iterator[bytes | Piece]:
+        """All of it, by name. Of a device there is one tensor at a time: until the next is asked for."""
+        for _, name, value in self._state():
+            yield name.encode()
+            if isinstance(value, torch.Tensor) and is_dense(value):
+                here = value.detach().cpu()
+                yield _piece_of(here)
+            else:
+                yield repr(value).encode()
 
     def save(self) -> bytes:
         raise UsageError("checkpoints of Python are the state_dict() of model and optimizer")

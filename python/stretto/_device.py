@@ -23,6 +23,7 @@ import torch
 from stretto._countdown import Countdown
 from stretto._cuda import Driver
 from stretto._errors import UsageError
+from stretto._weights import Weights
 
 SWITCH = "STRETTO_DEVICE"
 PAGE = 4096
@@ -144,6 +145,7 @@ class Staging:
         self._not_pinned = ""  # why some memory is not
         self._mirrors: dict[object, torch.Tensor] = {}
         self._lent: dict[object, torch.Tensor] = {}  # whose mirrors the library may have written to
+        self._weights: Weights | None = None
         self._sets: dict[int, list[torch.Tensor]] = {}
         self._sums: dict[tuple[int, int], torch.Tensor] = {}  # by bucket and address: what has been copied from
         self._numbers: dict[tuple[float, torch.dtype], torch.Tensor] = {}  # on the device
@@ -218,10 +220,11 @@ class Staging:
         self._sets.pop(number, None)
 
     def begin(self, number: int, views: list[torch.Tensor]) -> None:
-        """The gradients of a step begin at zero, and are to go to a set of this number."""
+        """The gradients of a step begin at zero, and are to go to a set of this number; below 0: they are this rank's
+        own, and stay on the device."""
         torch._foreach_zero_(self.gradients)
         self._views = views
-        self._set = self._memory_of(number)
+        self._set = self._memory_of(number) if number >= 0 else None
         self._meets = False
         self._more = [0] * len(self._more)
         self.countdown.start()
@@ -260,16 +263,27 @@ class Staging:
     def _send(self, bucket: int, memory: list[torch.Tensor]) -> None:
         first, last = self._ranges[bucket]
         self._versions[bucket] = list(map(_version, self._views[first:last]))
-        # Not finite where a number is not; or where they are too large to add up: then each is looked at.
-        self._norms[bucket] = torch.linalg.vector_norm(self.gradients[bucket], 1)
+        self._norms[bucket] = self._norm_of(bucket)
         self._last = self._events[bucket] = self._device.copy(memory[bucket], self.gradients[bucket])
+
+    def _norm_of(self, bucket: int) -> torch.Tensor:
+        """Not finite where a gradient is not; or where they are too large to add up: then each is looked at."""
+        norm: torch.Tensor = torch.linalg.vector_norm(self.gradients[bucket], 1)
+        return norm
+
+    def _finite(self) -> torch.Tensor:
+        return torch.stack([norm.float() for norm in self._norms]).isfinite().all()
 
     def bring(self, number: int, views: list[torch.Tensor], by_bucket: bool) -> bool:
         """All gradients lie in their memory on the device: returns when they are in the set, too, and whether it is
         known that all are finite. `by_bucket`: it is arrived() that returns then."""
         self.countdown.stop()
         self._views = views
-        memory = self._memory_of(number)
+        if number < 0:
+            self._norms = [self._norm_of(bucket) for bucket in range(len(self.gradients))]
+            if bool(self._finite()):
+                return True
+        memory = self._memory_of(number) if number >= 0 else self._set_of(number)
         early, kept = 0, 0
         for bucket, (first, last) in enumerate(self._ranges):
             copied = self._versions[bucket]
@@ -285,8 +299,8 @@ class Staging:
             self._in_vain = 0 if kept else self._in_vain + 1
         if by_bucket:
             return False
-        finite = torch.stack([norm.float() for norm in self._norms]).isfinite().all()
-        self._wait()
+        finite = self._finite()
+        self._wait()  # without taking a core, as a question would while the device computes
         return bool(finite)
 
     def arrived(self, bucket: int) -> None:
@@ -364,19 +378,42 @@ class Staging:
 
     # ---- what else the library reads and writes ----
 
+    def lay_out_weights(
+        self, home: list[torch.Tensor], parts: Callable[..., Any], forget: Callable[[], None] | None
+    ) -> None:
+        """`home`, `parts`: as Weights has them. `forget()`: where it is seldom that the library looks at weights; what
+        `home` holds is not wanted, then, and its memory may go. It is not registered, either."""
+        self._weights = Weights(self._device, self.where, home, parts)
+        self._forget_weights = forget
+        self._weights_pinned = forget is not None
+
+    def show_weights(self) -> None:
+        """The library is to read the weights in the host's memory, and perhaps to write to them, until take_back()."""
+        assert self._weights is not None
+        if not self._weights_pinned:
+            self._pin(self._weights.home)
+            self._weights_pinned = True
+        self._weights.show()
+
     def lend(self, key: object, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor's numbers in the host's memory, for the library to read and to write until take_back()."""
         if key not in self._lent:
-            self._mirrors[key] = copy_of(tensor, self._mirrors.get(key))
             self._lent[key] = tensor
+            self._mirrors[key] = tensor.detach().to("cpu", copy=True)
         return self._mirrors[key]
 
     def take_back(self) -> None:
-        """Brings to the device what has been lent."""
+        """Brings to the device what the library was shown, or has been lent."""
         with torch.no_grad():
             for key, tensor in self._lent.items():
                 tensor.copy_(self._mirrors[key])
         self._lent.clear()
+        self._mirrors.clear()
+        if self._weights is not None and self._weights.shown:
+            self._weights.take_back()
+            if self._forget_weights is not None:
+                self._weights.settle()
+                self._forget_weights()
 
     # ---- the end ----
 
@@ -385,6 +422,9 @@ class Staging:
         self.drop()
         self._wait_for_sums()
         self.take_back()
+        if self._weights is not None:
+            self._weights.settle()
+            self._weights_pinned = self._forget_weights is not None
         self._unpin_all()
         self._sets.clear()
         self._sums.clear()
@@ -405,10 +445,3 @@ def _pages(memory: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
             ranges.append([begin, end])
     pages = [(begin // PAGE * PAGE, -(-end // PAGE) * PAGE) for begin, end in ranges if end - begin >= PAGE]
     return [(begin, end - begin) for begin, end in pages]
-
-
-def copy_of(tensor: torch.Tensor, mirror: torch.Tensor | None) -> torch.Tensor:
-    """The tensor's numbers in the host's memory: in `mirror`, where that fits."""
-    if mirror is None or mirror.shape != tensor.shape or mirror.dtype != tensor.dtype:
-        mirror = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
-    return mirror.copy_(tensor.detach())

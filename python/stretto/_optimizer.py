@@ -147,13 +147,8 @@ class Optimizer(torch.optim.Optimizer):
         self._stepped = False
         self._met = False
         try:
-            if self._tensors.staging is not None and not self._loop.averages_gradients:
-                raise UsageError(
-                    f"algorithm {algorithm!r} with a model on {self._tensors.staging.where}: expected one that "
-                    "averages gradients, as sync and the eager ones"
-                )
             self._loop.begin(self._tensors)
-            self._tensors.begun()
+            self._tensors.take_back()
         except BaseException:
             self._loop.close()  # while the job is there
             raise
@@ -252,6 +247,7 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors.refuse_in_graphs("zero_grad()")
         self._tensors.clear(set_to_none)
         self._loop.zero_grad(self._tensors)
+        self._tensors.take_back()
 
     def step(self, closure: Callable[[], Any] | None = None, *, samples: int = 1) -> Any:
         """Hands over the gradients of a batch, and applies the rounds that are complete.
@@ -376,6 +372,7 @@ class Optimizer(torch.optim.Optimizer):
             for optimizer in all_met:
                 optimizer._met = False
         self._loop.part(self._tensors)
+        self._tensors.take_back()
         for optimizer in all_met:
             optimizer._end_together()
 

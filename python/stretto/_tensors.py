@@ -130,6 +130,10 @@ class Tensors(Contents):
         if self.staging is not None:
             like = self._wholes(loop.own)
             self._on_device = self.staging.lay_out(self.parameters, buckets, like, self._wholes_of_set)
+            first = [buckets.index(b) for b in range(loop.num_buckets)]
+            home = [torch.frombuffer(flat, dtype=self.flat[i].dtype) for flat, i in zip(self._flats, first)]
+            forget = loop.forget_flat if loop.averages_gradients else None
+            self.staging.lay_out_weights(home, self._parts_of, forget)
         self._own = self._own_views()
         self.views = []
         self._used = memoryview(loop.used())
@@ -140,6 +144,11 @@ class Tensors(Contents):
             self.overlap = Overlap(self, buckets, self._hand_over)
         elif watches_clipping and loop.averages_gradients:
             self.clipping = ClippingWatch(self.parameters)
+
+    def _parts_of(self, bucket: int, whole: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The trained parameters of a bucket, and where they lie in a tensor that holds all of it."""
+        parts = [(p, at) for p, (b, at) in zip(self.parameters, self._places) if b == bucket]
+        return [p for p, _ in parts], [_view(whole, at, p) for p, at in parts]
 
     def _hand_over(self) -> None:
         self._loop.hand_over(self)
@@ -197,7 +206,8 @@ class Tensors(Contents):
         return [torch.frombuffer(memory_of(b), dtype=dtypes[b]) for b in range(self._loop.num_buckets)]
 
     def _wholes_of_set(self, number: int) -> list[torch.Tensor]:
-        return self._wholes(lambda b: self._loop.set(number, b))
+        """Below 0: memory of this rank's own."""
+        return self._wholes(self._loop.own if number < 0 else lambda b: self._loop.set(number, b))
 
     def _own_views(self) -> list[torch.Tensor]:
         return self._views_in(-1, self._on_device if self.staging is not None else self._wholes(self._loop.own))
@@ -234,19 +244,15 @@ class Tensors(Contents):
         versions = [own._version - times for own, times in zip(self._own, written)]
         self._versions = versions or [-1] * len(self.parameters)
 
-    def begun(self) -> None:
-        """All ranks have begun: the flat memory holds the weights of rank 0."""
+    def take_back(self) -> None:
+        """After a call of the library, which may have written to what lies on a device."""
         if self.staging is not None:
-            with torch.no_grad():
-                for p, view in zip(self.parameters, self.flat):
-                    p.copy_(view)
             self.staging.take_back()
 
     def settle(self, rounds: int) -> None:
         """After a step in which so many rounds were applied. Where it was none, p.grad leaves memory that the library
         reads from now on, and has the gradient that was applied last; on a device it stays this rank's own."""
-        if self.staging is not None:
-            self.staging.take_back()
+        self.take_back()
         if rounds:
             return
         if self.views is not self._own:
@@ -352,10 +358,9 @@ class Tensors(Contents):
             self.staging.begin(number, self.views)
 
     def show_weights(self) -> None:
-        """Has the flat memory hold the parameters as they are, where they lie elsewhere."""
+        """Has the flat memory hold the parameters as they are, where they lie elsewhere: until take_back()."""
         if self.staging is not None:
-            for p, view in zip(self.parameters, self.flat):
-                view.copy_(p.detach())
+            self.staging.show_weights()
 
     def collect(self, number: int) -> bool:
         """Brings gradients home that lie elsewhere, and says which parameters have one. Returns whether it is known
@@ -423,6 +428,7 @@ class Tensors(Contents):
         self.staging.take(sums, divisors, of_all)
 
     def step(self, number: int) -> None:
+        self.take_back()
         views = self._home(number)
         # Also where this rank has made no step, or has set p.grad to none since.
         if self.views is not views or not all(map(operator.is_, map(_gradient, self.parameters), views)):
@@ -444,6 +450,7 @@ class Tensors(Contents):
     def round(
         self, number: int, policy: str, batches: int, samples: int, contributors: int, arrived: int, staleness: int
     ) -> None:
+        self.take_back()
         told = Round(number, policy, batches, samples, contributors, arrived, staleness)
         for fn in list(self.on_round.values()):
             fn(told)

@@ -55,7 +55,7 @@ class Late:
         self._check_sources()
         for tensor in target, source:
             assert self._is_inside_or_outside(tensor), "a copy across the end of pinned memory: invalid argument"
-        self.log.append(f"copy {self._direction(target)}")
+        self.log.append(f"copy {self._direction(target, source)}")
         self._number += 1
         copy = _Copy(self._number, target, source, source.clone())
         self._under_way.append(copy)
@@ -68,10 +68,9 @@ class Late:
         touched = [(at, at + size) for at, size in self.pinned.items() if begin < at + size and at < end]
         return all(at <= begin and end <= until for at, until in touched)
 
-    def _direction(self, target: torch.Tensor) -> str:
-        at = target.data_ptr()
-        pinned = any(begin <= at < begin + size for begin, size in self.pinned.items())
-        return "to the host" if pinned else "to the device"
+    def _direction(self, target: torch.Tensor, source: torch.Tensor) -> str:
+        pinned = [any(at <= t.data_ptr() < at + size for at, size in self.pinned.items()) for t in (target, source)]
+        return "to the host" if pinned[0] else "to the device" if pinned[1] else "of what is not pinned"
 
     def compute_after(self, event: _Copy) -> None:
         self._check_sources()
@@ -80,7 +79,7 @@ class Late:
 
     def wait(self, event: _Copy) -> None:
         self._check_sources()
-        if self.forgets == f"wait {self._direction(event.target)}":
+        if self.forgets == f"wait {self._direction(event.target, event.source)}":
             return
         self._make_up_to(event)
         self._under_way = [copy for copy in self._under_way if copy.number > event.number]

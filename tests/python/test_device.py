@@ -286,7 +286,8 @@ def _order_of_copies() -> tuple[list[str], dict[int, int], int, bool]:
 
 
 def test_buckets_are_copied_while_backward_goes_on() -> None:
-    for log, pinned, hooks, all_noted in values(_order_of_copies, 2, timeout=240):
+    for everything, pinned, hooks, all_noted in values(_order_of_copies, 2, timeout=240):
+        log = [said for said in everything if said != "copy of what is not pinned"]  # the weights, where ranks meet
         first, step = log.index("the first layer"), log.index("step()")
         copies = log.count("copy to the device")
         assert log[:first].count("copy to the host") >= 2
@@ -547,14 +548,3 @@ def test_one_rank_says_that_a_model_is_staged_unasked() -> None:
     assert line.startswith("the model is on cpu: gradients go through the host's memory (docs/gpus.md")
     assert not others
     assert values(_told_where, 2, timeout=240, args=(True,)) == [[], []]
-
-
-def _refused() -> str:
-    with pytest.raises(stretto.UsageError) as refused:
-        _wrap(_Net(), True, algorithm="local")
-    return str(refused.value)
-
-
-def test_what_cannot_be_on_a_device_is_refused() -> None:
-    (local,) = values(_refused, 1, timeout=240)
-    assert local.startswith("algorithm 'local' with a model on cpu: expected one that averages gradients")

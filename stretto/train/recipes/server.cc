@@ -59,7 +59,11 @@ Memory memory_of_buckets(const std::vector<BucketSpec>& buckets) {
 /// the recipe is gone.
 struct ServerMemory {
   explicit ServerMemory(const std::vector<BucketSpec>& specs)
-      : buckets(specs), gradients(memory_of_buckets(specs)), next(gradients), velocities(specs.size()) {}
+      : buckets(specs), next(memory_of_buckets(specs)), velocities(specs.size()) {
+    add_set();
+  }
+
+  void add_set() { sets.push_back(std::make_unique<Contribution>(buckets, static_cast<int>(sets.size()))); }
 
   /// On the thread that steps the engine: moves the weights of a bucket that is served here.
   void move(int bucket, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum,
@@ -75,9 +79,8 @@ struct ServerMemory {
 
   const std::vector<BucketSpec> buckets;
   double momentum = 0;
-  Memory gradients;   // of the step under way
-  Memory before;      // those of the step before, which may not have left; empty: they have
-  Memory next;        // the weights that come
+  std::vector<std::unique_ptr<Contribution>> sets;  // gradients; two: those of the step before may not have left
+  Memory next;                                      // the weights that come
   Memory velocities;  // of the buckets served here; the engine's thread, between phases the application's
 };
 
@@ -113,18 +116,15 @@ class Server final : public Recipe {
     waited_ = waited;
     non_finite_.reset();
     pushed_ = 0;
-    if (by_bucket_) {
-      std::swap(memory_->gradients, memory_->before);
-      set_ = 1 - set_;
-    }
+    if (by_bucket_) set_ = 1 - set_;
     attached_.clear();
-    for (auto& bucket : memory_->gradients) attached_.emplace_back(bucket);
+    for (int b = 0; b < num_buckets_; ++b) attached_.push_back(gradients().bucket(b));
     context_.replica.attach(set_, attached_);
   }
 
   bool bring_by_bucket() override {
     by_bucket_ = layerwise_ && trains_;
-    if (by_bucket_) memory_->before = memory_of_buckets(memory_->buckets);
+    if (by_bucket_) memory_->add_set();
     return by_bucket_;
   }
 
@@ -205,19 +205,19 @@ class Server final : public Recipe {
   Round rounds() const override { return rounds_.collective()->handed(); }
   RecipeMemory memory() const override {
     RecipeMemory all = memory_of(*rounds_.collective());
-    all.bytes += server_->memory_bytes() + (by_bucket_ ? 3 : 2) * bytes_of(memory_->gradients);
+    all.bytes += server_->memory_bytes() + (by_bucket_ ? 3 : 2) * bytes_of(memory_->next);
     all.parts += "; gradients, weights that come, and what this rank serves";
     return all;
   }
   std::string state() const override { return state_; }
   void set_state(const std::string& state) override {
-    if (state.size() != bytes_of(memory_->gradients)) {
+    if (state.size() != bytes_of(memory_->next)) {
       throw Failure(
-          {Errc::bad_input, text("momentum of ", state.size(), " bytes, expected ", bytes_of(memory_->gradients))});
+          {Errc::bad_input, text("momentum of ", state.size(), " bytes, expected ", bytes_of(memory_->next))});
     }
     const auto* from = reinterpret_cast<const std::byte*>(state.data());
     for (std::size_t b = 0; b < memory_->velocities.size(); ++b) {
-      const std::size_t bytes = memory_->gradients[b].size();
+      const std::size_t bytes = memory_->next[b].size();
       memory_->velocities[b].assign(from, from + bytes);
       from += bytes;
     }
@@ -329,12 +329,15 @@ class Server final : public Recipe {
     return all;
   }
 
+  /// Of the step under way.
+  Contribution& gradients() { return *memory_->sets[static_cast<std::size_t>(set_)]; }
+
   void hand_over(int bucket) {
     if (layerwise_ && !non_finite_) non_finite_ = context_.replica.find_non_finite(bucket);
     if (non_finite_) return;
     STRETTO_CHECK(!on_their_way_[static_cast<std::size_t>(bucket)], "bucket ", bucket, " was read before it was there");
     const SgdRule rule = rule_of(context_.replica);
-    std::vector<std::byte>& gradient = memory_->gradients[static_cast<std::size_t>(bucket)];
+    const std::span<std::byte> gradient = gradients().bucket(bucket);
     if (rule.weight_decay != 0) {
       decay_and_scale(type_of(bucket), gradient, context_.replica.parameters(bucket), rule.weight_decay, rule.lr);
     } else {
@@ -376,7 +379,7 @@ class Server final : public Recipe {
   int pushed_ = 0;                              // buckets of this step
   bool by_bucket_ = false;                      // exchange() waits before full rounds only
   std::vector<std::span<std::byte>> attached_;  // gradients of the step under way
-  int set_ = 0;                                 // of gradients, as the replica knows them
+  int set_ = 0;                                 // of gradients, of the step under way
   std::vector<bool> on_their_way_;              // of each bucket: weights that the replica has not
   std::uint64_t samples_ = 0;                   // of the step under way
   Duration waited_{0};                          // before it

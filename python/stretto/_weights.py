@@ -1,0 +1,77 @@
+"""A model's weights on a device, as the library reads and writes them: in the host's memory, a tensor a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from stretto._device import Device
+
+Tensors = list[torch.Tensor]
+
+
+class Weights:
+    """A window: between show() and take_back() the host's memory holds the weights, to read and to write; at any other
+    time those on the device count. A bucket is one copy each way.
+
+    The parameters stay where Torch has put them, and are gathered: as views of one tensor each would be saved by
+    torch.save() with all of it.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        where: torch.device,
+        home: Tensors,
+        parts: Callable[[int, torch.Tensor], tuple[Tensors, Tensors]],
+    ) -> None:
+        """`home`: the host's memory, a tensor a bucket; `parts(bucket, whole)`: the trained parameters of a bucket, and
+        where each of them lies in a tensor like its `home`."""
+        self._device = device
+        self._where = where
+        self.home = home
+        self._parts = parts
+        self.shown = False
+        self._taken: Any = None  # event of the last copy to the device, which may be under way
+
+    def show(self) -> None:
+        """Returns when the host's memory holds the weights as they are behind all that the device is to compute."""
+        if self.shown:
+            return
+        self.settle()
+        events: list[Any] = []
+        on_device: list[torch.Tensor] = []  # while they are copied
+        for bucket, home in enumerate(self.home):
+            if bucket >= 2:  # no more of the device's memory than two buckets
+                self._device.wait(events[bucket - 2])
+                on_device[bucket - 2] = home
+            whole = torch.zeros_like(home, device=self._where)
+            parameters, views = self._parts(bucket, whole)
+            with torch.no_grad():
+                torch._foreach_copy_(views, parameters)
+            events.append(self._device.copy(home, whole))
+            on_device.append(whole)
+        self._device.wait(events[-1])
+        self.shown = True
+
+    def take_back(self) -> None:
+        """What the device computes from now on is with the weights that the host's memory holds."""
+        if not self.shown:
+            return
+        self.shown = False
+        for bucket, home in enumerate(self.home):
+            whole = torch.empty_like(home, device=self._where)
+            self._taken = self._device.copy(whole, home)
+            self._device.compute_after(self._taken)
+            parameters, views = self._parts(bucket, whole)
+            with torch.no_grad():
+                torch._foreach_copy_(parameters, views)
+
+    def settle(self) -> None:
+        """Returns when nothing is copied from the host's memory."""
+        if self._taken is not None:
+            self._device.wait(self._taken)
+        self._taken = None
