@@ -26,6 +26,7 @@ class Case:
     """A model, and what a step does with it. A subclass changes one thing, and is named by its class."""
 
     algorithm = "sync"
+    options: dict[str, Any] = {}
     overlap = False
     exact = True  # the bits are those of the plain training; else replicas are equal, and no gradient is lost
     hardware = False  # needs streams of a GPU
@@ -349,6 +350,25 @@ class AloneUnderQuorum(Case):
     ranks = (1,)
 
 
+class LocalSteps(Case):
+    algorithm = "local"
+    options = {"sync_every": STEPS // 2}
+
+
+class OuterSteps(Case):
+    algorithm = "diloco"
+    options = {"sync_every": STEPS // 2}
+    exact = False
+
+
+class Groups(Late):
+    algorithm = "wagma-quorum:2"
+
+
+class Servers(Late):
+    algorithm = "ps-async"
+
+
 def _classes(of: type[Case]) -> Iterator[type[Case]]:
     for heir in of.__subclasses__():
         yield heir
@@ -383,6 +403,8 @@ def _tree(parts: list[torch.Tensor]) -> torch.Tensor:
 
 def plainly(case: Case, ranks: int, where: torch.device) -> list[torch.Tensor]:
     """The weights after the plain training."""
+    if case.algorithm == "local":
+        return _averaging_models(case, ranks, where)
     torch.manual_seed(1)
     model = case.model().to(where)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -400,6 +422,25 @@ def plainly(case: Case, ranks: int, where: torch.device) -> list[torch.Tensor]:
     return _weights(model)
 
 
+def _averaging_models(case: Case, ranks: int, where: torch.device) -> list[torch.Tensor]:
+    """The same where each rank has a model, and all become their average every so many steps."""
+    models, optimizers = [], []
+    for _ in range(ranks):
+        torch.manual_seed(1)
+        models.append(case.model().to(where))
+        optimizers.append(case.optimizer(models[-1].parameters()))
+    for step in range(STEPS):
+        for rank, (model, optimizer) in enumerate(zip(models, optimizers)):
+            case.step(model, optimizer, where, seed_of(rank, step), step)
+        if (step + 1) % case.options["sync_every"] == 0:
+            with torch.no_grad():
+                for parts in zip(*(model.parameters() for model in models)):
+                    average = _tree([part.to("cpu", copy=True) for part in parts]).div_(ranks)
+                    for part in parts:
+                        part.copy_(average)
+    return _weights(models[0])
+
+
 def _weights(model: torch.nn.Module) -> list[torch.Tensor]:
     return [p.detach().to("cpu", copy=True) for p in model.parameters()]
 
@@ -409,7 +450,7 @@ def through_the_package(case: Case, where: torch.device) -> tuple[list[torch.Ten
     torch.manual_seed(1)
     model = case.model().to(where)
     inner = case.optimizer([p for p in model.parameters() if p.requires_grad])
-    optimizer = stretto.Optimizer(inner, model, case.algorithm, bucket_mb=0.004, overlap=case.overlap)
+    optimizer = stretto.Optimizer(inner, model, case.algorithm, bucket_mb=0.004, overlap=case.overlap, **case.options)
     for step in range(STEPS):
         case.step(model, optimizer, where, seed_of(stretto.rank(), step), step)
     optimizer.finish()

@@ -388,6 +388,20 @@ def section_resnet50(gpu):
     row("rank 3 three times slower (injected): eager-quorum:3 over DDP with gloo", round(gain, 2), "×", goal=2.0)
 
 
+def section_models(gpu):
+    ways = ["plain", "local", "diloco"]
+    found = timed(gpu, gpu_times.models, ways, gpu.size(11, 1))
+    steps = found[0][1]
+    taken = {way: slowest([rank for rank, _ in found], way) for way in ways}
+    plain = statistics.median(taken["plain"]) / steps
+    row("a step of 4 ranks of a transformer", round(1e3 * plain, 1), "ms")
+    for way in ways[1:]:
+        added = [with_it - without for with_it, without in zip(taken[way], taken["plain"])]
+        row(f"an exchange of {way}: lowest, median, highest", spread(1e3 * cost for cost in added), "ms")
+        of_fifty = spread(100 * cost / (50 * plain) for cost in added)
+        row(f"{way} every 50 steps over plain steps: lowest, median, highest", of_fifty, "%", goal=2.0)
+
+
 def main():
     section, *options = sys.argv[1:]
     globals()[f"section_{section}"](gpu_hardware.Gpu(fake="--fake" in options))

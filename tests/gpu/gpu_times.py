@@ -1,4 +1,5 @@
-"""How long a round, and a step of ResNet-50, take on each rank of a job: by the package, and beside it by Gloo."""
+"""How long a round, a step of ResNet-50, and an exchange of models take on each rank of a job: by the package, and beside
+it by Gloo."""
 
 import statistics
 import time
@@ -110,3 +111,55 @@ def resnet(ways, fake, blocks, folder):
     stretto.barrier()  # nobody closes what another still receives by
     distributed.destroy_process_group()
     return taken
+
+
+class Transformer(torch.nn.Module):
+    """With a vocabulary of 50,257 and a width of 768 it has the 124 million parameters of GPT-2's smallest."""
+
+    def __init__(self, vocabulary, width, layers, length):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(vocabulary, width)
+        self.places = torch.nn.Parameter(torch.zeros(length, width))
+        layer = torch.nn.TransformerEncoderLayer(width, 12, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.layers = torch.nn.TransformerEncoder(layer, layers, torch.nn.LayerNorm(width), enable_nested_tensor=False)
+
+    def forward(self, text):
+        return self.layers(self.tokens(text) + self.places) @ self.tokens.weight.T
+
+
+def models(ways, fake, blocks, folder):
+    """Seconds of so many steps of each way, behind the last of which models are exchanged: a list of blocks,
+    interleaved."""
+    where = gpu_cases.prepare(fake)
+    torch.use_deterministic_algorithms(False)
+    gpu = gpu_hardware.Gpu(fake)
+    steps = gpu.size(5, 2)
+    vocabulary, length = gpu.size(50257, 100), gpu.size(512, 8)
+    text = torch.randint(vocabulary, (2, length), device=where)
+    trained, wrapped = {}, []
+    for way in ways:
+        torch.manual_seed(1)
+        model = Transformer(vocabulary, gpu.size(768, 24), gpu.size(12, 1), length).to(where)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=not fake)
+        if way != "plain":
+            optimizer = stretto.Optimizer(optimizer, model, way, sync_every=steps, bucket_mb=25)
+            wrapped.append(optimizer)
+        trained[way] = model, optimizer
+    taken = {way: [] for way in ways}
+    for block in range(blocks + 2):
+        for way, (model, optimizer) in trained.items():
+            stretto.barrier()
+            gpu.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(steps):
+                optimizer.zero_grad()
+                with torch.autocast(where.type, torch.bfloat16):
+                    loss = torch.nn.functional.cross_entropy(model(text).flatten(0, 1), text.flatten())
+                loss.backward()
+                optimizer.step()
+            gpu.cuda.synchronize()
+            if block >= 2:
+                taken[way].append(time.perf_counter() - begin)
+    for optimizer in wrapped:
+        optimizer.finish()
+    return taken, steps

@@ -176,13 +176,18 @@ bool TestRank::poll() {
 
 void TestRank::wait(FunctionRef<bool()> done) {
   const SteadyClock clock;
-  const TimePoint deadline = clock.now() + 60s;
+  TimePoint moved = clock.now();
   while (!done()) {
     const std::uint32_t seen = transport_.doorbell().rings();
-    if (poll()) continue;
+    const bool moves = poll();
     const TimePoint now = clock.now();
-    require(now < deadline, "rank ", transport_.rank(), " waited a minute; received ", received(), ", unsent ",
-            unsent_);
+    if (moves) {
+      moved = now;
+      continue;
+    }
+    const TimePoint deadline = moved + 60s;
+    require(now < deadline, "rank ", transport_.rank(), ": nothing has moved for a minute; received ", received(),
+            ", unsent ", unsent_);
     transport_.doorbell().sleep(seen, Doorbell::Sleeper::application, std::min(deadline, transport_.poll_by()) - now);
   }
 }
