@@ -7,34 +7,39 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from gpu_cases import AdamW, Plain, prepare, seed_of, through_the_package, why_not
 
 import stretto
+from stretto import _device
 
 # ---- planted defects ----
 
 
-def _without(forgotten: str, where: torch.device) -> Any:
-    """A Device by CUDA that leaves one of its waits out, while the stream that it is about is held up."""
-    from stretto import _device
+def _hold_up(stream: torch.cuda.Stream | None) -> None:
+    """The current stream, where it is none."""
+    with torch.cuda.stream(stream):  # type: ignore[arg-type]
+        torch.cuda._sleep(50_000_000)  # cycles: some 30 ms
 
-    held_up = 50_000_000  # cycles: some 30 ms
 
-    class Forgetful(_device.Cuda):
+def _without(forgotten: str, base: Any, hold_up: Callable[[Any], None]) -> Any:
+    """A Device, as `base` is one, that leaves one of its waits out. `hold_up(stream)` does so with the stream that it
+    is about, None: with the current one."""
+
+    class Forgetful(base):  # type: ignore[misc]
         def computed(self) -> None:
             if forgotten != "copy_after":
                 super().computed()
 
         def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
             if forgotten != "copy_after":
-                with torch.cuda.stream(self._copies):
-                    torch.cuda._sleep(held_up)
+                hold_up(self._copies)
             elif target.device.type == "cpu":
-                torch.cuda._sleep(held_up)
-            return super().copy(target, source)
+                hold_up(None)
+            return super().copy(target, source)  # type: ignore[no-any-return]
 
         def compute_after(self, event: torch.cuda.Event) -> None:
             if forgotten != "compute_after":
@@ -44,28 +49,22 @@ def _without(forgotten: str, where: torch.device) -> Any:
             if forgotten != "wait to the host":
                 super().wait(event)
 
-    return Forgetful(where)
+    return Forgetful
 
 
-# With sync what a rank's next gradients wait for covers the copies to the device: tests/python/test_device.py.
+# Those that a device's own methods have; the others, the staging's, are in tests/python/test_device_planted.py.
 PLANTED = ("copy_after", "compute_after", "wait to the host")
-
-
-def planted_in(made_up: bool) -> list[str]:
-    return [name for name in PLANTED if not (made_up and name == "copy_after")]  # there is one stream alone
 
 
 def run_planted(forgotten: str, made_up: bool) -> str:
     """In a rank of a job: how training shows that this wait is left out; empty where it does not."""
     where = prepare(made_up)
-    from stretto import _device
-
     if made_up:
         import late_device
 
-        late_device.Late.forgets = forgotten
+        _device.KINDS["cpu"] = _without(forgotten, late_device.Late, lambda _: None)  # late by itself
     else:
-        _device.KINDS["cuda"] = lambda where: _without(forgotten, where)
+        _device.KINDS["cuda"] = _without(forgotten, _device.Cuda, _hold_up)
     case = Plain()
     try:
         weights, applied = through_the_package(case, where)

@@ -1,19 +1,26 @@
-"""A device that is made up: tests see by it what a caller forgets to wait for, and no hardware is needed."""
+"""A device that is made up: the package's own Cuda, on streams and a driver that are made up. Tests see by it what a
+caller forgets to wait for, and no hardware is needed.
+
+A model computes at once, in the host's memory, and yet that is an operation of the stream that is current. Copies are
+carried out as late as they may be: when the host, or what is computed, waits for them. With a seed some are carried out
+earlier, as drawn. Until then their targets are not a number.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+import itertools
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 
+from stretto import _device
 
-@dataclasses.dataclass
-class _Copy:
-    number: int
-    target: torch.Tensor
-    source: torch.Tensor
-    as_it_began: torch.Tensor
-    made: bool = False  # for what is computed after it; the host may not know yet
+_numbers = itertools.count(1)
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
@@ -21,83 +28,273 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return tensor.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-class Late:
-    """A Device whose memory is the host's. A copy is made when somebody waits for it, and its target is not a number
-    until then. Of a source that has changed meanwhile comes no number, either.
-    """
+def stage() -> None:
+    """From now on models on the CPU are staged in this process, on this device; behind the switch."""
+    _device.KINDS["cpu"] = Late
+    _device.torch = _Torch()  # type: ignore[assignment]
 
-    forgets = ""  # one of its duties, as where the caller had forgotten to ask for it
+
+class Operation:
+    """One in a stream's queue."""
+
+    def __init__(self, needs: Iterable[Operation], act: Callable[[], None] = lambda: None) -> None:
+        self.number = next(_numbers)
+        self.done = False
+        self._needs = [operation for operation in needs if not operation.done]
+        self._act = act
+
+    def is_ready(self) -> bool:
+        return all(operation.done for operation in self._needs)
+
+    def carry_out(self) -> None:
+        """With all that it is after."""
+        unfinished = [self]
+        while unfinished:
+            last = unfinished[-1]
+            waits_for = [operation for operation in last._needs if not operation.done]
+            unfinished += waits_for
+            if not waits_for:
+                unfinished.pop()
+                if not last.done:
+                    last.done, last._needs = True, []
+                    last._act()
+
+    def is_after(self, other: Operation) -> bool:
+        """Whether it is carried out after the other one, whatever else happens."""
+        seen, unfinished = {self}, [self]
+        while unfinished and other not in seen:
+            new = set(unfinished.pop()._needs) - seen
+            seen |= new
+            unfinished += new
+        return other.done or other in seen
+
+
+class Stream:
+    """A queue of operations, each of which is after those before it."""
+
+    def __init__(self, where: torch.device | None = None) -> None:
+        self.cuda_stream = next(_numbers)  # its handle
+        self._queue: deque[Operation] = deque()
+        Late.streams.append(self)
+
+    def put(self, *needs: Operation, act: Callable[[], None] = lambda: None) -> Operation:
+        operation = Operation([*needs, self._queue[-1]] if self.first() else needs, act)
+        self._queue.append(operation)
+        return operation
+
+    def first(self) -> Operation | None:
+        """Of those that have not been carried out."""
+        while self._queue and self._queue[0].done:
+            self._queue.popleft()
+        return self._queue[0] if self._queue else None
+
+    def query(self) -> bool:
+        return self.first() is None
+
+    def wait_stream(self, other: Stream) -> None:
+        self._wait_for(other.put())
+
+    def wait_event(self, event: Event) -> None:
+        if event.operation is not None:
+            self._wait_for(event.operation)
+
+    def _wait_for(self, other: Operation) -> None:
+        Late.go_on()
+        waits = self.put(other)
+        if self is Runtime.current_stream():  # what is computed is computed at once: it needs what comes before it
+            waits.carry_out()
+
+
+class Event:
+    """A place in a stream. One that has not been recorded is nowhere, and has come to pass."""
+
+    def __init__(self, blocking: bool = False) -> None:
+        self.operation: Operation | None = None
+
+    def record(self) -> None:
+        self._stream = Runtime.current_stream()
+        self.operation = self._stream.put()
+
+    def synchronize(self) -> None:
+        Late.go_on()
+        if self.operation is not None:
+            self.operation.carry_out()
+            Late.are_over(self._stream, self.operation.number)
+
+
+class Runtime:
+    """In the place of torch.cuda."""
+
+    Stream, Event = Stream, Event
+    _of_thread = threading.local()
+
+    @classmethod
+    def current_stream(cls, where: torch.device | None = None) -> Stream:
+        return getattr(cls._of_thread, "stream", None) or Late.default
+
+    @classmethod
+    def set_stream(cls, stream: Stream) -> None:
+        cls._of_thread.stream = stream
+
+    @classmethod
+    @contextlib.contextmanager
+    def stream(cls, stream: Stream) -> Iterator[None]:
+        before = cls.current_stream()
+        cls.set_stream(stream)
+        try:
+            yield
+        finally:
+            cls.set_stream(before)
+
+    @staticmethod
+    def device(where: torch.device) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    @staticmethod
+    def is_current_stream_capturing() -> bool:
+        return Late.is_capturing
+
+
+class _Torch:
+    """The module, with this device in the place of CUDA's."""
+
+    cuda = Runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+class Pages:
+    """A driver that registers memory as CUDA's does: whole pages, each once."""
+
+    def register(self, address: int, size: int) -> str:
+        why_not = self._why_not(address // _device.PAGE, (address + size - 1) // _device.PAGE)
+        Late.registrations.append((address, size))
+        if why_not:
+            Late.refusals.append(why_not)
+        else:
+            Late.pinned[address] = size
+        return why_not
+
+    def _why_not(self, first: int, last: int) -> str:
+        if len(Late.pinned) == Late.room:
+            return "no memory left"
+        for begin, length in Late.pinned.items():
+            if begin // _device.PAGE <= last and first <= (begin + length - 1) // _device.PAGE:
+                return "part of the memory is pinned already"
+        return ""
+
+    def unregister(self, address: int) -> None:
+        begin, end = address, address + Late.pinned.pop(address)
+        for copy in Late.under_way:
+            for first, last in _extent(copy.target), _extent(copy.source):
+                assert last <= begin or end <= first, "memory goes while it is copied"
+
+
+class _Copy:
+    """One under way. Of a source that changes meanwhile comes no number, and neither of one that is not there yet:
+    `behind` is what is to be computed first."""
+
+    def __init__(self, stream: Stream, target: torch.Tensor, source: torch.Tensor, behind: list[Operation]) -> None:
+        self.stream, self.target, self.source = stream, target, source
+        self._as_it_began = source.clone()
+        self.operation = stream.put(act=self._make)
+        self._is_right = all(map(self.operation.is_after, behind))
+        target.fill_(torch.nan)
+
+    def is_torn(self) -> bool:
+        return bytes_of(self.source) != bytes_of(self._as_it_began)
+
+    def _make(self) -> None:
+        right = self._is_right and not self.is_torn()
+        self.target.copy_(self._as_it_began if right else self._as_it_began * torch.nan)
+
+
+class _Target:
+    """What Cuda.copy() sees of the tensor that it copies to."""
+
+    def __init__(self, tensor: torch.Tensor, behind: list[Operation]) -> None:
+        self._tensor = tensor
+        self._behind = behind
+
+    def copy_(self, source: torch.Tensor, non_blocking: bool) -> None:
+        for tensor in self._tensor, source:
+            assert _is_inside_or_outside(tensor), "a copy across the end of pinned memory: invalid argument"
+        pinned = any(begin <= self._tensor.data_ptr() < begin + size for begin, size in Late.pinned.items())
+        Late.log.append(f"copy to the {'host' if pinned else 'device'}")
+        Late.under_way.append(_Copy(Runtime.current_stream(), self._tensor, source, self._behind))
+
+
+class Late(_device.Cuda):
+    """A Device whose memory is the host's. What there is of it is one for all of a process."""
+
+    seed: int | None = None  # of what is carried out earlier than it has to be; None: nothing
     is_capturing = False
     room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
-    gradients = 0  # that were said to be computed
     pinned: dict[int, int] = {}  # address and size
-    registrations: list[tuple[int, int]] = []  # all there have been
+    registrations: list[tuple[int, int]] = []  # all that were asked for
+    refusals: list[str] = []
+    streams: list[Stream] = []
+    default: Stream
+    under_way: list[_Copy] = []  # for all that the host knows
+    _gradients: dict[int, tuple[int, Operation]] = {}  # where one begins: its end, and what has computed it
+    _chance: random.Random | None = None
 
     def __init__(self, where: torch.device) -> None:
-        self._under_way: list[_Copy] = []
-        self._number = 0
+        super().__init__(where)
+        self._driver = Pages()  # type: ignore[assignment]
 
-    def pin(self, address: int, size: int) -> str:
-        self.registrations.append((address, size))
-        if len(self.pinned) == self.room:
-            return "no memory left"
-        if any(address < begin + length and begin < address + size for begin, length in self.pinned.items()):
-            return "part of the memory is pinned already"
-        self.pinned[address] = size
-        return ""
+    @staticmethod
+    def watch(parameters: Iterable[torch.Tensor]) -> None:
+        """The gradients of these are known to be computed on the stream that is current then. Without it, and for
+        what else is done with them, that is the one that is current when they are copied."""
 
-    def unpin(self, address: int) -> None:
-        assert not self._under_way, "memory goes while it is copied"
-        del self.pinned[address]
+        def computed(p: torch.Tensor) -> None:
+            assert p.grad is not None
+            begin, end = _extent(p.grad)
+            Late._gradients[begin] = end, Runtime.current_stream().put()
 
-    def copy(self, target: torch.Tensor, source: torch.Tensor) -> _Copy:
-        self._check_sources()
-        for tensor in target, source:
-            assert self._is_inside_or_outside(tensor), "a copy across the end of pinned memory: invalid argument"
-        self.log.append(f"copy {self._direction(target, source)}")
-        self._number += 1
-        copy = _Copy(self._number, target, source, source.clone())
-        self._under_way.append(copy)
-        target.fill_(torch.nan)
-        return copy
+        for p in parameters:
+            p.register_post_accumulate_grad_hook(computed)
 
-    def _is_inside_or_outside(self, tensor: torch.Tensor) -> bool:
-        """As hardware wants it: an H200 with driver 580 refuses to copy what is pinned in part."""
-        begin, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
-        touched = [(at, at + size) for at, size in self.pinned.items() if begin < at + size and at < end]
-        return all(at <= begin and end <= until for at, until in touched)
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> Any:
+        begin, end = _extent(source)
+        behind = [work for first, (last, work) in Late._gradients.items() if first < end and begin < last]
+        behind.append(Runtime.current_stream().put())
+        return super().copy(_Target(target, behind), source)  # type: ignore[arg-type]
 
-    def _direction(self, target: torch.Tensor, source: torch.Tensor) -> str:
-        pinned = [any(at <= t.data_ptr() < at + size for at, size in self.pinned.items()) for t in (target, source)]
-        return "to the host" if pinned[0] else "to the device" if pinned[1] else "of what is not pinned"
+    @staticmethod
+    def are_over(stream: Stream, number: int) -> None:
+        """The host knows that the copies in this stream have been made up to the operation of this number."""
+        Late.under_way[:] = [c for c in Late.under_way if c.stream is not stream or c.operation.number > number]
 
-    def compute_after(self, event: _Copy) -> None:
-        self._check_sources()
-        if self.forgets != "compute_after":
-            self._make_up_to(event)
-
-    def wait(self, event: _Copy) -> None:
-        self._check_sources()
-        if self.forgets == f"wait {self._direction(event.target, event.source)}":
+    @staticmethod
+    def go_on() -> None:
+        """Time passes: carries out what is drawn."""
+        for copy in Late.under_way:
+            if copy.operation.done:  # for what is computed behind it; the host may not know yet
+                assert not copy.is_torn(), "memory was written to while it is copied"
+        if Late.seed is None:
             return
-        self._make_up_to(event)
-        self._under_way = [copy for copy in self._under_way if copy.number > event.number]
+        Late._chance = Late._chance or random.Random(Late.seed)
+        for stream in Late.streams:
+            for _ in range(Late._chance.choice((0, 0, 1, 4))):
+                operation = stream.first()
+                if operation is not None and operation.is_ready():
+                    operation.carry_out()
+                    Late.are_over(stream, operation.number)
 
-    def captures(self) -> bool:
-        return self.is_capturing
 
-    def computed(self) -> None:
-        Late.gradients += 1
+Late.default = Stream()
 
-    def _make_up_to(self, event: _Copy) -> None:
-        for copy in self._under_way:
-            if copy.number <= event.number and not copy.made:
-                unchanged = bytes_of(copy.source) == bytes_of(copy.as_it_began)
-                copy.target.copy_(copy.as_it_began if unchanged else copy.as_it_began * torch.nan)
-                copy.made = True
 
-    def _check_sources(self) -> None:
-        for copy in self._under_way:
-            if copy.made:
-                assert bytes_of(copy.source) == bytes_of(copy.as_it_began), "memory was written to while it is copied"
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+
+
+def _is_inside_or_outside(tensor: torch.Tensor) -> bool:
+    """As hardware wants it: an H200 with driver 580 refuses to copy what is pinned in part."""
+    begin, end = _extent(tensor)
+    touched = [(at, at + size) for at, size in Late.pinned.items() if begin < at + size and at < end]
+    return all(at <= begin and end <= until for at, until in touched)
