@@ -431,6 +431,9 @@ class Optimizer(torch.optim.Optimizer):
         if not self._loop.ended:
             with contextlib.suppress(UsageError):
                 self._tensors.point_home()
+            for optimizer in [self, *_not_finished()]:  # their rounds may come meanwhile
+                if optimizer._tensors.staging is not None:
+                    optimizer._tensors.staging.meet()
             self._loop.end(self._tensors)
         self._tensors.leave()
         self._loop.close()
