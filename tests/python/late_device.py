@@ -185,10 +185,10 @@ class Pages:
         return ""
 
     def unregister(self, address: int) -> None:
-        begin, end = address, address + Late.pinned.pop(address)
+        end = address + Late.pinned.pop(address)
         for copy in Late.under_way:
-            for first, last in _extent(copy.target), _extent(copy.source):
-                assert last <= begin or end <= first, "memory goes while it is copied"
+            for begin, last in _extent(copy.target), _extent(copy.source):
+                assert last <= address or end <= begin, "memory goes while it is copied"
 
 
 class _Copy:
@@ -200,12 +200,16 @@ class _Copy:
         self._as_it_began = source.clone()
         self.operation = stream.put(act=self._make)
         self._is_right = all(map(self.operation.is_after, behind))
+        self._is_read = False  # by the order of the stream
         target.fill_(torch.nan)
 
     def is_torn(self) -> bool:
-        return bytes_of(self.source) != bytes_of(self._as_it_began)
+        return not self._is_read and bytes_of(self.source) != bytes_of(self._as_it_began)
 
     def _make(self) -> None:
+        for earlier in Late.under_way:
+            if earlier.stream is self.stream and earlier.operation.done and _overlap(earlier.source, self.target):
+                earlier._is_read = True
         right = self._is_right and not self.is_torn()
         self.target.copy_(self._as_it_began if right else self._as_it_began * torch.nan)
 
@@ -291,6 +295,11 @@ Late.default = Stream()
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    (begin, end), (first, last) = _extent(a), _extent(b)
+    return begin < last and first < end
 
 
 def _is_inside_or_outside(tensor: torch.Tensor) -> bool:
