@@ -63,6 +63,9 @@ class Device(Protocol):
     def computed(self) -> None:
         """In a backward pass: what is computed on this thread's stream up to now is before the next copies, too."""
 
+    def compute_after_noted(self) -> None:
+        """What is computed on this thread's stream from now on is after what computed() has noted."""
+
 
 class Cuda:
     """A Device by CUDA. Gradients may be computed on several streams: backward() lets its caller's wait for all of them
@@ -112,6 +115,12 @@ class Cuda:
     def computed(self) -> None:
         stream = torch.cuda.current_stream(self._where)
         self._computing[stream.cuda_stream] = stream
+
+    def compute_after_noted(self) -> None:
+        current = torch.cuda.current_stream(self._where)
+        for stream in list(self._computing.values()):
+            if stream.cuda_stream != current.cuda_stream:
+                current.wait_stream(stream)
 
 
 # By the name that Torch has for the kind of device.
@@ -268,10 +277,12 @@ class Staging:
 
     def _norm_of(self, bucket: int) -> torch.Tensor:
         """Not finite where a gradient is not; or where they are too large to add up: then each is looked at."""
+        self._device.compute_after_noted()
         norm: torch.Tensor = torch.linalg.vector_norm(self.gradients[bucket], 1)
         return norm
 
     def _finite(self) -> torch.Tensor:
+        self._device.compute_after_noted()  # where all norms were computed on other streams
         return torch.stack([norm.float() for norm in self._norms]).isfinite().all()
 
     def bring(self, number: int, views: list[torch.Tensor], by_bucket: bool) -> bool:

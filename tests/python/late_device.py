@@ -39,6 +39,7 @@ class Operation:
 
     def __init__(self, needs: Iterable[Operation], act: Callable[[], None] = lambda: None) -> None:
         self.number = next(_numbers)
+        self.made = False  # for what is computed behind it: it may be much later on hardware
         self.done = False
         self._needs = [operation for operation in needs if not operation.done]
         self._act = act
@@ -46,27 +47,29 @@ class Operation:
     def is_ready(self) -> bool:
         return all(operation.done for operation in self._needs)
 
-    def carry_out(self) -> None:
-        """With all that it is after."""
-        unfinished = [self]
-        while unfinished:
-            last = unfinished[-1]
-            waits_for = [operation for operation in last._needs if not operation.done]
-            unfinished += waits_for
-            if not waits_for:
-                unfinished.pop()
-                if not last.done:
-                    last.done, last._needs = True, []
-                    last._act()
-
     def is_after(self, other: Operation) -> bool:
         """Whether it is carried out after the other one, whatever else happens."""
-        seen, unfinished = {self}, [self]
-        while unfinished and other not in seen:
-            new = set(unfinished.pop()._needs) - seen
-            seen |= new
+        return other.done or other in self._all()
+
+    def make(self) -> None:
+        for operation in self._all():
+            if not operation.made:
+                operation.made = True
+                operation._act()
+
+    def carry_out(self) -> None:
+        self.make()
+        for operation in self._all():
+            operation.done, operation._needs = True, []
+
+    def _all(self) -> list[Operation]:
+        """Itself, and before it what it is after."""
+        found, unfinished = {self}, [self]
+        while unfinished:
+            new = {operation for operation in unfinished.pop()._needs if not operation.done} - found
+            found |= new
             unfinished += new
-        return other.done or other in seen
+        return sorted(found, key=lambda operation: operation.number)
 
 
 class Stream:
@@ -101,8 +104,8 @@ class Stream:
     def _wait_for(self, other: Operation) -> None:
         Late.go_on()
         waits = self.put(other)
-        if self is Runtime.current_stream():  # what is computed is computed at once: it needs what comes before it
-            waits.carry_out()
+        if self is Runtime.current_stream():  # what is computed is computed at once, and needs what comes before it
+            waits.make()
 
 
 class Event:
@@ -155,10 +158,24 @@ class Runtime:
         return Late.is_capturing
 
 
+class _Norms:
+    """In the place of torch.linalg."""
+
+    @staticmethod
+    def vector_norm(gradients: torch.Tensor, order: float) -> torch.Tensor:
+        norm = torch.linalg.vector_norm(_as_it_is_now(gradients), order)
+        Late.is_computed(norm)
+        return norm
+
+
 class _Torch:
     """The module, with this device in the place of CUDA's."""
 
-    cuda = Runtime
+    cuda, linalg = Runtime, _Norms
+
+    @staticmethod
+    def stack(norms: list[torch.Tensor]) -> torch.Tensor:
+        return torch.stack(list(map(_as_it_is_now, norms)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -208,7 +225,7 @@ class _Copy:
 
     def _make(self) -> None:
         for earlier in Late.under_way:
-            if earlier.stream is self.stream and earlier.operation.done and _overlap(earlier.source, self.target):
+            if earlier.stream is self.stream and earlier.operation.made and _overlap(earlier.source, self.target):
                 earlier._is_read = True
         right = self._is_right and not self.is_torn()
         self.target.copy_(self._as_it_began if right else self._as_it_began * torch.nan)
@@ -242,7 +259,7 @@ class Late(_device.Cuda):
     streams: list[Stream] = []
     default: Stream
     under_way: list[_Copy] = []  # for all that the host knows
-    _gradients: dict[int, tuple[int, Operation]] = {}  # where one begins: its end, and what has computed it
+    _computed: dict[int, tuple[int, Operation]] = {}  # where a tensor begins: its end, and what has it computed
     _chance: random.Random | None = None
 
     def __init__(self, where: torch.device) -> None:
@@ -254,18 +271,22 @@ class Late(_device.Cuda):
         """The gradients of these are known to be computed on the stream that is current then. Without it, and for
         what else is done with them, that is the one that is current when they are copied."""
 
-        def computed(p: torch.Tensor) -> None:
-            assert p.grad is not None
-            begin, end = _extent(p.grad)
-            Late._gradients[begin] = end, Runtime.current_stream().put()
-
         for p in parameters:
-            p.register_post_accumulate_grad_hook(computed)
+            p.register_post_accumulate_grad_hook(lambda p: Late.is_computed(p.grad))  # type: ignore[arg-type]
+
+    @staticmethod
+    def is_computed(tensor: torch.Tensor) -> None:
+        begin, end = _extent(tensor)
+        Late._computed[begin] = end, Runtime.current_stream().put()
+
+    @staticmethod
+    def computing(tensor: torch.Tensor) -> list[Operation]:
+        """What has it computed, as far as that is known."""
+        begin, end = _extent(tensor)
+        return [work for first, (last, work) in Late._computed.items() if first < end and begin < last]
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> Any:
-        begin, end = _extent(source)
-        behind = [work for first, (last, work) in Late._gradients.items() if first < end and begin < last]
-        behind.append(Runtime.current_stream().put())
+        behind = [*Late.computing(source), Runtime.current_stream().put()]
         return super().copy(_Target(target, behind), source)  # type: ignore[arg-type]
 
     @staticmethod
@@ -277,7 +298,7 @@ class Late(_device.Cuda):
     def go_on() -> None:
         """Time passes: carries out what is drawn."""
         for copy in Late.under_way:
-            if copy.operation.done:  # for what is computed behind it; the host may not know yet
+            if copy.operation.made:
                 assert not copy.is_torn(), "memory was written to while it is copied"
         if Late.seed is None:
             return
@@ -295,6 +316,12 @@ Late.default = Stream()
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+
+
+def _as_it_is_now(tensor: torch.Tensor) -> torch.Tensor:
+    """As the current stream sees it: zeros, where it is computed on other streams meanwhile."""
+    now = Runtime.current_stream().put()
+    return tensor if all(map(now.is_after, Late.computing(tensor))) else torch.zeros_like(tensor)
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
