@@ -15,6 +15,13 @@ from stretto import _device
 torch.set_num_threads(1)  # tensors are small
 
 STEPS = 6
+# Of what the device carries out earlier than it has to; None, in the place of one, is as late as may be.
+SEEDS = range(int(os.environ.get("STRETTO_DEVICE_SEEDS", "2")))
+
+
+def draw(seed: int | None) -> int | None:
+    """This rank's own, for Late.seed."""
+    return None if seed is None else 1000 * seed + stretto.rank()
 
 
 class Net(torch.nn.Module):

@@ -13,7 +13,22 @@ import pytest
 import torch
 
 import stretto
-from device_jobs import STEPS, STEPS_OF, Net, contents, loss, one, plainly, train, trained, uneven, wrap, wrapped
+from device_jobs import (
+    SEEDS,
+    STEPS,
+    STEPS_OF,
+    Net,
+    contents,
+    draw,
+    loss,
+    one,
+    plainly,
+    train,
+    trained,
+    uneven,
+    wrap,
+    wrapped,
+)
 from late_device import Late, bytes_of
 from ranks import values
 from stretto import _device
@@ -22,7 +37,8 @@ from stretto import _device
 # ---- the bits of a model that is not on a device ----
 
 
-def _both(algorithm: str, overlap: bool) -> dict[str, tuple[Any, Any]]:
+def _both(algorithm: str, overlap: bool, seed: int | None) -> dict[str, tuple[Any, Any]]:
+    Late.seed = draw(seed)
     return {
         how: (train(how, True, algorithm=algorithm, overlap=overlap), train(how, False, algorithm=algorithm))
         for how in STEPS_OF
@@ -30,11 +46,20 @@ def _both(algorithm: str, overlap: bool) -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "algorithm", "overlap"),
-    [(1, "eager-quorum", False), (2, "sync", False), (3, "sync", False), (2, "sync", True), (3, "sync", True)],
+    ("ranks", "algorithm", "overlap", "seed"),
+    [
+        (1, "eager-quorum", False, None),
+        (2, "sync", False, None),
+        (3, "sync", False, None),
+        (2, "sync", True, None),
+        (3, "sync", True, None),
+        *((2, "sync", overlap, seed) for seed in SEEDS for overlap in (False, True)),
+    ],
 )
-def test_bits_are_those_of_a_model_that_is_not_on_a_device(ranks: int, algorithm: str, overlap: bool) -> None:
-    found = values(_both, ranks, timeout=240, args=(algorithm, overlap))
+def test_bits_are_those_of_a_model_that_is_not_on_a_device(
+    ranks: int, algorithm: str, overlap: bool, seed: int | None
+) -> None:
+    found = values(_both, ranks, timeout=240, args=(algorithm, overlap, seed))
     for rank in found:
         for how, (staged, plain) in rank.items():
             assert staged == plain, how
@@ -78,12 +103,14 @@ def _by_samples(staged: bool) -> list[bytes]:
 JOBS = {job.__name__: job for job in (uneven, _two_at_once, _by_samples)}
 
 
-def _jobs() -> dict[str, tuple[list[bytes], list[bytes]]]:
+def _jobs(seed: int | None) -> dict[str, tuple[list[bytes], list[bytes]]]:
+    Late.seed = draw(seed)
     return {name: (job(True), job(False)) for name, job in JOBS.items()}
 
 
-def test_bits_of_whole_jobs() -> None:
-    found = values(_jobs, 3, timeout=240)
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_bits_of_whole_jobs(seed: int | None) -> None:
+    found = values(_jobs, 3, timeout=240, args=(seed,))
     for name in JOBS:
         for rank in found:
             assert rank[name][0] == rank[name][1] == found[0][name][0], name
