@@ -41,7 +41,6 @@ class Weights:
         """Returns when the host's memory holds the weights as they are behind all that the device is to compute."""
         if self.shown:
             return
-        self.settle()
         events: list[Any] = []
         on_device: list[torch.Tensor] = []  # while they are copied
         for bucket, home in enumerate(self.home):

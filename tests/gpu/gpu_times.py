@@ -1,5 +1,4 @@
-"""How long a round, a step of ResNet-50, and an exchange of models take on each rank of a job: by the package, and beside
-it by Gloo."""
+"""How long a round, a step of ResNet-50 and an exchange of models take on each rank, by the package and by Gloo."""
 
 import statistics
 import time

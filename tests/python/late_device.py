@@ -217,16 +217,16 @@ class _Copy:
         self._as_it_began = source.clone()
         self.operation = stream.put(act=self._make)
         self._is_right = all(map(self.operation.is_after, behind))
-        self._is_read = False  # by the order of the stream
+        self._is_read = False  # before another one writes there, by the order of the stream
+        for earlier in Late.under_way:
+            if earlier.stream is stream and _overlap(earlier.source, target):
+                earlier._is_read = not earlier.is_torn()
         target.fill_(torch.nan)
 
     def is_torn(self) -> bool:
         return not self._is_read and bytes_of(self.source) != bytes_of(self._as_it_began)
 
     def _make(self) -> None:
-        for earlier in Late.under_way:
-            if earlier.stream is self.stream and earlier.operation.made and _overlap(earlier.source, self.target):
-                earlier._is_read = True
         right = self._is_right and not self.is_torn()
         self.target.copy_(self._as_it_began if right else self._as_it_began * torch.nan)
 
@@ -241,8 +241,7 @@ class _Target:
     def copy_(self, source: torch.Tensor, non_blocking: bool) -> None:
         for tensor in self._tensor, source:
             assert _is_inside_or_outside(tensor), "a copy across the end of pinned memory: invalid argument"
-        pinned = any(begin <= self._tensor.data_ptr() < begin + size for begin, size in Late.pinned.items())
-        Late.log.append(f"copy to the {'host' if pinned else 'device'}")
+        Late.log.append(f"copy {_direction(self._tensor, source)}")
         Late.under_way.append(_Copy(Runtime.current_stream(), self._tensor, source, self._behind))
 
 
@@ -322,6 +321,11 @@ def _as_it_is_now(tensor: torch.Tensor) -> torch.Tensor:
     """As the current stream sees it: zeros, where it is computed on other streams meanwhile."""
     now = Runtime.current_stream().put()
     return tensor if all(map(now.is_after, Late.computing(tensor))) else torch.zeros_like(tensor)
+
+
+def _direction(target: torch.Tensor, source: torch.Tensor) -> str:
+    pinned = [any(at <= t.data_ptr() < at + size for at, size in Late.pinned.items()) for t in (target, source)]
+    return "to the host" if pinned[0] else "to the device" if pinned[1] else "of what is not pinned"
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -247,14 +247,3 @@ def test_one_rank_says_that_a_model_is_staged_unasked() -> None:
     assert line.startswith("the model is on cpu: gradients go through the host's memory (docs/gpus.md")
     assert not others
     assert values(_told_where, 2, timeout=240, args=(True,)) == [[], []]
-
-
-def _refused() -> str:
-    with pytest.raises(stretto.UsageError) as refused:
-        wrap(Net(), True, algorithm="local")
-    return str(refused.value)
-
-
-def test_what_cannot_be_on_a_device_is_refused() -> None:
-    (local,) = values(_refused, 1, timeout=240)
-    assert local.startswith("algorithm 'local' with a model on cpu: expected one that averages gradients")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import stretto
-from late_device import Late, bytes_of
+from late_device import Late, bytes_of, stage
 from ranks import values
 from stretto import _core, _device
 
@@ -30,7 +30,7 @@ def _net() -> torch.nn.Module:
 
 def _wrap(model: torch.nn.Module, staged: bool, algorithm: str, **options: Any) -> stretto.Optimizer:
     if staged:
-        _device.KINDS["cpu"] = Late
+        stage()
         os.environ[_device.SWITCH] = "stage"
     try:
         inner = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=0.01)
