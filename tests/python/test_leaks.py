@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import stretto
 from ranks import values
-from stretto import _tensors
+from stretto import _device, _tensors
 from stretto._tensors import Tensors
 
 torch.set_num_threads(1)  # tensors are small
@@ -228,8 +228,37 @@ def _taken() -> int:
     return total
 
 
-def _beside_model() -> tuple[float, float]:
-    """In sizes of a model of 16 MiB: what sync takes once it is constructed, and after steps."""
+class _AtOnce:
+    """A device whose memory is the host's, and whose copies are there at once."""
+
+    def __init__(self, where: torch.device) -> None:
+        pass
+
+    def pin(self, address: int, size: int) -> str:
+        return ""
+
+    def unpin(self, address: int) -> None:
+        pass
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        target.copy_(source)
+
+    def wait(self, event: None) -> None:
+        pass
+
+    compute_after = wait
+
+    def captures(self) -> bool:
+        return False
+
+    def computed(self) -> None:
+        pass
+
+    compute_after_noted = computed
+
+
+def _beside_model(algorithm: str = "sync", staged: bool = False) -> tuple[float, float, float]:
+    """In sizes of a model of 16 MiB: what is taken when the optimizer is made, after steps, and after together()."""
     model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024, bias=False) for _ in range(4)))
 
     def compute() -> None:
@@ -244,22 +273,42 @@ def _beside_model() -> tuple[float, float]:
     compute()  # Torch keeps something of the first pass
     model.zero_grad()
     gc.collect()
+    if staged:
+        _device.KINDS["cpu"] = _AtOnce  # type: ignore[assignment]
+        os.environ[_device.SWITCH] = "stage"
     stretto.barrier()
     before = _taken()
-    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 1e-4), model, "sync")
+    inner = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
+    optimizer = stretto.Optimizer(inner, model, algorithm, sync_every=2 if algorithm == "local" else 0)
     constructed = taken(before)
     for _ in range(6):
         optimizer.zero_grad()
         compute()
         optimizer.step()
     trained = taken(before)
+    with optimizer.together():
+        pass
+    met = taken(before)
     optimizer.finish()
-    return constructed, trained
+    return constructed, trained, met
 
 
-def test_sync_takes_two_models_beside_the_model() -> None:
-    of_ranks = values(_beside_model, 2)
-    print("models that a rank takes, constructed and trained:", of_ranks)
-    constructed, trained = (sum(numbers) / 2 for numbers in zip(*of_ranks))
-    assert trained < 2.9  # two: gradients, and half of the results of two rounds; and what Torch and Python load
+def _of_a_rank(*args: Any) -> list[float]:
+    of_ranks = values(_beside_model, 2, args=args)
+    print("models that a rank takes, constructed, trained and behind together():", of_ranks)
+    return [sum(numbers) / 2 for numbers in zip(*of_ranks)]
+
+
+def test_sync_takes_two_models_beside_the_model_and_its_momentum() -> None:
+    constructed, trained, _ = _of_a_rank()
+    assert trained - 1 < 2.9  # two: gradients, and half of the results of two rounds; and what Torch and Python load
     assert constructed < trained + 0.2
+
+
+@pytest.mark.parametrize("algorithm", ["sync", "local"])
+def test_a_model_on_a_device_takes_a_set_of_the_host_and_what_is_added_up(algorithm: str) -> None:
+    constructed, trained, met = _of_a_rank(algorithm, True)
+    weights, results = (1, 4) if algorithm == "local" else (0, 2)  # weights stay where they are averaged
+    assert constructed < 1 + weights + 0.3  # gradients on the device
+    assert trained < 2 + weights + 1 + results / 2 + 0.5  # momentum there, too; a set; results of two ranks
+    assert met < 2 + weights + 0.4  # no copy of the weights, or of the momentum, has stayed
