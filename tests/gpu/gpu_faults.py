@@ -4,73 +4,81 @@ from __future__ import annotations
 
 import itertools
 import os
+import pathlib
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from gpu_cases import AdamW, Plain, prepare, seed_of, through_the_package, why_not
+from gpu_cases import AdamW, LocalSteps, Plain, prepare, seed_of, through_the_package, why_not
 
 import stretto
 from stretto import _device
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "python"))
+import leaving_out  # noqa: E402
+
 # ---- planted defects ----
 
 
-def _hold_up(stream: torch.cuda.Stream | None) -> None:
-    """The current stream, where it is none."""
-    with torch.cuda.stream(stream):  # type: ignore[arg-type]
-        torch.cuda._sleep(50_000_000)  # cycles: some 30 ms
+def _slow(late: str) -> type[_device.Cuda]:
+    """CUDA, on which what is computed, or what is copied, comes late."""
 
-
-def _without(forgotten: str, base: Any, hold_up: Callable[[Any], None]) -> Any:
-    """A Device, as `base` is one, that leaves one of its waits out. `hold_up(stream)` does so with the stream that it
-    is about, None: with the current one."""
-
-    class Forgetful(base):  # type: ignore[misc]
-        def computed(self) -> None:
-            if forgotten != "copy_after":
-                super().computed()
-
+    class Slow(_device.Cuda):
         def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
-            if forgotten != "copy_after":
-                hold_up(self._copies)
-            elif target.device.type == "cpu":
-                hold_up(None)
-            return super().copy(target, source)  # type: ignore[no-any-return]
+            if late == "copies" or target.device.type == "cpu":
+                with torch.cuda.stream(self._copies if late == "copies" else None):  # type: ignore[arg-type]
+                    torch.cuda._sleep(50_000_000)  # cycles: some 30 ms
+            return super().copy(target, source)
 
-        def compute_after(self, event: torch.cuda.Event) -> None:
-            if forgotten != "compute_after":
-                super().compute_after(event)
-
-        def wait(self, event: torch.cuda.Event) -> None:
-            if forgotten != "wait to the host":
-                super().wait(event)
-
-    return Forgetful
+    return Slow
 
 
-# Those that a device's own methods have; the others, the staging's, are in tests/python/test_device_planted.py.
-PLANTED = ("copy_after", "compute_after", "wait to the host")
+class Overlapping(Plain):
+    overlap = True
 
 
-def run_planted(forgotten: str, made_up: bool) -> str:
-    """In a rank of a job: how training shows that this wait is left out; empty where it does not."""
+# What is left out: which call, of whom, from within what; the case that shows it, and what comes late in it. All that
+# a made-up device can show as well is in tests/python/test_device_planted.py.
+PLANTED: dict[str, tuple[str, str, str, str, type[Plain | LocalSteps], str]] = {
+    "copy() waits for what is computed": ("Stream", "wait_stream", "Cuda", "copy", Plain, "computing"),
+    "copy() records its event": ("Event", "record", "Cuda", "copy", Plain, "copies"),
+    "wait() waits": ("Event", "synchronize", "Cuda", "wait", Plain, "copies"),
+    "bring() waits": ("Staging", "_wait", "Staging", "bring", Plain, "copies"),
+    "arrived() waits": ("Cuda", "wait", "Staging", "arrived", Overlapping, "copies"),
+    "compute_after() waits": ("Stream", "wait_event", "Cuda", "compute_after", Plain, "copies"),
+    "take() has what is computed wait": ("Cuda", "compute_after", "Staging", "take", Plain, "copies"),
+    "weights are waited for": ("Cuda", "wait", "Weights", "show", LocalSteps, "copies"),
+    "what is computed waits for weights": ("Cuda", "compute_after", "Weights", "take_back", LocalSteps, "copies"),
+}
+
+
+def run_planted(name: str, made_up: bool) -> str:
+    """In a rank of a job: how training shows that this is left out; empty where it does not."""
     where = prepare(made_up)
+    part, method, whole, within, case, late = PLANTED[name]
+    cuda: Any = torch.cuda
     if made_up:
         import late_device
 
-        _device.KINDS["cpu"] = _without(forgotten, late_device.Late, lambda _: None)  # late by itself
+        cuda = late_device.Runtime  # late by itself
     else:
-        _device.KINDS["cuda"] = _without(forgotten, _device.Cuda, _hold_up)
-    case = Plain()
+        _device.KINDS["cuda"] = _slow(late)
+    owners = {
+        "Stream": cuda.Stream,
+        "Event": cuda.Event,
+        "Cuda": _device.Cuda,
+        "Staging": _device.Staging,
+        "Weights": _device.Weights,
+    }
+    leaving_out.call(owners[part], method, (owners[whole], within))()
     try:
-        weights, applied = through_the_package(case, where)
+        weights, applied = through_the_package(case(), where)
     except (stretto.Error, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
-    return why_not(case, weights, applied, where)
+    return why_not(case(), weights, applied, where)
 
 
 # ---- ends ----

@@ -290,27 +290,36 @@ def run_cases(gpu, names, ranks):
             return [], reached
 
 
+def several(gpu):
+    """Most of a job's time is its start: several at once, where ranks are not forked from this process."""
+    return concurrent.futures.ThreadPoolExecutor(gpu.size(5, 1))
+
+
 def section_planted(gpu):
-    for forgotten in gpu_faults.PLANTED:
-        begin = time.monotonic()
-        try:
-            found = on_ranks(gpu, gpu_faults.run_planted, (forgotten, gpu.fake), 2, 40)
-        except (AssertionError, RuntimeError) as error:  # by itself, and not by what is left out
-            case(f"left out: {forgotten}", False, f"{type(error).__name__}: {error}")
-            continue
-        shown = "\n".join(filter(None, found))
-        first, *_ = shown.splitlines() or ["training went on as if nothing were wrong"]
-        case(f"left out: {forgotten}", shown, first)
-        row(f"left out: {forgotten}: seen after", round(time.monotonic() - begin, 1), "s", goal=30)
+    with several(gpu) as jobs:
+        for name, seconds, why_not, shown in jobs.map(lambda name: left_out(gpu, name), gpu_faults.PLANTED):
+            first, *_ = shown.splitlines() or ["training went on as if nothing were wrong"]
+            case(f"left out: {name}", shown and not why_not, why_not or first)
+            if not why_not:
+                row(f"left out: {name}: seen after", round(seconds, 1), "s", goal=30)
+
+
+def left_out(gpu, name):
+    """The name, how long a job took that leaves this out, why it ended by itself, and by what it showed it."""
+    begin, why_not, shown = time.monotonic(), "", []
+    try:
+        shown = on_ranks(gpu, gpu_faults.run_planted, (name, gpu.fake), 2, 60)
+    except (AssertionError, RuntimeError) as error:  # by itself, and not by what is left out
+        why_not = f"{type(error).__name__}: {error}"
+    return name, time.monotonic() - begin, why_not, "\n".join(filter(None, shown))
 
 
 def section_ends(gpu):
     """A rank of three is killed at a moment of its steps: the others hear who it was, within a second, and all end."""
     moments = random.Random(1)
     kills = [(number, moments.uniform(0.0, 0.5)) for number in range(gpu.size(10, 2))]
-    # Most of a job's time is its start: several at once, where ranks are not forked from this process.
-    with concurrent.futures.ThreadPoolExecutor(gpu.size(5, 1)) as several:
-        for name, killed, heard, why_not in several.map(lambda kill: end_of_a_job(gpu, *kill), kills):
+    with several(gpu) as jobs:
+        for name, killed, heard, why_not in jobs.map(lambda kill: end_of_a_job(gpu, *kill), kills):
             case(name, not why_not and heard - killed < 1, why_not or f"heard after {heard - killed:.2f} s")
             if not why_not:
                 row(f"{name}: heard after", round(1e3 * (heard - killed)), "ms", goal=1000)

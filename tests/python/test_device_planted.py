@@ -16,6 +16,7 @@ import torch
 import stretto
 from device_jobs import SEEDS, STEPS, Net, contents, draw, loss, one, plainly, train, trained, wrap, wrapped
 from late_device import Event, Late, Runtime, Stream, bytes_of
+from leaving_out import Plant, call
 from ranks import run, said, values
 from stretto import _device
 from stretto._countdown import Countdown
@@ -216,32 +217,6 @@ _plainly, _accumulating, _clipping, _beginning_anew = (
 
 # ---- what is left out ----
 
-Plant = Callable[[], None]
-
-
-def _call(owner: Any, name: str, within: tuple[Any, str]) -> Plant:
-    """Nobody calls this function from within the other one."""
-
-    def plant() -> None:
-        depth = 0
-        whole, part = getattr(*within), getattr(owner, name)
-
-        def calling(*args: Any, **options: Any) -> Any:
-            nonlocal depth
-            depth += 1
-            try:
-                return whole(*args, **options)
-            finally:
-                depth -= 1
-
-        def called(*args: Any) -> Any:
-            return None if depth else part(*args)
-
-        setattr(*within, calling)
-        setattr(owner, name, called)
-
-    return plant
-
 
 def _sets_again() -> None:
     """Each time the memory of a set is looked for it is taken for new."""
@@ -285,45 +260,45 @@ FIRST_OF_TWO = f"{NOT_THERE}|{WRITTEN}"  # by when ranks come
 
 # What is left out, how, which job shows it, and by what.
 LEFT_OUT: dict[str, tuple[Plant, Job, str]] = {
-    "copy() notes the current stream": (_call(Cuda, "computed", (Cuda, "copy")), _plainly, NOT_THERE),
-    "copy() waits for the noted streams": (_call(Stream, "wait_stream", (Cuda, "copy")), _clipping, NOT_THERE),
-    "copy() records its event": (_call(Event, "record", (Cuda, "copy")), _accumulating, NOT_THERE),
-    "a gradient's stream is noted": (_call(Cuda, "computed", (Staging, "_computed")), _on_two_streams, NOT_THERE),
-    "a norm is of all streams": (_call(Cuda, "compute_after_noted", (Staging, "_send")), _infinite_beside, HIDDEN),
-    "norms are read behind all": (_call(Cuda, "compute_after_noted", (Staging, "bring")), _infinite_elsewhere, HIDDEN),
-    "compute_after() waits": (_call(Stream, "wait_event", (Cuda, "compute_after")), _plainly, NOT_THERE),
-    "take() has what is computed wait": (_call(Cuda, "compute_after", (Staging, "take")), _overlapping, NOT_THERE),
-    "wait() waits": (_call(Event, "synchronize", (Cuda, "wait")), _plainly, FIRST_OF_TWO),
-    "bring() waits": (_call(Staging, "_wait", (Staging, "bring")), _clipping, FIRST_OF_TWO),
-    "arrived() waits": (_call(Cuda, "wait", (Staging, "arrived")), _overlapping, NOT_THERE),
-    "what has arrived is no later step's": (_call(Staging, "_wait", (Staging, "arrived")), _never_zeroed, OTHER),
-    "drop() waits": (_call(Staging, "_wait", (Staging, "drop")), _beginning_anew, NOT_THERE),
-    "zero_grad() drops": (_call(Staging, "drop", (Tensors, "clear")), _beginning_anew, NOT_THERE),
-    "settle() waits": (_call(Staging, "_wait_for_sums", (Staging, "settle")), _eagerly, WRITTEN),
-    "a step settles": (_call(Staging, "settle", (Tensors, "step")), _eagerly, WRITTEN),
+    "copy() notes the current stream": (call(Cuda, "computed", (Cuda, "copy")), _plainly, NOT_THERE),
+    "copy() waits for the noted streams": (call(Stream, "wait_stream", (Cuda, "copy")), _clipping, NOT_THERE),
+    "copy() records its event": (call(Event, "record", (Cuda, "copy")), _accumulating, NOT_THERE),
+    "a gradient's stream is noted": (call(Cuda, "computed", (Staging, "_computed")), _on_two_streams, NOT_THERE),
+    "a norm is of all streams": (call(Cuda, "compute_after_noted", (Staging, "_send")), _infinite_beside, HIDDEN),
+    "norms are read behind all": (call(Cuda, "compute_after_noted", (Staging, "bring")), _infinite_elsewhere, HIDDEN),
+    "compute_after() waits": (call(Stream, "wait_event", (Cuda, "compute_after")), _plainly, NOT_THERE),
+    "take() has what is computed wait": (call(Cuda, "compute_after", (Staging, "take")), _overlapping, NOT_THERE),
+    "wait() waits": (call(Event, "synchronize", (Cuda, "wait")), _plainly, FIRST_OF_TWO),
+    "bring() waits": (call(Staging, "_wait", (Staging, "bring")), _clipping, FIRST_OF_TWO),
+    "arrived() waits": (call(Cuda, "wait", (Staging, "arrived")), _overlapping, NOT_THERE),
+    "what has arrived is no later step's": (call(Staging, "_wait", (Staging, "arrived")), _never_zeroed, OTHER),
+    "drop() waits": (call(Staging, "_wait", (Staging, "drop")), _beginning_anew, NOT_THERE),
+    "zero_grad() drops": (call(Staging, "drop", (Tensors, "clear")), _beginning_anew, NOT_THERE),
+    "settle() waits": (call(Staging, "_wait_for_sums", (Staging, "settle")), _eagerly, WRITTEN),
+    "a step settles": (call(Staging, "settle", (Tensors, "step")), _eagerly, WRITTEN),
     "a round without this rank settles": (_late_ranks, _eagerly, WRITTEN),
-    "meet() waits": (_call(Staging, "_wait_for_sums", (Staging, "meet")), _slow_at_the_end, WRITTEN),
-    "finish() meets": (_call(Staging, "meet", (Tensors, "look")), _slow_at_the_end, WRITTEN),
-    "a dropped step meets": (_call(Staging, "meet", (Tensors, "drop")), _with_infinities, WRITTEN),
-    "shutdown() meets": (_call(Staging, "meet", (stretto.Optimizer, "_end")), _shut_down, WRITTEN),
-    "rest() waits for sums": (_call(Staging, "_wait_for_sums", (Staging, "rest")), _failing_after_step, GONE),
-    "rest() drops": (_call(Staging, "drop", (Staging, "rest")), _failing_after_backward, GONE),
-    "rest() takes back": (_call(Staging, "take_back", (Staging, "rest")), _plainly, OTHER),
-    "rest() ends registrations": (_call(Staging, "_unpin_all", (Staging, "rest")), _plainly, LEFT),
-    "together() rests": (_call(Staging, "rest", (Tensors, "give_gradients_back")), _meeting, OTHER),
-    "finish() leaves": (_call(Staging, "leave", (Tensors, "leave")), _plainly, LEFT),
-    "the weights of rank 0 come": (_call(Weights, "take_back", (Staging, "take_back")), _plainly, OTHER),
-    "show() waits": (_call(Cuda, "wait", (Weights, "show")), _averaging, FIRST_OF_TWO),
+    "meet() waits": (call(Staging, "_wait_for_sums", (Staging, "meet")), _slow_at_the_end, WRITTEN),
+    "finish() meets": (call(Staging, "meet", (Tensors, "look")), _slow_at_the_end, WRITTEN),
+    "a dropped step meets": (call(Staging, "meet", (Tensors, "drop")), _with_infinities, WRITTEN),
+    "shutdown() meets": (call(Staging, "meet", (stretto.Optimizer, "_end")), _shut_down, WRITTEN),
+    "rest() waits for sums": (call(Staging, "_wait_for_sums", (Staging, "rest")), _failing_after_step, GONE),
+    "rest() drops": (call(Staging, "drop", (Staging, "rest")), _failing_after_backward, GONE),
+    "rest() takes back": (call(Staging, "take_back", (Staging, "rest")), _plainly, OTHER),
+    "rest() ends registrations": (call(Staging, "_unpin_all", (Staging, "rest")), _plainly, LEFT),
+    "together() rests": (call(Staging, "rest", (Tensors, "give_gradients_back")), _meeting, OTHER),
+    "finish() leaves": (call(Staging, "leave", (Tensors, "leave")), _plainly, LEFT),
+    "the weights of rank 0 come": (call(Weights, "take_back", (Staging, "take_back")), _plainly, OTHER),
+    "show() waits": (call(Cuda, "wait", (Weights, "show")), _averaging, FIRST_OF_TWO),
     "take_back() has what is computed wait": (
-        _call(Cuda, "compute_after", (Weights, "take_back")),
+        call(Cuda, "compute_after", (Weights, "take_back")),
         _averaging,
         NOT_THERE,
     ),
-    "rest() waits for weights": (_call(Weights, "settle", (Staging, "rest")), _averaging, GONE),
-    "a step of the optimizer takes back": (_call(Tensors, "take_back", (Tensors, "step")), _plainly, OTHER),
-    "step() takes back": (_call(Tensors, "take_back", (Tensors, "settle")), _averaging, OTHER),
-    "zero_grad() takes back": (_call(Tensors, "take_back", (stretto.Optimizer, "zero_grad")), _to_a_center, OTHER),
-    "a round is told behind take_back()": (_call(Tensors, "take_back", (Tensors, "round")), _told, OTHER),
+    "rest() waits for weights": (call(Weights, "settle", (Staging, "rest")), _averaging, GONE),
+    "a step of the optimizer takes back": (call(Tensors, "take_back", (Tensors, "step")), _plainly, OTHER),
+    "step() takes back": (call(Tensors, "take_back", (Tensors, "settle")), _averaging, OTHER),
+    "zero_grad() takes back": (call(Tensors, "take_back", (stretto.Optimizer, "zero_grad")), _to_a_center, OTHER),
+    "a round is told behind take_back()": (call(Tensors, "take_back", (Tensors, "round")), _told, OTHER),
     "changes after the copy are seen": (_changes, _clipping, NOT_THERE),
     "whole pages are registered": (_whole_pages, _plainly, REFUSED),
     "sets are known": (_sets_again, _plainly, REFUSED),
