@@ -92,15 +92,20 @@ if(BUILD_TESTING)
   endif()
 endif()
 
-# Properties of every program of tests: a hang is a failure; a sanitizer's finding, too.
+# Properties of every program of tests: a hang is a failure; a sanitizer's finding, too. Sanitized, and at night whole, the search
+# and the kernels take 20 minutes beside other work.
+set(sanitized_seconds 1200)
+if(STRETTO_NIGHTLY)
+  set(sanitized_seconds 3000)
+endif()
 set(STRETTO_TEST_PROPERTIES TIMEOUT 600)
 if(STRETTO_SANITIZE STREQUAL thread)
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT
+  set(STRETTO_TEST_PROPERTIES TIMEOUT ${sanitized_seconds} ENVIRONMENT
       TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=0)
 elseif(STRETTO_SANITIZE)
   # LibTorch's pool of threads is not forked along; what it held is lost in the child.
   file(WRITE ${PROJECT_BINARY_DIR}/lsan_suppressions "leak:caffe2::pthreadpool\n")
-  set(STRETTO_TEST_PROPERTIES TIMEOUT 1200 ENVIRONMENT
+  set(STRETTO_TEST_PROPERTIES TIMEOUT ${sanitized_seconds} ENVIRONMENT
       ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
       ENVIRONMENT_MODIFICATION LSAN_OPTIONS=set:print_suppressions=0:suppressions=${PROJECT_BINARY_DIR}/lsan_suppressions)
 endif()
