@@ -8,16 +8,14 @@ import stretto
 
 torch.manual_seed(0)
 data = torch.utils.data.TensorDataset(torch.randn(96, 10))
-model = torch.nn.Linear(10, 2)
-adam = torch.optim.AdamW(model.parameters(), lr=0.01)
-optimizer = stretto.Optimizer(adam, model, "eager-quorum")
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=8)
-
 accelerator = Accelerator(
-    cpu=True,
     gradient_accumulation_steps=2,
     dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True),  # ranks shuffle alike, and ask nobody
 )
+model = torch.nn.Linear(10, 2).to(accelerator.device)
+adam = torch.optim.AdamW(model.parameters(), lr=0.01)
+optimizer = stretto.Optimizer(adam, model, "eager-quorum")
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=8)
 loader = torch.utils.data.DataLoader(data, batch_size=4, shuffle=True)
 wrapped, prepared, loader = accelerator.prepare(model, optimizer, loader)
 if isinstance(wrapped, DistributedDataParallel):  # not where this process is alone
@@ -25,7 +23,7 @@ if isinstance(wrapped, DistributedDataParallel):  # not where this process is al
 optimizer.before_step(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
 
 for epoch in range(2):
-    total = torch.zeros(1)
+    total = torch.zeros(1, device=accelerator.device)
     for (x,) in loader:
         with accelerator.accumulate(wrapped):
             loss = torch.nn.functional.cross_entropy(wrapped(x), (x.sum(1) > 0).long())

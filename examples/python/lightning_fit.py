@@ -31,9 +31,10 @@ torch.manual_seed(0)
 data = TensorDataset(torch.randn(64, 10))
 train = DataLoader(data, batch_size=4, sampler=DistributedSampler(data, stretto.size(), stretto.rank()))
 test = DataLoader(data, batch_size=16)
+gpus = torch.cuda.device_count()
 trainer = Trainer(
-    accelerator="cpu",
-    devices=1,
+    accelerator="gpu" if gpus else "cpu",
+    devices=[stretto.rank() % gpus] if gpus else 1,
     max_epochs=2,
     callbacks=[StrettoCallback()],
     logger=False,  # and checkpoints: on rank 0 alone, where they are wanted

@@ -39,10 +39,11 @@ class StrettoCallback(Callback):
     `configure_optimizers()` returns.
 
     Each rank has a Trainer of its own, of one device, which knows of no other rank:
-    `Trainer(devices=1, strategy="auto", accelerator="cpu", callbacks=[StrettoCallback()])`. So the loader gets its part
-    of the data by `DistributedSampler(dataset, stretto.size(), stretto.rank())`, and only rank 0 gets a logger and
-    checkpoints. Lightning clips the gradient of this rank alone, before it is averaged: `before_step()` of the
-    stretto.Optimizer is the place for that.
+    `Trainer(devices=1, strategy="auto", accelerator="cpu", callbacks=[StrettoCallback()])`, or `devices=[GPU]` with
+    `accelerator="gpu"`. So the loader gets its part of the data by
+    `DistributedSampler(dataset, stretto.size(), stretto.rank())`, and only rank 0 gets a logger and checkpoints.
+    Lightning clips the gradient of this rank alone, before it is averaged: `before_step()` of the stretto.Optimizer is
+    the place for that.
     """
 
     def __init__(self) -> None:
