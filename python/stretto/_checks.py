@@ -17,7 +17,7 @@ TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 4, torch.float16: 5
 _DIVIDED = {
     "_is_flat_param": "FullyShardedDataParallel",
     "_fsdp_flattened": "FullyShardedDataParallel",
-    "placements": "DTensor, as of fully_shard() or parallelize_module(),",
+    "placements": "DTensor, as of fully_shard() or parallelize_module()",
     "sharded_tensor": "ShardedTensor",
     "ds_id": "DeepSpeed's ZeRO",
     "tensor_model_parallel": "Megatron's tensor parallelism",

@@ -176,22 +176,25 @@ def _wrap_parts(store: str, ranks: int, how: str) -> list[str]:
     return heard
 
 
+_DTENSOR = "DTensor, as of fully_shard() or parallelize_module()"
+
+
 @pytest.mark.parametrize(
     "how, by",
     [
         ("FSDP1", "FullyShardedDataParallel"),
         ("FSDP1, original", "FullyShardedDataParallel"),
-        ("FSDP2", "DTensor"),
-        ("tensor parallel", "DTensor"),
-        ("DTensor, replicated", "DTensor"),
-        ("DTensor, sharded", "DTensor"),
+        ("FSDP2", _DTENSOR),
+        ("tensor parallel", _DTENSOR),
+        ("DTensor, replicated", _DTENSOR),
+        ("DTensor, sharded", _DTENSOR),
     ],
 )
 def test_a_divided_model_is_refused_by_the_name_of_a_parameter(how: str, by: str, tmp_path: pathlib.Path) -> None:
     for with_model, without in _in_group(_wrap_parts, tmp_path, (how,)):
         assert with_model.startswith("parameter "), with_model
-        assert f"is divided between ranks by {by}" in with_model
-        assert f"is divided between ranks by {by}" in without
+        assert f"is divided between ranks by {by}: expected a model" in with_model
+        assert f"is divided between ranks by {by}: expected a model" in without
 
 
 def _wrap_averaging(store: str, ranks: int) -> str:
