@@ -198,7 +198,11 @@ TEST_F(TraceTest, AFirstRowThatIsWrongIsNoHeader) {
       "step,rank,seconds\n0,0,0.5\n");
   EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{500ms, 0ms}));
   for (const char* header : {"rank,step,seconds\n1,0,0.5\n", "# of mine\n\nRank, Seconds, \"step\"\n1,0.5,0\n",
-                             "host,seconds,loss,rank,step\nnode7,0.5,nan,1,0\n"}) {
+                             "host,seconds,loss,rank,step\nnode7,0.5,nan,1,0\n", "# rank,step,seconds\n1,0,0.5\n",
+                             "# of mine\n\n#\"Rank\",Seconds,step,loss # all\n1,0.5,0,nan\n",
+                             "# step,rank,seconds\nrank,step,seconds\n1,0,0.5\n",
+                             "# rank, step and seconds\n# rank,step,time\n# columns: rank,step,seconds\n0,1,0.5\n",
+                             "0,1,0.5\n# rank,step,seconds\n"}) {
     write(header);
     EXPECT_EQ(delays(Imbalance::parse("trace:" + path_, 2), 2, 0), (std::vector<Duration>{0ms, 500ms})) << header;
   }

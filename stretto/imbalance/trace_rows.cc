@@ -64,6 +64,15 @@ struct Columns {
   }
 };
 
+/// The columns that a header behind a # names, as numpy.savetxt() writes it; nothing where the line is no comment, or
+/// one of other words.
+std::optional<Columns> named_in_comment(std::string_view line) {
+  line = trimmed(line);
+  if (!line.starts_with('#')) return std::nullopt;
+  line.remove_prefix(1);
+  return Columns::named(fields_of(line.substr(0, line.find('#'))));
+}
+
 }  // namespace
 
 Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
@@ -78,6 +87,9 @@ Result<void> read_trace_rows(const std::string& path, TakeTraceRow take) {
       return Error{Errc::bad_input, text("'", path, "' line ", number, " '", line.substr(0, 60), "': ", what)};
     };
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!begun) {
+      if (const auto named = named_in_comment(line)) columns = *named;
+    }
     const std::string_view content = std::string_view(line).substr(0, line.find('#'));
     if (content.find_first_not_of(' ') == std::string_view::npos) continue;
     const auto fields = fields_of(content);

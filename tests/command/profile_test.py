@@ -125,6 +125,12 @@ class Traces(ProfileTest):
         self.assertRegex(table, r"(?m)^0 .* 0\.0 %$")
         self.assertRegex(table, r"(?m)^1 .* 50\.0 %$")
 
+    def test_a_header_in_a_comment_names_the_columns(self):  # as numpy.savetxt() writes it
+        rows = "rank,step,seconds\n0,0,0.1\n1,0,0.2\n0,1,0.1\n1,1,0.2\n"
+        plain, commented = (self.succeeded("profile", self.write(begin + rows, "steps.csv")).stderr for begin in ("", "# "))
+        self.assertIn("\n0.100 s between the first and the last of a step", commented)
+        self.assertEqual(commented, plain)
+
     def test_of_one_rank_are_not_enough(self):
         shutil.copy(TRACES / "ddp" / "rank1.json", self.folder)
         self.assert_rejected(stretto("advise", self.folder), "has no trace of rank 0 of 2")
