@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <optional>
 
 #include "command/cli/progress.h"
@@ -50,6 +49,15 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
   return text;
+}
+
+/// Since a trace is read more than once. Throws Failure.
+void copy_standard_input(const std::string& file) {
+  InputFile input = open_standard_input(FileContent::packed).or_throw();
+  std::ofstream copy(file, std::ios::binary);
+  if (input.stream().peek() != EOF) copy << input.stream().rdbuf();
+  input.whole().or_throw();
+  if (!copy.flush()) throw Failure({Errc::io, fmt::format("cannot copy standard input to '{}'", file)});
 }
 
 }  // namespace
@@ -122,8 +130,7 @@ StepTimesSource StepTimesArgument::read() const {
   const TemporaryFolder folder;
   StepTimesArgument spooled = *this;
   spooled.file = folder.path() + "/input";
-  if (std::ofstream copy(spooled.file, std::ios::binary); !(copy << std::cin.rdbuf()).flush() && std::cin.peek() != EOF)
-    throw Failure({Errc::io, fmt::format("cannot copy standard input to '{}'", spooled.file)});
+  copy_standard_input(spooled.file);
   const auto named = [&](const std::string& message) { return replaced(message, spooled.file, "standard input"); };
   try {
     StepTimesSource source = spooled.checked(spooled.of_file());

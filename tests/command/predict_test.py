@@ -415,6 +415,22 @@ class WholeRuns(PredictTest):
                                (json.dumps({**JOB, "bandwidth": 0}), "bandwidth: expected")):
             self.assert_rejected(stretto("advise", "-", input=content), "'standard input'", fault)
 
+    def test_what_is_no_text_is_not_read_to_its_end(self):
+        def with_little_space():  # for what else would fill it
+            resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2**24, 2**24))
+
+        zeros = self.folder / "zeros"
+        zeros.touch()
+        os.truncate(zeros, 6 * 2**30)
+        fault = "it is no text: byte 1 of it is 0"
+        for command in (("predict", "coarse"), ("predict", "run"), ("advise",), ("profile",)):
+            self.assert_rejected(stretto(*command, zeros, preexec_fn=with_little_space), f"'{zeros}'", fault)
+        for command in (("predict", "coarse"), ("predict", "run"), ("advise",)):
+            with open("/dev/zero", "rb") as endless:
+                result = stretto(*command, "-", stdin=endless, preexec_fn=with_little_space)
+            self.assert_rejected(result, "standard input", fault)
+
     def test_times_that_are_none_are_refused(self):
         for content, fault in (("step,rank,seconds\n", "has no rows"), ("0,0,-1\n", "expected seconds from 0"),
                                ("0,0,1\n1,0,1\n1,1,1\n", "no time of rank 1 in step 0")):

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <streambuf>
@@ -46,8 +47,9 @@ const char* kind_of(std::string_view begin) {
 
 class InputFile::Buffer final : public std::streambuf {
  public:
-  /// Takes over `file`. `name` as errors have it.
-  Buffer(int file, std::string name) : file_(file), name_(std::move(name)) {}
+  /// Takes over `file`. `name` as errors have it; more than `most` bytes are an error.
+  Buffer(int file, std::string name, std::uint64_t most = std::numeric_limits<std::uint64_t>::max())
+      : file_(file), name_(std::move(name)), most_(most) {}
   ~Buffer() override { ::close(file_); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -62,13 +64,18 @@ class InputFile::Buffer final : public std::streambuf {
       ::lseek(file_, 0, SEEK_SET);
       if (const auto unpacking = unpack(); !unpacking) return named(unpacking.error());
       setg(nullptr, nullptr, nullptr);
+      read_ = 0;
       if (underflow() == traits_type::eof()) return whole();
     }
-    if (const char* kind = kind_of({gptr(), static_cast<std::size_t>(egptr() - gptr())})) {
-      return Error{Errc::bad_input, text(name_, " is ", kind)};
-    }
+    if (const auto begun = refuse_what_is_no_text(); !begun) return begun;
     if (begins_with(kByteOrderMark)) gbump(static_cast<int>(kByteOrderMark.size()));
     return {};
+  }
+
+  /// Looks at the begin of a text that stays compressed where it is.
+  Result<void> begin_packed() {
+    if (underflow() == traits_type::eof()) return whole();
+    return begins_with(kGzip) ? Result<void>() : refuse_what_is_no_text();
   }
 
   Result<void> whole() const {
@@ -83,9 +90,34 @@ class InputFile::Buffer final : public std::streambuf {
     if (gptr() == egptr()) {
       const std::size_t got = error_ ? 0 : fill();
       setg(chunk_.data(), chunk_.data(), chunk_.data() + got);
-      if (got == 0) return traits_type::eof();
+      read_ += got;
+      if (is_text_) end_at_zero();
+      if (read_ > most_) {
+        setg(nullptr, nullptr, nullptr);
+        error_ = Error{Errc::bad_input,
+                       text("more than ", most_ >> 30, " GiB comes from it; expected less, or the name of a file")};
+      }
+      if (gptr() == egptr()) return traits_type::eof();
     }
     return traits_type::to_int_type(*gptr());
+  }
+
+  /// Of the first chunk, and from then on.
+  Result<void> refuse_what_is_no_text() {
+    if (const char* kind = kind_of(chunk())) return Error{Errc::bad_input, text(name_, " is ", kind)};
+    is_text_ = true;
+    end_at_zero();
+    return whole();
+  }
+
+  /// Ends the chunk that has just been read, and the file, before a byte of 0. The rest of a sparse file has no others:
+  /// a reader of lines would take it for one line.
+  void end_at_zero() {
+    const std::size_t zero = chunk().find('\0');
+    if (zero == std::string_view::npos) return;
+    error_ = Error{Errc::bad_input,
+                   text("it is no text: byte ", read_ - chunk().size() + zero + 1, " of it is 0; expected UTF-8")};
+    setg(gptr(), gptr(), gptr() + zero);
   }
 
   /// Until there is enough to see how a file begins, or it ends.
@@ -117,15 +149,18 @@ class InputFile::Buffer final : public std::streambuf {
     return {};
   }
 
-  bool begins_with(std::string_view mark) const {
-    return std::string_view(gptr(), static_cast<std::size_t>(egptr() - gptr())).starts_with(mark);
-  }
+  /// What has been read and not taken.
+  std::string_view chunk() const { return {gptr(), static_cast<std::size_t>(egptr() - gptr())}; }
+  bool begins_with(std::string_view mark) const { return chunk().starts_with(mark); }
   Error named(const Error& error) const { return {error.code, text("cannot read ", name_, ": ", error.message)}; }
 
   const int file_;
   const std::string name_;
+  const std::uint64_t most_;
   std::optional<GzipReader> gzip_;
   std::optional<Error> error_;
+  bool is_text_ = false;    // and begins as such
+  std::uint64_t read_ = 0;  // bytes, unpacked ones where it is unpacked
   std::uint64_t consumed_ = 0;
   std::array<char, 1 << 16> chunk_;
 };
@@ -148,8 +183,9 @@ std::uint64_t InputFile::consumed() const {
 }
 
 Result<InputFile> InputFile::open(std::unique_ptr<Buffer> buffer, FileContent content) {
-  if (content == FileContent::text) {
-    if (const auto begun = buffer->begin_text(); !begun) return begun.error();
+  if (content != FileContent::bytes) {
+    const auto begun = content == FileContent::text ? buffer->begin_text() : buffer->begin_packed();
+    if (!begun) return begun.error();
   }
   return InputFile(std::move(buffer));
 }
@@ -172,10 +208,10 @@ std::string stored_as(const std::string& path) {
   return !std::filesystem::exists(path, unknown) && std::filesystem::exists(compressed, unknown) ? compressed : path;
 }
 
-Result<InputFile> open_standard_input() {
+Result<InputFile> open_standard_input(FileContent content) {
   const int file = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
   if (file < 0) return Error{Errc::io, text("cannot read standard input: ", std::strerror(errno))};
-  return InputFile::open(std::make_unique<InputFile::Buffer>(file, "standard input"), FileContent::text);
+  return InputFile::open(std::make_unique<InputFile::Buffer>(file, "standard input", kMostOfStandardInput), content);
 }
 
 Result<std::string> read_all(Result<InputFile> file) {

@@ -10,8 +10,9 @@
 namespace stretto {
 
 enum class FileContent {
-  text,   ///< of UTF-8: a byte order mark is skipped, and what gzip has compressed is unpacked
-  bytes,  ///< as they are
+  text,    ///< of UTF-8: a byte order mark is skipped, and what gzip has compressed is unpacked
+  packed,  ///< of UTF-8, too, but as it is stored: for a copy that is read as text later
+  bytes,   ///< as they are
 };
 
 /// A file that is read from its begin to its end.
@@ -31,7 +32,7 @@ class InputFile {
 
  private:
   friend Result<InputFile> open_file(const std::string& path, FileContent content);
-  friend Result<InputFile> open_standard_input();
+  friend Result<InputFile> open_standard_input(FileContent content);
   class Buffer;
 
   static Result<InputFile> open(std::unique_ptr<Buffer> buffer, FileContent content);
@@ -44,14 +45,19 @@ class InputFile {
 /// Opens a file that somebody has named, to read it. What is there and is no regular file is refused before it is
 /// opened: a pipe waits for who writes, a device has no end, a folder opens and has no lines. Errc::io names the file
 /// and the reason; Errc::bad_input likewise where text is expected, and it is in UTF-16 or compressed by something else
-/// than gzip.
+/// than gzip, or holds a byte of 0: here where that is near its begin, and else when reading has come to it.
 Result<InputFile> open_file(const std::string& path, FileContent content = FileContent::text);
 
 /// The name under which a file lies that may have been compressed since: `path`, or `path`.gz where only that is there.
 std::string stored_as(const std::string& path);
 
-/// Text that comes from standard input, of whatever kind that is. Errors name it so.
-Result<InputFile> open_standard_input();
+/// The most that is read of standard input, which may be a pipe without an end and is then held in memory or copied to
+/// a disk. Traces and jobs have some hundred MB at most; a file of any size can be named.
+inline constexpr std::uint64_t kMostOfStandardInput = std::uint64_t{1} << 30;
+
+/// What comes from standard input, of whatever kind that is. Errors name it so; Errc::bad_input where more comes than
+/// kMostOfStandardInput.
+Result<InputFile> open_standard_input(FileContent content = FileContent::text);
 
 /// All of a file or of standard input. Errors as of open_file() and InputFile::whole(), but Errc::bad_input where the
 /// file is not there.

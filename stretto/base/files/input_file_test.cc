@@ -7,9 +7,13 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <thread>
 
 namespace stretto {
 namespace {
@@ -124,6 +128,93 @@ TEST_F(InputFiles, AByteOrderMarkIsSkippedAndOtherEncodingsAreNamed) {
   EXPECT_EQ(fault_of(compressed("\xff\xfe{")), utf16);
   EXPECT_THAT(fault_of("\x28\xb5\x2f\xfd and on"), HasSubstr("compressed by zstd"));
   EXPECT_THAT(fault_of("PK\x03\x04"), HasSubstr("a zip archive"));
+}
+
+TEST_F(InputFiles, TextWithAByteOfZeroIsRefused) {
+  const auto refusal = [&](std::uint64_t place) {
+    return text("cannot read '", path_, "': it is no text: byte ", place, " of it is 0; expected UTF-8");
+  };
+  EXPECT_EQ(fault_of(std::string(100, '\0')), refusal(1));
+  EXPECT_EQ(fault_of(std::string("\0", 1)), refusal(1));
+  EXPECT_EQ(fault_of(std::string("ab\0c", 4)), refusal(3));
+  EXPECT_EQ(fault_of(compressed(std::string("ab\0c", 4))), refusal(3));
+  EXPECT_EQ(fault_of(std::string("\xef\xbb\xbf") + std::string("a\0", 2)), refusal(5));
+  EXPECT_EQ(fault_of(std::string(200'000, 'a') + '\0'), refusal(200'001)) << "far behind its begin";
+  EXPECT_TRUE(open_file(path_).or_throw().whole()) << "where none has been met";
+  const std::string bytes("ab\0c", 4);
+  write(bytes);
+  EXPECT_EQ(open_file(path_).error().code, Errc::bad_input);
+  EXPECT_EQ(read_all(open_file(path_, FileContent::bytes)).or_throw(), bytes);
+}
+
+TEST_F(InputFiles, TheRestOfASparseFileIsNotRead) {
+  write("0,0,0.25\n" + std::string(100'000, '#'));
+  std::filesystem::resize_file(path_, std::uint64_t{6} << 30);
+  auto file = open_file(path_).or_throw();
+  std::string first, second;
+  EXPECT_TRUE(std::getline(file.stream(), first));
+  EXPECT_TRUE(std::getline(file.stream(), second));
+  EXPECT_EQ(second.size(), 100'000u);
+  EXPECT_TRUE(file.stream().eof());
+  EXPECT_LT(file.consumed(), 1u << 20);
+  EXPECT_THAT(file.whole().error().message, HasSubstr("byte 100010 of it is 0"));
+}
+
+TEST_F(InputFiles, PackedTextStaysAsItIs) {
+  const std::string packed = compressed("a\n");
+  for (const std::string& content : {packed, std::string("\xef\xbb\xbf{}"), std::string()}) {
+    write(content);
+    EXPECT_EQ(read_all(open_file(path_, FileContent::packed)).or_throw(), content);
+  }
+  for (const std::string& content : {std::string("{\0", 2), std::string(9, '\0')}) {
+    const std::string fault = fault_of(content);
+    EXPECT_EQ(open_file(path_, FileContent::packed).error().message, fault);
+  }
+}
+
+/// What standard input is, as long as it lives: a pipe.
+class PipedInput {
+ public:
+  PipedInput() : before_(dup(STDIN_FILENO)) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    EXPECT_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    close(ends[0]);
+    end_ = ends[1];
+  }
+  ~PipedInput() {
+    dup2(before_, STDIN_FILENO);
+    close(before_);
+  }
+  /// Where is written; the caller closes it.
+  int end() const { return end_; }
+
+ private:
+  const int before_;
+  int end_ = -1;
+};
+
+TEST(StandardInput, WithoutAnEndIsRefused) {
+  std::optional<PipedInput> piped(std::in_place);
+  std::thread writer([end = piped->end()] {
+    const auto before = signal(SIGPIPE, SIG_IGN);
+    std::string lines;
+    while (lines.size() < 1 << 16) lines += "y\n";
+    while (write(end, lines.data(), lines.size()) > 0) continue;
+    signal(SIGPIPE, before);
+    close(end);
+  });
+  std::uint64_t size = 0;
+  {
+    auto input = open_standard_input().or_throw();
+    for (std::string chunk(1 << 16, ' '); input.stream().read(chunk.data(), 1 << 16);) size += chunk.size();
+    EXPECT_EQ(input.whole().error().code, Errc::bad_input);
+    EXPECT_EQ(input.whole().error().message,
+              "cannot read standard input: more than 1 GiB comes from it; expected less, or the name of a file");
+  }
+  EXPECT_EQ(size, kMostOfStandardInput);
+  piped.reset();
+  writer.join();
 }
 
 }  // namespace
