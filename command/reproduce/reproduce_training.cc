@@ -12,6 +12,7 @@
 #include "command/train/pictures.h"
 #include "command/train/report.h"
 #include "command/train/training.h"
+#include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/train/job/run.h"
 
@@ -88,6 +89,8 @@ int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& c
   std::string workload = reproduction.workload;
   auto task = load_task(workload, command.seed);
   const Machine machine = this_machine();
+  std::optional<RunFolderLock> lock;  // runs lock folders within it, each while it lasts
+  if (!command.out.empty()) lock.emplace(command.out);
   command.output.say(machine.to_text());
 
   Json json = {{"name", command.name}, {"experiments", Json::array()}};

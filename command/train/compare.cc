@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "command/cli/exit_code.h"
 #include "command/machine/machine.h"
@@ -8,6 +9,7 @@
 #include "command/train/report.h"
 #include "command/train/training.h"
 #include "command/train/training_options.h"
+#include "stretto/observe/run_folder.h"
 #include "stretto/train/job/run.h"
 
 namespace stretto::command {
@@ -22,6 +24,8 @@ int run_compare(const CompareCommand& command) {
     groups.push_back({algorithm, resolved(options, task->facts()), {}});
   }
   const TrainOptions& options = groups.front().options;
+  std::optional<RunFolderLock> lock;  // runs lock folders within it, each while it lasts
+  if (!options.out.empty()) lock.emplace(options.out);
   const std::uint64_t last_seed = options.seed + static_cast<std::uint64_t>(command.repeats) - 1;
   const std::string seeds =
       command.repeats == 1 ? fmt::format("seed {}", options.seed)

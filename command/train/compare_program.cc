@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "command/cli/exit_code.h"
@@ -26,6 +27,7 @@
 #include "stretto/base/error.h"
 #include "stretto/imbalance/spec.h"
 #include "stretto/membership/job.h"
+#include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/loop/loop_report.h"
@@ -340,7 +342,11 @@ int run(const ProgramCommand& given) {
   command.algorithms = split_policies(command.list);
   if (command.algorithms.empty()) throw UsageError("--algorithms: expected at least one");
   find_program(command);
-  if (!command.out.empty()) require_writable_folder("--out", command.out);
+  std::optional<RunFolderLock> lock;
+  if (!command.out.empty()) {
+    require_writable_folder("--out", command.out);
+    lock.emplace(command.out);
+  }
   const Machine machine = this_machine();
   command.output.say(machine.to_text());
   if (!command.imbalance.empty()) command.output.say("injected: " + command.imbalance);

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from program import STRETTO, ProgramTest, alive, children_of, main, stretto
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 CAN_TRAIN = (STRETTO.parent / "stretto-train").exists()
 QUICK = ("train", "hyperplane", "--ranks", "2", "--steps", "8", "--batch", "4")
@@ -145,6 +145,30 @@ class Folders(ProgramTest):
         self.assertNotEqual(ranks[1].returncode, 0, told)
         self.assertEqual([line for pair in told for line in "".join(pair).splitlines()],
                          [f"stretto: output folder '{folder}': another job writes there; expected a folder for each job"])
+
+    def test_of_another_job_is_refused_to_several_runs(self):
+        runs = ("--ranks", "2", "--steps", "8", "--repeats", "1")
+        with tempfile.TemporaryDirectory() as folder:
+            other = os.open(folder, os.O_RDONLY)
+            self.addCleanup(os.close, other)
+            fcntl.flock(other, fcntl.LOCK_EX)
+            for command in (("compare", "hyperplane", *runs), ("compare", "--program", "true"),
+                            ("reproduce", "hyperplane", *runs)):
+                self.assert_rejected(stretto(*command, "--out", folder), f"'{folder}': another job writes there")
+            self.assertEqual(os.listdir(folder), [], "nothing is written there")
+
+    def test_of_several_runs_is_theirs_until_the_last_has_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            compare = ("compare", "hyperplane", "--ranks", "2", "--repeats", "1", "--out", folder)
+            first = subprocess.Popen([STRETTO, *compare, "--steps", "100000", "--pace", "1ms", "--algorithms", "sync"],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(first.wait)
+            self.addCleanup(first.terminate)
+            config = pathlib.Path(folder) / "sync-seed1" / "config.json"
+            wait_until(config.exists)
+            for command in ((*compare, "--steps", "8", "--algorithms", "eager-solo"), (*QUICK, "--out", folder)):
+                self.assert_rejected(stretto(*command), f"'{folder}': another job writes there")
+            self.assertEqual(os.listdir(folder), ["sync-seed1"])
 
     def test_of_somebody_else_is_left_alone(self):
         with tempfile.TemporaryDirectory() as folder:
