@@ -42,6 +42,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kShell = "/bin/sh";
+constexpr std::string_view kFolderOfEachRun = "STRETTO_OUT names a folder of each run's own";
 
 struct ProgramCommand {
   std::string program;
@@ -166,9 +167,9 @@ void clear(const fs::path& run) {
   }
 }
 
-/// One run, whose reports come back by optimizer. Throws Failure.
+/// One run, whose reports come back by optimizer. `is_first`: no other one has left files before it. Throws Failure.
 std::vector<LoopReport> run_once(const ProgramCommand& command, const std::string& algorithm, std::uint64_t seed,
-                                 const fs::path& folder) {
+                                 const fs::path& folder, bool is_first) {
   clear(folder);
   fs::create_directories(folder);
   // The shell keeps what the program prints beside its reports.
@@ -186,6 +187,7 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
     const auto said = read_whole_file((folder / "stderr").string(), FileContent::bytes);
     std::string why = said ? last_line(*said) : std::string();
     if (why.empty()) why = "it" + ended.error().message.substr(kShell.size());
+    if (!is_first) why += fmt::format("; does it go on from a file of the run before? {}", kFolderOfEachRun);
     throw Failure({Errc::aborted, fmt::format("{} failed under {}: {}", command.name, algorithm, why)});
   }
   std::vector<LoopReport> reports;
@@ -206,10 +208,10 @@ std::vector<LoopReport> run_once(const ProgramCommand& command, const std::strin
                                command.function.empty() ? "DistributedOptimizer" : "stretto.Optimizer", algorithm)});
   }
   if (reports.front().batches == 0) {
-    throw Failure({Errc::bad_input,
-                   fmt::format("{} has applied no batch under {}: does it go on from a checkpoint of the run before? "
-                               "STRETTO_OUT names a folder of each run's own",
-                               command.name, algorithm)});
+    throw Failure(
+        {Errc::bad_input,
+         fmt::format("{} has applied no batch under {}: does it go on from a checkpoint of the run before? {}",
+                     command.name, algorithm, kFolderOfEachRun)});
   }
   return reports;
 }
@@ -360,7 +362,7 @@ int run(const ProgramCommand& given) {
       const std::string& algorithm = command.algorithms[at];
       const std::uint64_t seed = command.seed + static_cast<std::uint64_t>(repeat);
       const fs::path folder = out / run_folder_name({algorithm, {}, {}}, seed);
-      const auto reports = run_once(command, algorithm, seed, folder);
+      const auto reports = run_once(command, algorithm, seed, folder, repeat == 0 && position == 0);
       auto& rows = by_algorithm[at];
       if (rows.empty()) rows.resize(reports.size());
       if (rows.size() != reports.size()) {

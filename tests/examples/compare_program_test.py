@@ -79,13 +79,16 @@ class CompareProgram(unittest.TestCase):
         self.assert_refused(compare(text), 2, "cannot be run")
         self.assert_refused(compare(self.script("exit 0\n")), 2, "has made no DistributedOptimizer under sync")
         self.assert_refused(compare(self.script("echo first >&2; echo out of words >&2; exit 3\n")), 1,
-                            "failed under sync: out of words")
+                            "failed under sync: out of words\n")
         self.assert_refused(compare(self.script("kill -9 $$\n")), 1, "failed under sync: it failed with status 137")
         self.assert_refused(compare(self.script("mkdir -p $STRETTO_OUT/optimizer-0; : > $STRETTO_OUT/optimizer-0/records-0.jsonl\n")),
                             2, "before its optimizer 0 had finished")
         kept = ("--algorithms", "eager-quorum,eager-solo", "--ranks", "2", "--repeats", "1", "--", self.folder / "kept")
         self.assert_refused(compare(EXAMPLES / "own_loop", *kept), 2, "has applied no batch under eager-solo",
                             "checkpoint of the run before")
+        kept = ("--algorithms", "sync,eager-solo", *kept[2:-1], self.folder / "kept by sync")
+        self.assert_refused(compare(EXAMPLES / "own_loop", *kept), 1, "failed under eager-solo: ", "of a loop over other",
+                            "; does it go on from a file of the run before? STRETTO_OUT names a folder of each run's own")
         self.assert_refused(compare(EXAMPLES / "spirals", "--algorithms", "sinc"), 1, "did you mean sync?")
         self.assert_refused(compare(EXAMPLES / "spirals", "--ranks", "0"), 2, "--ranks")
 
