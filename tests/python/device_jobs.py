@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -112,8 +113,33 @@ def _beginning_anew(model: Net, optimizer: stretto.Optimizer, step: int) -> None
     plainly(model, optimizer, step)
 
 
+def _failing_in_the_middle(model: Net, optimizer: stretto.Optimizer, step: int) -> None:
+    """As where memory runs out in a backward pass, which is then repeated."""
+
+    def fail(gradient: torch.Tensor) -> None:
+        raise RuntimeError("out of memory")
+
+    optimizer.zero_grad()
+    failing = model.norm.weight.register_hook(fail)
+    with contextlib.suppress(RuntimeError):
+        loss(model, step + 100).backward()
+    failing.remove()
+    plainly(model, optimizer, step)
+
+
+def _loading(model: Net, optimizer: stretto.Optimizer, step: int) -> None:
+    plainly(model, optimizer, step)
+    if step == 2:
+        with optimizer.together():
+            state = {name: value.clone() for name, value in model.state_dict().items()}
+        state["first.weight"] *= 0.5
+        model.load_state_dict(state)
+
+
 STEPS_OF: dict[str, Step] = {
     "plainly": plainly,
+    "failing in the middle": _failing_in_the_middle,
+    "loading": _loading,
     "beginning anew": _beginning_anew,
     "accumulating": _accumulating,
     "clipping": _clipping,

@@ -53,6 +53,8 @@ def _both(algorithm: str, overlap: bool, seed: int | None) -> dict[str, tuple[An
         (3, "sync", False, None),
         (2, "sync", True, None),
         (3, "sync", True, None),
+        (4, "sync", False, None),
+        (8, "sync", True, None),
         *((2, "sync", overlap, seed) for seed in SEEDS for overlap in (False, True)),
     ],
 )
