@@ -27,7 +27,8 @@ with tempfile.TemporaryDirectory() as folder:
         average_tokens_across_devices=False,  # waits for all ranks in each step
         max_grad_norm=0,  # would clip before gradients are averaged
     )
-    model = BertForSequenceClassification(config).to(arguments.device)  # before the optimizer is wrapped
+    with arguments.device:  # the model is there before the optimizer is wrapped
+        model = BertForSequenceClassification(config)
     optimizer = stretto.Optimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model, "eager-quorum")
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 / (1 + step))
     trainer = Trainer(model, arguments, train_dataset=data, optimizers=(optimizer, scheduler))
