@@ -309,6 +309,6 @@ def test_sync_takes_two_models_beside_the_model_and_its_momentum() -> None:
 def test_a_model_on_a_device_takes_a_set_of_the_host_and_what_is_added_up(algorithm: str) -> None:
     constructed, trained, met = _of_a_rank(algorithm, True)
     weights, results = (1, 4) if algorithm == "local" else (0, 2)  # weights stay where they are averaged
-    assert constructed < 1 + weights + 0.3  # gradients on the device
-    assert trained < 2 + weights + 1 + results / 2 + 0.5  # momentum there, too; a set; results of two ranks
-    assert met < 2 + weights + 0.4  # no copy of the weights, or of the momentum, has stayed
+    assert constructed < 1 + weights + 0.8  # gradients on the device; and what Torch and Python load
+    assert trained < 2 + weights + 1 + results / 2 + 0.8  # momentum there, too; a set; results of two ranks
+    assert met < 2 + weights + 0.8  # no copy of the weights, or of the momentum, has stayed
