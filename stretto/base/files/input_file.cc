@@ -67,7 +67,7 @@ class InputFile::Buffer final : public std::streambuf {
       read_ = 0;
       if (underflow() == traits_type::eof()) return whole();
     }
-    if (const auto begun = refuse_what_is_no_text(); !begun) return begun;
+    if (auto begun = refuse_what_is_no_text(); !begun) return begun;
     if (begins_with(kByteOrderMark)) gbump(static_cast<int>(kByteOrderMark.size()));
     return {};
   }
