@@ -392,18 +392,15 @@ class Staging:
     def lay_out_weights(
         self, home: list[torch.Tensor], parts: Callable[..., Any], forget: Callable[[], None] | None
     ) -> None:
-        """`home`, `parts`: as Weights has them. `forget()`: where it is seldom that the library looks at weights; what
-        `home` holds is not wanted, then, and its memory may go. It is not registered, either."""
-        self._weights = Weights(self._device, self.where, home, parts)
-        self._forget_weights = forget
-        self._weights_pinned = forget is not None
+        """As Weights has them."""
+        self._weights = Weights(self._device, self.where, home, parts, forget)
 
     def show_weights(self) -> None:
         """The library is to read the weights in the host's memory, and perhaps to write to them, until take_back()."""
         assert self._weights is not None
-        if not self._weights_pinned:
+        if not self._weights.pinned:
             self._pin(self._weights.home)
-            self._weights_pinned = True
+            self._weights.pinned = True
         self._weights.show()
 
     def lend(self, key: object, tensor: torch.Tensor) -> torch.Tensor:
@@ -420,11 +417,8 @@ class Staging:
                 tensor.copy_(self._mirrors[key])
         self._lent.clear()
         self._mirrors.clear()
-        if self._weights is not None and self._weights.shown:
+        if self._weights is not None:
             self._weights.take_back()
-            if self._forget_weights is not None:
-                self._weights.settle()
-                self._forget_weights()
 
     # ---- the end ----
 
@@ -434,8 +428,7 @@ class Staging:
         self._wait_for_sums()
         self.take_back()
         if self._weights is not None:
-            self._weights.settle()
-            self._weights_pinned = self._forget_weights is not None
+            self._weights.rest()
         self._unpin_all()
         self._sets.clear()
         self._sums.clear()

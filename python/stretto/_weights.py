@@ -27,19 +27,23 @@ class Weights:
         where: torch.device,
         home: Tensors,
         parts: Callable[[int, torch.Tensor], tuple[Tensors, Tensors]],
+        forget: Callable[[], None] | None,
     ) -> None:
         """`home`: the host's memory, a tensor a bucket; `parts(bucket, whole)`: the trained parameters of a bucket, and
-        where each of them lies in a tensor like its `home`."""
+        where each of them lies in a tensor like its `home`. `forget()`: where weights are seldom looked at; what `home`
+        holds is not wanted behind take_back(), and its memory may go. It is not to be registered."""
         self._device = device
         self._where = where
         self.home = home
         self._parts = parts
-        self.shown = False
+        self._forget = forget
+        self.pinned = forget is not None  # or never to be
+        self._shown = False
         self._taken: Any = None  # event of the last copy to the device, which may be under way
 
     def show(self) -> None:
         """Returns when the host's memory holds the weights as they are behind all that the device is to compute."""
-        if self.shown:
+        if self._shown:
             return
         events: list[Any] = []
         on_device: list[torch.Tensor] = []  # while they are copied
@@ -54,13 +58,13 @@ class Weights:
             events.append(self._device.copy(home, whole))
             on_device.append(whole)
         self._device.wait(events[-1])
-        self.shown = True
+        self._shown = True
 
     def take_back(self) -> None:
         """What the device computes from now on is with the weights that the host's memory holds."""
-        if not self.shown:
+        if not self._shown:
             return
-        self.shown = False
+        self._shown = False
         for bucket, home in enumerate(self.home):
             whole = torch.empty_like(home, device=self._where)
             self._taken = self._device.copy(whole, home)
@@ -68,6 +72,14 @@ class Weights:
             parameters, views = self._parts(bucket, whole)
             with torch.no_grad():
                 torch._foreach_copy_(parameters, views)
+        if self._forget is not None:
+            self.settle()
+            self._forget()
+
+    def rest(self) -> None:
+        """Nothing is copied any more, and registrations end."""
+        self.settle()
+        self.pinned = self._forget is not None
 
     def settle(self) -> None:
         """Returns when nothing is copied from the host's memory."""
