@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 import torch
-from gpu_cases import AdamW, LocalSteps, Plain, prepare, seed_of, through_the_package, why_not
+from gpu_cases import AdamW, LocalSteps, Plain
+from gpu_training import prepare, seed_of, through_the_package, why_not
 
 import stretto
 from stretto import _device

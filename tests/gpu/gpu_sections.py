@@ -23,6 +23,7 @@ import gpu_cases
 import gpu_faults
 import gpu_hardware
 import gpu_times
+import gpu_training
 import torch
 from gpu_hardware import PAGE
 
@@ -43,7 +44,7 @@ def on_ranks(gpu, work, arguments, ranks, timeout):
     Raises stretto.Error, what a rank has raised, or AssertionError, where one ends in another way.
     """
     if not gpu.fake:
-        return stretto.spawn(gpu_cases.call, (work, arguments), ranks=ranks, timeout=timeout)
+        return stretto.spawn(gpu_training.call, (work, arguments), ranks=ranks, timeout=timeout)
     import ranks as forked_ranks
 
     return forked_ranks.values(work, ranks, timeout, args=arguments)
@@ -278,10 +279,10 @@ def section_correct(gpu):
 
 
 def run_cases(gpu, names, ranks):
-    """What gpu_cases.run_cases() returns on each rank; or of which case the job ended, which has failed."""
+    """What gpu_training.run_cases() returns on each rank; or of which case the job ended, which has failed."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as progress:
         try:
-            return on_ranks(gpu, gpu_cases.run_cases, (names, gpu.fake, progress.name), ranks, 90), ""
+            return on_ranks(gpu, gpu_training.run_cases, (names, gpu.fake, progress.name), ranks, 90), ""
         except (AssertionError, RuntimeError) as error:  # of a device, too
             reached = progress.read()
             if not reached:  # no rank came as far as to a case

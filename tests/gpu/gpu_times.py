@@ -3,8 +3,8 @@
 import statistics
 import time
 
-import gpu_cases
 import gpu_hardware
+import gpu_training
 import resnet50
 import torch
 import torch.distributed
@@ -21,7 +21,7 @@ def gloo(folder):
 
 def rounds(megabytes, fake, blocks, folder):
     """Seconds of step(), a list of blocks, by the package and by Gloo on a tensor of the device, interleaved."""
-    where = gpu_cases.prepare(fake)
+    where = gpu_training.prepare(fake)
     gpu = gpu_hardware.Gpu(fake)
     distributed = gloo(folder)
     model = torch.nn.ParameterList([torch.zeros(25 * 10**4, device=where) for _ in range(megabytes)])
@@ -57,7 +57,7 @@ def rounds(megabytes, fake, blocks, folder):
 
 def resnet(ways, fake, blocks, folder):
     """Seconds a step of each way, a list of blocks, interleaved. Of one way alone the last rank is slower."""
-    where = gpu_cases.prepare(fake)
+    where = gpu_training.prepare(fake)
     torch.use_deterministic_algorithms(False)
     gpu = gpu_hardware.Gpu(fake)
     distributed = gloo(folder)
@@ -129,7 +129,7 @@ class Transformer(torch.nn.Module):
 def models(ways, fake, blocks, folder):
     """Seconds of so many steps of each way, behind the last of which models are exchanged: a list of blocks,
     interleaved."""
-    where = gpu_cases.prepare(fake)
+    where = gpu_training.prepare(fake)
     torch.use_deterministic_algorithms(False)
     gpu = gpu_hardware.Gpu(fake)
     steps = gpu.size(5, 2)
