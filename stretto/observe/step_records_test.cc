@@ -70,7 +70,7 @@ TEST_F(StepRecords, AreReadAsTheyWereWritten) {
 
 TEST_F(StepRecords, ALastLineThatIsNotWholeIsLeftOut) {
   const std::string whole = to_json(StepRecord{});
-  for (const std::string& end : {std::string(), whole.substr(0, 40), std::string("{")}) {
+  for (const std::string& end : {std::string(), whole.substr(0, 40), std::string("{"), std::string(100, '\0')}) {
     write(whole + "\n" + end);
     EXPECT_EQ(read(end.empty() ? LinesFound::all : LinesFound::cut).size(), 1u) << end;
   }

@@ -82,7 +82,7 @@ class InputFile::Buffer final : public std::streambuf {
     if (error_) return named(*error_);
     return {};
   }
-  bool is_cut() const { return gzip_ && gzip_->is_cut(); }
+  bool is_cut() const { return has_zero_ || (gzip_ && gzip_->is_cut()); }
   std::uint64_t consumed() const { return consumed_; }
 
  private:
@@ -102,12 +102,12 @@ class InputFile::Buffer final : public std::streambuf {
     return traits_type::to_int_type(*gptr());
   }
 
-  /// Of the first chunk, and from then on.
+  /// Of the first chunk, and from then on. What has whole lines before a byte of 0 is read to there.
   Result<void> refuse_what_is_no_text() {
     if (const char* kind = kind_of(chunk())) return Error{Errc::bad_input, text(name_, " is ", kind)};
     is_text_ = true;
     end_at_zero();
-    return whole();
+    return chunk().find('\n') != std::string_view::npos ? Result<void>() : whole();
   }
 
   /// Ends the chunk that has just been read, and the file, before a byte of 0. The rest of a sparse file has no others:
@@ -115,6 +115,7 @@ class InputFile::Buffer final : public std::streambuf {
   void end_at_zero() {
     const std::size_t zero = chunk().find('\0');
     if (zero == std::string_view::npos) return;
+    has_zero_ = true;
     error_ = Error{Errc::bad_input,
                    text("it is no text: byte ", read_ - chunk().size() + zero + 1, " of it is 0; expected UTF-8")};
     setg(gptr(), gptr(), gptr() + zero);
@@ -160,6 +161,7 @@ class InputFile::Buffer final : public std::streambuf {
   std::optional<GzipReader> gzip_;
   std::optional<Error> error_;
   bool is_text_ = false;    // and begins as such
+  bool has_zero_ = false;   // where it ends for its readers
   std::uint64_t read_ = 0;  // bytes, unpacked ones where it is unpacked
   std::uint64_t consumed_ = 0;
   std::array<char, 1 << 16> chunk_;

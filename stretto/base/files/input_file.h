@@ -25,7 +25,7 @@ class InputFile {
   std::istream& stream() { return *stream_; }
   /// An Error that names the file where reading has failed.
   Result<void> whole() const;
-  /// Whether it has failed because what gzip has written ends too early, as that of a program that was killed.
+  /// Whether it has failed as what gzip of a killed program has written, or at a byte of 0, as power cuts leave it.
   bool is_cut() const;
   /// Bytes of the file that have been read, compressed ones where it is.
   std::uint64_t consumed() const;
@@ -45,7 +45,7 @@ class InputFile {
 /// Opens a file that somebody has named, to read it. What is there and is no regular file is refused before it is
 /// opened: a pipe waits for who writes, a device has no end, a folder opens and has no lines. Errc::io names the file
 /// and the reason; Errc::bad_input likewise where text is expected, and it is in UTF-16 or compressed by something else
-/// than gzip, or holds a byte of 0: here where that is near its begin, and else when reading has come to it.
+/// than gzip, or holds a byte of 0: here where that is in its first line, and else when reading has come to it.
 Result<InputFile> open_file(const std::string& path, FileContent content = FileContent::text);
 
 /// The name under which a file lies that may have been compressed since: `path`, or `path`.gz where only that is there.

@@ -139,6 +139,7 @@ TEST_F(InputFiles, TextWithAByteOfZeroIsRefused) {
   EXPECT_EQ(fault_of(std::string("ab\0c", 4)), refusal(3));
   EXPECT_EQ(fault_of(compressed(std::string("ab\0c", 4))), refusal(3));
   EXPECT_EQ(fault_of(std::string("\xef\xbb\xbf") + std::string("a\0", 2)), refusal(5));
+  EXPECT_EQ(fault_of(std::string("a\n\0", 3)), refusal(3)) << "behind a whole line";
   EXPECT_EQ(fault_of(std::string(200'000, 'a') + '\0'), refusal(200'001)) << "far behind its begin";
   EXPECT_TRUE(open_file(path_).or_throw().whole()) << "where none has been met";
   const std::string bytes("ab\0c", 4);
