@@ -68,7 +68,7 @@ api:  ## Makes the reference of the public headers (build/api/index.html); fails
 format:  ## Formats all C++ sources.
 	@tools/lint --format
 
-# What takes longer, or needs a quiet machine, is repeated one by one: `stretto reproduce --help`, docs/results.md.
+# What takes longer, or needs a quiet machine, is repeated one by one: `stretto reproduce --help`, docs/lab.
 bench: build  ## Runs the small benchmarks, and the microbenchmark of the eager-SGD paper.
 	@for program in build/release/bin/bench_*; do $$program; done
 	$(STRETTO) reproduce fig9

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an order of gradients costs on this machine, live: the lines of docs/ordering.md that need real ranks.
+"""What an order of gradients costs on this machine, live: the lines of docs/lab/ordering_costs.md that need real ranks.
 
     microbench/orderings.py [--repeats 10] [--json FILE] [--only PART,…] [PROGRAM]
 

@@ -79,7 +79,7 @@ void describe_options(CommandLine& line, FineCommand& command) {
       "Simulates every transfer and computation of every layer, in the order in which they wait for each other, by the "
       "algorithm of Li et al., \"Predicting Throughput of Distributed Stochastic Gradient Descent\" (IEEE TPDS 2022), "
       "2.2, "
-      "corrected as docs/prediction.md says. The first tenth of the steps is not counted, nor what comes when the "
+      "corrected as docs/lab/prediction.md says. The first tenth of the steps is not counted, nor what comes when the "
       "first "
       "worker is done. A synchronous job with servers whose links are not said is simulated twice, with links that all "
       "share and with links that serve one transfer after the other; the prediction is the mean of both rates.");

@@ -42,7 +42,7 @@ void describe_options(CommandLine& line, SchedulePlanCommand& command) {
   line.example("stretto schedule plan branches --step 10 --json", "The plan of a step that uses its second head.");
   line.note(
       "One rank executes the step, forward and backward pass, and the plan is made of the graph that autograd has "
-      "recorded. Buffers are reduced by number, on every rank. docs/ordering.md says how they are chosen.");
+      "recorded. Buffers are reduced by number, on every rank. docs/lab/ordering.md says how they are chosen.");
 }
 
 }  // namespace

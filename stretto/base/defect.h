@@ -108,7 +108,7 @@ enum class Defect {
   keep_k,                         ///< server: k-sync waits for k gradients where fewer ranks can still push
   round_without_acknowledgement,  ///< server: a phase ends when all ranks have said so, whatever is not answered
   push_before_round_over,         ///< server: takes gradients of a phase that its own rank has not begun
-  // One order for all gradients (docs/ordering.md).
+  // One order for all gradients (docs/lab/ordering.md).
   ids_by_arrival,             ///< topo: numbers tensors as they come, not by the graph
   fusion_across_path,         ///< topo: fuses a tensor with one that it waits for
   graph_of_buffers_ignored,   ///< topo: sees ancestors in the own process set alone

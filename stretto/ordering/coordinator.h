@@ -39,7 +39,7 @@ struct CoordinatorOptions {
 
 /// Agrees with the other members of a process set in cycles on what is reduced next, as Horovod does (Pumma et al.,
 /// "Alleviating Load Imbalance in Data Processing for Large-Scale Deep Learning", section III-B), with the fixes GS and
-/// NBCS (sections IV-A and IV-B) as options. docs/ordering.md has the rules and what breaks without each.
+/// NBCS (sections IV-A and IV-B) as options. docs/lab/ordering.md has the rules and what breaks without each.
 ///
 /// Messages: a sync a cycle, of (3 + 3 · positions / 64) words; a gather and a broadcast where something is asked for
 /// that is not cached; with GS a minimum.

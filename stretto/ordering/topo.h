@@ -36,8 +36,8 @@ struct TopoOptions {
 /// Plans the order once, from what the first step has executed, and needs no control message after it (TOPO: Pumma et
 /// al., "Alleviating Load Imbalance in Data Processing for Large-Scale Deep Learning", section IV-D). A rank that
 /// executes something else leaves the plan, and says so in the headers of its buffers; all members throw away the same
-/// buffers then, and the coordinator orders what was in them. docs/ordering.md has the rules and what breaks without
-/// each.
+/// buffers then, and the coordinator orders what was in them. docs/lab/ordering.md has the rules and what breaks
+/// without each.
 class Topo final : public Orderer {
  public:
   /// `patience`: of this rank; outlives this object.

@@ -1,4 +1,4 @@
-// What a Topo does where its rank waits for long, or another one does: WHO(b) of docs/ordering.md.
+// What a Topo does where its rank waits for long, or another one does: WHO(b) of docs/lab/ordering.md.
 
 #include <algorithm>
 #include <utility>

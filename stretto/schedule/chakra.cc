@@ -8,7 +8,7 @@ namespace stretto {
 
 namespace {
 
-// Numbers of the schema of Chakra 0.0.4; docs/prediction.md, *For other simulators*, says where they are from.
+// Numbers of the schema of Chakra 0.0.4; docs/other_simulators.md says where they are from.
 constexpr const char* kVersion = "0.0.4";
 
 enum class Metadata : protozero::pbf_tag_type { version = 1 };

@@ -46,8 +46,7 @@ std::string goal_of_rank(int rank, std::span<const ExportNode> nodes);
 /// NAME.RANK.et, as readers of Chakra want the files of a job to be called.
 std::string chakra_file(const std::string& name, int rank);
 
-/// A whole such file, as MLCommons Chakra defines execution traces. docs/prediction.md, *For other simulators*, has the
-/// fields.
+/// A whole such file, as MLCommons Chakra defines execution traces. docs/other_simulators.md has the fields.
 std::string chakra_of_rank(int rank, std::span<const ExportNode> nodes);
 
 }  // namespace stretto

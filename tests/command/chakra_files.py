@@ -1,4 +1,4 @@
-"""Reads Chakra execution traces with Google's protobuf, by the fields that docs/prediction.md lists, and nothing of ours."""
+"""Reads Chakra execution traces with Google's protobuf, by the fields that docs/other_simulators.md lists, and nothing of ours."""
 
 import functools
 import sys

@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```\w+\n(?://|#) (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re
 class Documents(unittest.TestCase):
     def test_blocks_are_parts_of_their_files(self):
         shown = []
-        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             for name, text in BLOCK.findall(page.read_text(encoding="utf-8")):
                 self.assertIn(text, (ROOT / name).read_text(encoding="utf-8"), f"{page.name}: {name}")
                 shown.append(name)

@@ -23,7 +23,7 @@ namespace stretto {
 /// One rank of an OrderingJob: an application that submits, waits and ends steps; an ordering thread that looks at what
 /// the application has done and asks the orderers of the rank's process sets; and the ends of their collectives. Each
 /// call is one transition, so that a caller interleaves them as it likes. What is handed over is checked
-/// (docs/ordering.md, O2).
+/// (docs/lab/ordering.md, O2).
 class OrderingActor {
  public:
   /// The collectives of each process set, by its number.

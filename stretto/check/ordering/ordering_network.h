@@ -15,7 +15,7 @@
 namespace stretto {
 
 /// The collectives of one process set, without time: each completes on a member when its caller says so, as soon as it
-/// may. Checks that the k-th of a member is the k-th of the others (docs/ordering.md, O1, O3, O9).
+/// may. Checks that the k-th of a member is the k-th of the others (docs/lab/ordering.md, O1, O3, O9).
 class OrderingNetwork {
  public:
   OrderingNetwork(const OrderingJob& job, int set);

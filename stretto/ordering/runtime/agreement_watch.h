@@ -13,7 +13,7 @@
 namespace stretto {
 
 /// Looks whether this rank waits for long in a control collective of a process set, asks the other members then whether
-/// they have begun it, and says which have not: docs/ordering.md, "Who hangs is told". No messages but where this rank
+/// they have begun it, and says which have not: docs/lab/ordering.md, WHO(b). No messages but where this rank
 /// waits for long. Only a rank whose engine no thread drives holds a control collective back: one that merely computes
 /// is answered for by its helper thread. The thread that drives the engine.
 class AgreementWatch {

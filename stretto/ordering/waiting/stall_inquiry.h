@@ -17,8 +17,8 @@
 namespace stretto {
 
 /// Asks the other members of a process set, where this member waits for long, what they have of the buffer that it
-/// waits for, and puts their answers into one line: WHO(b) of docs/ordering.md, "Who hangs is told". Passes on what the
-/// others ask, too. No messages but where this member waits for long: one question and one answer for each other
+/// waits for, and puts their answers into one line: WHO(b) of docs/lab/ordering.md. Passes on what the others ask,
+/// too. No messages but where this member waits for long: one question and one answer for each other
 /// member. Owned by one thread.
 class StallInquiry {
  public:

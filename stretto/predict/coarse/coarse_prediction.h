@@ -35,8 +35,8 @@ struct CynthiaBaseline {
 };
 
 /// What a few totals of one worker say about the throughput of the job: eqs 1 to 11 of Li et al., "Predicting
-/// Throughput of Distributed Stochastic Gradient Descent" (IEEE TPDS 33(11), 2022). docs/prediction.md has them, and
-/// how good they are.
+/// Throughput of Distributed Stochastic Gradient Descent" (IEEE TPDS 33(11), 2022). docs/lab/prediction.md has them,
+/// and how good they are.
 struct CoarsePrediction {
   std::int64_t workers = 0;  ///< K
   AsynchronousRate basic;    ///< transfers and computation one after the other

@@ -40,9 +40,9 @@ struct SimulatedSteps {
   std::uint64_t operations = 0;           ///< that were simulated, the first tenth among them
 };
 
-/// Simulates the steps of all workers operation by operation: Algorithm 1 of Li et al. (2.2.2), as docs/prediction.md
-/// says it was corrected. Repeats to the bit for the same job and options. Throws UsageError where a step takes no
-/// time, and as plan_hosts() does.
+/// Simulates the steps of all workers operation by operation: Algorithm 1 of Li et al. (2.2.2), as
+/// docs/lab/prediction.md says it was corrected. Repeats to the bit for the same job and options. Throws UsageError
+/// where a step takes no time, and as plan_hosts() does.
 SimulatedSteps simulate_steps(const TrainingJob& job, const StepSimulationOptions& options);
 
 }  // namespace stretto

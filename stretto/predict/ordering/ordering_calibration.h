@@ -17,8 +17,8 @@ struct OrderingCalibration {
 };
 
 /// A fit to six numbers of Pumma, Buono, Checconi, Que and Feng, "Alleviating Load Imbalance in Data Processing for
-/// Large-Scale Deep Learning" (CCGrid 2020): none of its parts was measured. docs/ordering.md, "At scale", says which
-/// numbers, and what was fitted.
+/// Large-Scale Deep Learning" (CCGrid 2020): none of its parts was measured. docs/lab/ordering_costs.md, "At scale",
+/// says which numbers, and what was fitted.
 OrderingCalibration paper_calibration();
 
 /// Section V-A: ResNet-50, 32 samples a rank, 7 cores and one accelerator a rank, 6 ranks a host, the input pipeline

@@ -5,7 +5,8 @@
 
 namespace stretto {
 
-/// The five ways to agree on one order of tensors that docs/ordering.md describes, as far as what they cost differs.
+/// The five ways to agree on one order of tensors that docs/lab/ordering_costs.md describes, as far as what they cost
+/// differs.
 enum class OrderingScheme {
   coordinator,  ///< a blocking allreduce of all ranks in each cycle
   gs,           ///< the same, and all ranks sleep equally long

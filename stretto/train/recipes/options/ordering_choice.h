@@ -11,8 +11,9 @@
 
 namespace stretto {
 
-/// How `sync` orders its gradients unless it is said otherwise: the fastest that was measured (docs/results.md,
-/// Ordering). A model that sums over the ranks while it computes needs an order, and has kOrderOfModelSums.
+/// How `sync` orders its gradients unless it is said otherwise: the fastest that was measured
+/// (docs/lab/ordering_costs.md). A model that sums over the ranks while it computes needs an order, and has
+/// kOrderOfModelSums.
 inline constexpr std::string_view kDefaultOrdering = "none";
 inline constexpr std::string_view kOrderOfModelSums = "topo";  ///< see there
 
