@@ -5,8 +5,9 @@
 
 namespace stretto {
 
-/// Bugs planted on purpose: each breaks one rule of docs/protocol.md, which names it there. Compiled in with
-/// STRETTO_DEFECTS only, and switched on one at a time by `stretto check --defect NAME`: the search must find each.
+/// Bugs planted on purpose: each breaks one rule, and the page of the rule names it (docs/protocol_search.md,
+/// docs/boards.md, docs/groups.md and others). Compiled in with STRETTO_DEFECTS only, and switched on one at a time by
+/// `stretto check --defect NAME`: the search must find each.
 enum class Defect {
   none,
   stop_without_drain,          ///< a rank without further batches just stops

@@ -101,7 +101,7 @@ BoardStep PartialBoard::look() {
   return start_.look();
 }
 
-// Every seat is sealed by a compare-and-swap, an empty one too (docs/protocol.md, B5): ranks that only read empty seats
+// Every seat is sealed by a compare-and-swap, an empty one too (docs/boards.md, B5): ranks that only read empty seats
 // would disagree about which deposits the round takes.
 BoardStep PartialBoard::seal() {
   auto& seat = memory_.seat(at_.seat);

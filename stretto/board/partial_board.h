@@ -12,7 +12,7 @@
 
 namespace stretto {
 
-/// The board on which the ranks of one host hold a partial allreduce (docs/protocol.md, The board): their deposits,
+/// The board on which the ranks of one host hold a partial allreduce (docs/boards.md): their deposits,
 /// their arrivals, and the results of the last W rounds. This is the engine's side, the same on every rank: each rank
 /// that waits steps it, and each step does for all ranks the next thing that is due.
 ///

@@ -55,7 +55,7 @@ class PartialMemory {
   };
   /// The record of a round: written by the rank that makes its plan, kept until the record of W + 1 rounds later
   /// overwrites it. An engine that was put to sleep while its application went on may read it while it is overwritten
-  /// (docs/protocol.md, B11).
+  /// (docs/boards.md, B11).
   struct Record {
     std::atomic<std::int64_t> sealed_at{0};  // nanoseconds
     std::atomic<std::uint64_t> rule[2];      // the rule's own

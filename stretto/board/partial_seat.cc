@@ -66,7 +66,7 @@ bool PartialSeat::Deposit::step() {
       next_ = next_.first() < 0 ? next_.with_first(set_) : next_.with_second(set_);
       return false;
     case State::note:
-      // The sealed word must be copied before it is replaced (docs/protocol.md, B6).
+      // The sealed word must be copied before it is replaced (docs/boards.md, B6).
       note_sealed(seat_.memory_, seat_.rank_, seen_);
       state_ = State::swap;
       return false;

@@ -53,7 +53,7 @@ BoardStep PartialStart::look_at_lag() {
   if (early_) return within ? BoardStep::plan : BoardStep::nothing;
   if (within) return BoardStep::start;
   if (held_) return BoardStep::nothing;
-  // Pairs with PartialSeat::hand_over() (docs/protocol.md, B4). A rank that raises its handed count after this store
+  // Pairs with PartialSeat::hand_over() (docs/boards.md, B4). A rank that raises its handed count after this store
   // sees the store; one that raised it before is seen by the second look.
   at_.memory.words().held.store(at_.round + 1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -87,7 +87,7 @@ BoardStep PartialSum::release() {
                : BoardStep::look;
   }
   // Another rank has set `again`, because the plan may have grown. Clear the bit first, then read the plan, or its wish
-  // is lost (docs/protocol.md, B8).
+  // is lost (docs/boards.md, B8).
   piece.store(held_bits_, std::memory_order_seq_cst);
   at_.plan = words.plan.load(std::memory_order_seq_cst);
   const PlanWord plan(at_.plan);

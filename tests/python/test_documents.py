@@ -1,4 +1,4 @@
-"""The Python of docs/python.md runs, on two ranks.
+"""The Python of docs/python*.md runs, on two ranks.
 
 A block that begins with the name of a file is part of that file, which another test runs. The other blocks of a section
 run one after the other; each section finds `model`, `sgd`, `loader` and `path` ready.
@@ -11,7 +11,7 @@ import re
 from ranks import values
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / "docs/python.md"
+PAGES = sorted((ROOT / "docs").glob("python*.md"))
 PREAMBLE = """
 import torch
 import stretto
@@ -32,15 +32,17 @@ class schedulefree:  # stands for the package
 
 
 def sections():
-    """Heading and blocks, each a line number and a text."""
-    heading, line, found = "", 0, {}
-    for part in re.split(r"(^```\w*\n.*?^```\n)", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
-        block = re.fullmatch(r"```python\n(.*)```\n", part, flags=re.DOTALL)
-        if block:
-            found.setdefault(heading, []).append((line + 1, block[1]))
-        else:
-            heading = ([heading] + re.findall(r"^## (.*)$", part, flags=re.MULTILINE))[-1]
-        line += part.count("\n")
+    """Heading and blocks, each a page, a line number and a text."""
+    found = {}
+    for page in PAGES:
+        heading, line = "", 0
+        for part in re.split(r"(^```\w*\n.*?^```\n)", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
+            block = re.fullmatch(r"```python\n(.*)```\n", part, flags=re.DOTALL)
+            if block:
+                found.setdefault(heading, []).append((page, line + 1, block[1]))
+            elif not part.startswith("```"):
+                heading = ([heading] + re.findall(r"^##? (.*)$", part, flags=re.MULTILINE))[-1]
+            line += part.count("\n")
     return found
 
 
@@ -56,13 +58,13 @@ def run_sections(folder):
     logging.basicConfig(level=logging.WARNING)
     replicas = {}
     for heading, blocks in sections().items():
-        own = [(line, text) for line, text in blocks if not is_of_a_file(text)]
+        own = [block for block in blocks if not is_of_a_file(block[-1])]
         if not own:
             continue
         names = {"__name__": "docs", "path": f"{folder}/{len(replicas)}.pt"}
         exec(PREAMBLE, names)
-        for line, text in own:
-            exec(compile("\n" * line + text, str(PAGE), "exec"), names)
+        for page, line, text in own:
+            exec(compile("\n" * line + text, str(page), "exec"), names)
         optimizer = names.get("optimizer")
         if isinstance(optimizer, stretto.Optimizer):
             weights = torch.cat([p.detach().flatten() for p in names["model"].parameters()])
@@ -78,10 +80,12 @@ def test_every_block_runs_and_replicas_are_equal(tmp_path):
     assert applied["Habits of other scripts"] == 2 * 12
     assert applied["Overlap"] == 2 * 6
     assert applied["Learning rates"] == 2 * 12
+    assert applied["Rates by hand"] == 2 * 12
+    assert applied["Reports and comparisons"] == 2 * 12
     assert applied["Uneven loaders"] == 3
     assert applied["What deadlocks"] == 2 * 2 * 12
 
 
 def test_blocks_of_files_are_found():
-    named = [text.split("\n")[0] for blocks in sections().values() for _, text in blocks if is_of_a_file(text)]
+    named = [text.split("\n")[0] for blocks in sections().values() for *_, text in blocks if is_of_a_file(text)]
     assert "# examples/python/five_lines.py" in named

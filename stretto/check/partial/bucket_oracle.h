@@ -19,7 +19,7 @@ inline constexpr std::string_view kBucketReaches[] = {"rounds that took other de
                                                       "dropped batches",
                                                       "rounds to which no rank contributed"};
 
-/// Judges a partial allreduce whose buckets have rounds of their own (docs/protocol.md, A bucket of its own) by what it
+/// Judges a partial allreduce whose buckets have rounds of their own (docs/boards.md, A bucket of its own) by what it
 /// hands over alone. Element 2r of a bucket counts the deposits of rank r, 2r + 1 sums their numbers, so that a sum
 /// says what it holds; the elements behind are made of all numbers. So it knows that each round takes the next deposits
 /// of each rank, bucket by bucket, whatever the header says; and compares the headers, the policies, and what a full

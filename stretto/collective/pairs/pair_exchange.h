@@ -32,7 +32,7 @@ struct PairOptions {
 /// Exchanges of whole models between two ranks at a time, without waiting for any application: asynchronous
 /// decentralized SGD (AD-PSGD; Lian, Zhang, Zhang, Liu: Asynchronous Decentralized Parallel Stochastic Gradient
 /// Descent, ICML 2018) and asynchronous elastic averaging (EASGD; Zhang, Choromanska, LeCun: Deep Learning with Elastic
-/// Averaging SGD, NeurIPS 2015, section 3). PairProtocol has the rules; docs/protocol.md says what breaks without them.
+/// Averaging SGD, NeurIPS 2015, section 3). PairProtocol has the rules; docs/pairs.md says what breaks without them.
 ///
 /// An asking rank sends a copy of its model. The engine of the rank that answers moves its model by weight × the
 /// difference, in one access, and answers with back × the difference, which the asking rank's engine subtracts from

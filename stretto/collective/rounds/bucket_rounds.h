@@ -10,7 +10,7 @@
 namespace stretto {
 
 /// The rounds of a PartialAllreduce whose buckets have rounds of their own (PartialOptions::buckets_per_round), side by
-/// side: a *part* for each so many buckets, by messages or on a board (docs/protocol.md, A bucket of its own). To the
+/// side: a *part* for each so many buckets, by messages or on a board (docs/boards.md, A bucket of its own). To the
 /// application they are one: round r is complete when that of all parts is.
 ///
 /// A rank joins round r of a part only after that of the first part, whose header says what follows round r of all: the
