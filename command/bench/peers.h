@@ -12,7 +12,7 @@
 
 namespace stretto::command {
 
-/// What a peer may take to start: on a busy machine its ranks read PyTorch from a slow disk.
+/// The time within which a peer must have started: on a busy machine its ranks read PyTorch from a slow disk.
 constexpr Duration kPeerStart = std::chrono::minutes(5);
 
 /// One run of a peer's program (microbench/README.md): BENCHMARK ARGUMENTS... in so many processes.
@@ -36,7 +36,7 @@ const Peer& openmpi();
 
 std::vector<std::string> peer_names();
 
-/// Those in a list, as in --against. Throws UsageError for one that is unknown or named twice.
+/// The peers of a list, as in --against. Throws UsageError for one that is unknown or named twice.
 std::vector<Peer> parse_peers(const std::string& list);
 
 /// Lines of "BYTES VALUE...", as our ranks and the peer programs print them; lines of another form are skipped.

@@ -47,7 +47,7 @@ Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewEx
 /// The name of our library in tables, used as the experiment says: "stretto", "stretto-messages", "stretto-plain".
 std::string name_of_ours(const SkewExperiment& experiment);
 
-/// What an activation begins with: "solo", "quorum:".
+/// The words that an activation begins with: "solo", "quorum:".
 std::vector<std::string> activation_names();
 /// A list as in --activations. Throws UsageError.
 std::vector<Policy> parse_activations(const std::string& list, int ranks);

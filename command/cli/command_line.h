@@ -45,7 +45,7 @@ class CommandLine {
   /// returns false. Throws UsageError.
   bool parse(const std::vector<std::string>& args);
 
-  /// What has been said so far.
+  /// The help as it has been described so far.
   const Help& help() const;
 
  private:

@@ -47,7 +47,7 @@ struct Help {
   std::vector<std::string> option_names() const;
 
   std::string to_text() const;
-  /// What -h shows: the names of the options, and one example.
+  /// The text of -h: the names of the options, and one example.
   std::string to_short_text() const;
 };
 

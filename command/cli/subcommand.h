@@ -58,7 +58,7 @@ Subcommand make_command(Subcommand texts, Options defaults, Describe describe, R
   return command;
 }
 
-/// What a command or a group says about itself.
+/// The help of a command or a group.
 Help help_of(const Subcommand& subcommand, const std::string& full_name);
 
 /// Calls `visit` with the help of the program, its groups and its commands, each before those below it.

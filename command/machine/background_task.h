@@ -20,8 +20,8 @@ class BackgroundTask {
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
 
-  /// What `work` has returned; nothing while it works. Errc::aborted has the text of what it has thrown, or says that
-  /// the child was killed. The same from then on.
+  /// The text that `work` has returned; nothing while it works. Errc::aborted has the text of what it has thrown, or
+  /// says that the child was killed. The same from then on.
   std::optional<Result<std::string>> poll();
   /// The same, when it is there.
   Result<std::string> wait();

@@ -10,7 +10,7 @@ namespace stretto::command {
 /// could.
 std::string draw(const std::string& script, const std::vector<std::string>& arguments);
 
-/// What has come of a file and its pictures, as a sentence.
+/// The outcome of writing a file and drawing its pictures, as a sentence.
 struct Drawn {
   std::string sentence;
   bool pictures = false;

@@ -5,8 +5,8 @@
 
 namespace stretto::command {
 
-/// What the exchanges of a choice with a shape take over the network of `hosts`. The algorithm itself says so, in some
-/// steps on the virtual clock: so what a message takes, and how many there are, is known in one place.
+/// The durations of the exchanges of a choice with a shape, over the network of `hosts`. The algorithm itself says so,
+/// in some steps on the virtual clock: so what a message takes, and how many there are, is known in one place.
 ExchangeCosts exchange_costs(const Choice& choice, const ShapedChoice& shaped, int ranks, const SimulatedHosts& hosts);
 
 /// A network, as --network has it, whose bandwidth is such that a synchronous exchange of a model of so many bytes

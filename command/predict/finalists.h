@@ -26,7 +26,7 @@ std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts);
 
 /// Up to so many ranks the algorithms without a shape are tried unless settings are named: each is a run more.
 inline constexpr int kFewRanks = 16;
-/// Those of the library, among neighbours, in pairs and around a center, with their defaults.
+/// The library's algorithms among neighbours, in pairs and around a center, with their defaults.
 std::vector<Choice> settings_without_shape();
 /// settings_for(), and of few ranks those without a shape.
 std::vector<Choice> all_settings_for(int ranks, const SimulatedHosts& hosts);

@@ -11,7 +11,7 @@ namespace stretto::command {
 /// not there and for a value that does not fit.
 TrainingJob read_job_file(const std::string& file);
 
-/// What --help says about such files: a paragraph.
+/// Describes such files in --help, in a paragraph.
 void describe_job_file(CommandLine& line);
 
 /// The one job that a command is about: FILE, and --workers, which asks of one worker's profile how many of them would

@@ -22,7 +22,7 @@ struct AlikeRanks {
 std::vector<AlikeRanks> ranks_of(const TrainingJob& job);
 
 int count(const std::vector<AlikeRanks>& ranks);
-/// What one of them computes, in seconds, in the mean over all.
+/// The seconds that a rank computes in a step, in the mean over all ranks.
 double mean_step(const std::vector<AlikeRanks>& ranks);
 
 /// Their times, with `imbalance` on top.

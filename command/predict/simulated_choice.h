@@ -26,7 +26,7 @@ struct Choice {
   std::string name() const;
 };
 
-/// What came of one.
+/// The outcome of a choice that was run.
 struct Outcome {
   double rate = 0;            ///< batches applied a second, over all ranks
   double ideal = 0;           ///< StepTimes::ideal_rate() of as many steps
@@ -92,9 +92,9 @@ std::uint64_t whole_periods(const Choice& choice, int ranks, std::uint64_t steps
 /// whose models spread from one to the other.
 double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches);
 
-/// Those in a list as it is typed: "sync,eager-quorum:4,local, H = 16". What has an equals sign is a setting of the
-/// algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not, or is
-/// twice.
+/// The choices of a list as it is typed: "sync,eager-quorum:4,local, H = 16". A part with an equals sign is a setting
+/// of the algorithm before it: H, or one of the algorithm's own options. Throws UsageError for one that there is not,
+/// or is twice.
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list);
 
 }  // namespace stretto::command

@@ -20,11 +20,11 @@ class StepTimesSource {
   /// The step times that were measured; or, where they are drawn, those of the first replica.
   const StepTimes& all() const { return all_; }
   const SimulatedHosts& hosts() const { return hosts_; }
-  /// What a replica is simulated with: of what was measured so many steps, in blocks of steps that follow one
-  /// another: ten, or as many as there are such blocks side by side. Drawn times are drawn anew.
+  /// The step times that a replica is simulated with: of what was measured so many steps, in blocks of steps that
+  /// follow one another: ten, or as many as there are such blocks side by side. Drawn times are drawn anew.
   StepTimes replica(int number) const { return draw_(number); }
   std::vector<StepTimes> replicas() const;
-  /// What the file says in vain, or does not say, a sentence each: to be printed where the command succeeds.
+  /// Notes on what the file says in vain, or does not say, a sentence each: to be printed where the command succeeds.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -66,7 +66,7 @@ struct StepTimesArgument {
   StepTimesSource drawn_by_options() const;
   StepTimesSource of_file() const;
   StepTimesSource measured() const;
-  /// What is made of the exchanges of a trace, and what is assumed where nothing says what messages take.
+  /// A note on the use made of the exchanges of a trace, and on what is assumed where nothing says what messages take.
   std::string exchange_note(const StepTimes& all, const std::string& like) const;
   std::string assumption_note() const;
   /// Throws UsageError for what cannot be simulated.
@@ -74,7 +74,7 @@ struct StepTimesArgument {
   /// The workers of a job; of one class as many as --ranks asks for.
   std::vector<AlikeRanks> asked_of(const TrainingJob& job) const;
   StepTimesSource drawn(const std::vector<AlikeRanks>& ranks, const SimulatedHosts& known) const;
-  /// What --network and --model-bytes say, and where they say nothing, what is `known` of the job.
+  /// The hosts by --network and --model-bytes, and where these say nothing, as `known` of the job.
   SimulatedHosts hosts_like(const SimulatedHosts& known) const;
 };
 

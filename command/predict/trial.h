@@ -38,7 +38,7 @@ std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices,
 /// "12.3 ± 0.4": batches/s, with the 95 % interval of the mean.
 std::string rate_of(const Trial& trial);
 
-/// What --json says of every trial.
+/// The JSON of a trial in the output of --json.
 nlohmann::ordered_json to_json(const Trial& trial);
 
 }  // namespace stretto::command

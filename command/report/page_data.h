@@ -10,7 +10,7 @@
 
 namespace stretto::command {
 
-/// What other algorithms would have done with the step times of a run.
+/// Predictions for other algorithms with the step times of a run.
 struct ReportAdvice {
   std::string run;       ///< whose
   std::string messages;  ///< how long they take, in words

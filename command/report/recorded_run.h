@@ -22,7 +22,7 @@ struct RecordedStep {
   /// Rounds between the weights of its batch and the round that took the gradient; none where the trace does not say.
   std::optional<std::uint32_t> staleness;
 
-  /// What the rank needed for the step, without the wait.
+  /// The seconds that the rank needed for the step, without the wait.
   double seconds() const { return double{computed} + double{delayed}; }
 };
 
@@ -33,7 +33,7 @@ struct RecordedRound {
   int contributors = 0;
 };
 
-/// What is in the folder of a run.
+/// The content of a run's folder.
 struct RecordedRun {
   std::string name;      ///< of the folder
   TrainOptions options;  ///< as far as the page shows them

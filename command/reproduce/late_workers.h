@@ -25,7 +25,7 @@ std::vector<Experiment> resnet50_experiments(const ReproduceCommand& command);
 Judgement judge_wagma_throughput(const Experiment& finished);
 /// The same figures, of which nothing is said.
 Judgement show_wagma_throughput(const Experiment& finished);
-/// What the paper says of 256 ranks beside 64. Nothing is required.
+/// Compares 256 ranks with 64, beside the paper's statement. Nothing is required.
 Judgement judge_wagma_scaling(std::span<const Experiment> finished);
 /// Steps per second beside the paper's. Holds where the order is the paper's: D-PSGD, SGP, eager-SGD.
 Judgement judge_table2(const Experiment& finished);

@@ -36,7 +36,7 @@ OrderedJob network_job(const OrderedNetwork& network, int ranks);
 /// The step of ResNet-50 whose 24,576 samples are shared by all ranks (section V-A, Fig. 12).
 OrderedJob strong_job(int ranks);
 
-/// What one scheme is predicted to cost in one experiment, on one number of ranks.
+/// The predicted cost of one scheme in one experiment, on one number of ranks.
 struct ScaleRun {
   std::string experiment;  ///< "weak", "strong", "input 0.24", or a network
   int ranks = 0;
@@ -97,8 +97,8 @@ bool repeats_to_the_bit(const OrderingCosts& costs, std::uint64_t seed);
 /// ScaleChecks::apart, on 6, 24 and 96 ranks.
 double largest_difference(const OrderingCosts& costs, const ScaleOptions& options);
 
-/// What the predictions have to fulfil, and whether they do. `fitted`: they were made with the paper's calibration,
-/// which alone has to be close to the paper's numbers; else nothing is required of them.
+/// Judges whether the predictions fulfil what is required of them. `fitted`: they were made with the paper's
+/// calibration, which alone has to be close to the paper's numbers; else nothing is required of them.
 Judgement judge_scale(const ScaleRuns& runs, const ScaleOptions& options, bool fitted, const ScaleChecks& checks);
 
 }  // namespace stretto::command

@@ -38,7 +38,7 @@ struct Statement {
   bool holds = true;
 };
 
-/// What the runs of an experiment say of the statements about them.
+/// The judgement on statements, by the runs of an experiment.
 struct Judgement {
   std::string text;
   bool holds = true;                  ///< of what is required here, which may be less than all statements
@@ -69,7 +69,7 @@ struct Reproduction {
   ReproduceCommand defaults;
   /// With `--out` each experiment has a folder of its own, in which the runs of all its groups lie.
   std::vector<Experiment> (*experiments)(const ReproduceCommand& command);
-  /// What its experiments say together, called when all have been run. Null: nothing beyond what each says.
+  /// Judges the experiments together, called when all have been run. Null: nothing beyond what each says.
   Judgement (*judge)(std::span<const Experiment> finished) = nullptr;
   bool records = false;  ///< it is judged by the records of its runs, which lie somewhere also without `--out`
 };

@@ -11,8 +11,8 @@ namespace stretto::command {
 /// an experiment are pairs: an algorithm live, then the same in virtual time.
 std::vector<Experiment> virtual_time_experiments(const ReproduceCommand& command);
 
-/// What the runs of such an experiment say beside each other, and whether virtual time predicts real time: batches a
-/// second to 3 %, rounds per batch to 5 %, the mean staleness to 5 % or 0.03, by the means over all runs.
+/// Compares the runs of such an experiment, and judges whether virtual time predicts real time: batches a second to 3
+/// %, rounds per batch to 5 %, the mean staleness to 5 % or 0.03, by the means over all runs.
 Judgement judge_virtual_time(const Experiment& finished);
 
 }  // namespace stretto::command

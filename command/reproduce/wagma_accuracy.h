@@ -11,8 +11,9 @@ namespace stretto::command {
 /// First with data by label, then with samples of all labels on every rank.
 std::vector<Experiment> wagma_accuracy_experiments(const ReproduceCommand& command);
 
-/// Those times, beside the paper's accuracies. Holds where `wagma` takes no longer than the algorithms that the paper
-/// has beside it, and `wagma-quorum` no longer than any: the first, or within the spread of it.
+/// Judges the times to an accuracy, beside the paper's accuracies. Holds where `wagma` takes no longer than the
+/// algorithms that the paper has beside it, and `wagma-quorum` no longer than any: the first, or within the spread of
+/// it.
 Judgement judge_wagma_accuracy(const Experiment& finished);
 
 }  // namespace stretto::command

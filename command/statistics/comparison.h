@@ -20,7 +20,7 @@ struct Reading {
   std::vector<double> values;
 };
 
-/// One that takes turns in a comparison: a library, or one of several ways to use it.
+/// A contender in a comparison by turns: a library, or one of several ways to use it.
 struct Contender {
   std::string library;
   std::string mode;  ///< "full", "solo"; empty where there is but one

@@ -7,8 +7,8 @@
 
 namespace stretto::command {
 
-/// What it has cost each rank to reduce its gradients in one order with the others (docs/ordering.md), of the first run
-/// of each group, and how far apart they came to their agreements. Empty where no group has an order.
+/// A table of the cost of ordering on each rank (docs/ordering.md), of the first run of each group, and how far apart
+/// they came to their agreements. Empty where no group has an order.
 std::string ordering_table(std::span<const RunGroup> groups);
 
 }  // namespace stretto::command

@@ -7,7 +7,7 @@
 
 namespace stretto::command {
 
-/// What is measured over batches and over time, one row a point, quoted as RFC 4180 says:
+/// The measurements over batches and over time, one row a point, quoted as RFC 4180 says:
 /// algorithm,seed,batches,seconds,loss,test_loss,accuracy. A point is the training loss since the point before, or an
 /// evaluation on test data, the last of them that of the model that counts; what it has not is empty.
 std::string curves_csv(std::span<const RunGroup> groups);

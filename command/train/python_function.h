@@ -4,7 +4,7 @@
 
 namespace stretto::command {
 
-/// What `stretto compare FILE.py:FUNCTION` runs: a function of Python, which takes no argument.
+/// The function of Python that `stretto compare FILE.py:FUNCTION` runs. It takes no argument.
 struct PythonFunction {
   std::string file;      ///< absolute
   std::string function;  ///< its name

@@ -86,7 +86,7 @@ class RateWatch {
   void begin_window(const Mark& now);
   void ask_for_prediction(double rate);
   void judge(double rate, const Mark& now);
-  /// What the task that works, if any, has answered.
+  /// Takes the answer of the task at work, if any.
   void take_answer(const Result<std::string>& answer);
 
   const int ranks_;

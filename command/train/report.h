@@ -37,7 +37,7 @@ std::string comparison_table(std::span<const RunGroup> groups);
 std::string score_table(std::span<const RunGroup> groups);
 /// One line for each group but the first; empty with fewer than two runs a group.
 std::string paired_table(std::span<const RunGroup> groups);
-/// What the column "ideal" means, and why a measured speed-up exceeds it where one does.
+/// The meaning of the column "ideal", and why a measured speed-up exceeds it where one does.
 std::string about_the_ideal(std::span<const RunGroup> groups);
 /// The fastest of those behind the first that are not clearly less accurate; the first where it is alone.
 const RunGroup& best_of(std::span<const RunGroup> groups);
@@ -47,7 +47,7 @@ const RunGroup& best_of(std::span<const RunGroup> groups);
 std::string conclusion(std::span<const RunGroup> groups);
 /// The ledgers: which ranks were late, how long others waited for them, and what became of all contributions.
 std::string ledger_text(const RunGroup& group);
-/// What a rank sends in a step under each algorithm, a line.
+/// The messages and bytes that a rank sends in a step under each algorithm, a line.
 std::string traffic_text(std::span<const RunGroup> groups);
 /// "imbalance persistent:rank=3,factor=3 (injected), pace 50us per image (emulated by sleeping)": which parts of this
 /// measurement are real and which are not.

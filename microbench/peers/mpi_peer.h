@@ -15,7 +15,7 @@ struct Job {
   int ranks = 1;
 
   double number(std::size_t i) const;
-  /// Those from the i-th argument on, in bytes.
+  /// The sizes from the i-th argument on, in bytes.
   std::vector<std::uint64_t> sizes(std::size_t i) const;
 };
 

@@ -67,7 +67,7 @@ class StaysWhenEnded {
   StaysWhenEnded(const StaysWhenEnded&) = delete;
   StaysWhenEnded& operator=(const StaysWhenEnded&) = delete;
 
-  /// What it was there for has returned.
+  /// The call that this object guards has returned.
   void over() { over_ = true; }
 
  private:
@@ -75,7 +75,7 @@ class StaysWhenEnded {
   bool over_ = false;
 };
 
-/// What `call` returns, made with the lock held. A thread that is ended in it, since it took longer than that second,
+/// The result of `call`, made with the lock held. A thread that is ended in it, since it took longer than that second,
 /// stays.
 template <class Call>
 auto call_locked(Call call) {

@@ -4,7 +4,7 @@
 
 namespace stretto::python {
 
-/// What stretto.compare() asks before it starts anything.
+/// The functions that stretto.compare() calls before it starts anything.
 void bind_comparison(nanobind::module_& module);
 
 }  // namespace stretto::python

@@ -17,7 +17,7 @@
 
 namespace stretto::python {
 
-/// What Python says of a model when it is wrapped. The same on every rank.
+/// Python's account of a model that is wrapped. The same on every rank.
 struct PyModel {
   std::vector<ParameterSpec> parameters;      ///< all of the model's, trained or not
   std::uint64_t bucket_bytes = kBucketBytes;  ///< as TorchReplicaOptions::bucket_bytes

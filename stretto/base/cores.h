@@ -31,7 +31,7 @@ bool prefer_thread();
 /// Processor time that the calling thread has used.
 Duration thread_time();
 
-/// What the kernel says of how it shares cores among threads; nothing where it does not say it.
+/// The kernel's account of how it shares cores among threads; a field that it does not tell is empty.
 struct CoreSharing {
   std::optional<std::uint64_t> slice_ns;                ///< that a thread runs for before another one has its turn
   std::optional<std::uint64_t> throttled_periods;       ///< in which the control group's quota was used up, so far

@@ -112,8 +112,8 @@ bool PartialSum::ready(std::size_t bucket) {
   return bucket < ready_buckets_;
 }
 
-/// In the order of arrival any shape will do, and a tree is fast; in the fixed order it is the one of all ranks without
-/// those that have brought nothing. Requires: the sources of this round's plan.
+/// SumOrder::arrival takes any shape, and a tree is fast. SumOrder::fixed takes the tree of all ranks, from which the
+/// ranks that have brought nothing are pruned. Requires: the sources of this round's plan.
 const Combination& PartialSum::combination(std::size_t sources) {
   if (at_.memory.shape().order == SumOrder::arrival || defect(Defect::tree_of_contributors)) {
     auto& tree = trees_[sources];

@@ -12,7 +12,7 @@
 
 namespace stretto {
 
-/// What the simulated job of one seed has shown.
+/// The finding of the simulated job of one seed.
 struct JobFinding {
   std::string job;  ///< in words
   std::optional<std::string> violation;

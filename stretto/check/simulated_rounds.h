@@ -19,7 +19,7 @@ struct SimulatedRoundsOptions {
   std::uint64_t seed = 1;
 };
 
-/// What the simulation took, by the clock of this machine.
+/// The cost of the simulation, by the clock of this machine.
 struct SimulatedRounds {
   double setup_seconds = 0;  ///< to build engines and schedules
   double seconds = 0;        ///< of all rounds

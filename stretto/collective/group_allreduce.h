@@ -19,7 +19,7 @@
 
 namespace stretto {
 
-/// What a late rank does with the rounds it has missed.
+/// How a late rank deals with the rounds it has missed.
 enum class LateRank : std::uint8_t {
   catches_up,  ///< it makes an iteration for each of them, without waiting (the paper): as many as every other rank
   jumps,       ///< it goes on with the open round: fewer iterations than the others
@@ -31,7 +31,7 @@ enum class LateSum : std::uint8_t {
   own,     ///< that of its own iteration, at the cost of τ + 1 sums: for comparison
 };
 
-/// What a GroupAllreduce does, the same on every rank.
+/// Options of a GroupAllreduce, the same on every rank.
 struct GroupOptions {
   int group_size = 0;                      ///< S, from 2 to P; 0: default_group_size()
   GroupOrder order = GroupOrder::dynamic;  ///< which ranks are together
@@ -85,7 +85,7 @@ struct GroupResult {
 /// outlive every call on it.
 class GroupAllreduce final : public Collective {
  public:
-  /// What an application does with a result: called on its thread, inside exchange() or finish().
+  /// The application's function for a result: called on its thread, inside exchange() or finish().
   using Apply = FunctionRef<void(const GroupResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank. Allocates

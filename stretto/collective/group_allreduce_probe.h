@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-/// What a search sees of a group allreduce beside its interface.
+/// A search's view of a group allreduce, beside its interface.
 class GroupProbe {
  public:
   explicit GroupProbe(GroupAllreduce& collective) : collective_(collective) {}

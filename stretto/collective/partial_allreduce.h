@@ -24,12 +24,12 @@ enum class Delivery {
   every,   ///< each round is handed over, in order, once: replicas never diverge
   latest,  ///< only the newest, as in the eager-SGD paper: a rank skips those before it, so replicas differ
 };
-/// What becomes of a deposit once a round has seen it.
+/// The fate of a deposit that a round has seen.
 enum class DepositKind {
   taken,     ///< gradients: added up until a round takes them, once
   standing,  ///< models: the newest one stays and every round sees it
 };
-/// What a PartialAllreduce does, the same on every rank.
+/// Options of a PartialAllreduce, the same on every rank.
 struct PartialOptions {
   Policy policy = Policy::full();  ///< who may start a round; full waits for the slowest rank
   std::uint64_t full_every = 0;    ///< batches between full rounds; 0: only where `policy` says so
@@ -90,7 +90,7 @@ struct RoundResult {
 /// Rounds are numbered from 0 on every rank. One application thread; must outlive every call on it.
 class PartialAllreduce final : public Collective {
  public:
-  /// What an application does with a round: called on its thread, inside exchange() or finish().
+  /// The application's function for a round: called on its thread, inside exchange() or finish().
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.

@@ -65,8 +65,8 @@ std::vector<Piece> cut(std::span<const std::uint32_t> row, std::span<const std::
   return pieces;
 }
 
-/// In each pass every rank gets a piece: the first that brings it another label and no more labels than it may have,
-/// or else the first that brings none too many. Nothing where there is no such piece.
+/// Each pass gives every rank one piece: the first piece with a label that the rank lacks, within its limit of labels;
+/// if there is none, the first piece that stays within the limit. Nothing where a rank finds no such piece.
 std::optional<std::vector<Part>> deal(std::vector<Piece> pieces, int ranks, std::size_t most, std::uint64_t seed) {
   std::vector<Part> parts(static_cast<std::size_t>(ranks));
   std::vector<std::size_t> turns(parts.size());

@@ -23,8 +23,8 @@ struct DriverOptions {
   Duration spin{1000};  ///< before sleeping, look this long without giving up the core; 0 with more ranks than cores
   int yields = 20;      ///< then give up the core this often before sleeping
 
-  /// For ranks that share cores: one that spins takes the core from one that computes, one that yields often from one
-  /// that has a message.
+  /// For ranks that share cores: a rank that spins takes the core from a rank that computes; a rank that yields often
+  /// takes it from a rank that has a message to handle.
   DriverOptions& share_cores() {
     spin = Duration(0);
     yields = 1;

@@ -129,7 +129,7 @@ class Engine final : private MessageSink {
   bool lacks(CollectiveId id, Round round, int peer) const;
   /// Binds memory to a given buffer. Requires: open; before any operation uses it.
   void bind(CollectiveId id, Round round, BufferId buffer, RoundBuffer memory);
-  /// What is bound to a buffer, or what the engine has provided for it. Requires: open.
+  /// The memory bound to a buffer, or provided for it by the engine. Requires: open.
   RoundBuffer buffer(CollectiveId id, Round round, BufferId buffer) const;
   /// The header that belongs to a buffer in a round. Requires: some operation carries it.
   RoundHeader& header(CollectiveId id, Round round, BufferId buffer);

@@ -6,7 +6,8 @@
 
 namespace stretto {
 
-/// What a rank has sent to others. What ranks move through memory that they share is no message and not in it.
+/// The messages that a rank has sent to others. Bytes that ranks move through memory that they share are no message and
+/// not in it.
 struct Traffic {
   std::uint64_t messages = 0;    ///< with a body or without
   std::uint64_t body_bytes = 0;  ///< what their bodies carry
@@ -18,7 +19,7 @@ struct Traffic {
     body_bytes += other.body_bytes;
     bytes += other.bytes;
   }
-  /// What has been sent since `earlier`.
+  /// The traffic since `earlier`.
   Traffic since(const Traffic& earlier) const {
     return {messages - earlier.messages, body_bytes - earlier.body_bytes, bytes - earlier.bytes};
   }

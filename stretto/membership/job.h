@@ -17,7 +17,7 @@
 
 namespace stretto {
 
-/// What one rank of a job has: its place, its transport and what all ranks share. The launcher makes it and hands it to
+/// One rank's part of a job: its place, its transport and what all ranks share. The launcher makes it and hands it to
 /// RankMain. Application thread, but where a part says otherwise.
 class RankContext {
  public:
@@ -53,8 +53,9 @@ class RankContext {
   std::uint32_t borrowed_ = 0;  // a bit each
 };
 
-/// What a rank runs. Its return value is the exit status of the rank: 0 says goodbye to the others, anything else (and
-/// an exception) tells them that this rank is lost. A parent sees its lowest eight bits, or 1 where these are 0.
+/// The function that a rank runs. Its return value is the exit status of the rank: 0 says goodbye to the others,
+/// anything else (and an exception) tells them that this rank is lost. A parent sees its lowest eight bits, or 1 where
+/// these are 0.
 using RankMain = std::function<int(RankContext&)>;
 
 /// How a job is started and ended.

@@ -16,7 +16,7 @@ namespace stretto {
 
 /// For which other ranks a rank may wait in a step, where ranks have made different numbers of steps.
 struct StepWaits {
-  /// One that has missed rounds goes on with the open one, and waits there for ranks that have made more steps.
+  /// A rank that missed rounds joins the open round. There it waits for ranks that are ahead of it.
   bool for_ranks_ahead = false;
   /// Ranks meet every few steps: one that has made more waits there for those that have made fewer.
   bool for_ranks_behind = false;
@@ -75,7 +75,7 @@ class RankEngine {
 
   /// Collectives are made over it, in the same order on every rank.
   Engine& engine();
-  /// What drives it: `progress_by` is the first caller's. Throws UsageError where a later one wants another.
+  /// The driver of the engine: `progress_by` is the first caller's. Throws UsageError where a later one wants another.
   Driver& driver(ProgressBy progress_by = ProgressBy::thread);
   const Clock& clock() const { return clock_; }  ///< of the engine and its driver
   /// Whether this is another process than the one that has made this: it has no part in the job.

@@ -26,7 +26,7 @@ struct RendezvousOptions {
   std::function<void()> look = {};
 };
 
-/// What a rank has once all have met: the memory of the job, into which all have entered, and for each rank a pipe on
+/// A rank's outcome of the meeting: the memory of the job, into which all have entered, and for each rank a pipe on
 /// which rank 0 hears of its end.
 struct Rendezvous {
   JobMemory memory;

@@ -42,7 +42,7 @@ struct Ages {
     sum += age;
     largest = std::max(largest, age);
   }
-  /// Those of another rank.
+  /// Adds the ages of another rank.
   void add(const Ages& other) {
     for (std::size_t bin = 0; bin < kBins; ++bin) bins[bin] += other.bins[bin];
     sum += other.sum;
@@ -56,7 +56,7 @@ struct Ages {
   }
 };
 
-/// What an algorithm counts of its batches where no header of a round says it: parameter servers, which take the
+/// An algorithm's own counts of its batches, where no header of a round has them: parameter servers, which take the
 /// buckets of a gradient one by one and may drop it; models that other ranks change while a rank computes; replicas
 /// that apply the newest round alone.
 struct OwnCounts {
@@ -69,7 +69,7 @@ struct OwnCounts {
   /// The movement of how many of these the mean of all models has kept, in millionths.
   std::uint64_t kept_millionths = 0;
 
-  /// Those of another rank.
+  /// Adds the counts of another rank.
   void add(const OwnCounts& other);
   static constexpr std::size_t kNumbers = 8 + Ages::kBins;                ///< of all fields
   std::array<std::uint64_t, kNumbers> numbers() const;                    ///< the fields, as of() takes them

@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// What there is of the file that a LineFile has written.
+/// How much of the file that a LineFile has written is there.
 enum class LinesFound {
   no_file,
   cut,  ///< of a run that was killed, or that still writes: a line is not whole, or the end is missing

@@ -22,7 +22,7 @@ class RunFolder {
   /// names above, and nothing else. Throws UsageError, in one line, if the folder cannot be made or written, or holds
   /// one of these names and no config.json of a run.
   static RunFolder create(const std::string& path);
-  /// One that is there, with all that is in it. Errc::bad_input if there is none.
+  /// Opens a folder that is there, with all that is in it. Errc::bad_input if there is none.
   static Result<RunFolder> open(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What became of a tensor on one rank, from the time it was handed over until its sum was there: once for each fused
+/// The times of a tensor on one rank, from the time it was handed over until its sum was there: once for each fused
 /// buffer that it was in. The five times ascend; each is where one part ends and the next begins.
 struct TensorTimes {
   std::string name;          ///< of the tensor

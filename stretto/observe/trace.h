@@ -43,8 +43,9 @@ class TraceWriter {
   void slice(Kind kind, TimePoint begin, Duration duration, std::uint64_t step) noexcept;
   /// A round was handed over at `when`; drawn from the one before it until then.
   void round(const Round& round, TimePoint when) noexcept;
-  /// What became of a tensor, as four events on its track, one behind the other: QUEUE, NEGOTIATE, FUSE, TRANSFER, also
-  /// where they took no time. Of a buffer that was thrown away the last is TRANSFER (void); what follows has no QUEUE.
+  /// Writes the times of a tensor, as four events on its track, one behind the other: QUEUE, NEGOTIATE, FUSE, TRANSFER,
+  /// also where they took no time. Of a buffer that was thrown away the last is TRANSFER (void); what follows has no
+  /// QUEUE.
   void tensor(const TensorTimes& times) noexcept;
 
   void flush() noexcept { file_.flush(); }

@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-/// What is done to files that must outlive a power cut, one operation a call, so that a test can watch the operations
-/// and cut the power after any of them. Each call returns 0, or errno. Thread-safe.
+/// The operations on files that must outlive a power cut, one a call, so that a test can watch the operations and cut
+/// the power after any of them. Each call returns 0, or errno. Thread-safe.
 class Disk {
  public:
   virtual ~Disk() = default;

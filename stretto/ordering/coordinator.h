@@ -72,7 +72,7 @@ class Coordinator final : public Orderer {
 
   /// Of the plan for the open step, before step_ended(); without it this member agrees with every plan.
   void set_fingerprint(std::uint64_t fingerprint) { fingerprint_ = fingerprint; }
-  /// What the members said when the last step was closed; the same on all.
+  /// The members' words at the close of the last step; the same on all.
   const CycleWords& closing() const { return closing_; }
   bool pausing() const { return phase_ == Phase::pausing; }
   bool pending(TensorId id) const;  ///< submitted in the open step, and in no buffer yet
@@ -105,7 +105,7 @@ class Coordinator final : public Orderer {
   OrdererAction begin_cycle(TimePoint now);
   OrdererAction begin(OrdererAction::Kind kind, Phase phase);
   OrdererAction end_cycle(TimePoint now);
-  /// What the phase has brought leads to; nothing: go on with the phase that this has set.
+  /// The action that follows from the result of the phase; nothing: go on in the phase that this call has set.
   std::optional<OrdererAction> advance(TimePoint now);
   CycleWords say(TimePoint now);
   void take_sync(const ControlResult& result);

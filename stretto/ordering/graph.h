@@ -21,8 +21,8 @@ struct TensorDescription {
   std::uint64_t bytes() const { return count * size_of(type); }  ///< of all elements
 };
 
-/// What a training step has executed, forward and backward pass, as plain data: operations, what each of them waits
-/// for, and which of them hand a tensor to a collective.
+/// An executed training step, forward and backward pass, as plain data: operations, what each of them waits for, and
+/// which of them hand a tensor to a collective.
 struct ExecutedGraph {
   /// A node, numbered from 0 in the order of creation, which is the same on every rank.
   using Node = std::uint32_t;

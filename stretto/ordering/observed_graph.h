@@ -9,8 +9,8 @@
 
 namespace stretto {
 
-/// What a rank sees of a step's graph that tells nothing of it: in which order its application has submitted tensors,
-/// and after waiting for which others.
+/// A rank's own view of a step whose graph nobody tells it: in which order its application has submitted tensors, and
+/// after waiting for which others.
 class ObservedGraph {
  public:
   /// The next step begins.

@@ -31,7 +31,8 @@ struct OrderedStep {
   /// Tensors that have been reduced, of the sets this rank is in, the same on every member of a set: not those of which
   /// no member has brought an element. The result of each lies where submit() or destination() has said last.
   std::span<const TensorDescription* const> reduced;
-  /// Those of them whose result lies in OrderedAllreduce::shared_sums() instead, at the place that destination() names.
+  /// The reduced tensors whose result lies in OrderedAllreduce::shared_sums() instead, at the place that destination()
+  /// names.
   std::span<const TensorDescription* const> shared;
 };
 
@@ -52,7 +53,7 @@ using OrdererFactory = std::function<std::unique_ptr<Orderer>(const ProcessSet& 
 /// One application thread, but for submit(). Any failure is final and comes to every rank.
 class OrderedAllreduce final : public Collective {
  public:
-  /// What an application does with a step: called on its thread, inside end_step() or finish().
+  /// The application's function for a step: called on its thread, inside end_step() or finish().
   using Apply = FunctionRef<void(const OrderedStep&)>;
 
   /// Registers with the engine: in the same order, with the same options, on every rank. Throws UsageError for options
@@ -94,8 +95,8 @@ class OrderedAllreduce final : public Collective {
   /// then. Errc::timeout: names who is missing; call again. Throws UsageError for a tensor that has not been submitted.
   Result<void> wait(Driver& driver, const std::string& name, TimePoint deadline);
 
-  /// What this step has executed, all process sets, for an orderer that plans by it. Between the last submit() and
-  /// end_step(). Of no use while follows_plan().
+  /// Hands over the executed graph of this step, all process sets, for an orderer that plans by it. Between the last
+  /// submit() and end_step(). Of no use while follows_plan().
   void executed(const ExecutedGraph& graph);
   /// Whether the next step follows a plan in every set of this rank, as far as is known here. Between two steps.
   bool follows_plan() const;
@@ -120,14 +121,14 @@ class OrderedAllreduce final : public Collective {
   std::optional<Error> failure() const override;
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
-  /// What a person is to read, since the last call: changes of the graph, stalls.
+  /// Lines for a person to read, since the last call: changes of the graph, stalls.
   std::vector<std::string> take_lines();
-  /// What it has cost on this rank so far.
+  /// The cost of ordering on this rank so far.
   OrderingStatistics statistics() const;
   /// From now on keeps the times of each tensor that this rank hands over, for take_timeline(); costs a copy of its
   /// name a step. Between two steps, or before the first. Ranks may differ in this.
   void record_timeline();
-  /// What became of this rank's tensors whose sums have come, or were thrown away, since the last call, by the engine's
+  /// The times of this rank's tensors whose sums have come, or were thrown away, since the last call, by the engine's
   /// clock, in the order in which that happened: the newest 65,536. None without record_timeline().
   std::vector<TensorTimes> take_timeline();
   StepNumber steps() const;                ///< handed over so far

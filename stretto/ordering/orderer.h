@@ -33,16 +33,16 @@ struct FusedBuffer {
   bool drained = false;             ///< this rank has no further steps
 };
 
-/// What all members have said beside their tensors, the same on every member.
+/// The members' flags beside the tensors of a buffer, the same on every member.
 struct BufferHeader {
   bool changed = false;      ///< some member left the plan with this buffer
   bool all_drained = false;  ///< no member has further steps
 };
 
-/// What the state machine of a process set wants done next. Control collectives have numbers of their own, 0, 1, 2, …,
+/// The next action of the state machine of a process set. Control collectives have numbers of their own, 0, 1, 2, …,
 /// the same on every member; the k-th is matched with the k-th of the others.
 struct OrdererAction {
-  /// What is to be done; behind each the fields that say more.
+  /// The kind of the action; behind each kind the fields that say more.
   enum class Kind {
     sync,       ///< allreduce `words` by bitwise AND
     gather,     ///< `bytes` of each member go to the first one
@@ -66,7 +66,7 @@ struct OrdererAction {
   std::optional<Error> error;            ///< fail
 };
 
-/// What a control collective has brought, on this rank.
+/// The result of a control collective on this rank.
 struct ControlResult {
   std::uint64_t control = 0;                     ///< its number
   std::vector<std::uint64_t> words;              ///< sync: of all members
@@ -75,7 +75,7 @@ struct ControlResult {
   Duration nap{0};                               ///< minimum
 };
 
-/// What has become of a buffer whose collective is complete.
+/// The fate of a buffer whose collective is complete.
 struct BufferOutcome {
   SequenceNumber number = 0;  ///< of the buffer
   bool valid = false;         ///< false: its sums are thrown away, and its tensors come again in a later buffer
@@ -97,7 +97,8 @@ class Orderer {
   /// The application has handed the tensor over, in its step. Returns an error (Errc::bad_input) for the second time
   /// that its name comes in a step, and for a step that has ended.
   virtual Result<void> submitted(TensorId id, StepNumber step) = 0;
-  /// What the step executed on this rank, all process sets, before step_ended(): for who plans by it.
+  /// Hands over the graph that this rank has executed in the step, all process sets, before step_ended(): for orderers
+  /// that plan by it.
   virtual void executed(StepNumber step, const ExecutedGraph& graph) = 0;
   /// The application submits nothing more in this step.
   virtual void step_ended(StepNumber step) = 0;
@@ -114,8 +115,8 @@ class Orderer {
   /// The collective of a buffer is complete: in the order of numbers.
   virtual void completed(SequenceNumber number, const BufferHeader& header) = 0;
 
-  /// What is to be done at `now`. Called again at once after each action but sleep, wait, fail and end. After an event
-  /// of one process set the orderers of all sets of this rank are asked that wait.
+  /// The action at `now`. Called again at once after each action but sleep, wait, fail and end. After an event of one
+  /// process set the orderers of all sets of this rank are asked that wait.
   virtual OrdererAction next(TimePoint now) = 0;
   /// Once after it has changed, the plan that the open step follows: its tensors by buffer. Those of one buffer are
   /// issued as soon as all of them and of the buffers before it are submitted, the last one after the end of the step:
@@ -127,7 +128,7 @@ class Orderer {
   virtual StepNumber closed() const = 0;
   /// Steps in which some member has left the plan; 0 without plans.
   virtual std::uint64_t deviations() const { return 0; }
-  /// What a person is to read, once: "step 812: rank 3 has no gradient for head.b.weight; …".
+  /// Lines for a person to read, each once: "step 812: rank 3 has no gradient for head.b.weight; …".
   virtual std::vector<std::string> take_lines() = 0;
 };
 

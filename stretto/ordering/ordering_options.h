@@ -21,7 +21,7 @@ struct OrderingOptions {
     spin,   ///< the thread looks without a pause, and burns its core
     sleep,  ///< the thread sleeps until a message comes
   };
-  /// What becomes of a job that is planned once where a rank has left the plan.
+  /// The fate of a job that is planned once, where a rank has left the plan.
   enum class OnChange {
     coordinator,  ///< the coordinator orders steps until the graph is stable
     fail,         ///< the job fails
@@ -66,7 +66,7 @@ struct OrderingOptions {
   /// "none", "coordinator", "gs", "nbcs", "scp", "topo", or two joined by '+'. Throws UsageError for an unknown one and
   /// for two that exclude each other, with those there are.
   static OrderingOptions named(const std::string& name);
-  /// What named() takes.
+  /// The name by which named() makes these options.
   std::string name() const;
   /// Throws UsageError, one line, for the first value that cannot be used in a job of `ranks`.
   void check(int ranks) const;

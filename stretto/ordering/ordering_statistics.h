@@ -18,7 +18,7 @@ struct BufferTimes {
   std::vector<TimePoint> submitted;  ///< by tensor, in the buffer's order; TimePoint::never(): not by this rank
 };
 
-/// What ordering has cost one rank: counts and times since the first step, of all process sets.
+/// The cost of ordering on one rank: counts and times since the first step, of all process sets.
 struct OrderingStatistics {
   /// Oversleeps, cycles and arrivals that are kept, the newest.
   static constexpr std::size_t kKept = 1 << 16;

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What a rank would follow, made of the graph that it has executed.
+/// The plan that a rank has made of its own executed graph.
 struct RankPlan {
   int rank = 0;  ///< of the job
   SetPlan plan;  ///< all of one process set

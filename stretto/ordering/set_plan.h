@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What a rank has executed.
+/// The graph that a rank has executed.
 struct RankGraph {
   int rank = 0;         ///< of the job
   ExecutedGraph graph;  ///< all of its tensors are of one process set
@@ -34,9 +34,10 @@ std::vector<std::byte> encode_graph(const ExecutedGraph& graph);
 /// Errc::bad_input for anything but what encode_graph() makes.
 Result<ExecutedGraph> decode_graph(std::span<const std::byte> bytes, int set);
 
-/// One graph in which each tensor waits for all that it waits for in one of these; and one that is not in all of them,
-/// for all that the others wait for within the step. Nodes that reduce tensors of one name are one; the other nodes are
-/// each graph's own. The first graph numbers its nodes first.
+/// The union of the ranks' graphs. A tensor waits for everything that it waits for in any of them. A tensor that a
+/// rank's graph lacks waits for each tensor of that graph for which something waits there: that rank brings a null when
+/// its step ends. Nodes that reduce tensors of one name are one; the other nodes are each graph's own. The first graph
+/// numbers its nodes first.
 ExecutedGraph union_of(std::span<const RankGraph> graphs);
 
 }  // namespace stretto

@@ -60,11 +60,11 @@ class Topo final : public Orderer {
   std::uint64_t deviations() const override { return deviations_; }
   std::vector<std::string> take_lines() override;
 
-  /// What orders the steps without a plan.
+  /// The coordinator of the steps without a plan.
   const Coordinator& coordinator() const { return coordinator_; }
   bool planned() const { return phase_ == Phase::planned; }         ///< the open step follows a plan
   std::uint64_t gathered_plans() const { return gathered_plans_; }  ///< plans for which graphs were gathered
-  /// What this rank has of a buffer, for another one that waits for it.
+  /// This rank's answer to another one that waits for a buffer.
   StallAnswer answer(const StallQuestion& asked, TimePoint now) const;
   std::uint64_t questions() const { return questions_; }  ///< that this rank has answered
 
@@ -115,7 +115,7 @@ class Topo final : public Orderer {
   StallInquiry inquiry_;  // where this rank waits for long
   std::uint64_t questions_ = 0;
 
-  // What a plan is made of.
+  // The graphs and counts from which plans are made.
   ObservedGraph observed_;
   std::optional<ExecutedGraph> graph_;  // of the open step
   std::optional<SetPlan> own_plan_;

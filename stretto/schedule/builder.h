@@ -58,7 +58,7 @@ class ScheduleBuilder {
   BufferId scratch(std::string name, DataType type, std::uint64_t count);
   /// All elements of a buffer.
   Slice whole(BufferId buffer) const;
-  /// What a buffer has been declared as; until the next buffer is.
+  /// The declaration of a buffer; valid until the next buffer is declared.
   const BufferSpec& spec(BufferId buffer) const;
 
   /// Sends `src` to rank `peer`; finished when `src` may be overwritten. `channel`, below kNumChannels, pairs it with

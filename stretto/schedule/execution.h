@@ -23,7 +23,7 @@ inline constexpr int kEveryRank = -1;
 /// not finish with the triggers of every rank finishes in no run at all.
 class Execution {
  public:
-  /// What has become of an operation.
+  /// The fate of an operation.
   struct Fate {
     std::uint32_t counted = 0;   ///< triggers and predecessors that finished before it fired
     std::vector<OpId> required;  ///< those predecessors, the first to finish first

@@ -31,13 +31,12 @@ struct ExportNode {
 /// Tags fit into 31 bits, which is what readers of both formats have for them.
 inline constexpr std::uint64_t kMostTags = std::uint64_t{1} << 31;
 
-/// What each rank does in one run of the schedules, one nanosecond of computation for every 8 bytes that a reduce or
-/// copy writes. Other simulators know only AND: so the schedules are run once (Execution). Operations that do not
+/// The program of each rank in one run of the schedules, one nanosecond of computation for every 8 bytes that a reduce
+/// or copy writes. Other simulators know only AND: so the schedules are run once (Execution). Operations that do not
 /// finish in this run are left out, except that the recv of a message that was sent is always there. An operation that
 /// waits for some of its predecessors waits for those that finished first in this run. The nodes have the numbers of
-/// their operations.
-/// Throws UsageError for schedules that do not pass validate(), an initiator outside the job, and ranks that do not
-/// complete when `initiator` starts the round.
+/// their operations. Throws UsageError for schedules that do not pass validate(), an initiator outside the job, and
+/// ranks that do not complete when `initiator` starts the round.
 std::vector<std::vector<ExportNode>> export_of(std::span<const Schedule> schedules, int initiator);
 
 /// The part of one rank in a file for LogGOPSim, in GOAL; behind "num_ranks N\n". Requires: no allreduce.

@@ -47,7 +47,7 @@ struct BufferSpec {
   Role role = Role::given;            ///< whose memory it is
 };
 
-/// What an operation does.
+/// The kind of an operation.
 enum class OpKind : std::uint8_t {
   send,    ///< src → peer
   recv,    ///< peer → dst

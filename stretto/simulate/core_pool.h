@@ -14,7 +14,7 @@ namespace stretto {
 /// An event of CorePools: it happens once.
 using PoolEvent = std::size_t;
 
-/// What a simulated thread does next.
+/// The next operation of a simulated thread.
 struct CoreOperation {
   enum class Kind {
     compute,  ///< uses `time` of a core
@@ -53,7 +53,7 @@ class CorePools {
 
   /// Requires: `cores` ≥ 1.
   Pool add_pool(int cores);
-  /// It is at the end of the pool's queue. Requires: the pool is there.
+  /// Adds a thread at the end of the pool's queue. Requires: the pool is there.
   Thread add_thread(Pool pool, Program program);
   Accelerator add_accelerator();
 

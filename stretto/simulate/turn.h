@@ -8,9 +8,8 @@
 
 namespace stretto {
 
-/// What one thread gives and another takes, which sleeps until it comes. One taker. That of std::binary_semaphore
-/// yields the processor many times first: where others compute on that core, each time lasts as long as their slices of
-/// it.
+/// A turn that one thread gives and one taker, asleep until then, takes. The turn of std::binary_semaphore yields the
+/// processor many times first: where others compute on that core, each time lasts as long as their slices of it.
 class Turn {
  public:
   void give() {

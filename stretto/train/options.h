@@ -17,7 +17,7 @@ enum class Normalize {
   samples,       ///< samples behind the sum: unequal batches are unbiased
 };
 
-/// What the end of one optimizer says of the rank's others.
+/// Whether the rank's other optimizers go on where it ends one.
 enum class Others {
   end,    ///< the rank has no more batches for them, either
   go_on,  ///< it has, and every rank ends this one after as many steps of them

@@ -37,7 +37,7 @@ using StepLoss = std::function<at::Tensor(int step)>;
 TrainingProfile profile_training(torch::nn::Module& model, torch::optim::Optimizer& optimizer, const StepLoss& loss,
                                  const ProfileOptions& options = {});
 
-/// What profiling costs: trains in pairs of blocks of `steps` steps on the same batches, one block as
+/// Measures the cost of profiling: trains in pairs of blocks of `steps` steps on the same batches, one block as
 /// profile_training() measures steps that count, one without, in turns first. Returns of each pair the processor time
 /// with over that without: what else runs on the machine disturbs neither. Requires: `pairs` and `steps` above 0.
 /// Throws as profile_training().

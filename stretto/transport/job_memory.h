@@ -47,7 +47,8 @@ class JobMemory {
   /// (memory_budget.h) when these are fewer.
   static Result<JobMemory> create(int ranks, std::uint64_t extra_bytes = 0);
 
-  /// One that another process has created; `fd` stays the caller's. Errc::bad_input if it is something else.
+  /// Maps the memory that another process has created; `fd` stays the caller's. Errc::bad_input if it is something
+  /// else.
   static Result<JobMemory> attach(int fd);
 
   JobMemory(JobMemory&& other) noexcept;
@@ -80,7 +81,7 @@ class JobMemory {
   static constexpr std::size_t kLastWords = 500;  ///< bytes; what is longer is cut
   /// Says why a rank is about to be lost. Once, by the rank itself, before mark_lost(), which publishes it.
   void say_why(int rank, const std::string& why);
-  /// What say_why() was told; empty: nothing. Requires: fate() of the rank is lost.
+  /// The reason that say_why() was told; empty: nothing. Requires: fate() of the rank is lost.
   std::string why(int rank) const;
   /// Changes whenever a fate has. Pairs: a fate is stored before it grows.
   std::uint32_t changes_of_fate() const;

@@ -17,7 +17,7 @@ struct Target {
 /// All of them. Files are written below `folder`.
 std::vector<Target> targets(const std::string& folder);
 
-/// One that writes beyond its memory for one input in some thousands: what looks for such must find it.
+/// A target that writes beyond its memory for one input in some thousands: the sanitizers must find it.
 Target planted_overflow();
 
 }  // namespace stretto::fuzz

@@ -22,7 +22,7 @@ struct Oversleeps {
 /// On the first core that this process may use. Throws Failure (Errc::io) where no thread can stay on it.
 Oversleeps measure_oversleep(const OversleepExperiment& experiment);
 
-/// What a spinning thread takes from one that computes, both on one core.
+/// The time that a computing thread loses to a spinning one on the same core.
 struct SpinPauses {
   double short_share = 0;       ///< of the time beside it: lost in pauses shorter than a millisecond
   double per_second = 0;        ///< longer pauses, by the time beside it

@@ -55,7 +55,7 @@ std::string stored_as(const std::string& path);
 /// a disk. Traces and jobs have some hundred MB at most; a file of any size can be named.
 inline constexpr std::uint64_t kMostOfStandardInput = std::uint64_t{1} << 30;
 
-/// What comes from standard input, of whatever kind that is. Errors name it so; Errc::bad_input where more comes than
+/// Opens standard input, of whatever kind that is. Errors name it so; Errc::bad_input where more comes than
 /// kMostOfStandardInput.
 Result<InputFile> open_standard_input(FileContent content = FileContent::text);
 

@@ -25,8 +25,8 @@ struct GroupPart {
   bool alone() const { return !whole() && seats.size() == 1; }
 };
 
-/// What the leader of one of several boards does at its board for a round in groups: pins the model that stands on
-/// each seat, sums those of each group, and makes the sums of whole groups the members' newest results.
+/// The leader's part in a round in groups at its board, one of several: pins the model that stands on each seat, sums
+/// those of each group, and makes the sums of whole groups the members' newest results.
 ///
 /// A step machine over memory handed in: with `interleaved` each step makes one access to a member's words, so that a
 /// search can put the steps of the leader and of its members in any order. The leader's driving thread.

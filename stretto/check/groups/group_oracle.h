@@ -37,7 +37,7 @@ class GroupModels {
   std::vector<BucketSpec> buckets() const;
   /// Writes half `part` (0 or 1) of a rank's model.
   void write(Contribution& model, int rank, std::uint64_t version, Field weight, int part) const;
-  /// What a sum holds.
+  /// The content of a sum.
   struct Content {
     std::vector<std::uint64_t> versions;  ///< of each rank's model in it; 0: none
     Field weight;

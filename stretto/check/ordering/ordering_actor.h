@@ -47,7 +47,7 @@ class OrderingActor {
   /// submitted has been told.
   bool stuck_in(int set) const;
   std::uint64_t progress() const { return progress_; }  ///< grows whenever something of the job is done
-  /// What the actor has found, if it has found something.
+  /// The violation that the actor has found, if any.
   const std::optional<std::string>& violation() const { return violation_; }
   std::string state() const;  ///< what the rank does, for the text of a violation
   // How often it was so on this rank.

@@ -10,12 +10,12 @@
 
 namespace stretto {
 
-/// What passes where nothing else happens: so long that cycles do not add up to it.
+/// The time that passes at once where nothing else happens: so long that cycles do not add up to it.
 inline constexpr Duration kOrderingPatience{1'000'000'000};
 
 /// A job whose ranks hand over tensors that become ready in an order of each rank's own, drawn from a seed.
 struct OrderingJob {
-  /// What a rank does in a step: submits each tensor once those that it depends on are reduced.
+  /// A rank's program for a step: submits each tensor once those that it depends on are reduced.
   struct Program {
     std::vector<std::vector<int>> parents;  ///< by tensor
     bool waits_at_end = false;              ///< for all tensors, before it ends the step
@@ -58,11 +58,11 @@ struct OrderingJob {
   bool is_uniform() const;
   bool submits(int rank, std::uint64_t step, int tensor) const;
   TensorDescription described(int rank, std::uint64_t step, int tensor) const;
-  /// What `tensor` depends on, of the tensors that the rank submits.
+  /// The tensors that `tensor` depends on, of the tensors that the rank submits.
   std::vector<int> parents(int rank, std::uint64_t step, int tensor) const;
   bool waits_at_end(std::uint64_t step) const { return program(step).waits_at_end; }
   ExecutedGraph executed(int rank, std::uint64_t step) const;
-  /// What the rank adds to the sum.
+  /// The value that the rank adds to the sum.
   std::uint64_t value(int rank, std::uint64_t step, int tensor) const;
   /// Over all members that submit it.
   std::uint64_t expected(std::uint64_t step, int tensor) const;

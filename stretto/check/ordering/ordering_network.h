@@ -28,7 +28,7 @@ class OrderingNetwork {
   void told_submitted(int member, std::uint64_t step, int tensor, std::uint64_t cycles);
   void told_ended(int member, std::uint64_t step, std::uint64_t cycles);
   void told_drained(int member, std::uint64_t cycles);
-  /// It issues a buffer: no tensor of it has been there on all members for more than two cycles (O6).
+  /// Checks a buffer that a member issues: no tensor of it has been there on all members for more than two cycles (O6).
   void check_promptness(const FusedBuffer& buffer, const std::vector<TensorDescription>& tensors, std::uint64_t cycles);
   /// Before a member begins a sync: caches of all members must be equal then (O4). `cached`: by position.
   void check_cache(const std::vector<std::optional<TensorId>>& cached, const Orderer& orderer);

@@ -41,7 +41,7 @@ class BucketOracle final : public RoundsOracle {
   std::vector<std::uint64_t> reached() const { return {reached_.begin(), reached_.end()}; }
 
  private:
-  /// What the first rank has been handed of a bucket.
+  /// The result of a bucket, as the first rank was handed it.
   struct Taken {
     RoundHeader header;
     std::vector<std::uint64_t> counts, numbers;  // per rank: deposits, and the sum of their numbers, from 1
@@ -52,7 +52,7 @@ class BucketOracle final : public RoundsOracle {
   };
 
   Taken read(const RoundResult& result, std::size_t bucket) const;
-  /// What is wrong with the elements of a bucket; empty: nothing.
+  /// The fault of the elements of a bucket; empty: none.
   std::string fault(const RoundResult& result, std::size_t bucket, const Taken& taken) const;
   void take(const RoundResult& result, std::size_t bucket, const Taken& taken);
   /// The first rank is handed the next round.

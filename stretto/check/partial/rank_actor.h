@@ -32,7 +32,7 @@ class RankActor final : private PartialObserver {
   void crash();
 
   bool done() const { return state_ == State::done; }
-  /// It gave up because a rank was lost, and named it.
+  /// Whether this rank gave up because another one was lost, and named it.
   bool failed() const { return state_ == State::failed; }
   ProtocolState protocol() const { return probe_->state(); }
 

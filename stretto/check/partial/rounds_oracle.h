@@ -26,8 +26,8 @@ struct IntegerModel {
 /// or drained.
 bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& drained);
 
-/// What the ranks of a simulated partial allreduce tell of all they do, and what judges it. Reports the first
-/// violation; later ones are ignored.
+/// The judge of a simulated partial allreduce, whose ranks tell it of all they do. Reports the first violation; later
+/// ones are ignored.
 class RoundsOracle {
  public:
   /// `max_lag`: PartialOptions::max_lag.

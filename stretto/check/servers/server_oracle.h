@@ -11,7 +11,7 @@
 
 namespace stretto {
 
-/// What a simulated job of a ParameterServer is.
+/// A simulated job of a ParameterServer.
 struct ServerJob {
   ServerOptions options;
   int ranks = 1;

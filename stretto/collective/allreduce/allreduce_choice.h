@@ -44,7 +44,8 @@ struct AllreduceCosts {
   static AllreduceCosts read(const std::string& file);
   /// The text that read() reads.
   std::string to_text() const;
-  /// Those in the file that the environment variable STRETTO_TUNING names, read anew, or the guesses. Throws as read().
+  /// The costs in the file that the environment variable STRETTO_TUNING names, read anew, or the guesses. Throws as
+  /// read().
   static AllreduceCosts from_environment();
 };
 

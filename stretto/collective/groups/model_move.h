@@ -4,14 +4,14 @@
 
 namespace stretto {
 
-/// What becomes of a rank that computes while a round sums its model X, so that its newest, W', is not in the sum.
+/// How a rank uses a sum of its older model X, where it computed meanwhile and its newest, W', is not in the sum.
 enum class StaleRule : std::uint8_t {
   mix,    ///< (sum + W') / (members + 1), as in the paper: keeps 1/(members + 1) of what it has done since X
   carry,  ///< sum / members + (W' − X): keeps all that it has done, and not what X has taken from the others
   moves,  ///< GroupOptions::moves: X becomes sum / members at once, and its step is put on that: keeps all of all ranks
 };
 
-/// What becomes of a rank's model W' after an exchange of a GroupAllreduce.
+/// The change of a rank's model W' by a result of a GroupAllreduce.
 enum class ModelMove : std::uint8_t {
   average,  ///< sum / members
   mix,      ///< (sum + W') / (members + 1)

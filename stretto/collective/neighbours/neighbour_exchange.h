@@ -80,7 +80,7 @@ class NeighbourExchange final : public Collective, private RoundOwner {
 
   /// This rank makes no further round of its own.
   void drain();
-  /// What a rank that has drained is to do.
+  /// The next step of a rank that has drained.
   enum class Next {
     begin,  ///< begin another round: some rank needs it
     wait,   ///< for news: it is not known yet whether there is another one, or something is still on its way

@@ -132,7 +132,8 @@ class PairExchange final : public Collective, private RoundOwner {
 
   SharedModel model_;
   std::unique_ptr<SharedModel> center_;
-  /// What an asking rank sends: the application's until it says so by wanted_, then the engine's until answered_.
+  /// The model that an asking rank sends: the application's until it says so by wanted_, then the engine's until
+  /// answered_.
   std::optional<Contribution> sent_;
 
   // The application's thread.

@@ -22,7 +22,7 @@ namespace stretto {
 /// At all times c ≤ s ≤ c + 1, with c complete() and s joined(): one round in flight a rank.
 class GroupProtocol {
  public:
-  /// What is to be done.
+  /// An action for the owner of the protocol to carry out.
   struct Action {
     /// Which of them.
     enum class Kind {

@@ -53,7 +53,7 @@ class SeatedRounds : public StandingRounds {
   /// The newest result's round + 1 of this rank. Any thread of it.
   Round newest() const;
 
-  /// What others read of a sum, as it lies in the memory.
+  /// A sum in the memory, as other ranks read it.
   struct View {
     RoundHeader header;
     std::vector<std::span<const std::byte>> buckets;

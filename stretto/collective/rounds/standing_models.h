@@ -48,9 +48,9 @@ struct GroupSum {
 /// enough: one stands, one is sent, one is written to; one waits, one is read, one is summed. A fourth model where sums
 /// keep the rank's own model until they are read (GroupOptions::keep_own).
 ///
-/// With LateSum::own all sums are kept until their iteration: those of the τ − 1 group rounds between two full ones, as
-/// no rank passes a full round before it has made the iterations before it, that of the full one, and one that is still
-/// being sent. With keep_own each may keep a model.
+/// With LateSum::own each sum is kept until its iteration, τ + 1 at most: of τ − 1 group rounds, of the full round, and
+/// one that is still being sent. No rank passes a full round before it has made all iterations up to it. With keep_own
+/// each may keep a model.
 ///
 /// With GroupOptions::moves a round that is complete makes its mean the model that stands, and no round is joined while
 /// the application puts its step on that. Five models: one stands, one is the base of the application's step, one is
@@ -88,7 +88,7 @@ class StandingModels {
   /// The model with this index stands, which the application has as it is if what stood was its base.
   void end_step(int index, Round ticket);
   bool may_step() const;
-  /// What stands, the base from now on; null where the application has it.
+  /// Makes the standing model the base from now on; null where the application has it.
   const StandingModel* follow();
   /// The sum of the full round that was complete last; its steps are counted from now on.
   const GroupSum* take_full();
@@ -96,7 +96,7 @@ class StandingModels {
 
   // ---- the thread that drives the engine ----
 
-  /// What a round that is joined works with.
+  /// The memory that a joined round works with.
   struct Joined {
     StandingModel* model = nullptr;  ///< pinned
     GroupSum* sum = nullptr;         ///< in use

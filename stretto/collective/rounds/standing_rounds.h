@@ -54,7 +54,7 @@ class StandingRounds {
 
   /// Memory for the next model: of none that stands, is summed, or is kept by a sum.
   virtual Contribution& acquire() = 0;
-  /// It stands from now on, for round `ticket`.
+  /// The model stands from now on, for round `ticket`.
   virtual void publish(Contribution& model, Round ticket) = 0;
   virtual std::uint64_t versions() const = 0;  ///< published so far
   /// The newest sum that has not been read, if it is of a round from `from` on; valid until release().
@@ -62,7 +62,7 @@ class StandingRounds {
   /// With LateSum::own: the sum of `round`, kept since it was complete; valid until release(). Nothing: it has been
   /// read or passed over.
   virtual std::optional<StandingSum> read_of(Round) { return std::nullopt; }
-  /// What read() returned is used, and with it the results of all rounds before it.
+  /// The application has used the result of read(), and the results of all rounds before it.
   virtual void release(Round round) = 0;
 
   // With GroupOptions::moves.
@@ -72,8 +72,8 @@ class StandingRounds {
   virtual bool settle(Contribution& model, Round ticket) = 0;
   /// Whether no round sums what stands.
   virtual bool may_settle() = 0;
-  /// What stands: the base of the next step, valid until follow() or settle() is called again. `full`: it is of a full
-  /// round, and comes with its header. Nothing: it is what the application has.
+  /// The standing sum: the base of the next step, valid until follow() or settle() is called again. `full`: it is of a
+  /// full round, and comes with its header. Nothing: it is what the application has.
   virtual std::optional<StandingSum> follow(bool full) = 0;
   /// The first bucket of what stands; in a search, between two steps of engines.
   virtual std::span<const std::byte> stands() const = 0;

@@ -17,7 +17,7 @@
 
 namespace stretto {
 
-/// What has become of the gradients that were pushed to the buckets a rank serves.
+/// Counts of the gradients that were pushed to the buckets a rank serves.
 struct ServerCounts {
   /// Of those that a value contains, each bucket counted for itself: versions between the value computed on and the one
   /// moved.

@@ -18,7 +18,7 @@ namespace stretto {
 using ServerUpdate = std::function<void(int bucket, std::span<std::byte> to, std::span<const std::byte> from,
                                         std::span<std::byte> sum, int pushes)>;
 
-/// What a served bucket asks of the collective it belongs to.
+/// The services that a served bucket asks of the collective it belongs to.
 class ServedBucketHost {
  public:
   virtual ~ServedBucketHost() = default;

@@ -26,7 +26,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   /// Requires: an Engine::Pause that lives until this is destroyed.
   void withdraw() { engine_.remove(id_); }
 
-  /// What the application wants of one bucket. It writes the memory, then stores `wanted`.
+  /// The application's wish for one bucket. The application writes the memory, then stores `wanted`.
   struct Wish {
     std::byte* gradient = nullptr;
     bool passed = false;                     // there is no gradient
@@ -45,7 +45,7 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
 
   /// Asks the servers of the values that are not there whom they wait for.
   void ask_who();
-  /// What they have answered so far; empty: nothing.
+  /// The servers' answers so far; empty: none.
   std::string who() const;
   /// Whether all of them have answered.
   bool all_answered() const;

@@ -13,7 +13,7 @@ enum class ServerMode {
   k_sync,  ///< a version takes the first k gradients that were computed on the one before; later ones are dropped
 };
 
-/// What a ParameterServer does, the same on every rank.
+/// Options of a ParameterServer, the same on every rank.
 struct ServerOptions {
   ServerMode mode = ServerMode::sync;  ///< when gradients are taken and values handed out
   std::uint64_t staleness = 0;  ///< ssp: s, steps by which a rank may be ahead of the slowest; more waits less often

@@ -13,9 +13,9 @@ namespace stretto {
 /// How often the value of a bucket has been moved: that which all ranks begin with is version 0.
 using Version = std::uint64_t;
 
-/// What is to be done with one bucket, in order.
+/// An action on one bucket; actions are carried out in order.
 struct ShardAction {
-  /// What kind of thing.
+  /// The kind of an action.
   enum class Kind {
     apply,   ///< add the gradients of `ranks` in this order, and move the value by the sum: it becomes `version`
     drop,    ///< the gradient of `rank` is thrown away: it was computed on an older version than k_sync counts

@@ -12,7 +12,7 @@
 
 namespace stretto {
 
-/// What a member tells the first one of its process set in a gather.
+/// A member's report to the first member of its process set, in a gather.
 struct MemberReport {
   bool ended = false;                       ///< it submits nothing more in this step
   bool drained = false;                     ///< nor in any other
@@ -26,7 +26,7 @@ struct MemberReport {
   static Result<MemberReport> decode(std::span<const std::byte> bytes, int set);
 };
 
-/// What the first member answers to all.
+/// The first member's answer to all.
 struct CoordinatorAnswer {
   std::vector<std::uint64_t> words;        ///< without a cache: of all members, by bitwise AND
   std::vector<TensorDescription> tensors;  ///< submitted everywhere: reduced in this order

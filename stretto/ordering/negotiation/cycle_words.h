@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What a member of a process set says in a sync; or, after the allreduce by bitwise AND, what all of them say.
+/// A member's flags in a sync of its process set; after the allreduce by bitwise AND, the flags of all members.
 struct CycleFlags {
   bool unsent = false;        ///< a tensor is neither cached nor asked for. Of all: of some member, as the next five
   bool waiting = false;       ///< a request has no answer yet

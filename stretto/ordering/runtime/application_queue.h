@@ -13,8 +13,9 @@
 
 namespace stretto {
 
-/// What the threads of an application hand to the thread that drives the engine, in order. Refuses what cannot be meant
-/// at once, by UsageError, on the thread that asks for it. Thread-safe; the locks are held for a few instructions.
+/// The queue of events from the threads of an application to the thread that drives the engine, in order. A call
+/// that cannot be meant is refused at once, by UsageError, on its thread. Thread-safe; the locks are held for a few
+/// instructions.
 class ApplicationQueue {
  public:
   /// `sets`: of the job, by number; they outlive it.
@@ -40,7 +41,7 @@ class ApplicationQueue {
 
   // ---- the thread that drives ----
 
-  /// What has come since the last call, appended to `events`, which is empty.
+  /// Appends the events since the last call to `events`, which is empty.
   void take(std::vector<OrderingEvent>& events);
   /// The steps of a process set follow this plan from now on: Orderer::take_plan(). Null: a tensor that this rank has
   /// never submitted.

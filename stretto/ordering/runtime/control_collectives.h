@@ -18,7 +18,7 @@
 
 namespace stretto {
 
-/// What a rank has done for control collectives.
+/// Counts of a rank's control collectives.
 struct ControlTraffic {
   std::uint64_t controls = 0;  ///< begun
   std::uint64_t messages = 0;  ///< sent for them
@@ -50,7 +50,7 @@ class ControlCollectives final : private RoundOwner {
   /// Sends member `member` something beside the control collectives, of at most kMaxHeadBytes. Requires: this rank is
   /// another member.
   void tell(int member, std::span<const std::byte> bytes);
-  /// What a member has sent so.
+  /// A message that a member has sent by tell().
   struct Told {
     int member = 0;
     std::vector<std::byte> bytes;
@@ -68,10 +68,10 @@ class ControlCollectives final : private RoundOwner {
   void ask(std::uint64_t control);
   /// Whether each other member has answered the last question.
   bool all_have_answered() const;
-  /// What a member has answered: how many it has begun.
+  /// How many control collectives a member has begun, by its answer to the last question.
   std::optional<std::uint64_t> answered(int member) const { return answers_[static_cast<std::size_t>(member)]; }
 
-  /// What this rank has begun and sent so far.
+  /// The control collectives that this rank has begun so far, and the messages sent for them.
   const ControlTraffic& traffic() const { return traffic_; }
 
  private:

@@ -48,7 +48,7 @@ class FusedSequence final : public FusedWay, private RoundOwner {
     const Schedule* schedule = nullptr;
     bool over = false;
   };
-  /// What a buffer was made of, kept while another member may still ask.
+  /// The composition of a buffer, kept while another member may still ask.
   struct Composition {
     SequenceNumber number = 0;
     std::uint64_t hash = 0;

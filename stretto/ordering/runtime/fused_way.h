@@ -41,7 +41,7 @@ struct FusedRound {
   std::shared_ptr<const std::string> composition;
 };
 
-/// What has come of one.
+/// The result of a fused buffer.
 struct FusedResult {
   SequenceNumber number = 0;  ///< of the set's sequence
   bool present = false;       ///< false: no member has brought an element, and the memory of the sums means nothing

@@ -55,7 +55,7 @@ class RankRunner final : private EngineClient {
   TensorTimeline& timeline() { return timeline_; }
   CollectiveFailure& failure() { return failure_; }
   const CollectiveFailure& failure() const { return failure_; }
-  /// What is held for buffers now, in all sets.
+  /// Bytes held for buffers now, in all sets.
   std::uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
   // ---- the application's thread ----

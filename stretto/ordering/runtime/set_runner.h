@@ -66,11 +66,11 @@ class SetRunner {
   bool agrees() const { return controls_.under_way(); }
   /// Orderer::take_plan(), in terms of the application: for ApplicationQueue::plan().
   std::optional<std::vector<std::vector<TensorSlot*>>> take_plan();
-  /// What a person is to read, since the last call.
+  /// Lines for a person to read, since the last call.
   std::vector<std::string> take_lines();
   /// Whether something that is under way waits for a message of this rank of the job.
   bool lacks(int rank) const { return controls_.lacks(rank) || (buffers_ != nullptr && buffers_->lacks(rank)); }
-  /// What it waits for, in words: "agreement 12 of set 0".
+  /// The agreement or buffer that the runner waits for, in words: "agreement 12 of set 0".
   std::string waits_for() const;
   /// Held for buffers now.
   std::uint64_t memory_bytes() const { return memory_bytes_; }

@@ -29,7 +29,8 @@ struct TensorSlot {
   std::atomic<StepNumber> reduced{0};
 };
 
-/// What an application has done, in the order in which it did: from its threads to the one that drives.
+/// An event in an application, on its way from one of its threads to the thread that drives the engine. Events keep
+/// their order.
 struct OrderingEvent {
   enum class Kind {
     destination,  ///< of `slot`, `out`, and `shared`

@@ -22,7 +22,7 @@ class TensorTimeline {
   bool keeps() const { return keeps_.load(std::memory_order_relaxed); }
 
   void add(TensorTimes times);
-  /// Those that have been added since the last call, in that order.
+  /// The times that have been added since the last call, in that order.
   std::vector<TensorTimes> take();
 
  private:

@@ -30,7 +30,7 @@ class WholeCollective final : public EngineClient {
 /// made as Part(engine, failure, set).
 template <class Part>
 struct PartJob {
-  /// What stands before the part on each engine: `whole`.
+  /// The number of the part; `whole` stands before it on each engine.
   static constexpr CollectiveId kPart = 1;
 
   PartJob(int ranks, const std::vector<int>& members, std::uint64_t seed)

@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-/// What the orderers of one rank, one for each of its process sets, tell each other: a rank that waits in vain for a
-/// tensor of one set may hold back those of another; and what the rank's application does, for those who ask. One
+/// The state that the orderers of one rank, one for each of its process sets, share. A rank that waits in vain for a
+/// tensor of one set may hold back tensors of another; members that ask are told what the rank's application does. One
 /// thread, that of the orderers; outlives them.
 class RankPatience {
  public:

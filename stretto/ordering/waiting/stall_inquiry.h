@@ -28,7 +28,7 @@ class StallInquiry {
 
   // ---- this member asks ----
 
-  /// What this member waits for.
+  /// The wait of this member.
   struct Wait {
     std::uint64_t step = 0;
     std::uint64_t buffer = 0;  ///< that has to be complete for that
@@ -48,12 +48,12 @@ class StallInquiry {
 
   // ---- messages ----
 
-  /// What a member has sent. Errc::bad_input for anything else.
+  /// Takes a letter that a member has sent. Errc::bad_input for bytes that are none.
   Result<void> take(int member, std::span<const std::byte> bytes);
   /// A question of another member that is not answered yet, and that member.
   std::optional<std::pair<int, StallQuestion>> take_question();
   void answer(int member, const StallAnswer& answer) { letters_.emplace_back(member, encode_stall(answer)); }
-  /// What is to be sent next, and to which member.
+  /// The next letter to send, and the member that it goes to.
   std::optional<std::pair<int, std::vector<std::byte>>> take_letter();
 
  private:

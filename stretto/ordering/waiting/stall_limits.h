@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What a rank says that has waited for long.
+/// The notice of a rank that has waited for long.
 struct StallNotice {
   /// "step 12, after 10 s: head: ranks 0, 2 have it, rank 1 has not; rank 1 has computed for 9.8 s".
   std::string line;

@@ -12,14 +12,14 @@
 
 namespace stretto {
 
-/// What a member of a process set that waits asks another one: what it has of a buffer of the plan.
+/// A member's question to another one, where it waits: what it has of a buffer of the plan.
 struct StallQuestion {
   std::uint64_t number = 0;  ///< of the questions of the member that asks, from 0
   std::uint64_t step = 0;    ///< the open one of the member that asks
   std::uint64_t buffer = 0;  ///< its place in the plan
 };
 
-/// What the other member answers.
+/// The other member's answer.
 struct StallAnswer {
   /// In StallAnswer::place: the member lacks no tensor, but has not ended the step.
   static constexpr std::uint64_t kEndOfStep = ~std::uint64_t{0};

@@ -23,7 +23,7 @@ struct ClosedNetwork {
   int servers = 1;
 };
 
-/// What is so on the mean with all workers there.
+/// The network with all workers there, in the mean over time.
 struct NetworkSolution {
   /// Of one class.
   struct Class {

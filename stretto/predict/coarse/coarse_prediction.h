@@ -34,7 +34,7 @@ struct CynthiaBaseline {
   double synchronous = 0;   ///< seconds a step: 2Km on links that all share, all of it beside the computation
 };
 
-/// What a few totals of one worker say about the throughput of the job: eqs 1 to 11 of Li et al., "Predicting
+/// The throughput of a job by formulas, from a few totals of one worker: eqs 1 to 11 of Li et al., "Predicting
 /// Throughput of Distributed Stochastic Gradient Descent" (IEEE TPDS 33(11), 2022). docs/lab/prediction.md has them,
 /// and how good they are.
 struct CoarsePrediction {

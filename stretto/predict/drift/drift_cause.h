@@ -8,7 +8,7 @@ namespace stretto {
 /// The rate, in batches a second over all ranks, of ranks that are occupied for so long in each step.
 using PredictRate = FunctionRef<double(const StepTimes& occupied)>;
 
-/// What a run's rate follows from, besides its algorithm.
+/// The inputs that a run's rate follows from, besides its algorithm.
 struct RunInputs {
   StepTimes computed;  ///< of each rank, without what it waited
   /// Seconds that each step of a rank takes beside computing and waiting for ranks that compute: collectives and the

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What the simulation of a job's steps predicts.
+/// The prediction that the simulation of a job's steps makes.
 struct FinePrediction {
   std::optional<SimulatedSteps> equal_shares;  ///< where links were simulated so; an allreduce, which shares none, too
   std::optional<SimulatedSteps> in_order;

@@ -11,7 +11,7 @@
 
 namespace stretto {
 
-/// What all hosts of a class with the same number of GPUs have in common: the operations of a step, and how long each
+/// The plan that all hosts of a class with the same number of GPUs share: the operations of a step, and how long each
 /// takes in each of the steps that were profiled.
 class HostPlan {
  public:

@@ -11,7 +11,7 @@
 
 namespace stretto {
 
-/// What is told to another simulator of a job's steps.
+/// Options of the export of a job's steps.
 struct StepExportOptions {
   int steps = 20;          ///< of each host, from the first on
   std::uint64_t seed = 1;  ///< StepSimulationOptions::seed: the same steps are drawn
@@ -34,14 +34,14 @@ class StepExport {
   StepExport(const TrainingJob& job, const StepExportOptions& options);
 
   int ranks() const { return hosts() + servers_; }
-  /// What one rank does. Each call costs the memory of that rank alone.
+  /// The nodes of one rank. Each call costs the memory of that rank alone.
   std::vector<ExportNode> rank(int rank) const;
 
  private:
   using Ids = std::vector<std::uint32_t>;
   class Nodes;
 
-  /// What all steps of a plan have in common beside its graph.
+  /// The shape of a step, the same for all steps of a plan, beside its graph.
   struct Shape {
     std::vector<Ids> predecessors;        ///< by operation
     std::vector<std::uint32_t> transfer;  ///< by operation: how many transfers stand before it

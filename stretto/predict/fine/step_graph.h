@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// What becomes of a layer in a step.
+/// The kind of an operation of a step, on one layer.
 enum class OperationKind : std::uint8_t {
   download,  ///< its parameters travel from the server
   forward,

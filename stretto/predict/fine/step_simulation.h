@@ -31,7 +31,7 @@ struct StepSimulationOptions {
   std::function<void(const SimulatedOperation&)> on_operation = {};  ///< called for each that is over, if set
 };
 
-/// What a simulation has found, without the first tenth of the steps and up to the first host that was done.
+/// The result of a simulation, without the first tenth of the steps and up to the first host that was done.
 struct SimulatedSteps {
   double steps_per_s = 0;                      ///< of all workers together
   std::vector<double> class_steps_per_s = {};  ///< of one worker of each class

@@ -21,10 +21,10 @@ struct ChromeEvent {
   std::int64_t process = 0;
 };
 
-/// What is wrong with ChromeEvent::at, as read_chrome_events() takes it; empty where nothing is.
+/// The fault of ChromeEvent::at, as read_chrome_events() takes it; empty where nothing is.
 std::string fault_of_time(const ChromeEvent& event);
 
-/// What a trace says besides its events: PyTorch's profiler of the job, none where it does not; and how it ends.
+/// Facts of a trace besides its events: its place in the job, which PyTorch's profiler tells, and how it ends.
 struct ChromeJob {
   std::optional<int> rank;
   std::optional<int> ranks;
@@ -33,18 +33,18 @@ struct ChromeJob {
   bool cut = false;   ///< within an event, or behind one of an object
 };
 
-/// Hands over the events of a trace, in the file's order: those of the list that it is, or of the list "traceEvents" of
-/// the object that it is. The file is read as a stream, with one event in memory at a time. It may end early, as that
-/// of a program that was killed: there are the events until then. NaN, Infinity and inf, as Python and C++ write them,
-/// are read as null. Errc::bad_input names the file and says where it is no JSON, or that it ends before its first
-/// event, or what `take` has returned, if that is not empty; errors of open_file() besides.
+/// Hands over the events of a trace, in the file's order. A trace is a JSON list of events, or an object whose
+/// "traceEvents" is that list. The file is read as a stream, with one event in memory at a time. It may end early, as
+/// that of a program that was killed: there are the events until then. NaN, Infinity and inf, as Python and C++ write
+/// them, are read as null. Errc::bad_input names the file and says where it is no JSON, or that it ends before its
+/// first event, or what `take` has returned, if that is not empty; errors of open_file() besides.
 Result<ChromeJob> read_chrome_events(const std::string& path, FunctionRef<std::string(const ChromeEvent&)> take,
                                      const ReadProgress& progress = {});
 
 /// That a trace ends within an event, for a person.
 std::string cut_note(const std::string& path);
 
-/// What a file with step times or the like is, by its first bytes and its keys.
+/// The kind of a file with step times or the like, by its first bytes and its keys.
 enum class TraceKind {
   rows,    ///< no JSON: a CSV file
   kineto,  ///< an object with "traceEvents": PyTorch's profiler

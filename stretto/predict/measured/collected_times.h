@@ -18,7 +18,8 @@ class CollectedTimes {
   /// `source` is what messages name: a file, a folder.
   explicit CollectedTimes(std::string source) : source_(std::move(source)) {}
 
-  /// What is wrong; empty where nothing is. Requires: rank and seconds are not negative.
+  /// Takes the time of a step on a rank. Returns what is wrong with it; empty where nothing is. Requires: rank and
+  /// seconds are not negative.
   std::string take(std::uint64_t step, int rank, double seconds);
 
   /// Errc::bad_input where a rank has no time of some step; a last step that some ranks have not come to does not

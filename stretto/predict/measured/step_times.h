@@ -51,7 +51,7 @@ class StepTimes {
   const std::optional<double>& exchange() const { return exchange_; }
   void set_exchange(std::optional<double> seconds) { exchange_ = seconds; }
 
-  /// What a person should know of how they were read; mostly empty, and of times made from others.
+  /// Notes for a person on how the times were read; mostly empty, and of times made from others.
   const std::vector<std::string>& notes() const { return notes_; }
   void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
@@ -76,11 +76,10 @@ StepTimes drawn_step_times(const Imbalance& imbalance, std::span<const double> c
 /// Hears how many bytes of a file have been read, of how many. Empty: nobody does.
 using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// Those in a CSV file of rows step,rank,seconds in any order; those that the ranks of a run have recorded in its
-/// folder; or those that a trace tells: a folder with the traces of PyTorch's profiler, one file *.json or
-/// *.json.gz a rank (kineto_trace.h), or a Horovod timeline (horovod_timeline.h). The ranks are 0 … the largest there
-/// is. Of a long file as many steps are kept as fit into some MiB, evenly over its length. A last step that some ranks
-/// have not come to does not count.
+/// Reads step times: of a CSV file of rows step,rank,seconds in any order; of the records of a run in its folder; or of
+/// traces: a folder with the traces of PyTorch's profiler, one file *.json or *.json.gz a rank (kineto_trace.h), or a
+/// Horovod timeline (horovod_timeline.h). The ranks are 0 … the largest there is. Of a long file as many steps are kept
+/// as fit into some MiB, evenly over its length. A last step that some ranks have not come to does not count.
 ///
 /// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step, a trace
 /// without collectives; Errc::io if it cannot be read.

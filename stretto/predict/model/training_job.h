@@ -66,7 +66,7 @@ struct TrainingJob {
   int servers = 1;                   ///< each holds 1/servers of the model, on links of its own
   std::vector<WorkerClass> classes;  ///< at least one
 
-  /// What only the simulation operation by operation looks at.
+  /// Inputs of the simulation operation by operation, which formulas do not look at.
   std::optional<LinkSharing> link;                 ///< none: what suits the mode (predict_fine())
   Coordination mode = Coordination::asynchronous;  ///< when steps begin, and by what way gradients travel
   bool overlap = true;             ///< layers travel while others are computed; false: one phase after the other
@@ -77,7 +77,7 @@ struct TrainingJob {
 
   std::vector<MeasuredRate> measured;  ///< what the threshold ρ_T is fitted to
 
-  /// What is inconsistent in the input without being wrong, and what was made of it; each a sentence.
+  /// Notes on input that is inconsistent without being wrong, and what was made of it; each a sentence.
   std::vector<std::string> notes;
 
   /// K, over all classes.

@@ -13,7 +13,7 @@ struct ReadyGroup {
   double bytes = 0;
 };
 
-/// What a transfer between all ranks takes: LogGP with a ring inside each host and a tree over the hosts.
+/// The time of a transfer between all ranks: LogGP with a ring inside each host and a tree over the hosts.
 struct ClusterCosts {
   int ranks_per_host = 6;
   double host_bandwidth = 0;  ///< bytes per second of a rank, to its neighbour in the host
@@ -40,7 +40,7 @@ struct OrderedJob {
   int threads() const { return input_threads + 2; }
 };
 
-/// What threads, messages and bookkeeping cost: what is calibrated. Times in seconds.
+/// The costs of threads, messages and bookkeeping, which a calibration measures or fits. Times in seconds.
 struct OrderingCosts {
   DelayDistribution oversleep_free;  ///< of a thread that wakes while a core is free
   DelayDistribution oversleep_busy;  ///< while the input pipeline keeps the cores busy

@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// What an order of gradients costs on some machine, and where that is known from.
+/// The costs of an order of gradients on some machine, and their source.
 struct OrderingCalibration {
   std::string source;   ///< "paper", or the file
   std::string machine;  ///< on which it was measured; of the paper: whose it is
@@ -30,8 +30,8 @@ OrderedJob paper_job(int ranks);
 /// expected instead of it; other units than seconds are among that.
 Result<OrderingCalibration> read_calibration(std::string_view json, const std::string& source);
 
-/// What read_calibration() reads. `measured`: an object in JSON with whatever else is worth keeping, which nothing
-/// reads.
+/// Writes the JSON that read_calibration() reads. `measured`: an object in JSON with whatever else is worth keeping,
+/// which nothing reads.
 std::string to_json(const OrderingCalibration& calibration, std::string_view measured = "{}");
 
 }  // namespace stretto

@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-/// What is drawn for the ranks of a prediction: each has a sequence of its own for each purpose, so that a scheme that
-/// draws more of the one does not change the other.
+/// The random numbers of the ranks of a prediction: each has a sequence of its own for each purpose, so that a scheme
+/// that draws more of the one does not change the other.
 struct RankDraws {
   RankDraws(std::uint64_t seed, std::size_t ranks)
       : pauses(of_ranks(seed, 0, ranks)), preemptions(of_ranks(seed, 1, ranks)), oversleeps(of_ranks(seed, 2, ranks)) {}

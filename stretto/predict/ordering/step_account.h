@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What a step takes, and of what; means over ranks and steps. Times in seconds. For the last group of tensors:
+/// The duration of a step and its parts; means over ranks and steps. Times in seconds. For the last group of tensors:
 /// step = computing + overhead + waiting + transfer.
 struct OrderedSteps {
   std::vector<double> steps;  ///< how long each took, in order

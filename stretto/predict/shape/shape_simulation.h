@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// What exchanges take, in seconds.
+/// The durations of exchanges, in seconds.
 struct ExchangeCosts {
   double round = 0;  ///< from the start of a round that need not wait for all to the moment when all have its result
   double full_round = 0;  ///< the same of one that all have come to
@@ -16,7 +16,7 @@ struct ExchangeCosts {
   double answer = 0;      ///< from then on until the rank that has asked has the weights
 };
 
-/// What a job of some shape is to do.
+/// The job of ranks whose algorithm has some shape.
 struct ShapeJob {
   std::uint64_t steps = 0;   ///< batches a rank; 0: as many as there are times
   bool shared_data = false;  ///< the batches belong to whoever asks first; else to each rank as many
@@ -26,7 +26,7 @@ struct ShapeJob {
   std::function<void(double)> on_round = {};
 };
 
-/// What came of it.
+/// The outcome of a simulated ShapeJob.
 struct ShapeOutcome {
   double seconds = 0;               ///< from the begin to the last round
   double rate = 0;                  ///< batches applied a second, over all ranks

@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-/// What messages cost: LogGP (Alexandrov, Ionescu, Schauser and Scheiman, SPAA 1995). Seconds, and seconds per byte.
+/// The costs of messages: LogGP (Alexandrov, Ionescu, Schauser and Scheiman, SPAA 1995). Seconds, and seconds per byte.
 struct MessageCosts {
   double latency = 0;   ///< L: of the network, for each message
   double overhead = 0;  ///< o: a rank's processor is busy, for each message that it sends and each that it receives

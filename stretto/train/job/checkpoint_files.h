@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-/// What a checkpoint holds beside its JSON, as the content of files.
+/// The states of a checkpoint beside its JSON, as the content of files.
 struct CheckpointStates {
   std::string replica;  ///< Replica::save()
   std::string recipe;   ///< Recipe::state(); empty: there is no file of it

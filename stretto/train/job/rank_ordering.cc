@@ -63,7 +63,7 @@ constexpr std::pair<const char*, std::optional<double> OrderingFigures::Rank::*>
     {"slice_seconds", &OrderingFigures::Rank::slice_seconds},
     {"throttled_periods", &OrderingFigures::Rank::throttled_periods},
     {"throttled_seconds", &OrderingFigures::Rank::throttled_seconds}};
-/// Of these, those that ranks of one host know alike, so that they cannot be added up.
+/// Figures of the host, the same on all of its ranks: they are not added up over ranks.
 constexpr std::span kOfTheHost = std::span(kUncertain).subspan<2>();
 
 json sharing_to_json(const CoreSharing& sharing) {

@@ -13,8 +13,7 @@
 
 namespace stretto {
 
-/// What it has cost one rank of a run to reduce its gradients in one order with the others, and what beside that took
-/// processor time there.
+/// The cost of ordering on one rank, and the rank's other processor time.
 struct RankOrdering {
   OrderingStatistics statistics;
   std::string clock;        ///< name_of_this_clock(), by which its arrivals are told
@@ -26,7 +25,8 @@ struct RankOrdering {
   CoreSharing sharing;      ///< of the rank's host, what was throttled during the run; nothing in virtual time
 };
 
-/// What a rank's thread has used, and its host has throttled, since an object was made. One thread.
+/// Measures the processor time of a rank's thread, and the throttling of its host, since the meter was made. One
+/// thread.
 class OrderingMeter {
  public:
   /// `real`: its times are the machine's, not virtual ones.

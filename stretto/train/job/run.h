@@ -21,7 +21,7 @@ struct RunProgress {
   double seconds = 0;  ///< since the first step; 0 before it
   /// Set once for each thing to be told, e.g. "round 412 (full) waits for rank 3 (silent, last seen 11 s ago)".
   std::string notice;
-  /// Those of the ranks so far, during the call; null unless RunHooks::recent_steps.
+  /// The recent steps of the ranks, during the call; null unless RunHooks::recent_steps.
   const RecentSteps* steps = nullptr;
 };
 

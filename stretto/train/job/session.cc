@@ -205,7 +205,8 @@ void Session::require_in_step() const {
   }
 }
 
-/// A slow rank that has missed rounds of the one waits there for ranks that wait for it in the other.
+/// Refuses a deadlock of two sessions: in one a late rank waits for ranks ahead of it, which wait for that rank in the
+/// other.
 void Session::require_no_circle() const {
   const auto [mine, here] = waits();
   for (const BatchSource* other : rank_engine_.batch_sources()) {

@@ -30,7 +30,7 @@ struct DistributedOptions {
   double clip_norm = 0;          ///< largest 2-norm of the averaged gradient (`local`: of each rank's own); 0: any
   std::uint64_t full_every = 0;  ///< batches between full rounds, for DistributedOptimizer::on_full_round(); 0: none
   std::uint64_t sync_every = 0;  ///< `local`, `diloco`: steps of each rank between rounds (0: 8)
-  /// What only some algorithms can be told: {{"post-local", "1000"}}. `stretto train --help` explains them.
+  /// Options of some algorithms only: {{"post-local", "1000"}}. `stretto train --help` explains them.
   AlgorithmOptions algorithm_options;
   /// The learning rate by batches applied, in steps of as many batches as there are ranks: "constant", or parts joined
   /// with '+': "warmup:N" rises linearly over N steps; "decay:F@A@B" divides by F at each of the steps A, B.

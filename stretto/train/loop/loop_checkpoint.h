@@ -20,7 +20,7 @@ namespace stretto {
 struct LoopCheckpoint {
   static constexpr int kVersion = 2;
 
-  // What must be the same where it is continued.
+  // The facts that must be the same where the loop goes on.
   ReplicaIdentity replica;
   std::uint64_t ranks = 0;
 

@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-/// What the environment says about a loop of the user's own, in place of its options: `stretto compare --program` runs
-/// the same program by several algorithms so.
+/// The settings of a loop of the user's own that the environment gives, in place of its options: `stretto compare
+/// --program` runs the same program by several algorithms so.
 struct LoopEnvironment {
   std::optional<std::string> algorithm;  ///< STRETTO_ALGORITHM
   std::optional<int> ranks;              ///< STRETTO_RANKS: of run_ranks(), where the program stands alone

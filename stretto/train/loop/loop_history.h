@@ -11,7 +11,7 @@
 
 namespace stretto {
 
-/// What the steps of all ranks took, as the headers of rounds tell every rank: for pictures, and for estimates of what
+/// The times of all ranks' steps, as the headers of rounds tell every rank: for pictures, and for estimates of what
 /// other algorithms would have taken. Its memory does not grow with the run. One thread.
 class LoopHistory {
  public:

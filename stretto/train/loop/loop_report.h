@@ -10,8 +10,8 @@
 
 namespace stretto {
 
-/// What a loop of the user's own leaves behind in the folder STRETTO_OUT, of one optimizer:
-/// optimizer-<index>/report.json, and beside it records-<rank>.jsonl. `stretto compare --program` reads it.
+/// The report of one optimizer of a loop of the user's own, in the folder STRETTO_OUT: optimizer-<index>/report.json,
+/// and beside it records-<rank>.jsonl. `stretto compare --program` reads it.
 struct LoopReport {
   std::string algorithm;
   int ranks = 0;

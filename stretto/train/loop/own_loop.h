@@ -20,7 +20,7 @@
 
 namespace stretto {
 
-/// What the owner of an OwnLoop is told, on its thread. Those that are empty are not called.
+/// Hooks for the owner of an OwnLoop, called on its thread. An empty hook is not called.
 struct LoopHooks {
   /// The gradients of this step are complete: before they are handed over.
   std::function<void()> computed = {};
@@ -28,9 +28,10 @@ struct LoopHooks {
   std::function<void()> deposited = {};
   /// A round has moved the weights, and so many batches are applied by now: the place to step schedulers.
   std::function<void(std::uint64_t batches)> applied = {};
-  /// What the next deposit brings along: RoundListener::take_counts().
+  /// Returns the counts that the next deposit brings along: RoundListener::take_counts().
   std::function<LoopCounts()> take_counts = {};
-  /// What the deposits of a round have brought along, before it moves the weights: the same on every rank.
+  /// Hears the counts that the deposits of a round have brought along, before it moves the weights: the same on every
+  /// rank.
   std::function<void(const LoopCounts& sum)> counted = {};
   /// Any number of words for the other ranks, wherever all of them meet and wherever they part again. On every rank or
   /// on none.
@@ -45,8 +46,8 @@ struct LoopHooks {
   Duration silence{0};
 };
 
-/// What the steps of a loop of the user's own consist of, over any Replica: a session, its account, and what ranks
-/// compare at the end. DistributedOptimizer is the one over LibTorch. Knows no Torch. One application thread.
+/// The steps of a loop of the user's own, over any Replica: a session, its account, and what ranks compare at the end.
+/// DistributedOptimizer is the one over LibTorch. Knows no Torch. One application thread.
 ///
 /// A step is: begin_step(), forward and backward pass, step() or pass(). Then finish().
 class OwnLoop final : private RoundListener, private RankLoop {
@@ -110,7 +111,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void tell(const std::string& line) const;
   /// Prints the ledger, and how many batches were applied in a second, on rank 0's standard output.
   void report() const;
-  /// What is known here and now of all ranks, and of this rank's own steps: one JSON object. Asks no other rank.
+  /// A report on all ranks, as this rank knows them now, and on its own steps: one JSON object. Asks no other rank.
   std::string report_json() const;
 
   const LoopEnvironment& environment() const { return environment_; }

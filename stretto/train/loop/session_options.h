@@ -7,8 +7,8 @@
 
 namespace stretto {
 
-/// What a session needs of them. Throws UsageError for an option that does not fit, or that the algorithm has no use
-/// for.
+/// The options of the session among `options`. Throws UsageError for an option that does not fit, or that the algorithm
+/// has no use for.
 SessionOptions session_options(const DistributedOptions& options, int ranks);
 
 /// Whether the algorithm draws anything by DistributedOptions::seed.

@@ -9,7 +9,7 @@ struct Node;
 
 namespace stretto {
 
-/// What autograd has recorded behind one result, e.g. a loss, before its backward pass.
+/// Autograd's record behind one result, e.g. a loss, before its backward pass.
 struct AutogradWalk {
   struct Edge {
     std::uint32_t input = 0;   ///< place of the node that was read

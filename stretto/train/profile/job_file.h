@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What a profile does not know of itself, and a job has to say.
+/// Facts of a job that its profile does not have.
 struct ProfiledJob {
   double batch = 0;          ///< examples in a step
   double bandwidth = 0;      ///< of each link of a server, bytes per second
@@ -15,7 +15,7 @@ struct ProfiledJob {
   std::string machine{};     ///< where it was measured, in words
   ProfileOptions options{};  ///< as it was measured
 
-  /// What profiling costs, as a share of the step, where that was measured.
+  /// The cost of profiling, as a share of the step, where that was measured.
   struct Cost {
     double median = 0;  ///< of pairs of blocks of steps
     double low = 0;     ///< of its 95 % interval

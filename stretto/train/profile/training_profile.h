@@ -14,7 +14,7 @@ struct ProfileOptions {
   int steps = 50;   ///< that count: more show more of what varies from step to step
 };
 
-/// What one worker takes for its steps, layer by layer.
+/// The times of one worker's steps, layer by layer.
 struct TrainingProfile {
   /// Of each step that counts its layers, the same in each: seconds of the forward pass, of the backward pass and of
   /// the update, and bytes of the trained parameters.

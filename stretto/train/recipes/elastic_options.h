@@ -11,8 +11,8 @@ struct ElasticOptions {
   double beta = 0;   ///< of the mean distance of P ranks the center moves; P × alpha unless given
 };
 
-/// Those of RecipeOptions::algorithm. Throws UsageError where the models would swing away from one another, which is so
-/// from P × alpha = 2 or beta = 2 on; from 1 on they swing, and come closer all the same.
+/// The elastic options among RecipeOptions::algorithm. Throws UsageError where the models would swing away from one
+/// another, which is so from P × alpha = 2 or beta = 2 on; from 1 on they swing, and come closer all the same.
 ElasticOptions elastic_options(const RecipeOptions& options, int ranks);
 /// Recipe::warning() of rounds in which all ranks move at once: from P × alpha = 1 on. Empty: none.
 std::string elastic_warning(const ElasticOptions& options, int ranks);

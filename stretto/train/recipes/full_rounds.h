@@ -21,7 +21,7 @@ std::uint64_t own_steps(std::uint64_t full_every, int ranks);
 /// no batch.
 class FullRounds {
  public:
-  /// What the rounds sum.
+  /// The data that the rounds sum.
   struct Cargo {
     std::vector<BucketSpec> buckets;
     /// Fills in this rank's part, after the steps `since` the last round.

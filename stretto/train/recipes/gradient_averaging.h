@@ -22,8 +22,8 @@ std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context);
 void move_by_average(const RecipeContext& context, RoundNotes* notes, const RoundResult& result,
                      std::span<const std::int64_t> noted);
 
-/// What the algorithms that average gradients have in common: gradients are computed into the memory of a deposit,
-/// handed over as a whole, and each round that comes back moves the weights once, by the average.
+/// The base of the algorithms that average gradients: gradients are computed into the memory of a deposit, handed over
+/// as a whole, and each round that comes back moves the weights once, by the average.
 class GradientAveraging : public Recipe {
  public:
   /// Makes its PartialAllreduce: rounds by `policy`, results by `delivery`. Throws as that does.

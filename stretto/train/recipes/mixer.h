@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What a rank sends its neighbours, and how it mixes what they send into its own model. One application thread.
+/// Sends a rank's model to its neighbours, and mixes their models into its own. One application thread.
 class Mixer {
  public:
   virtual ~Mixer() = default;

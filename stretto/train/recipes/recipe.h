@@ -28,10 +28,10 @@ class RoundListener {
   virtual ~RoundListener() = default;  ///< after the recipe's
   /// A round that is not empty is about to move the weights: the place to set the learning rate.
   virtual void before(const RoundResult& result) = 0;
-  /// What the deposit that is about to be handed over brings along; a deposit asks once. Only where rounds carry notes
-  /// (RecipeOptions::notes) of an algorithm that averages gradients.
+  /// The counts that the deposit about to be handed over brings along; a deposit asks once. Only where rounds carry
+  /// notes (RecipeOptions::notes) of an algorithm that averages gradients.
   virtual LoopCounts take_counts() { return {}; }
-  /// What the deposits of a round that is not empty have brought along: between before() and the move.
+  /// Hears the counts that the deposits of a round that is not empty have brought along: between before() and the move.
   virtual void counted(const LoopCounts& /*sum*/) {}
   /// The weights are what they are after this round. Also for a round in which nobody brought anything.
   virtual void after(const RoundResult& result) = 0;
@@ -40,7 +40,7 @@ class RoundListener {
 /// The H of algorithms in which all ranks meet at the end alone, unless told otherwise.
 inline constexpr std::uint64_t kMeetsAtTheEnd = 1'000'000'000;
 
-/// What a recipe is to do, the same on every rank; DistributedOptions says more of those they share.
+/// Options of a recipe, the same on every rank; DistributedOptions says more of those they share.
 struct RecipeOptions {
   Policy policy;                           ///< who may start a round, where the algorithm leaves it open
   Normalize normalize = Normalize::ranks;  ///< the divisor of a round's sum
@@ -62,7 +62,7 @@ struct RecipeOptions {
   AlgorithmOptions algorithm;  ///< what this algorithm alone can be told
 };
 
-/// What one rank's recipe works with. All of it outlives the recipe.
+/// The objects that one rank's recipe works with. All of it outlives the recipe.
 struct RecipeContext {
   Replica& replica;         ///< this rank's model
   Engine& engine;           ///< over which the recipe makes its collectives
@@ -75,7 +75,7 @@ struct RecipeContext {
 /// wait for others, under solo at full rounds.
 StepWaits waits_of_partial_rounds(const Policy& policy, std::uint64_t full_every);
 
-/// What the collectives of a recipe hold on one rank.
+/// The memory that the collectives of a recipe hold on one rank.
 struct RecipeMemory {
   std::uint64_t bytes = 0;  ///< in all
   std::string parts;        ///< in words: "6 sets, and the results of 4 rounds"
@@ -144,28 +144,28 @@ class Recipe {
   virtual std::vector<std::shared_ptr<Collective>> collectives() const = 0;
   /// Rounds applied so far.
   virtual Round rounds() const = 0;
-  /// What its collectives hold here.
+  /// The memory that the recipe's collectives hold here.
   virtual RecipeMemory memory() const = 0;
   /// A sentence about options that work and are likely not what was meant. Said once, by one rank, before the first
   /// step. Empty: nothing.
   virtual std::string warning() const { return {}; }
-  /// What a person is to read that has come up since the last call, the same on every rank or on this one alone.
+  /// Lines for a person to read that have come up since the last call, the same on every rank or on this one alone.
   virtual std::vector<std::string> take_lines() { return {}; }
   /// Whether lines may come up while this rank waits.
   virtual bool tells_while_waiting() const { return false; }
-  /// What it holds beside the replica and a job has to go on with, the same on every rank: for a checkpoint, where all
-  /// ranks are at the same full round. Empty: nothing.
+  /// The recipe's state beside the replica that a job has to go on with, the same on every rank: for a checkpoint,
+  /// where all ranks are at the same full round. Empty: nothing.
   virtual std::string state() const { return {}; }
   /// Takes over what state() of this algorithm over the same model gave, before the first step. Throws Failure
   /// (Errc::bad_input) for one that does not fit.
   virtual void set_state(const std::string& state);
-  /// What it counts by itself on this rank. Requires: after finish().
+  /// The recipe's own counts on this rank. Requires: after finish().
   virtual OwnCounts own_counts() const { return {}; }
-  /// What it has cost this rank to reduce its gradients in one order with the others; none: they have no such order.
+  /// The cost on this rank of reducing gradients in one order with the others; none: they have no such order.
   virtual std::optional<OrderingStatistics> ordering() const { return std::nullopt; }
   /// From now on keeps the times of each tensor for take_timeline(), where ordering() has something. Between two steps.
   virtual void record_timeline() {}
-  /// What became of this rank's tensors since the last call, by the engine's clock.
+  /// The times of this rank's tensors since the last call, by the engine's clock.
   virtual std::vector<TensorTimes> take_timeline() { return {}; }
   /// For whom a rank waits: two algorithms side by side must not wait for each other.
   virtual StepWaits waits() const { return {}; }

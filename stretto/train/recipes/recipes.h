@@ -36,8 +36,8 @@ struct RecipeInfo {
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
   bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
   bool draws = false;        ///< from RecipeOptions::seed, under any policy
-  /// What only an algorithm outside the library can be told: register_recipe() adds these to algorithm_options(), and
-  /// their names to `options`.
+  /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
+  /// to `options`.
   std::span<const AlgorithmOption> own_options = {};
 };
 

@@ -12,11 +12,11 @@
 
 namespace stretto {
 
-/// What a loop of the user's own counts over all ranks: numbers that each deposit brings along and a round adds up, so
+/// Counts of a loop of the user's own, over all ranks: numbers that each deposit brings along and a round adds up, so
 /// that every rank hears them at the same round. By them calls of schedulers are counted.
 using LoopCounts = std::array<std::int64_t, 8>;
 
-/// What the rounds of a loop of the user's own carry beside the gradients: for which parameters some rank had a
+/// The notes that rounds of a loop of the user's own carry beside the gradients: for which parameters some rank had a
 /// gradient, whether all ranks move the same weights by the same options, and what the loops count. A bucket more, of
 /// integers, of which the sum over the ranks says all of that exactly: five numbers a rank, one a parameter, then the
 /// counts.
@@ -37,7 +37,7 @@ class RoundNotes {
 
   /// Of each parameter how many deposits of a round's sum had a gradient for it.
   std::span<const std::int64_t> uses(std::span<const std::int64_t> sum) const;
-  /// What the loops of a round's deposits have counted.
+  /// The counts of the loops, summed over a round's deposits.
   LoopCounts counts(std::span<const std::int64_t> sum) const;
   /// "rank 2 has lr 0.025 where rank 0 has 0.05 at round 40", where a rank that brought something differs.
   std::optional<std::string> difference(std::span<const std::int64_t> sum) const;

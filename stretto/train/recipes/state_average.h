@@ -4,7 +4,7 @@
 
 namespace stretto {
 
-/// What is averaged beside the models, in rounds of all ranks. Options: average-momentum, the optimizer's state
+/// The average of state beside the models, in rounds of all ranks. Options: average-momentum, the optimizer's state
 /// (momentum, Adam's moments); average-statistics, the running statistics of BatchNorm. Unless said otherwise both stay
 /// local to each rank. One application thread.
 class StateAverage {

@@ -7,7 +7,7 @@
 
 namespace stretto {
 
-/// What a checkpoint says of the replica whose state it holds; all of it must be the same where it is loaded.
+/// The identity of the replica whose state a checkpoint holds; all of it must be the same where it is loaded.
 struct ReplicaIdentity {
   std::string library;      ///< that computes, with its version
   std::uint64_t model = 0;  ///< hash of the model's description

@@ -24,7 +24,7 @@ struct ReplicaChecksum {
 /// Gradients are averaged in buckets of so many bytes unless it is said otherwise; a larger parameter has its own.
 inline constexpr std::uint64_t kBucketBytes = 4 << 20;
 
-/// What an optimizer moves the weights by, beside gradients.
+/// The options by which an optimizer moves the weights, beside gradients.
 struct OptimizerOptions {
   double lr = 0;           ///< of the first group of parameters
   std::uint64_t hash = 0;  ///< of all options of all groups
@@ -155,8 +155,8 @@ class Replica {
   /// For a model whose buffers may change, on some ranks alone, too: a line for each that could be in these three, with
   /// all that has to be the same where it is averaged. None: they never change. On every rank or on none.
   virtual std::optional<std::string> describe_buffers() { return std::nullopt; }
-  /// What describe_buffers() gave just now, by rank; empty: the same on all. From now on the three have what is on
-  /// every rank alone.
+  /// Takes the lines that describe_buffers() has just given, by rank; empty: the same on all. From now on the three
+  /// have what is on every rank alone.
   virtual void share_buffers(const std::vector<std::string>& /*of_ranks*/) {}
 
   // Identity and state.

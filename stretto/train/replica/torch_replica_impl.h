@@ -16,7 +16,7 @@ namespace stretto {
 std::optional<DataType> data_type(const at::Tensor& tensor);
 at::ScalarType scalar_type(DataType type);
 
-/// What a TorchReplica consists of.
+/// The parts of a TorchReplica.
 class TorchReplica::Impl {
  public:
   struct Parameter {

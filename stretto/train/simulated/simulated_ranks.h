@@ -23,7 +23,7 @@ namespace stretto {
 //
 // Ranks share no memory: each is a host of a network.
 
-/// What run_simulated() simulates.
+/// A job for run_simulated().
 struct SimulatedJob {
   int ranks = 1;
   NetworkOptions network;
@@ -31,8 +31,8 @@ struct SimulatedJob {
   int compute_threads = 1;  ///< VirtualRanks; no result depends on it
 };
 
-/// What one rank runs: with its context, as in a real job, and with its place on the virtual clock. Returns 0; anything
-/// else tells the other ranks that this one is lost.
+/// The function of one simulated rank, called with its context, as in a real job, and with its place on the virtual
+/// clock. Returns 0; anything else tells the other ranks that this one is lost.
 using SimulatedMain = std::function<int(RankContext&, VirtualRank&)>;
 
 /// Runs `main` as all ranks of a job in this process, and returns what each has handed to RankContext::report().

@@ -50,7 +50,7 @@ class TorchRanksTest : public testing::Test {
   TorchRanksTest() { ::alarm(110); }
   ~TorchRanksTest() override { ::alarm(0); }
 
-  /// What `main` returns on each rank. An exception fails the test.
+  /// Runs `main` on each rank, and returns its results. An exception fails the test.
   static std::vector<std::string> run(int ranks, const std::function<std::string(RankContext&)>& main) {
     auto reports = outcome(ranks, main);
     for (const std::string& report : reports) EXPECT_FALSE(report.starts_with(kFailed)) << report;

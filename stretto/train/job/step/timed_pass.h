@@ -25,9 +25,9 @@ class TimedPass {
   /// `place`: on a virtual clock, else null. All outlive this object.
   TimedPass(Replica& replica, Pacer& pacer, VirtualRank* place) : replica_(replica), pacer_(pacer), place_(place) {}
 
-  /// What it waits for weights counts as no part of it. After Pacer::begin().
+  /// Runs a pass. Time in which the pass waits for weights is no part of the step. After Pacer::begin().
   PacedStep run(const Pass& pass, std::uint64_t units, const ImbalanceDraw& draw);
-  /// What the last one has waited for weights.
+  /// The time that the last pass has waited for weights.
   Duration waited() const { return waited_; }
 
  private:

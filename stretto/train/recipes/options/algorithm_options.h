@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// What only some algorithms can be told, by name, as it is written: {{"tau", "20"}, {"group-order", "fixed"}}.
+/// Options of some algorithms only, by name, as they are written: {{"tau", "20"}, {"group-order", "fixed"}}.
 /// RecipeInfo::options says which algorithm takes which.
 class AlgorithmOptions {
  public:
@@ -42,7 +42,7 @@ class AlgorithmOptions {
 
 /// An option of some of the algorithms, as --help shows it.
 struct AlgorithmOption {
-  /// What a value is.
+  /// The kind of an option's value.
   enum class Kind {
     count,   ///< a whole number
     number,  ///< any number

@@ -17,7 +17,7 @@ namespace stretto {
 inline constexpr std::string_view kDefaultOrdering = "none";
 inline constexpr std::string_view kOrderOfModelSums = "topo";  ///< see there
 
-/// What AlgorithmOptions say of the order in which gradients are reduced.
+/// The order in which gradients are reduced, by AlgorithmOptions.
 struct OrderingChoice {
   OrderingOptions ordering;
   ReadyOrderOptions ready;
