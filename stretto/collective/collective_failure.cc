@@ -67,7 +67,7 @@ bool CollectiveFailure::control(const Envelope& envelope, std::span<const std::b
   if (envelope.channel != kFailed) return false;
   const auto code = static_cast<Errc>(std::min<std::uint64_t>(envelope.note >> 32, kLastErrc));
   const auto rank = static_cast<int>(static_cast<std::uint32_t>(envelope.note));
-  // Passed on, so that no rank sees this one leave because of it, and has not heard of it.
+  // The failure is passed on, so that no rank sees this one leave before it has heard why.
   if (!failed()) tell(envelope.note, head);
   fail({code, std::string(reinterpret_cast<const char*>(head.data()), head.size()), rank}, false);
   return true;

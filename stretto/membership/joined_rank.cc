@@ -60,8 +60,8 @@ class JoinedRank::Impl {
       complaint_ = message;
     }
   }
-  /// On rank 0: waits until no other rank has any more to say. One that has left has not, though a process that it has
-  /// forked may still hold its pipe open.
+  /// On rank 0: waits until no other rank has any more to say. A rank that has left has not, though a process that it
+  /// has forked may still hold its pipe open.
   void listen(Duration limit);
 
   const int rank_;

@@ -33,7 +33,7 @@ struct NetworkOptions {
   Duration overhead{100};          ///< the sender is busy this long for each message
   double bytes_per_second = 10e9;  ///< of one directed link, or of a rank's card in each direction
   /// False: every message has a link of its own, and those of one rank do not slow each other. True: all messages of a
-  /// rank share its network card, each direction by itself. One larger than kPacketBytes leaves when those before it
+  /// rank share its network card, each direction by itself. A message above kPacketBytes leaves when those before it
   /// have left, and is received when those that reached the receiver before it have been; smaller ones pass between
   /// the packets of larger ones, except those between the same two ranks. Requires: pieces = 1.
   bool shared_card = false;

@@ -53,7 +53,7 @@ class SharedRegion {
 /// regions, where each entry names the next one; the other ranks follow the list.
 class SharedArena {
  public:
-  /// That exist at a time: a region exists until all ranks have given it back and have taken the one after it.
+  /// Regions that exist at a time: a region exists until all ranks have given it back and have taken the one after it.
   static constexpr std::uint32_t kMaxRegions = 4096;
   /// Bytes of the memory handed in that the list of regions takes.
   static std::uint64_t overhead();

@@ -75,7 +75,7 @@ GroupParts::Step GroupParts::claim() {
   return memory_.shape().moves != nullptr ? Step::claim_seat : Step::read_model;
 }
 
-/// Its rank may be about to put a step on what stands, and waits for nothing meanwhile.
+/// The seat's rank may be about to put a step on the model that stands, and waits for nothing meanwhile.
 GroupParts::Step GroupParts::claim_seat() {
   blocked_ = !memory_.seat(seat()).claim();
   return blocked_ ? Step::claim_seat : Step::read_model;

@@ -96,8 +96,8 @@ class PolicyRule {
     std::uint64_t fulls_passed = 0;
   };
   Memory memory() const { return {batches_, fulls_passed_}; }
-  /// Takes the place of advance() with all headers before `round`: `memory` is that of the rule that has seen them,
-  /// `before` the last of them. Requires: round > 0.
+  /// Takes the place of advance() with all headers before `round`: `memory` is the memory of a rule that has seen
+  /// these headers, `before` the last of them. Requires: round > 0.
   void jump_to(Round round, const Memory& memory, const RoundHeader& before);
 
  private:

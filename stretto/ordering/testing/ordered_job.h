@@ -80,8 +80,7 @@ inline std::vector<int> ranks_from_0(int count) {
   return ranks;
 }
 
-/// For tests: 0 … count − 1 in a drawn order.
-/// Those of so many ranks, of which rank r makes `first` + r steps, that have one more after `step`.
+/// For tests: of `ranks` ranks, of which rank r makes `first` + r steps, the ranks that have one more after `step`.
 inline std::vector<int> ranks_that_make(StepNumber step, int ranks, StepNumber first) {
   std::vector<int> some;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -90,6 +89,7 @@ inline std::vector<int> ranks_that_make(StepNumber step, int ranks, StepNumber f
   return some;
 }
 
+/// For tests: 0 … count − 1 in a drawn order.
 inline std::vector<std::size_t> shuffled(std::size_t count, Random& random) {
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), 0);
