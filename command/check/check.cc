@@ -173,11 +173,11 @@ void print_coverage(const SearchResult& result) {
           "reached: s - c >= 2 on some rank in {:.1f} % of the rounds by messages, a late rank in {:.1f} % of all, a "
           "drained rank in {:.1f} %,\n"
           "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; on a board {:.1f} %, on "
-          "several {:.1f} %;\n"
+          "several {:.1f} %, of several hosts {:.1f} %;\n"
           "         float32 in {:.1f} %; {} batches dropped; {} jobs with a crash\n",
           pipelined, share(coverage.late), share(coverage.drained), share(coverage.full), share(coverage.held),
           share(coverage.empty), share(coverage.on_boards - coverage.between_boards), share(coverage.between_boards),
-          share(coverage.real), coverage.passes, coverage.crashes));
+          share(coverage.between_hosts), share(coverage.real), coverage.passes, coverage.crashes));
 }
 
 /// Says how the search of a collective has ended. Returns whether it has found nothing, and reached enough.

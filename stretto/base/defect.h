@@ -39,6 +39,8 @@ enum class Defect {
   one_sum_for_all_rounds,      ///< boards: sums a round where the sum of the one before is still leaving
   leader_speaks_for_itself,    ///< boards: tells the counter of the leader's arrivals alone
   sum_without_ring,            ///< boards: does not ring the leader when the last piece is summed
+  boards_across_hosts,         ///< boards: ranks meet at one that do not share its memory
+  board_ranks_in_a_row,        ///< boards: takes the ranks of a board to follow one another
   hand_over_without_ring,      ///< board: wakes no rank when the results are handed over that a round was held for
   anybody_starts_majority,     ///< board: the first rank that comes starts a majority round, not the drawn one
   drained_starts_solo,         ///< board: a drained rank starts solo rounds that no rank has arrived at
@@ -57,6 +59,7 @@ enum class Defect {
   group_always_stale,          ///< takes every sum for stale
   group_used_again,            ///< uses a sum again
   group_one_sum,               ///< has memory for one sum
+  group_board_ranks_in_a_row,  ///< boards: takes the ranks of a board to follow one another
   group_own_replaced,          ///< a newer sum replaces one whose iteration is yet to come
   group_of_own_iteration,      ///< sends its model to the group of its own iteration
   group_joins_newest,          ///< joins the newest round that has started, not the next

@@ -82,13 +82,8 @@ bool FullBoard::all_have_come() const {
   return words_.arrived.value.load(std::memory_order_acquire) >= rounds_ * static_cast<std::uint64_t>(ranks_);
 }
 
-bool FullBoard::has_come(int rank) const {
-  return seat_of(rank).rounds.value.load(std::memory_order_acquire) >= rounds_;
-}
-
-std::uint64_t FullBoard::rounds_of(std::span<std::byte> memory, int rank) {
-  const Seat& seat = reinterpret_cast<Seat*>(memory.data() + sizeof(Words))[rank];
-  return seat.rounds.value.load(std::memory_order_acquire);
+bool FullBoard::has_come(int rank, std::uint64_t rounds) const {
+  return seat_of(rank).rounds.value.load(std::memory_order_acquire) >= rounds;
 }
 
 void FullBoard::arrive() {

@@ -50,11 +50,12 @@ class FullBoard {
   bool step();
   /// Whether the round this rank has arrived at is complete (or it has arrived at none).
   bool complete() const;
-  /// Whether `rank` has come to the round this rank waits for, or may have.
-  bool has_come(int rank) const;
-  /// Rounds that this rank has arrived at; and `rank` at the board in `memory`, which may be another one.
+  /// Rounds that this rank has arrived at.
   std::uint64_t rounds() const { return rounds_; }
-  static std::uint64_t rounds_of(std::span<std::byte> memory, int rank);
+  /// Whether `rank` has come to the round this rank waits for, or may have; or has arrived at so many rounds, which any
+  /// thread may ask.
+  bool has_come(int rank) const { return has_come(rank, rounds_); }
+  bool has_come(int rank, std::uint64_t rounds) const;
 
   /// Shape::upward: whether all that this board's ranks bring to the round is summed, in sum(). From then on rank 0
   /// writes the result to outcome() and publishes it; sum() is its to read until then.

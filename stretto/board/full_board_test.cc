@@ -178,7 +178,8 @@ TEST(FullBoard, UpwardARoundIsCompleteWhenRankZeroSaysSo) {
       for (int rank = 0; rank < ranks; ++rank) {
         EXPECT_FALSE(all[rank].complete());
         EXPECT_EQ(all[rank].rounds(), static_cast<std::uint64_t>(round) + 1);
-        EXPECT_EQ(FullBoard::rounds_of(all.memory.bytes(), rank), all[rank].rounds());
+        EXPECT_TRUE(all[0].has_come(rank, all[rank].rounds()));
+        EXPECT_FALSE(all[0].has_come(rank, all[rank].rounds() + 1));
         EXPECT_TRUE(result_of(all[rank], all.shape) == before) << "until another is published";
       }
       const Bytes sum = *by_fixed_tree(DataType::float32, ReduceOp::sum, inputs);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "stretto/base/defect.h"
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/observe/contribution_facts.h"
@@ -21,10 +22,10 @@ struct PartialShape {
   int max_lag = 4;                        ///< W: results kept
   std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to help sum a round
-  /// Where a job has several boards: how many ranks there are in all, and which of them has seat 0 here. 0: this board
-  /// has all of them.
+  /// Where a job has several boards: how many ranks there are in all, and which of them are here, by seat. 0 and none:
+  /// this board has all of them.
   int job_ranks = 0;
-  int first_rank = 0;
+  std::vector<int> ranks{};
 };
 
 /// The layout of a PartialBoard in the memory handed in, which is zero at the start. partial_board.h says which rank
@@ -106,6 +107,12 @@ class PartialMemory {
   void touch_sums(Round round) const;
 
   bool several_boards() const { return shape_.job_ranks != 0; }
+  /// Which of the job's ranks has a seat here.
+  int rank_at(int seat) const {
+    if (!several_boards()) return seat;
+    if (defect(Defect::board_ranks_in_a_row)) return shape_.ranks[0] + seat;
+    return shape_.ranks[static_cast<std::size_t>(seat)];
+  }
   int job_ranks() const { return several_boards() ? shape_.job_ranks : ranks_; }
   const PartialShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }

@@ -103,7 +103,7 @@ void PartialPlan::write_header() {
   header.reset(at_.memory.job_ranks());
   const auto arrivals = at_.memory.arrivals(at_.round);
   for (int seat = 0; seat < at_.ranks; ++seat) {
-    const int rank = at_.memory.shape().first_rank + seat;
+    const int rank = at_.memory.rank_at(seat);
     const SeatWord word(at_.memory.sealed(at_.round, seat).load(std::memory_order_acquire));
     if (word.arrived()) header.arrived.insert(rank);
     if (word.drained()) header.drained.insert(rank);

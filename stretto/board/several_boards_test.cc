@@ -13,7 +13,7 @@ TEST(OneOfSeveralBoards, KeepsARoundOpenForItsLeaderToEnd) {
   PartialShape shape = small(20);
   shape.buckets.push_back({DataType::int64, 3});
   shape.job_ranks = 5;
-  shape.first_rank = 2;
+  shape.ranks = {2, 4};
   Ranks all(shape, 2, 2);
   all.deposit(0, 1);
   all.deposit(1, 10);
@@ -34,10 +34,10 @@ TEST(OneOfSeveralBoards, KeepsARoundOpenForItsLeaderToEnd) {
   RoundHeader header = read_own_record(all.memory(), 0);
   EXPECT_EQ(header.ranks(), 5);
   EXPECT_EQ(header.batches, 2u);
-  EXPECT_TRUE(header.fresh.contains(2) && header.fresh.contains(3));
+  EXPECT_TRUE(header.fresh.contains(2) && header.fresh.contains(4));
   EXPECT_EQ(header.arrived.count(), 2);
   header.batches = 9;
-  header.fresh.insert(4);
+  header.fresh.insert(3);
   all[1].board.go_in();
   all[0].board.end(0, header);
   EXPECT_EQ(all[0].board.complete(), 1u);
@@ -48,6 +48,7 @@ TEST(OneOfSeveralBoards, KeepsARoundOpenForItsLeaderToEnd) {
 TEST(OneOfSeveralBoards, CountsTheBucketsOfARoundThatIsEmptyHere) {
   PartialShape shape = small(20);
   shape.job_ranks = 3;
+  shape.ranks = {0, 1};
   Ranks all(shape, 2, 1);
   all.arrive(1);
   all.run(1);
@@ -60,6 +61,7 @@ TEST(OneOfSeveralBoards, SumsAheadOnlyWhereNoSumIsLeaving) {
   PartialShape shape = small(8 << 10);
   shape.order = SumOrder::arrival;
   shape.job_ranks = 9;
+  shape.ranks = {0, 1, 2, 3, 4, 5, 6, 7};
   Ranks all(shape, 8, 8);
   const auto come = [&](int ranks) {
     for (int rank = 0; rank < ranks; ++rank) all.deposit(rank, 1);

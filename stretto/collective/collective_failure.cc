@@ -19,21 +19,34 @@ std::uint64_t note_of(const Error& error) {
 
 }  // namespace
 
-Result<std::span<std::byte>> CollectiveFailure::take_shared(std::uint64_t bytes, const std::string& shape) {
-  auto region = engine_.arena()->take(bytes, shape);
-  regions_ = engine_.arena()->taken();
-  if (!region) return region.error();
-  region_ = std::move(*region);
+Result<std::span<std::byte>> CollectiveFailure::take_shared(std::span<const std::uint64_t> bytes, std::size_t mine,
+                                                            const std::string& shape) {
+  SharedArena& arena = *engine_.host().arena;
+  for (std::size_t board = 0; board < bytes.size(); ++board) {
+    auto region = arena.take(bytes[board], shape);
+    regions_ = arena.taken();
+    if (!region) return region.error();
+    if (board == mine) region_ = std::move(*region);
+  }
   return region_.bytes();
 }
 
-void CollectiveFailure::abort(Driver& driver, const Error& why) {
+void CollectiveFailure::compare_shared(const std::string& shape) {
+  const std::uint64_t nothing = 0;
+  if (engine_.host().arena != nullptr) (void)take_shared({&nothing, 1}, 0, shape);
+}
+
+void CollectiveFailure::fail_everywhere(Driver& driver, const Error& why) {
   {
     MutexLock lock(mutex_);
     abort_error_ = why;
   }
   abort_wanted_.store(true, std::memory_order_release);
   driver.notify();
+}
+
+void CollectiveFailure::abort(Driver& driver, const Error& why) {
+  fail_everywhere(driver, why);
   driver.wait([&] { return failed(); }, driver.deadline(std::chrono::seconds(5)));
 }
 
@@ -45,8 +58,9 @@ std::optional<Error> CollectiveFailure::error() const {
 
 bool CollectiveFailure::agreed() {
   if (failed_.load(std::memory_order_relaxed)) return false;
-  if (engine_.arena() == nullptr) return true;
-  auto disagreement = engine_.arena()->disagreement(regions_);
+  const SharedArena* arena = engine_.host().arena;
+  if (arena == nullptr) return true;
+  auto disagreement = arena->disagreement(regions_);
   if (disagreement) fail(std::move(*disagreement), false);
   return !disagreement;
 }

@@ -24,11 +24,17 @@ class CollectiveFailure {
   /// Requires: before any call but take_shared(), fail() without telling, failed() and error().
   void enroll(CollectiveId id) { id_ = id; }
 
-  /// Memory that all ranks share: every rank takes the same regions in the same order. It is given back when this
-  /// object ends. A rank whose `shape` differs makes the collective fail on all ranks (poll()). Once. Requires: the
-  /// engine has an arena; no other thread steps it.
-  Result<std::span<std::byte>> take_shared(std::uint64_t bytes, const std::string& shape);
+  /// Memory that the ranks of this host share, a region for each of their boards; returns that of board `mine`, which
+  /// is given back when this object ends. Every rank of the host takes the same regions in the same order: one whose
+  /// `shape` differs makes the collective fail on all of them (poll()). Once. Requires: the host has an arena; no other
+  /// thread steps the engine.
+  Result<std::span<std::byte>> take_shared(std::span<const std::uint64_t> bytes, std::size_t mine,
+                                           const std::string& shape);
+  /// Takes nothing, where the host has an arena: only so that its ranks notice when one has made another collective.
+  void compare_shared(const std::string& shape);
 
+  /// Makes the collective fail on every rank, soon. The application's thread.
+  void fail_everywhere(Driver& driver, const Error& why);
   /// Stops the collective on every rank. Returns when it has failed here, after five seconds at the latest. The
   /// application's thread.
   void abort(Driver& driver, const Error& why);
@@ -56,7 +62,7 @@ class CollectiveFailure {
   Engine& engine_;
   CollectiveId id_ = 0;
   SharedRegion region_;
-  std::uint64_t regions_ = 0;  // of the arena, up to this collective's
+  std::uint64_t regions_ = 0;  // of the arena, up to the last of this collective's
 
   std::atomic<bool> abort_wanted_{false};  // application: abort_error_ is there
   std::atomic<bool> failed_{false};        // error_ is there

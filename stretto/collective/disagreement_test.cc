@@ -105,7 +105,7 @@ TEST_P(Disagreement, TellsLongListsOfBucketsApart) {
 
 TEST_P(Disagreement, AnotherKindOfCollectiveIsNamedToo) {
   run_thread_job(kRanks, [&](Engine& engine) {
-    EXPECT_EQ(engine.arena() != nullptr, GetParam().shared);
+    EXPECT_EQ(engine.host().arena != nullptr, GetParam().shared);
     if (engine.rank() == kOddRank) {
       Barrier barrier(engine);
       EngineDriver driver(engine);

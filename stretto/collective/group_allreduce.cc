@@ -49,7 +49,7 @@ std::unique_ptr<StandingRounds> rounds_for(Engine& engine, std::vector<BucketSpe
     throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks: use 1 to ", engine.size(),
                           ", or 0 for all of them"));
   }
-  if (options.seats > 1 && engine.arena() == nullptr) {
+  if (options.seats > 1 && engine.host().arena == nullptr) {
     throw UsageError(text("seats ", options.seats, ", but the ranks share no memory: use 1, or 0"));
   }
   if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
@@ -60,12 +60,12 @@ std::unique_ptr<StandingRounds> rounds_for(Engine& engine, std::vector<BucketSpe
                           ", and sums of the own iteration, which are kept by messages alone: use 1, or 0"));
   }
   const bool by_messages = options.seats == 1 || options.late_sum == LateSum::own;
-  if (by_messages || engine.size() == 1 || engine.arena() == nullptr) {
+  if (by_messages || engine.host().arena == nullptr) {
     return std::make_unique<GroupRounds>(engine, std::move(buckets), options);
   }
-  if (options.seats != 0 && options.seats < engine.size()) {
-    return std::make_unique<SpanningRounds>(engine, std::move(buckets), options);
-  }
+  const int boards = Seating(engine.members(), engine.rank(), options.seats).boards();
+  if (boards == engine.size()) return std::make_unique<GroupRounds>(engine, std::move(buckets), options);
+  if (boards > 1) return std::make_unique<SpanningRounds>(engine, std::move(buckets), options);
   return std::make_unique<GroupBoardRounds>(engine, std::move(buckets), options);
 }
 

@@ -100,13 +100,16 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   }
   const char* no_board = options.delivery == Delivery::latest        ? "delivery latest goes by messages"
                          : options.deposits == DepositKind::standing ? "standing deposits go by messages"
-                         : engine.arena() == nullptr                 ? "the ranks share no memory"
+                         : engine.host().arena == nullptr          ? "the ranks share no memory"
                                                                      : nullptr;
   if (options.seats > 1 && no_board != nullptr) {
     throw UsageError(text("seats ", options.seats, ", but ", no_board, ": use 1, or 0"));
   }
-  const bool by_messages = options.seats == 1 || engine.size() == 1 || no_board != nullptr;
-  const bool one_board = options.seats == 0 || options.seats == engine.size();
+  const int boards = options.seats == 1 || no_board != nullptr
+                         ? engine.size()
+                         : Seating(engine.members(), engine.rank(), options.seats).boards();
+  const bool by_messages = boards == engine.size();
+  const bool one_board = boards == 1;
   if (by_messages || !one_board) check_header(options, engine.size());
   if (options.buckets_per_round != 0) {
     check_bucket_rounds(options, by_messages || one_board);
@@ -335,6 +338,10 @@ int PartialAllreduce::ranks() const {
 int PartialAllreduce::num_buckets() const {
   return static_cast<int>(impl_->rounds.buckets().size());
 }
+bool PartialAllreduce::on_boards() const {
+  return impl_->rounds.on_boards();
+}
+
 int PartialAllreduce::num_contribution_sets() const {
   return impl_->rounds.num_contribution_sets();
 }

@@ -150,6 +150,7 @@ class PartialAllreduce final : public Collective {
   int rank() const;                   ///< this rank's number, from 0
   int ranks() const;                  ///< of the job
   int num_buckets() const;            ///< arrays a contribution has
+  bool on_boards() const;             ///< whether ranks of a host read each other's deposits where they lie
   int num_contribution_sets() const;  ///< sets that acquire() hands out in turns
   /// Memory held, in bytes: contribution sets, results, rounds in flight.
   std::uint64_t memory_bytes() const;

@@ -88,7 +88,7 @@ TEST(PartialOptions, AreRefusedWhereTheyCannotBe) {
               ThrowsMessage<UsageError>(HasSubstr("standing deposits")));
 }
 
-/// Rank 0 of 3 on another host than the rest, of whom nothing ever comes.
+/// Rank 0 of 3 that share no memory, of the others of whom nothing ever comes.
 class Alone final : public Transport {
  public:
   int rank() const override { return 0; }
@@ -96,9 +96,11 @@ class Alone final : public Transport {
   void send(int, Envelope, std::span<const std::byte>, std::span<const std::byte>, SendToken) override {}
   bool poll(MessageSink&) override { return false; }
   Doorbell& doorbell() override { return doorbell_; }
+  const Members& members() const override { return members_; }
   const char* name() const override { return "alone"; }
 
  private:
+  const Members members_{3};
   DoorbellWords words_;
   Doorbell doorbell_{words_, true};
 };

@@ -74,28 +74,37 @@ void check_seats(int ranks, const AllreduceOptions& options) {
   }
 }
 
-AllreduceChoice choose(const Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options, bool shared) {
+AllreduceChoice choose(Engine& engine, const BucketSpec& bucket, const AllreduceOptions& options) {
   using Through = AllreduceOptions::Through;
   using Way = AllreduceChoice::Way;
   const AllreduceTask task{checked_bytes(bucket.type, bucket.count), engine.size(), num_cores(), options.registered};
+  const bool shared = engine.host().arena != nullptr;
+  const bool one_host = engine.members().hosts() == 1;
   check_seats(engine.size(), options);
   const bool message = options.through == Through::messages || (options.seats == 1 && engine.size() > 1);
   if (message) return {Way::messages, 0, "as asked for"};
   if (!shared && (options.through != Through::automatic || options.seats > 1)) {
-    throw UsageError("a board needs memory that all ranks share");
+    throw UsageError("a board needs memory that ranks share");
+  }
+  if (!one_host && options.through == Through::exchange) {
+    throw UsageError(text("through exchange: expected all ranks on one host, they are on ", engine.members().hosts()));
   }
   if (!shared) return {Way::messages, 0, "the ranks share no memory"};
   if (engine.size() == 1) return {Way::messages, 0, "there is one rank"};
-  if (options.seats > 0 && options.seats < engine.size()) {
-    const Seating seating{engine.rank(), engine.size(), options.seats};
-    const AllreduceTask at_board{task.bytes, options.seats, task.cores, options.registered};
-    const int last = seating.seats_at(seating.boards() - 1);
+  const Seating seating(engine.members(), engine.rank(), options.seats);
+  if (seating.boards() > 1 && (options.seats > 0 || options.through == Through::gather)) {
+    int least = engine.size(), most = 0;
+    for (int board = 0; board < seating.boards(); ++board) {
+      least = std::min(least, static_cast<int>(seating.at(board).size()));
+      most = std::max(most, static_cast<int>(seating.at(board).size()));
+    }
+    const AllreduceTask at_board{task.bytes, most, task.cores, options.registered};
     return {Way::gather, piece_bytes(Way::gather, at_board),
-            text("as asked for: ", seating.boards(), " boards of ", options.seats, " ranks",
-                 last < options.seats ? text(", the last of ", last) : "", ", ",
-                 name_of(algorithm_for(bucket, SumOrder::fixed)), " between their leaders"),
+            text("as asked for: ", seating.boards(), " boards of ", least < most ? text(least, " to ") : "", most,
+                 " ranks, ", name_of(algorithm_for(bucket, SumOrder::fixed)), " between their leaders"),
             options.seats};
   }
+  if (!one_host) return {Way::messages, 0, text("the ranks are on ", engine.members().hosts(), " hosts")};
   if (options.through == Through::automatic)
     return choose_allreduce(task, options.costs ? *options.costs : AllreduceCosts::from_environment());
   const Way asked = options.through == Through::exchange ? Way::exchange : Way::gather;
@@ -122,7 +131,7 @@ Allgather::Allgather(Engine& engine, DataType type, std::uint64_t count)
 Allreduce::Allreduce(Engine& engine, DataType type, std::uint64_t count, ReduceOp op, AllreduceOptions options)
     : bucket_{type, count} {
   check_reduction(type, op);
-  const AllreduceChoice choice = choose(engine, bucket_, options, engine.arena() != nullptr);
+  const AllreduceChoice choice = choose(engine, bucket_, options);
   explanation_ = text("allreduce of ", shape_of(type, count), " by ", name_of(op), " over ", engine.size(),
                       " ranks: ", name_of(choice.way), " (", choice.why, ")");
   if (choice.way == AllreduceChoice::Way::messages) {

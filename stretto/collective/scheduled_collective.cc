@@ -40,7 +40,7 @@ ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std:
   id_ = engine.add(*this, shape_);
   failure_.enroll(id_);
   // Where some collectives meet in shared memory and others do not, this is where a rank that has made another sees it.
-  if (engine.arena() != nullptr) (void)failure_.take_shared(0, shape_);
+  failure_.compare_shared(shape_);
 }
 
 ScheduledCollective::~ScheduledCollective() {

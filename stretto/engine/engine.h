@@ -150,8 +150,9 @@ class Engine final : private MessageSink {
   int size() const { return transport_.size(); }          ///< ranks of the transport
   const Clock& clock() const { return clock_; }           ///< of deadlines and delays
   Doorbell& doorbell() { return transport_.doorbell(); }  ///< where the thread that drives this sleeps
-  /// Memory that all ranks share, or null.
-  SharedArena* arena() { return transport_.arena(); }
+  const Members& members() const { return transport_.members(); }  ///< of the transport
+  /// The host of this rank, and the memory that its ranks share.
+  Host host() { return transport_.host(); }
   /// When something last came from `peer`.
   TimePoint last_heard(int peer) const { return inbox_.last_heard(peer); }
   /// All that this rank has sent through the engine. Any thread.

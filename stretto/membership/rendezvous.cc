@@ -169,14 +169,14 @@ std::string names(const std::vector<int>& ranks) {
 }
 
 /// Rank 0's part.
-class Host {
+class RankZero {
  public:
-  explicit Host(const RendezvousOptions& options) : options_(options), address_(options), look_(options.look) {}
-  ~Host() {
+  explicit RankZero(const RendezvousOptions& options) : options_(options), address_(options), look_(options.look) {}
+  ~RankZero() {
     if (listens_ && address_.has_file) unlink(address_.address.sun_path);
   }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
+  RankZero(const RankZero&) = delete;
+  RankZero& operator=(const RankZero&) = delete;
 
   Result<Rendezvous> run();
 
@@ -197,7 +197,7 @@ class Host {
   Result<void> attend(Guest& guest);
   Result<void> greet(Guest& guest, const Greeting& greeting);
   /// Attends to guests until `all` of the job's other ranks have done something.
-  Result<void> wait_for(int (Host::*count)() const, const char* what);
+  Result<void> wait_for(int (RankZero::*count)() const, const char* what);
   Result<void> wait_once();
   Result<void> hand_out(const JobMemory& memory);
   int greeted() const {
@@ -223,14 +223,14 @@ class Host {
   std::vector<Guest> guests_;
 };
 
-Result<Rendezvous> Host::run() {
+Result<Rendezvous> RankZero::run() {
   if (auto listening = listen(); !listening) return listening.error();
-  if (auto come = wait_for(&Host::greeted, "come"); !come) return refused(come.error());
+  if (auto come = wait_for(&RankZero::greeted, "come"); !come) return refused(come.error());
   auto memory = JobMemory::create(options_.ranks, options_.extra_bytes);
   if (!memory) return refused(memory.error());
   memory->enter(0, getpid());
   if (auto handed = hand_out(*memory); !handed) return refused(handed.error());
-  if (auto in = wait_for(&Host::entered, "entered"); !in) return refused(in.error());
+  if (auto in = wait_for(&RankZero::entered, "entered"); !in) return refused(in.error());
   Rendezvous meeting{std::move(*memory), Descriptor(), {}};
   std::ranges::sort(guests_, {}, &Guest::rank);
   for (Guest& guest : guests_) {
@@ -240,7 +240,7 @@ Result<Rendezvous> Host::run() {
   return meeting;
 }
 
-Result<void> Host::listen() {
+Result<void> RankZero::listen() {
   bool removed = false;
   for (int tries = 0;; ++tries) {
     door_ = new_socket();
@@ -272,7 +272,7 @@ Result<void> Host::listen() {
   return {};
 }
 
-void Host::admit() {
+void RankZero::admit() {
   while (true) {
     Descriptor socket(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.get() < 0) return;
@@ -281,7 +281,7 @@ void Host::admit() {
   }
 }
 
-Result<void> Host::attend(Guest& guest) {
+Result<void> RankZero::attend(Guest& guest) {
   if (guest.rank < 0) {
     Greeting greeting;
     const ssize_t bytes = recv(guest.socket.get(), &greeting, sizeof(greeting), 0);
@@ -298,7 +298,7 @@ Result<void> Host::attend(Guest& guest) {
   return {};
 }
 
-Result<void> Host::greet(Guest& guest, const Greeting& greeting) {
+Result<void> RankZero::greet(Guest& guest, const Greeting& greeting) {
   const auto differs = [&](const auto& theirs, const auto& ours) {
     return Error{Errc::bad_input, text("rank ", greeting.rank, " has ", theirs, ", rank 0 ", ours), greeting.rank};
   };
@@ -318,7 +318,7 @@ Result<void> Host::greet(Guest& guest, const Greeting& greeting) {
   return {};
 }
 
-Result<void> Host::wait_once() {
+Result<void> RankZero::wait_once() {
   std::vector<pollfd> looked_at{{door_.get(), POLLIN, 0}};
   for (const Guest& guest : guests_) looked_at.push_back({guest.socket.get(), POLLIN, 0});
   poll(looked_at.data(), looked_at.size(), poll_time(clock_.now(), std::min(deadline_, look_.due())));
@@ -331,7 +331,7 @@ Result<void> Host::wait_once() {
   return {};
 }
 
-Result<void> Host::wait_for(int (Host::*count)() const, const char* what) {
+Result<void> RankZero::wait_for(int (RankZero::*count)() const, const char* what) {
   while ((this->*count)() < options_.ranks - 1) {
     const bool late = clock_.now() >= deadline_;
     if (auto attended = wait_once(); !attended) return attended;
@@ -351,7 +351,7 @@ Result<void> Host::wait_for(int (Host::*count)() const, const char* what) {
   return {};
 }
 
-Result<void> Host::hand_out(const JobMemory& memory) {
+Result<void> RankZero::hand_out(const JobMemory& memory) {
   for (Guest& guest : guests_) {
     std::array<int, 2> ends{};
     if (guest.rank < 0) continue;
@@ -366,7 +366,7 @@ Result<void> Host::hand_out(const JobMemory& memory) {
   return {};
 }
 
-Error Host::refused(Error why) {
+Error RankZero::refused(Error why) {
   Word word{.kind = Word::Kind::refused, .code = why.code, .about = why.rank};
   put(word.text, why.message);
   std::size_t told = 0;
@@ -464,7 +464,7 @@ Result<Rendezvous> meet(const RendezvousOptions& options) {
   if (options.rank < 0 || options.rank >= options.ranks) {
     throw UsageError(text("rank ", options.rank, " of ", options.ranks, ": expected 0 to ", options.ranks - 1));
   }
-  if (options.rank == 0) return Host(options).run();
+  if (options.rank == 0) return RankZero(options).run();
   return Visitor(options).run();
 }
 

@@ -53,7 +53,7 @@ class SimulatedCluster::Node final : public Transport {
   const char* name() const override { return "simulated"; }
   bool carries_payload() const override { return cluster_.network_.payload; }
   Doorbell& doorbell() override { return bell_; }
-  SharedArena* arena() override { return shared ? &*shared : nullptr; }
+  const Members& members() const override { return cluster_.members_; }
 
   void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
             SendToken token) override {
@@ -139,6 +139,8 @@ class SimulatedCluster::Node final : public Transport {
   bool crashed = false;
 
  private:
+  SharedArena* arena() override { return shared ? &*shared : nullptr; }
+
   /// Ends the send of an eager message: the sender's memory is the sender's again.
   void complete(Message& message, std::span<const std::byte> body) {
     if (message.body != nullptr) {
@@ -179,7 +181,7 @@ class SimulatedCluster::Node final : public Transport {
 };
 
 SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed)
-    : network_(network), random_(seed, 0x636c7573746572) {
+    : network_(network), random_(seed, 0x636c7573746572), members_(ranks) {
   STRETTO_CHECK(!network_.shared_card || network_.pieces == 1, "messages in pieces through a shared card");
   if (network_.shared_card && network_.fair_shares) shares_.emplace(ranks);
   for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
@@ -195,16 +197,25 @@ void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
   std::free(memory);
 }
 
+void SimulatedCluster::place(Members members) {
+  STRETTO_CHECK(members.size() == size() && shared_.empty(), members.size(), " ranks are placed of ", size());
+  members_ = std::move(members);
+}
+
 void SimulatedCluster::share_memory(std::uint64_t bytes) {
   if (size() > JobMemory::kMaxRanks) {
     throw UsageError(text(size(), " ranks cannot share memory: at most ", JobMemory::kMaxRanks, " can meet there"));
   }
-  // Pages that are never touched cost nothing.
-  shared_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
-  if (shared_ == nullptr) throw std::bad_alloc();
-  for (int rank = 0; rank < size(); ++rank) {
-    const auto ring = [this](int peer) { push(now() + network_.latency, peer); };
-    nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(shared_.get(), bytes), rank, size(), ring, true);
+  for (int host = 0; host < members_.hosts(); ++host) {
+    // Pages that are never touched cost nothing.
+    std::byte* memory = shared_.emplace_back(static_cast<std::byte*>(std::calloc(bytes, 1))).get();
+    if (memory == nullptr) throw std::bad_alloc();
+    const std::span<const int> on = members_.on(host);
+    const auto ring = [this, on](int place) { push(now() + network_.latency, on[static_cast<std::size_t>(place)]); };
+    for (const int rank : on) {
+      nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(memory, bytes), members_.place_of(rank),
+                                                             static_cast<int>(on.size()), ring, true);
+    }
   }
 }
 

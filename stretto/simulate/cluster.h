@@ -69,8 +69,11 @@ class SimulatedCluster {
   TimePoint now() const { return clock_.now(); }
   Transport& transport(int rank);
 
-  /// From now on the ranks share `bytes` bytes (Transport::arena()). Boards that lie there take one step at a time.
-  /// Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little memory.
+  /// Before anything else: the ranks are on these hosts, in place of one. Requires: members.size() == size().
+  void place(Members members);
+  const Members& members() const { return members_; }
+  /// From now on the ranks of each host share `bytes` bytes (Host::arena). Boards that lie there take one step at a
+  /// time. Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little memory.
   void share_memory(std::uint64_t bytes);
 
   /// Called when something has come for `rank` or its doorbell has rung. Usually steps an engine.
@@ -145,7 +148,8 @@ class SimulatedCluster {
   std::vector<Message*> free_messages_;
   std::optional<CardShares> shares_;  // of fair cards
   std::vector<Message*> transfers_;   // by their numbers there; null: over
-  std::unique_ptr<std::byte, FreeMemory> shared_;
+  Members members_;
+  std::vector<std::unique_ptr<std::byte, FreeMemory>> shared_;  // by host
 };
 
 }  // namespace stretto

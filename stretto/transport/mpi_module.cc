@@ -94,9 +94,25 @@ class DiscardingSink final : public MessageSink {
   void lost(int, const Error&) override {}
 };
 
+/// Collective. A host is named by its lowest rank.
+Members members_of(MPI_Comm comm) {
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  MPI_Comm here = MPI_COMM_NULL;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
+  int lowest = rank;
+  MPI_Bcast(&lowest, 1, MPI_INT, 0, here);
+  MPI_Comm_free(&here);
+  std::vector<int> host_of(static_cast<std::size_t>(ranks));
+  MPI_Allgather(&lowest, 1, MPI_INT, host_of.data(), 1, MPI_INT, comm);
+  return Members(host_of);
+}
+
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, Serial& serial) : comm_(comm), serial_(serial), doorbell_(doorbell_words_, false) {
+  MpiTransport(MPI_Comm comm, Serial& serial)
+      : comm_(comm), serial_(serial), members_(members_of(comm)), doorbell_(doorbell_words_, false) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &size_);
     incoming_.resize(static_cast<std::size_t>(size_));
@@ -105,6 +121,7 @@ class MpiTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  const Members& members() const override { return members_; }
   Doorbell& doorbell() override { return doorbell_; }
   const char* name() const override { return "mpi"; }
 
@@ -136,6 +153,7 @@ class MpiTransport final : public Transport {
 
   const MPI_Comm comm_;
   Serial& serial_;
+  const Members members_;
   const SteadyClock clock_;
   DoorbellWords doorbell_words_;
   Doorbell doorbell_;

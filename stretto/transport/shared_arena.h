@@ -78,7 +78,10 @@ class SharedArena {
   bool interleaved() const { return interleaved_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  void ring(int rank) const { ring_(rank); }
+  void ring(int rank) const {
+    STRETTO_CHECK(rank >= 0 && rank < ranks_, "rings ", rank, " of ", ranks_, " ranks that share a memory");
+    ring_(rank);
+  }
   void ring_others() const;
 
   struct Table;  // the list of regions, at the beginning of the memory

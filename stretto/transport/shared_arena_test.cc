@@ -281,8 +281,8 @@ TEST(SharedArena, PagesGoBackToTheSystem) {
   };
   ShmTransport first(memory, 0), second(memory, 1);
   {
-    const auto a = first.arena()->take(1000 * kPage, "a sum").or_throw();
-    const auto b = second.arena()->take(1000 * kPage, "a sum").or_throw();
+    const auto a = first.host().arena->take(1000 * kPage, "a sum").or_throw();
+    const auto b = second.host().arena->take(1000 * kPage, "a sum").or_throw();
     fill(a.bytes());
     EXPECT_GE(pages(), 1000);
   }
@@ -359,21 +359,21 @@ TEST(SharedArena, LiesInTheMemoryOfAJob) {
   unsetenv("STRETTO_SHM_LIMIT");
   EXPECT_EQ(memory.arena().size(), room) << "what the limit leaves, in pages";
   EXPECT_TRUE(without.arena().empty()) << "no room for the list of regions";
-  EXPECT_EQ(ShmTransport(without, 0).arena(), nullptr);
+  EXPECT_EQ(ShmTransport(without, 0).host().arena, nullptr);
 
   auto same = JobMemory::attach(memory.fd()).or_throw();
   EXPECT_EQ(same.arena().size(), room);
   EXPECT_NE(same.arena().data(), memory.arena().data());
   ShmTransport first(memory, 0), second(same, 1);
-  const auto a = first.arena()->take(3 * kPage, "a sum").or_throw();
-  const auto b = second.arena()->take(3 * kPage, "a sum").or_throw();
+  const auto a = first.host().arena->take(3 * kPage, "a sum").or_throw();
+  const auto b = second.host().arena->take(3 * kPage, "a sum").or_throw();
   a.bytes().back() = std::byte{77};
   EXPECT_EQ(b.bytes().back(), std::byte{77});
   memory.extra().back() = std::byte{1};
   EXPECT_EQ(b.bytes().front(), std::byte{});
-  EXPECT_EQ(second.arena()->take(1, "more").error().code, Errc::unavailable);
-  EXPECT_EQ(first.arena()->ranks(), 2);
-  EXPECT_EQ(second.arena()->rank(), 1);
+  EXPECT_EQ(second.host().arena->take(1, "more").error().code, Errc::unavailable);
+  EXPECT_EQ(first.host().arena->ranks(), 2);
+  EXPECT_EQ(second.host().arena->rank(), 1);
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ class ShmTransport::Watch {
 ShmTransport::ShmTransport(JobMemory& memory, int rank)
     : memory_(memory),
       rank_(rank),
+      members_(memory.ranks()),
       piece_(memory.ring_bytes() / 4),
       doorbell_(memory.doorbell(rank), true),
       with_data_(memory.peers_with_data(rank)),

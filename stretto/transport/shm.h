@@ -37,13 +37,15 @@ class ShmTransport final : public Transport {
   bool poll(MessageSink& sink) override;
   TimePoint poll_by() const override;
   Doorbell& doorbell() override { return doorbell_; }
-  SharedArena* arena() override { return arena_ ? &*arena_ : nullptr; }
+  const Members& members() const override { return members_; }
   const char* name() const override { return "shm"; }
 
  private:
   struct Outgoing;
   struct Peer;
   class Watch;
+
+  SharedArena* arena() override { return arena_ ? &*arena_ : nullptr; }
 
   bool push(Peer& peer, Outgoing& message);
   void push_waiting(Peer& peer);
@@ -58,6 +60,7 @@ class ShmTransport final : public Transport {
 
   JobMemory& memory_;
   const int rank_;
+  const Members members_;
   const std::uint64_t piece_;  // bytes moved between two looks at the other side
   Doorbell doorbell_;
   std::optional<SharedArena> arena_;

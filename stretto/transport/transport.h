@@ -7,6 +7,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/doorbell.h"
 #include "stretto/base/error.h"
+#include "stretto/transport/members.h"
 #include "stretto/transport/shared_arena.h"
 
 namespace stretto {
@@ -84,11 +85,16 @@ class Transport {
   /// The doorbell of this rank, which this transport rings when poll() has something to do.
   virtual Doorbell& doorbell() = 0;
 
-  /// Memory that all ranks of the job share, or null where they do not.
-  virtual SharedArena* arena() { return nullptr; }
+  /// The ranks of the job and their hosts: the same on every rank.
+  virtual const Members& members() const = 0;
+  /// The host of this rank. The ranks of every host share memory, or those of none do.
+  Host host() { return {members().on(members().host_of(rank())), arena()}; }
 
   /// "shm", "mpi", "simulated".
   virtual const char* name() const = 0;
+
+ private:
+  virtual SharedArena* arena() { return nullptr; }
 };
 
 }  // namespace stretto

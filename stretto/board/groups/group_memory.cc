@@ -108,7 +108,7 @@ void GroupMemory::enter_model(RoundHeader& header, Round round, int rank, int se
   Seat& its = seat(rank);
   const bool moves = shape_.moves != nullptr;
   const Round ticket = moves ? its.ticket : this->set(rank, set).ticket;
-  const int named = shape_.first_rank + rank;
+  const int named = rank_at(rank);
   if (its.waits_at.load(std::memory_order_seq_cst) == round + 1) header.arrived.insert(named);
   if (its.drained.load(std::memory_order_seq_cst)) header.drained.insert(named);
   ContributionFacts facts = moves ? its.facts : this->set(rank, set).facts;

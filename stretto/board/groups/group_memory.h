@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "stretto/base/defect.h"
 #include "stretto/board/numbered_word.h"
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
@@ -26,9 +27,10 @@ struct GroupShape {
   const ModelMath* moves = nullptr;       ///< where given: a result is a mean, and stands on each member's seat
   std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to help sum a full round
-  /// Of several boards: the ranks of the job, and the lowest at this one; 0: this is the only one.
+  /// Of several boards: how many ranks the job has, and which of them are at this one, by seat; 0 and none: this is the
+  /// only one.
   int job_ranks = 0;
-  int first_rank = 0;
+  std::vector<int> ranks{};
 };
 
 /// The layout of a GroupBoard in the memory handed in, which is zero at the start. group_board.h says which rank writes
@@ -154,6 +156,12 @@ class GroupMemory {
 
   const GroupShape& shape() const { return shape_; }
   int ranks() const { return ranks_; }  ///< at this board
+  /// Which of the job's ranks has a seat here.
+  int rank_at(int seat) const {
+    if (shape_.job_ranks == 0) return seat;
+    if (defect(Defect::group_board_ranks_in_a_row)) return shape_.ranks[0] + seat;
+    return shape_.ranks[static_cast<std::size_t>(seat)];
+  }
   int job_ranks() const { return shape_.job_ranks != 0 ? shape_.job_ranks : ranks_; }
   bool full(Round round) const { return (round + 1) % shape_.full_every == 0; }
   /// The first round of the block of τ rounds that `round` is in: the result of the full round before it is taken

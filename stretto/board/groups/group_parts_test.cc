@@ -19,7 +19,7 @@ struct Board {
                          .keep_own = keep_own,
                          .piece_bytes = 64,
                          .job_ranks = 6,
-                         .first_rank = 2},
+                         .ranks = {2, 3, 4}},
                .ranks = 3},
               {{{0, 1, 2}}}),
         parts(

@@ -30,7 +30,7 @@ std::string GroupJob::to_string() const {
                                                      : ", moves",
                          publish_after ? ", published after" : "",
                          on_board()             ? std::string(", on a board")
-                         : over == Over::boards ? text(", on boards of ", options.seats, " ranks")
+                         : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members))
                                                 : std::string(),
                          ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);

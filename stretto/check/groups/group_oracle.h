@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/check/hosts.h"
 #include "stretto/check/over.h"
 #include "stretto/check/prime_field.h"
 #include "stretto/collective/group_allreduce.h"
@@ -24,6 +25,7 @@ struct GroupJob {
   std::vector<std::uint64_t> batches;  ///< of each rank
   std::uint64_t length = 1;            ///< elements of the model's tail
   Over over = Over::messages;          ///< how the ranks meet
+  Members members{2};                  ///< over boards: the hosts that these are on
   bool on_board() const { return over == Over::board; }          ///< all at one
   bool shares_memory() const { return over != Over::messages; }  ///< their engines step one access at a time
   std::string to_string() const;

@@ -117,6 +117,8 @@ Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
     options.late_sum = LateSum::newest;
     job.again = 0;
   }
+  what.members = what.over == Over::boards ? draw_hosts(random, what.ranks) : Members(what.ranks);
+  if (what.members.hosts() > 1 && random.chance(0.5)) options.seats = 0;
   return job;
 }
 
@@ -345,6 +347,7 @@ JobFinding run_checked(const Job& job) {
   JobFinding finding{.job = job.what.to_string()};
   SimulatedCluster cluster(job.what.ranks, job.network, job.seed);
   Random random(job.seed, kStream + 1);
+  cluster.place(job.what.members);
   if (job.what.shares_memory()) cluster.share_memory(kSharedBytes);
   for (int link = random.chance(0.4) ? static_cast<int>(random.between(1, 3)) : 0; link > 0; --link) {
     const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
@@ -399,7 +402,8 @@ JobFinding run_checked(const Job& job) {
                      counted(options.late_sum == LateSum::own),
                      counted(job.what.on_board()),
                      counted(job.what.over == Over::boards),
-                     oracle.put_on_means()};
+                     oracle.put_on_means(),
+                     counted(job.what.members.hosts() > 1)};
   return finding;
 }
 

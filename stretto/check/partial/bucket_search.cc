@@ -28,6 +28,7 @@ Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
     s.over = Over::board;
     s.options.seats = 0;
   }
+  s.members = Members(s.ranks);
   s.bucketwise = random.chance(0.6);
   return s;
 }

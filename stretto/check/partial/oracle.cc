@@ -8,6 +8,7 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   rounds += other.rounds;
   on_boards += other.on_boards;
   between_boards += other.between_boards;
+  between_hosts += other.between_hosts;
   pipelined += other.pipelined;
   real += other.real;
   late += other.late;
@@ -362,6 +363,7 @@ Coverage Oracle::coverage() const {
     ++c.rounds;
     c.on_boards += scenario_.shares_memory();
     c.between_boards += scenario_.over == Over::boards;
+    c.between_hosts += scenario_.members.hosts() > 1;
     c.pipelined += e.pipelined;
     c.held += e.held;
     c.real += payload_.is_real();

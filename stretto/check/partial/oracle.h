@@ -17,6 +17,7 @@ struct Coverage {
   std::uint64_t rounds = 0;
   std::uint64_t on_boards = 0;       ///< of them: held on a board, or several, where one is in flight at a time
   std::uint64_t between_boards = 0;  ///< of these: several
+  std::uint64_t between_hosts = 0;   ///< of these: on several hosts
   std::uint64_t pipelined = 0;       ///< rounds during which some rank had s − c ≥ 2
   std::uint64_t real = 0;            ///< rounds that sum float32
   std::uint64_t late = 0;            ///< rounds some rank was late for

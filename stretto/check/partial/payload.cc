@@ -1,12 +1,12 @@
 #include "stretto/check/partial/payload.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
 #include "stretto/base/random.h"
+#include "stretto/collective/rounds/seating.h"
 
 namespace stretto {
 namespace {
@@ -37,6 +37,11 @@ Part tree(const std::vector<Part>& parts) {
 }
 
 }  // namespace
+
+Payload::Payload(const Scenario& scenario) : scenario_(scenario) {
+  const Seating seating(scenario.members, 0, scenario.over == Over::boards ? scenario.options.seats : 0);
+  for (int board = 0; board < seating.boards(); ++board) boards_.push_back(seating.at(board));
+}
 
 std::uint64_t Payload::value(int rank, std::uint64_t step) const {
   return random_bits(scenario_.seed, static_cast<std::uint64_t>(rank), step);
@@ -78,12 +83,11 @@ void RoundSum::take(int rank, std::uint64_t value) {
 
 void RoundSum::settle() {
   if (!payload_->is_real()) return;
-  const int seats = scenario_->over == Over::boards ? scenario_->options.seats : scenario_->ranks;
   for (std::size_t factor = 0; factor < Payload::kFactors; ++factor) {
     std::vector<Part> boards;
-    for (int first = 0; first < scenario_->ranks; first += seats) {
+    for (const std::vector<int>& ranks : payload_->boards()) {
       std::vector<Part> parts;
-      for (int rank = first; rank < std::min(first + seats, scenario_->ranks); ++rank) {
+      for (const int rank : ranks) {
         const auto r = static_cast<std::size_t>(rank);
         parts.push_back(brought_[r] ? Part(payload_->real(rank, smalls_[r], factor)) : std::nullopt);
       }

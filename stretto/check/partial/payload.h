@@ -21,7 +21,7 @@ class Payload {
  public:
   static constexpr std::size_t kFactors = 13;  ///< float32: the odd numbers repeat with this period
 
-  explicit Payload(const Scenario& scenario) : scenario_(scenario) {}
+  explicit Payload(const Scenario& scenario);
 
   std::uint64_t value(int rank, std::uint64_t step) const;
   /// int64: element j of bucket b of the deposit, or of the sum of deposits, with this value.
@@ -35,11 +35,15 @@ class Payload {
   float real(int rank, std::int64_t sum, std::size_t factor) const;
   bool is_real() const { return scenario_.buckets[0].type == DataType::float32; }
 
+  /// The ranks at each board, which are summed first; all at one where there is none.
+  const std::vector<std::vector<int>>& boards() const { return boards_; }
+
   /// Writes the buckets first … end − 1 of a rank's step.
   void fill(Contribution& contribution, int rank, std::uint64_t step, std::size_t first, std::size_t end) const;
 
  private:
   const Scenario& scenario_;
+  std::vector<std::vector<int>> boards_;
 };
 
 /// The sum that one round must bring, to the bit.

@@ -12,6 +12,7 @@ Scenario scenario_of(int ranks, DataType type) {
   Scenario scenario;
   scenario.seed = 7;
   scenario.ranks = ranks;
+  scenario.members = Members(ranks);
   scenario.buckets = {{type, 40}, {type, 5}};
   return scenario;
 }

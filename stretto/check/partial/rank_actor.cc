@@ -254,6 +254,7 @@ void RankActor::wake() {
 
 std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle) {
   SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
+  cluster.place(scenario.members);
   if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
   for (const auto& link : scenario.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
   RankActor::Shared shared;

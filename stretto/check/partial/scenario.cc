@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "stretto/base/random.h"
+#include "stretto/check/hosts.h"
 
 namespace stretto {
 namespace {
@@ -84,6 +85,8 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
   }
   if (random.chance(0.3)) s.pass_probability = random.chance(0.1) ? 1 : 0.5 * random.uniform();
   if (random.chance(0.1)) s.passing_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
+  s.members = s.over == Over::boards ? draw_hosts(random, s.ranks) : Members(s.ranks);
+  if (s.members.hosts() > 1 && random.chance(0.5)) s.options.seats = 0;
   return s;
 }
 
@@ -95,7 +98,8 @@ std::string Scenario::to_string() const {
               options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
               over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
               : over == Over::boards
-                  ? text(", on boards of ", options.seats, " ranks in pieces of ", options.piece_bytes, " bytes")
+                  ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members), " in pieces of ",
+                         options.piece_bytes, " bytes")
                   : std::string(),
               bucketwise ? ", bucket by bucket" : "",
               pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),

@@ -27,6 +27,7 @@ struct Scenario {
   PartialOptions options;
   NetworkOptions network;
   Over over = Over::messages;        ///< options.seats says how many meet
+  Members members{1};                ///< over boards: the hosts that these are on
   bool bucketwise = false;           ///< policy full: deposits are handed over bucket by bucket
   std::vector<std::uint64_t> steps;  ///< per rank: batches it has
   std::vector<double> slowness;      ///< per rank: multiplies its computing time

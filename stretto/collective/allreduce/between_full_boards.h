@@ -17,15 +17,9 @@ namespace stretto {
 /// one rank.
 class BetweenFullBoards {
  public:
-  /// Bytes of all boards together, which lie in one region. `board`: the shape of the first one.
-  static std::uint64_t bytes_needed(const FullBoard::Shape& board, const Seating& seating);
-  /// The part of the region in which a board lies.
-  static std::span<std::byte> memory_of(int board, std::span<std::byte> region, const FullBoard::Shape& shape,
-                                        const Seating& seating);
-
-  /// Registers with the engine, on every rank. `board` is this rank's, in `region`; it outlives this object.
+  /// Registers with the engine, on every rank. `seating` and `board`, which is this rank's, outlive this object.
   BetweenFullBoards(Engine& engine, const Seating& seating, const FullBoard::Shape& shape, AllreduceAlgorithm algorithm,
-                    std::span<std::byte> region, FullBoard& board);
+                    FullBoard& board);
 
   /// On a leader, does the next step between sum and result. Returns whether there was one. The schedule goes on only
   /// while the leader's engine is stepped.
@@ -34,13 +28,10 @@ class BetweenFullBoards {
   bool wants_messages() const { return exchanging_; }
   /// Why the schedule can never go on, if so.
   std::optional<Error> failure() const { return between_.failure(); }
-  /// Whether a rank of any board has come to the round that this rank waits for.
-  bool has_come(int rank) const;
 
  private:
-  const Seating seating_;
+  const Seating& seating_;
   const FullBoard::Shape shape_;
-  const std::span<std::byte> region_;
   FullBoard& board_;
   ScheduledCollective between_;
   bool exchanging_ = false;  // on a leader: the schedule runs

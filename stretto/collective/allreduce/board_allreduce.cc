@@ -17,7 +17,7 @@ FullBoard::Shape shape_of(const Seating& seating, const BucketSpec& bucket, Redu
           .count = bucket.count,
           .op = op,
           .piece_bytes = choice.piece_bytes,
-          .helpers = std::min(num_cores(), seating.here()) - 1,
+          .helpers = std::min(num_cores(), seating.seats()) - 1,
           .upward = seating.boards() > 1};
 }
 
@@ -28,8 +28,13 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
       bucket_(bucket),
       shape_(text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op))),
       failure_(engine),
-      seating_{engine.rank(), engine.size(), choice.seats > 0 ? choice.seats : engine.size()},
-      backoff_(engine.size() <= num_cores(), engine.rank()),
+      seating_(engine.members(), engine.rank(), choice.seats),
+      query_(engine, seating_,
+             [this](int seat, std::uint64_t rounds) {
+               const auto* board = std::get_if<FullBoard>(&board_);
+               return board != nullptr && board->has_come(seat, rounds);
+             }),
+      backoff_(static_cast<int>(engine.host().members.size()) <= num_cores(), engine.rank()),
       left_(engine.size()) {
   const Engine::Pause pause(engine);
   // Ranks that have read different tuning files may differ in way and pieces.
@@ -38,29 +43,28 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
   make_board(op, choice, description);
   id_ = engine.add(*this, description);
   failure_.enroll(id_);
+  query_.enroll(id_);
 }
 
 void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, const std::string& description) {
   const bool exchange = choice.way == AllreduceChoice::Way::exchange;
   const ExchangeBoard::Shape chunks{bucket_.type, bucket_.count, op, choice.piece_bytes};
   const FullBoard::Shape pieces = shape_of(seating_, bucket_, op, choice);
-  const auto region = failure_.take_shared(exchange ? ExchangeBoard::bytes_needed(chunks, seating_.ranks)
-                                                    : BetweenFullBoards::bytes_needed(pieces, seating_),
-                                           description);
-  if (!region && region.error().code == Errc::unavailable) throw Failure(region.error());
-  if (!region) return failure_.fail(region.error(), false);
-  const auto ring = [&arena = *engine_.arena(), first = seating_.leader()](int seat) { arena.ring(first + seat); };
+  memory_.emplace(failure_, seating_, description, [&](int seats) {
+    return exchange ? ExchangeBoard::bytes_needed(chunks, seats) : FullBoard::bytes_needed(pieces, seats);
+  });
+  if (failure_.failed()) return;
+  const auto ring = [this](int seat) { seating_.ring(engine_.host(), seat); };
   if (exchange) {
-    board_.emplace<ExchangeBoard>(*region, chunks, seating_.seat(), seating_.here(), ring);
+    board_.emplace<ExchangeBoard>(memory_->bytes(), chunks, seating_.seat(), seating_.seats(), ring);
     return;
   }
-  const auto memory = BetweenFullBoards::memory_of(seating_.board(), *region, pieces, seating_);
-  auto& board = board_.emplace<FullBoard>(memory, pieces, seating_.seat(), seating_.here(), ring);
+  auto& board = board_.emplace<FullBoard>(memory_->bytes(), pieces, seating_.seat(), seating_.seats(), ring);
   input_ = board.input();
   result_ = board.result();
   if (seating_.boards() == 1) return;
   between_ = std::make_unique<BetweenFullBoards>(engine_, seating_, pieces, algorithm_for(bucket_, SumOrder::fixed),
-                                                 *region, board);
+                                                 board);
 }
 
 BoardAllreduce::~BoardAllreduce() {
@@ -71,11 +75,13 @@ void BoardAllreduce::lost(int, const Error& reason) {
   failure_.lose(reason, shape_);
 }
 
-void BoardAllreduce::look_who_has_left() {
+void BoardAllreduce::look_who_has_left(Driver& driver) {
   MutexLock lock(left_mutex_);
-  for (int peer = 0; peer < engine_.size(); ++peer) {
-    if (!left_.contains(peer) || has_come(peer)) continue;
-    return failure_.fail({Errc::lost_peer, text(shape_, ": rank ", peer, " has left"), peer}, false);
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
+    const int peer = seating_.rank_at(seat);
+    if (!left_.contains(peer) || has_come(seat)) continue;
+    const Error gone{Errc::lost_peer, text(shape_, ": rank ", peer, " has left"), peer};
+    return between_ != nullptr ? failure_.fail_everywhere(driver, gone) : failure_.fail(gone, false);
   }
 }
 
@@ -162,7 +168,9 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
       while (!board.complete() && step(board)) {
       }
       // First: where a rank is missing at its board, the leader may have left because of it.
-      if (any_has_left_.load(std::memory_order_acquire) && !board.complete() && failure_.agreed()) look_who_has_left();
+      if (any_has_left_.load(std::memory_order_acquire) && !board.complete() && failure_.agreed()) {
+        look_who_has_left(driver);
+      }
       if (between_ != nullptr && between_->failure()) failure_.fail(*between_->failure(), false);
       return over() || (looking == Looking::enough && wants_messages());
     };
@@ -173,30 +181,39 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
     if (failure_.failed() && !board.complete()) return *failure();
     if (!board.complete()) {
       return Error{Errc::timeout,
-                   text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ", missing())};
+                   text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
+                        missing(driver, std::chrono::milliseconds(200)))};
     }
   }
   running_ = false;
   return {};
 }
 
-std::string BoardAllreduce::who_is_missing(Driver&, Duration) {
-  return text(shape_, ": ", missing());
+std::string BoardAllreduce::who_is_missing(Driver& driver, Duration timeout) {
+  return text(shape_, ": ", missing(driver, timeout));
 }
 
-std::string BoardAllreduce::missing() const {
-  std::string list;
-  for (int rank = 0; rank < engine_.size(); ++rank) {
-    if (!has_come(rank)) list += text(list.empty() ? "nothing has come from rank " : ", ", rank);
+std::string BoardAllreduce::missing(Driver& driver, Duration timeout) {
+  std::vector<std::string> missing;
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
+    if (!has_come(seat)) missing.push_back(text("rank ", seating_.rank_at(seat)));
   }
-  return list.empty() ? "all ranks have come" : list;
+  if (between_ != nullptr) {
+    const std::uint64_t rounds = std::get<FullBoard>(board_).rounds();
+    for (std::string& rank : query_.missing(driver, timeout, rounds, [this] { return failure_.failed(); })) {
+      missing.push_back(std::move(rank));
+    }
+  }
+  if (missing.empty()) return "all ranks have come";
+  std::string list = "nothing has come from ";
+  for (std::size_t i = 0; i < missing.size(); ++i) list += text(i == 0 ? "" : ", ", missing[i]);
+  return list;
 }
 
-bool BoardAllreduce::has_come(int rank) const {
-  if (between_ != nullptr) return between_->has_come(rank);
-  if (const auto* exchange = std::get_if<ExchangeBoard>(&board_)) return exchange->has_come(rank);
+bool BoardAllreduce::has_come(int seat) const {
+  if (const auto* exchange = std::get_if<ExchangeBoard>(&board_)) return exchange->has_come(seat);
   const auto* board = std::get_if<FullBoard>(&board_);
-  return board != nullptr && board->has_come(rank);  // null: the ranks could not agree on a board
+  return board != nullptr && board->has_come(seat);  // null: the ranks could not agree on a board
 }
 
 }  // namespace stretto

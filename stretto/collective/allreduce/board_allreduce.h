@@ -13,7 +13,9 @@
 #include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/allreduce/allreduce_way.h"
 #include "stretto/collective/allreduce/between_full_boards.h"
+#include "stretto/collective/allreduce/board_query.h"
 #include "stretto/collective/collective_failure.h"
+#include "stretto/collective/rounds/board_memory.h"
 #include "stretto/collective/rounds/seating.h"
 #include "stretto/engine/driver.h"
 #include "stretto/kernel/bucket.h"
@@ -24,7 +26,7 @@ namespace stretto {
 /// BetweenFullBoards ties together. A board does not know that there are others but for FullBoard::Shape::upward.
 class BoardAllreduce final : public AllreduceWay, private EngineClient {
  public:
-  /// Requires: engine.arena(). Where the ranks disagree every run() says so. Throws Failure where there is too
+  /// Requires: the hosts have arenas. Where the ranks disagree every run() says so. Throws Failure where there is too
   /// little memory.
   BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice);
   ~BoardAllreduce() override;
@@ -36,15 +38,15 @@ class BoardAllreduce final : public AllreduceWay, private EngineClient {
 
   void abort(Driver& driver, const Error& why) override { failure_.abort(driver, why); }
   std::optional<Error> failure() const override { return failure_.error(); }
-  /// Asks no rank: the board shows which ones have come.
+  /// The board shows which of its ranks have come; the leaders of others are asked for `timeout`.
   std::string who_is_missing(Driver& driver, Duration timeout) override;
 
  private:
   using Board = std::variant<std::monostate, FullBoard, ExchangeBoard>;
 
   // A board needs the engine only to hear of lost ranks and of a rank that stops the job.
-  void control(int, const Envelope& envelope, std::span<const std::byte> head) override {
-    failure_.control(envelope, head);
+  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override {
+    if (!failure_.control(envelope, head)) query_.control(peer, envelope, head);
   }
   void broken(const Error& reason) override { failure_.fail(reason, true); }
   void lost(int peer, const Error& reason) override;
@@ -54,7 +56,7 @@ class BoardAllreduce final : public AllreduceWay, private EngineClient {
     any_has_left_.store(true, std::memory_order_release);
   }
   bool poll(TimePoint) override {
-    failure_.poll();
+    if (failure_.poll()) query_.poll();
     return false;
   }
 
@@ -71,11 +73,11 @@ class BoardAllreduce final : public AllreduceWay, private EngineClient {
     return board.step() || (between_ != nullptr && between_->step());
   }
   bool wants_messages() const { return between_ != nullptr && between_->wants_messages(); }
-  std::string missing() const;
-  /// Fails where a rank has left that has not come to the round. On the application's thread, also while the helper
-  /// thread drives. Each rank finds out by itself, so it tells no others.
-  void look_who_has_left();
-  bool has_come(int rank) const;
+  std::string missing(Driver& driver, Duration timeout);
+  /// Fails where a rank of this board has left that has not come to the round. On the application's thread, also while
+  /// the helper thread drives. Each rank of the board finds out by itself; those of other boards are told.
+  void look_who_has_left(Driver& driver);
+  bool has_come(int seat) const;
 
   Engine& engine_;
   const BucketSpec bucket_;
@@ -83,8 +85,10 @@ class BoardAllreduce final : public AllreduceWay, private EngineClient {
   CollectiveId id_ = 0;
   CollectiveFailure failure_;  // before board_, whose memory it gives back
   const Seating seating_;
+  std::optional<BoardMemory> memory_;
   Board board_;
   std::unique_ptr<BetweenFullBoards> between_;  // null: there is one board
+  BoardQuery query_;
   Backoff backoff_;
   bool running_ = false;                // a round has begun and run() has not returned success for it
   std::optional<Argument> mine_, sum_;  // of that round

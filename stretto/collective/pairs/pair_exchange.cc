@@ -57,7 +57,7 @@ PairExchange::PairExchange(Engine& engine, std::vector<BucketSpec> buckets, cons
   const Engine::Pause pause(engine);
   id_ = engine.add(*this, description_);
   failure_.enroll(id_);
-  if (engine.arena() != nullptr) (void)failure_.take_shared(0, description_);
+  failure_.compare_shared(description_);
 }
 
 PairExchange::~PairExchange() {

@@ -7,13 +7,10 @@
 
 namespace stretto {
 
-GroupProtocol::GroupProtocol(int rank, int ranks, Round full_every, int quorum, int seats)
-    : rank_(rank),
-      ranks_(ranks),
-      full_every_(full_every),
-      quorum_(quorum),
-      seats_(static_cast<std::size_t>(seats)),
-      drained_peers_(ranks) {}
+GroupProtocol::GroupProtocol(const std::vector<int>& here, int ranks, Round full_every, int quorum)
+    : ranks_(ranks), full_every_(full_every), quorum_(quorum), drained_peers_(ranks) {
+  for (const int rank : here) seats_.push_back({.rank = rank});
+}
 
 bool GroupProtocol::message_of(Round round, bool activation) {
   if (round < complete_ || stopped_) {
@@ -71,18 +68,16 @@ bool GroupProtocol::may_join() const {
 }
 
 std::optional<GroupProtocol::Action> GroupProtocol::tell_counter() {
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    Seat& seat = seats_[i];
-    const int rank = rank_ + static_cast<int>(i);
+  for (Seat& seat : seats_) {
     if (seat.drained && !seat.drain_told) {
       seat.drain_told = true;
-      if (!is_counter()) return Action{.kind = Action::Kind::drain, .rank = rank};
-      drained_peers_.insert(rank);
+      if (!is_counter()) return Action{.kind = Action::Kind::drain, .rank = seat.rank};
+      drained_peers_.insert(seat.rank);
     }
     if (quorum_ == 0 || full(complete_) || seat.arrived_at != complete_ || seat.told_of == complete_) continue;
     seat.told_of = complete_;
-    if (!is_counter()) return Action{.kind = Action::Kind::arrive, .round = complete_, .rank = rank};
-    arrivals_at(complete_).ranks.insert(rank);
+    if (!is_counter()) return Action{.kind = Action::Kind::arrive, .round = complete_, .rank = seat.rank};
+    arrivals_at(complete_).ranks.insert(seat.rank);
   }
   return std::nullopt;
 }

@@ -35,9 +35,9 @@ class GroupProtocol {
     int rank = 0;     ///< arrive, drain: which rank
   };
 
-  /// For the ranks rank … rank + seats − 1 of a job of `ranks`. `quorum`: ranks that must have come before a group
-  /// round starts; 0: the first one starts it. Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
-  GroupProtocol(int rank, int ranks, Round full_every, int quorum, int seats = 1);
+  /// For the ranks `here`, ascending, of a job of `ranks`: those at a board, or one alone. `quorum`: ranks that must
+  /// have come before a group round starts; 0: the first one starts it. Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
+  GroupProtocol(const std::vector<int>& here, int ranks, Round full_every, int quorum);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().
   /// The application of a seat waits at round `round`.
@@ -87,21 +87,21 @@ class GroupProtocol {
     RankSet ranks;
   };
   struct Seat {
+    int rank = 0;
     Round taken = 0;
-    std::optional<Round> arrived_at;
-    std::optional<Round> told_of;  // the round whose arrival the counter has been told of
+    std::optional<Round> arrived_at = std::nullopt;
+    std::optional<Round> told_of = std::nullopt;  // the round whose arrival the counter has been told of
     bool drained = false;
     bool drain_told = false;
   };
 
   Seat& at(int seat) { return seats_[static_cast<std::size_t>(seat)]; }
-  bool is_counter() const { return rank_ == counter(); }
+  bool is_counter() const { return seats_[0].rank == counter(); }
   bool has_come_to_full(const Seat& seat) const;
   Arrivals& arrivals_at(Round round);
   std::optional<Action> tell_counter();
   bool may_start_open();
 
-  const int rank_;
   const int ranks_;
   const Round full_every_;
   const int quorum_;

@@ -11,7 +11,7 @@ namespace {
 using GroupAction = GroupProtocol::Action;
 
 TEST(GroupProtocol, TheFirstRankStartsAGroupRoundForAllOnce) {
-  GroupProtocol p(1, 4, 10, 0);
+  GroupProtocol p({1}, 4, 10, 0);
   EXPECT_FALSE(p.may_join());
   EXPECT_FALSE(p.next_action());
   p.application_arrived(0);
@@ -24,7 +24,7 @@ TEST(GroupProtocol, TheFirstRankStartsAGroupRoundForAllOnce) {
 }
 
 TEST(GroupProtocol, PassesAnActivationOnOnceAndDropsThoseOfRoundsThatAreOver) {
-  GroupProtocol p(1, 4, 10, 0);
+  GroupProtocol p({1}, 4, 10, 0);
   EXPECT_TRUE(p.message_of(2, true));
   EXPECT_EQ(p.next_action()->round, 2u) << "one of a later round starts those before it";
   EXPECT_TRUE(p.message_of(1, true));
@@ -41,7 +41,7 @@ TEST(GroupProtocol, PassesAnActivationOnOnceAndDropsThoseOfRoundsThatAreOver) {
 }
 
 TEST(GroupProtocol, AFullRoundWaitsForTheApplicationAndAsksNobodyIn) {
-  GroupProtocol p(1, 4, 1, 0);
+  GroupProtocol p({1}, 4, 1, 0);
   EXPECT_TRUE(p.full(0));
   EXPECT_TRUE(p.message_of(0, false));
   EXPECT_FALSE(p.may_join());
@@ -51,7 +51,7 @@ TEST(GroupProtocol, AFullRoundWaitsForTheApplicationAndAsksNobodyIn) {
 }
 
 TEST(GroupProtocol, TheNextBlockBeginsWhenTheResultOfTheFullRoundIsTaken) {
-  GroupProtocol p(1, 4, 2, 0);
+  GroupProtocol p({1}, 4, 2, 0);
   p.message_of(0, true);
   p.join();
   p.round_completed(false);
@@ -65,7 +65,7 @@ TEST(GroupProtocol, TheNextBlockBeginsWhenTheResultOfTheFullRoundIsTaken) {
 }
 
 TEST(GroupProtocol, TheCounterStartsWhenAQuorumHasComeOrDrainedAndSomebodyHasCome) {
-  GroupProtocol counter(0, 4, 10, 3);
+  GroupProtocol counter({0}, 4, 10, 3);
   counter.peer_drained(3);
   counter.peer_drained(2);
   EXPECT_FALSE(counter.next_action()) << "nobody has come";
@@ -74,7 +74,7 @@ TEST(GroupProtocol, TheCounterStartsWhenAQuorumHasComeOrDrainedAndSomebodyHasCom
   counter.peer_arrived(1, 0);
   EXPECT_EQ(counter.next_action()->kind, GroupAction::Kind::activate);
 
-  GroupProtocol other(1, 4, 10, 3);
+  GroupProtocol other({1}, 4, 10, 3);
   other.application_arrived(0);
   EXPECT_EQ(other.next_action()->kind, GroupAction::Kind::arrive);
   EXPECT_FALSE(other.next_action());
@@ -82,7 +82,7 @@ TEST(GroupProtocol, TheCounterStartsWhenAQuorumHasComeOrDrainedAndSomebodyHasCom
 }
 
 TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
-  GroupProtocol counter(0, 2, 3, 0);
+  GroupProtocol counter({0}, 2, 3, 0);
   counter.application_drained();
   EXPECT_FALSE(counter.next_action());
   counter.peer_drained(1);
@@ -101,7 +101,7 @@ TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
 }
 
 TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
-  GroupProtocol p(2, 6, 2, 3, 2);  // ranks 2 and 3
+  GroupProtocol p({2, 3}, 6, 2, 3);
   p.application_arrived(0, 1);
   const auto arrived = p.next_action();
   ASSERT_TRUE(arrived);

@@ -7,13 +7,9 @@
 
 namespace stretto {
 
-RoundProtocol::RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule, int seats)
-    : rank_(rank),
-      ranks_(ranks),
-      max_lag_(static_cast<Round>(max_lag)),
-      rule_(std::move(rule)),
-      seats_(static_cast<std::size_t>(seats)),
-      drained_peers_(ranks) {
+RoundProtocol::RoundProtocol(const std::vector<int>& here, int ranks, int max_lag, PolicyRule rule)
+    : ranks_(ranks), max_lag_(static_cast<Round>(max_lag)), rule_(std::move(rule)), drained_peers_(ranks) {
+  for (const int rank : here) seats_.push_back({.rank = rank});
   if (max_lag < 1) throw UsageError(text("max_lag ", max_lag, " is impossible: use at least 1"));
 }
 
@@ -71,8 +67,8 @@ void RoundProtocol::round_completed(Round round, const RoundHeader& header) {
   std::erase_if(arrivals_, [&](const Arrivals& a) { return a.round <= round; });
   rule_.advance(header);
   if (header.drained.all() && !defect(Defect::last_round_twice)) stopped_ = true;
-  for (std::size_t seat = 0; seat < seats_.size() && is_counter(); ++seat) {
-    if (seats_[seat].drained) drained_peers_.insert(rank_ + static_cast<int>(seat));
+  for (const Seat& seat : seats_) {
+    if (is_counter() && seat.drained) drained_peers_.insert(seat.rank);
   }
 }
 
@@ -100,12 +96,11 @@ RoundProtocol::Action RoundProtocol::activate_open() {
 }
 
 std::optional<RoundProtocol::Action> RoundProtocol::tell_of_drains() {
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    if (!seats_[i].drained || seats_[i].drain_told) continue;
-    seats_[i].drain_told = true;
-    const int rank = rank_ + static_cast<int>(i);
-    if (!is_counter()) return Action{Action::Kind::drain, 0, rank};
-    drained_peers_.insert(rank);
+  for (Seat& seat : seats_) {
+    if (!seat.drained || seat.drain_told) continue;
+    seat.drain_told = true;
+    if (!is_counter()) return Action{Action::Kind::drain, 0, seat.rank};
+    drained_peers_.insert(seat.rank);
   }
   return std::nullopt;
 }
@@ -113,12 +108,11 @@ std::optional<RoundProtocol::Action> RoundProtocol::tell_of_drains() {
 /// Tells the counter of the seats that have arrived at the open round, one by one; the counter notes its own.
 std::optional<RoundProtocol::Action> RoundProtocol::tell_of_arrivals(TimePoint now) {
   const Round open = complete();
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    if (seats_[i].arrived_at != open || seats_[i].told_of == open) continue;
-    seats_[i].told_of = open;
-    const int rank = rank_ + static_cast<int>(i);
-    if (!is_counter()) return Action{Action::Kind::arrive, open, rank};
-    note_arrival(rank, open, now);
+  for (Seat& seat : seats_) {
+    if (seat.arrived_at != open || seat.told_of == open) continue;
+    seat.told_of = open;
+    if (!is_counter()) return Action{Action::Kind::arrive, open, seat.rank};
+    note_arrival(seat.rank, open, now);
   }
   return std::nullopt;
 }
@@ -161,10 +155,9 @@ TimePoint RoundProtocol::may_start_open() const {
   const bool any = std::ranges::any_of(seats_, [this](const Seat& seat) { return seat.has_come(complete()); });
   if (!any && !all) return TimePoint::never();  // most of the time, and before sets of all ranks are made
   RankSet arrived(ranks_), drained(ranks_);
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    const int rank = rank_ + static_cast<int>(i);
-    if (seats_[i].arrived_at == complete()) arrived.insert(rank);
-    if (seats_[i].drained) drained.insert(rank);
+  for (const Seat& seat : seats_) {
+    if (seat.arrived_at == complete()) arrived.insert(seat.rank);
+    if (seat.drained) drained.insert(seat.rank);
   }
   return may_start_from(policy, {arrived, all ? drained_peers_ : drained, {}, learned_patience_});
 }

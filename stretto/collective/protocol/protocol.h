@@ -16,9 +16,8 @@ namespace stretto {
 /// when this rank joins them, and which rank tells which other one. A pure state machine: no thread, no transport, no
 /// buffer, no clock of its own.
 ///
-/// It speaks for one rank, or for the ranks of a board, numbered from its leader on: these join together, once all of
-/// them may, and are told of as one (activations), but counted one by one (arrivals, drains). A *seat* is a rank's
-/// number at its board.
+/// It speaks for one rank, or for the ranks of a board: these join together, once all of them may, and are told of as
+/// one (activations), but counted one by one (arrivals, drains). A *seat* is a rank's number at its board.
 ///
 /// At all times h ≤ c ≤ s ≤ act and s ≤ h + W, with c complete(), s joined(), h handed(), act activated().
 class RoundProtocol {
@@ -34,8 +33,8 @@ class RoundProtocol {
     int rank = -1;
   };
 
-  /// For the ranks rank … rank + seats − 1 of a job of `ranks`.
-  RoundProtocol(int rank, int ranks, int max_lag, PolicyRule rule, int seats = 1);
+  /// For the ranks `here`, ascending, of a job of `ranks`: those at a board, or one alone.
+  RoundProtocol(const std::vector<int>& here, int ranks, int max_lag, PolicyRule rule);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().
   /// The application of a seat waits at round `round` (docs/protocol.md, rule 2).
@@ -90,10 +89,11 @@ class RoundProtocol {
 
  private:
   struct Seat {
+    int rank = 0;
     bool drained = false;
     bool drain_told = false;
-    std::optional<Round> arrived_at;
-    std::optional<Round> told_of;  // the round whose arrival has been acted on
+    std::optional<Round> arrived_at = std::nullopt;
+    std::optional<Round> told_of = std::nullopt;  // the round whose arrival has been acted on
     bool has_come(Round round) const { return drained || arrived_at == round; }
   };
   struct Arrivals {
@@ -102,7 +102,7 @@ class RoundProtocol {
     std::vector<TimePoint> times;  // in order of arrival
   };
 
-  bool is_counter() const { return rank_ == counter(); }
+  bool is_counter() const { return seats_[0].rank == counter(); }
   Arrivals& arrivals_at(Round round);
   void note_arrival(int peer, Round round, TimePoint now);
   TimePoint may_start_open() const;
@@ -112,7 +112,6 @@ class RoundProtocol {
   bool within_lag() const;
   bool all_have_come() const;
 
-  const int rank_;
   const int ranks_;
   const Round max_lag_;
   PolicyRule rule_;

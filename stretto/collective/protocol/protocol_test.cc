@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using Kind = RoundProtocol::Action::Kind;
 
 RoundProtocol protocol(int rank, int ranks, Policy policy, int max_lag = 4) {
-  return RoundProtocol(rank, ranks, max_lag, PolicyRule(policy, ranks, 1));
+  return RoundProtocol({rank}, ranks, max_lag, PolicyRule(policy, ranks, 1));
 }
 
 TimePoint at(Duration d) {
@@ -192,7 +192,7 @@ TEST(RoundProtocol, AnAdaptiveDeadlineLearnsFromArrivals) {
 
 /// Ranks 2, 3, 4 of 7, behind the board of the counter, which is 0, 1.
 RoundProtocol board(Policy policy, int max_lag = 4) {
-  return RoundProtocol(2, 7, max_lag, PolicyRule(policy, 7, 1), 3);
+  return RoundProtocol({2, 3, 4}, 7, max_lag, PolicyRule(policy, 7, 1));
 }
 
 TEST(RoundProtocolOfABoard, TellsTheCounterOfEachRankThatComes) {
@@ -218,7 +218,7 @@ TEST(RoundProtocolOfABoard, TellsTheCounterOfEachRankThatComes) {
 }
 
 TEST(RoundProtocolOfABoard, TheCounterCountsItsOwnRanksAndThoseOfOthersOneByOne) {
-  RoundProtocol p(0, 7, 4, PolicyRule(Policy::at_least(4), 7, 1), 2);
+  RoundProtocol p({0, 1}, 7, 4, PolicyRule(Policy::at_least(4), 7, 1));
   p.application_arrived(0, 0);
   p.application_arrived(0, 1);
   p.peer_arrived(6, 0, at(0s));
@@ -249,7 +249,7 @@ TEST(RoundProtocolOfABoard, MajorityWaitsForTheSeatThatIsDrawn) {
       if (PolicyRule(Policy::majority(), 7, seed).current().initiator == 3) return seed;
     }
   }();
-  RoundProtocol p(2, 7, 4, PolicyRule(Policy::majority(), 7, seed), 3);
+  RoundProtocol p({2, 3, 4}, 7, 4, PolicyRule(Policy::majority(), 7, seed));
   p.application_arrived(0, 0);
   p.application_drained(2);
   EXPECT_EQ(p.next_action(at(0s))->kind, Kind::drain);
@@ -259,7 +259,7 @@ TEST(RoundProtocolOfABoard, MajorityWaitsForTheSeatThatIsDrawn) {
   ASSERT_TRUE(action);
   EXPECT_EQ(action->kind, Kind::activate);
 
-  RoundProtocol other(5, 7, 4, PolicyRule(Policy::majority(), 7, seed), 2);
+  RoundProtocol other({5, 6}, 7, 4, PolicyRule(Policy::majority(), 7, seed));
   other.application_arrived(0, 0);
   other.application_arrived(0, 1);
   EXPECT_FALSE(other.next_action(at(0s))) << "rank 3 is at another board";
@@ -300,7 +300,7 @@ TEST(RoundProtocolOfABoard, TheBoundOnTheLagMayBeSeenToByTheBoard) {
 }
 
 TEST(RoundProtocolOfABoard, TheLastRoundStartsWhenEverySeatOfEveryBoardHasDrained) {
-  RoundProtocol p(0, 3, 4, PolicyRule(Policy::solo(), 3, 1), 2);
+  RoundProtocol p({0, 1}, 3, 4, PolicyRule(Policy::solo(), 3, 1));
   p.peer_drained(2);
   p.application_drained(1);
   EXPECT_FALSE(p.next_action(at(0s)));

@@ -19,7 +19,7 @@ class Rank final : public RoundOwner {
  public:
   explicit Rank(Engine& engine)
       : engine_(engine),
-        rounds_(engine, RoundProtocol(1, kRanks, 1000, PolicyRule(Policy::majority(), kRanks, 7, 0)),
+        rounds_(engine, RoundProtocol({1}, kRanks, 1000, PolicyRule(Policy::majority(), kRanks, 7, 0)),
                 [this](const Activation& activation) { return make(activation); }) {
     id_ = engine.add(*this);
     rounds_.enroll(id_);

@@ -23,7 +23,7 @@ BetweenBoards::BetweenBoards(Engine& engine, const Seating& seating, const Parti
   if (!seating.leads()) return;
   rounds_ = std::make_unique<ActivatedRounds>(
       engine,
-      RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size()), seating.here()),
+      RoundProtocol(seating.here(), engine.size(), options.max_lag, rule_of(options, engine.size())),
       [this, &options](const Activation& activation) { return schedule_between(options, activation); });
   rounds_->enroll(id_);
 }
@@ -32,11 +32,11 @@ Schedule BetweenBoards::schedule_between(const PartialOptions& options, const Ac
   const Activation of_boards{activation.how, seating_.board_of(activation.root)};
   return partial_allreduce_schedule(seating_.board(), seating_.boards(), memory_.shape().buckets, options.op,
                                     options.order, of_boards)
-      .among(seating_.leaders(), seating_.ranks);
+      .among(seating_.leaders(), seating_.ranks());
 }
 
 void BetweenBoards::tell_leader() {
-  if (!seating_.leads()) engine_.arena()->ring(seating_.leader());
+  if (!seating_.leads()) seating_.ring(engine_.host(), 0);
 }
 
 bool BetweenBoards::poll(TimePoint now) {
@@ -77,7 +77,7 @@ bool BetweenBoards::may_start(Round round, const Attendance& attendance) {
   RoundProtocol& protocol = rounds_->protocol();
   if (protocol.stopped()) return false;
   STRETTO_CHECK(protocol.complete() == round, "the board is at round ", round, ", its leader at ", protocol.complete());
-  for (int seat = 0; seat < seating_.here(); ++seat) {
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
     if (attendance.drained.contains(seat)) protocol.application_drained(seat);
     if (seat > 0 && defect(Defect::leader_speaks_for_itself)) continue;
     if (attendance.arrived.contains(seat)) protocol.application_arrived(round, seat);
@@ -91,7 +91,7 @@ bool BetweenBoards::may_start(Round round, const Attendance& attendance) {
 void BetweenBoards::started(Round round) {
   RoundProtocol& protocol = rounds_->protocol();
   Round least = ~Round{0};
-  for (int seat = 0; seat < seating_.here(); ++seat) {
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
     least = std::min(least, Round{memory_.handed(seat).load(std::memory_order_relaxed)});
   }
   protocol.application_handed(least);

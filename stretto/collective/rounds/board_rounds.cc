@@ -1,9 +1,7 @@
 #include "stretto/collective/rounds/board_rounds.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "stretto/base/align.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/defect.h"
 
@@ -15,25 +13,27 @@ int checked_lag(int max_lag) {
   return max_lag;
 }
 
-PartialShape shape_of(const Seating& seating, const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
+PartialShape shape_of(const Seating& seating, std::size_t ranks_here, const std::vector<BucketSpec>& buckets,
+                      const PartialOptions& options) {
   const bool several = seating.boards() > 1;
   return {.buckets = buckets,
           .op = options.op,
           .order = options.order,
           .max_lag = checked_lag(options.max_lag),
           .piece_bytes = options.piece_bytes,
-          .helpers = std::min(num_cores(), seating.ranks) - 1,
-          .job_ranks = several ? seating.ranks : 0,
-          .first_rank = several ? seating.leader() : 0};
+          .helpers = std::min(num_cores(), static_cast<int>(ranks_here)) - 1,
+          .job_ranks = several ? seating.ranks() : 0,
+          .ranks = several ? seating.here() : std::vector<int>()};
 }
 
 std::string how_cut(const Seating& seating, const PartialOptions& options) {
   if (seating.boards() == 1) return text("on a board by ", options.piece_bytes, " B");
-  return text("on boards of ", seating.seats, " ranks by ", options.piece_bytes, " B");
+  if (options.seats == 0) return text("on a board a host by ", options.piece_bytes, " B");
+  return text("on boards of ", options.seats, " ranks by ", options.piece_bytes, " B");
 }
 
 Seating seating_of(const Engine& engine, const PartialOptions& options) {
-  return {engine.rank(), engine.size(), options.seats == 0 ? engine.size() : options.seats};
+  return {engine.members(), engine.rank(), options.seats};
 }
 
 /// Planted: a rank starts a round that none may start yet.
@@ -51,13 +51,16 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
     : Rounds(engine, std::move(buckets), options, how_cut(seating_of(engine, options), options)),
       seating_(seating_of(engine, options)),
       first_(first),
-      memory_(take_memory(shape_of(seating_, buckets_, options)), shape_of(seating_, buckets_, options),
-              seating_.here()),
+      board_memory_(failure_, seating_, description_,
+                    [&, shape = shape_of(seating_, 1, buckets_, options)](int seats) {
+                      return PartialMemory::bytes_needed(shape, seats);
+                    }),
+      memory_(board_memory_.bytes(), shape_of(seating_, engine.host().members.size(), buckets_, options),
+              seating_.seats()),
       seat_(memory_, seating_.seat()),
       board_(
-          memory_, seating_.seat(), *this,
-          [&engine, first = seating_.leader()](int seat) { engine.arena()->ring(first + seat); },
-          engine.arena()->interleaved(), options.buckets_per_round != 0),
+          memory_, seating_.seat(), *this, [this](int seat) { seating_.ring(engine_.host(), seat); },
+          engine.host().arena->interleaved(), options.buckets_per_round != 0),
       first_rule_(rule_of(options, engine.size())),
       asked_rule_(first_rule_),
       rule_(first_rule_) {
@@ -71,22 +74,6 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
   if (seating_.boards() > 1) {
     between_ = std::make_unique<BetweenBoards>(engine, seating_, options_, memory_, board_, failure_);
   }
-}
-
-/// All boards lie in one region, so that every rank takes the same.
-std::span<std::byte> BoardRounds::take_memory(const PartialShape& shape) {
-  const int last = seating_.boards() - 1;
-  const auto bytes_at = [&](int board) { return PartialMemory::bytes_needed(shape, seating_.seats_at(board)); };
-  const std::uint64_t stride = last == 0 ? 0 : round_up(bytes_at(0), kPage);
-  const std::uint64_t bytes = static_cast<std::uint64_t>(last) * stride + bytes_at(last);
-  const auto memory = take_shared(bytes);
-  const std::uint64_t mine = bytes_at(seating_.board());
-  if (memory) return memory->subspan(static_cast<std::uint64_t>(seating_.board()) * stride, mine);
-  if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
-  failure_.fail(memory.error(), false);
-  own_memory_ = Block(mine);
-  std::memset(own_memory_.data(), 0, mine);
-  return {own_memory_.data(), mine};
 }
 
 // ---- the application's thread ----
@@ -122,7 +109,8 @@ void BoardRounds::bucket_ready(Contribution& contribution) {
 
 /// There are more than ranks, or the application waits for an accelerator and leaves its own alone.
 bool BoardRounds::core_to_spare() {
-  return engine_.size() < num_cores() || (!engine_.arena()->interleaved() && idleness_.idles());
+  const Host host = engine_.host();
+  return static_cast<int>(host.members.size()) < num_cores() || (!host.arena->interleaved() && idleness_.idles());
 }
 
 bool BoardRounds::bring_to(PolicyRule& rule, Round round) const {
@@ -218,9 +206,8 @@ std::uint64_t BoardRounds::memory_bytes() const {
 // ---- the driving thread ----
 
 bool BoardRounds::may_have_drained(int peer) const {
-  if (seating_.board_of(peer) != seating_.board()) return true;
-  const int seat = peer - seating_.leader();
-  return SeatWord(memory_.seat(seat).load(std::memory_order_acquire)).drained();
+  if (!seating_.is_here(peer)) return true;
+  return SeatWord(memory_.seat(seating_.seat_of(peer)).load(std::memory_order_acquire)).drained();
 }
 
 bool BoardRounds::application_waits() const {
@@ -294,7 +281,7 @@ void BoardRounds::started(Round round, const Attendance& attendance) {
 }
 
 void BoardRounds::taken(Round round, int seat, const ContributionFacts* facts) {
-  if (observer_ != nullptr) observer_->taken(round, seating_.leader() + seat, facts);
+  if (observer_ != nullptr) observer_->taken(round, seating_.rank_at(seat), facts);
 }
 
 void BoardRounds::planned(Round round, const RoundHeader& header, std::span<std::uint64_t, 2> words) {

@@ -10,18 +10,19 @@
 #include "stretto/board/partial_seat.h"
 #include "stretto/collective/protocol/learned_patience.h"
 #include "stretto/collective/rounds/between_boards.h"
+#include "stretto/collective/rounds/board_memory.h"
 #include "stretto/collective/rounds/rounds.h"
 #include "stretto/collective/rounds/seating.h"
 
 namespace stretto {
 
-/// The rounds of a PartialAllreduce whose ranks share a host: held on a board in the job's memory. A round costs no
+/// The rounds of a PartialAllreduce whose ranks share a host: held on a board in the host's memory. A round costs no
 /// message, and a rank that computes need not be woken for it: its deposit is read where it lies. Messages carry
 /// failures and questions only. Where the job has several boards, BetweenBoards starts and ends this board's rounds.
 class BoardRounds final : public Rounds, private EngineClient, private PartialRule {
  public:
-  /// One board, or boards of options.seats ranks where that is between 1 and all of them. Requires: engine.arena().
-  /// Throws Failure where there is too little memory. Where the ranks disagree on buckets or options, the calls of
+  /// The boards that Seating makes of options.seats. Requires: the hosts have arenas. Throws Failure where there is too
+  /// little memory. Where the ranks disagree on buckets or options, the calls of
   /// every rank say so. `first`: of the rounds of several buckets those of the first (BucketRounds), which outlive
   /// these; null: there are no others, or these are the first.
   BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options,
@@ -50,6 +51,7 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
     Rounds::observe(observer);
     if (between_ != nullptr) between_->observe(observer);
   }
+  bool on_boards() const override { return true; }
   int num_contribution_sets() const override { return PartialMemory::kSets; }
   std::uint64_t memory_bytes() const override;
 
@@ -87,11 +89,9 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
   bool core_to_spare();
   void learn_arrivals(Round round);
 
-  std::span<std::byte> take_memory(const PartialShape& shape);
-
   const Seating seating_;
   const BoardRounds* const first_;  // null: none
-  Block own_memory_;                // in place of a board, where the ranks disagree: this rank sums nothing
+  BoardMemory board_memory_;
   PartialMemory memory_;
   PartialSeat seat_;
   PartialBoard board_;

@@ -8,10 +8,10 @@ namespace stretto {
 
 GroupBoardRounds::GroupBoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
     : SeatedRounds(engine, std::move(buckets), options, text("on a board by ", options.piece_bytes, " B"),
-                   kControlChannel, engine.size()),
+                   kControlChannel, 0),
       board_(
-          memory_, engine.rank(), *this, [&engine](int seat) { engine.arena()->ring(seat); },
-          engine.arena()->interleaved()) {
+          memory_, engine.rank(), *this, [&engine](int seat) { engine.host().arena->ring(seat); },
+          engine.host().arena->interleaved()) {
   enroll(engine.add(*this, description_));
 }
 

@@ -25,7 +25,7 @@ StandingSum view_of(const GroupSum& sum) {
 GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
     : StandingRounds(engine, std::move(buckets), options, "by messages", kQuery),
       models_(buckets_, options_),
-      protocol_(engine.rank(), engine.size(), options_.full_every, options_.quorum),
+      protocol_({engine.rank()}, engine.size(), options_.full_every, options_.quorum),
       plans_(buckets_) {
   enroll(engine.add(*this, description_));
 }

@@ -12,7 +12,7 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
                              const MessageRounds* first)
     : Rounds(engine, std::move(buckets), options, "by messages"),
       first_(first),
-      activated_(engine, RoundProtocol(engine.rank(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+      activated_(engine, RoundProtocol({engine.rank()}, engine.size(), options.max_lag, rule_of(options, engine.size())),
                  [this](const Activation& activation) {
                    return partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op,
                                                      options_.order, activation);
@@ -26,10 +26,7 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
   standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
   standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
-  if (engine.arena() != nullptr) {
-    const auto none = take_shared(0);
-    if (!none && none.error().code == Errc::bad_input) failure_.fail(none.error(), false);
-  }
+  failure_.compare_shared(description_);
   enroll(engine.add(*this, description_));
   activated_.enroll(id_);
 }

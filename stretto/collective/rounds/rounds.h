@@ -70,6 +70,7 @@ class Rounds {
 
   virtual ProtocolState state() const = 0;  ///< engine's part; driver thread, or while no thread drives
   virtual void observe(PartialObserver& observer) { observer_ = &observer; }
+  virtual bool on_boards() const { return false; }
   virtual int num_contribution_sets() const = 0;
   virtual std::uint64_t memory_bytes() const = 0;
   const std::vector<BucketSpec>& buckets() const { return buckets_; }
@@ -83,8 +84,6 @@ class Rounds {
     failure_.enroll(id);
     query_.enroll(id);
   }
-  /// Takes memory that all ranks share, which is also how they notice that they do not do the same. Requires: arena().
-  Result<std::span<std::byte>> take_shared(std::uint64_t bytes) { return failure_.take_shared(bytes, description_); }
   /// Aborts and asks where the application wants it; fails where ranks disagree. Returns whether the rounds go on.
   bool poll_requests();
   /// Of failures, and of questions how far this rank is.

@@ -1,11 +1,9 @@
 #include "stretto/collective/rounds/seated_rounds.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 #include <utility>
 
-#include "stretto/base/align.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 
@@ -14,8 +12,10 @@ namespace stretto {
 SeatedRounds::SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options,
                            const std::string& how, std::uint16_t ask, int seats)
     : StandingRounds(engine, std::move(buckets), options, how, ask),
-      seating_{engine.rank(), engine.size(), seats},
-      memory_(take_memory(), shape(), seating_.here()),
+      seating_(engine.members(), engine.rank(), seats),
+      board_memory_(failure_, seating_, description_,
+                    [shape = shape()](int ranks) { return GroupMemory::bytes_needed(shape, ranks); }),
+      memory_(board_memory_.bytes(), shape(), seating_.seats()),
       seat_(memory_, seating_.seat()) {
   for (int set = 0; set < memory_.sets(); ++set) {
     std::vector<std::span<std::byte>> parts;
@@ -33,25 +33,9 @@ GroupShape SeatedRounds::shape() const {
           .keep_own = options_.keep_own,
           .moves = options_.moves,
           .piece_bytes = options_.piece_bytes,
-          .helpers = std::min(num_cores(), engine_.size()) - 1,
-          .job_ranks = several ? seating_.ranks : 0,
-          .first_rank = several ? seating_.leader() : 0};
-}
-
-/// All boards lie in one region, so that every rank takes the same.
-std::span<std::byte> SeatedRounds::take_memory() {
-  const int last = seating_.boards() - 1;
-  const auto bytes_at = [&](int board) { return GroupMemory::bytes_needed(shape(), seating_.seats_at(board)); };
-  const std::uint64_t stride = last == 0 ? 0 : round_up(bytes_at(0), kPage);
-  const std::uint64_t bytes = static_cast<std::uint64_t>(last) * stride + bytes_at(last);
-  const auto memory = failure_.take_shared(bytes, description_);
-  const std::uint64_t mine = bytes_at(seating_.board());
-  if (memory) return memory->subspan(static_cast<std::uint64_t>(seating_.board()) * stride, mine);
-  if (memory.error().code == Errc::unavailable) throw Failure(memory.error());
-  failure_.fail(memory.error(), false);
-  own_memory_ = Block(mine);
-  std::memset(own_memory_.data(), 0, mine);
-  return {own_memory_.data(), mine};
+          .helpers = std::min(num_cores(), static_cast<int>(engine_.host().members.size())) - 1,
+          .job_ranks = several ? seating_.ranks() : 0,
+          .ranks = several ? seating_.here() : std::vector<int>()};
 }
 
 bool SeatedRounds::may_acquire() {
@@ -63,7 +47,7 @@ Contribution& SeatedRounds::acquire() {
   // Each of the sums that read this rank's sets is made by another rank, which waits for nothing meanwhile. After a
   // failure nobody reads what is written.
   while (!may_acquire() && !failure_.failed()) {
-    STRETTO_CHECK(!engine_.arena()->interleaved(), "none of ", models_.size(), " models is free to write to");
+    STRETTO_CHECK(!engine_.host().arena->interleaved(), "none of ", models_.size(), " models is free to write to");
     std::this_thread::yield();
   }
   const int set = acquired_ ? *std::exchange(acquired_, std::nullopt) : 0;

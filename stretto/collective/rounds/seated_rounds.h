@@ -8,6 +8,7 @@
 
 #include "stretto/board/groups/group_memory.h"
 #include "stretto/board/groups/group_seat.h"
+#include "stretto/collective/rounds/board_memory.h"
 #include "stretto/collective/rounds/seating.h"
 #include "stretto/collective/rounds/standing_rounds.h"
 
@@ -17,7 +18,7 @@ namespace stretto {
 /// (SpanningRounds): what a rank's application does there with its models and results.
 class SeatedRounds : public StandingRounds {
  public:
-  /// Requires: engine.arena(). Throws Failure where there is too little memory. Where the ranks disagree on buckets or
+  /// Requires: the hosts have arenas. Throws Failure where there is too little memory. Where the ranks disagree on buckets or
   /// options, the calls of every rank say so.
   SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options, const std::string& how,
                std::uint16_t ask, int seats);
@@ -66,9 +67,8 @@ class SeatedRounds : public StandingRounds {
  private:
   GroupShape shape() const;
   std::vector<std::span<const std::byte>> buckets_at(std::uint64_t place) const;
-  std::span<std::byte> take_memory();
 
-  Block own_memory_;  // in place of a board, where the ranks disagree: this rank sums nothing
+  BoardMemory board_memory_;
 
  protected:
   GroupMemory memory_;

@@ -1,33 +1,56 @@
 #pragma once
 
-#include <algorithm>
+#include <span>
 #include <vector>
+
+#include "stretto/transport/members.h"
 
 namespace stretto {
 
-/// Which ranks meet at which board: `seats` at each, in order, fewer at the last. The first rank of a board is its
-/// leader and speaks for it between the boards.
-struct Seating {
-  int rank = 0;
-  int ranks = 1;
-  int seats = 1;
+/// Which ranks meet at which board. The ranks of a host meet in ascending order, `seats` at a board and fewer at the
+/// host's last; boards are numbered host by host. A rank's index among those at its board is its seat. The rank at seat
+/// 0 is the board's leader and speaks for it between the boards. So rank 0 leads board 0.
+class Seating {
+ public:
+  /// For `rank`. `seats` 0: all ranks of a host at one board.
+  Seating(const Members& members, int rank, int seats);
 
-  int board() const { return rank / seats; }
-  int boards() const { return (ranks + seats - 1) / seats; }
-  int board_of(int other) const { return other / seats; }
-  int leader_of(int board) const { return board * seats; }
-  int leader() const { return leader_of(board()); }
-  /// This rank's number at its board.
-  int seat() const { return rank - leader(); }
-  bool leads() const { return rank == leader(); }
-  int seats_at(int board) const { return std::min(seats, ranks - leader_of(board)); }
-  /// Ranks at this rank's board: leader() … leader() + here() − 1.
-  int here() const { return seats_at(board()); }
-  std::vector<int> leaders() const {
-    std::vector<int> out;
-    for (int board = 0; board < boards(); ++board) out.push_back(leader_of(board));
-    return out;
-  }
+  int rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(board_of_.size()); }  ///< at all boards
+  int boards() const { return static_cast<int>(at_.size()); }
+  int board_of(int rank) const { return board_of_[static_cast<std::size_t>(rank)]; }
+  /// The ranks at a board, ascending.
+  const std::vector<int>& at(int board) const { return at_[static_cast<std::size_t>(board)]; }
+  int leader_of(int board) const { return at(board).front(); }
+  /// Of all boards.
+  std::vector<int> leaders() const;
+
+  /// This rank's board, its place there, and the ranks there.
+  int board() const { return board_of(rank_); }
+  int seat() const { return seat_; }
+  const std::vector<int>& here() const { return at(board()); }
+  int seats() const { return static_cast<int>(here().size()); }
+  bool is_here(int rank) const { return board_of(rank) == board(); }
+  int rank_at(int seat) const { return here()[static_cast<std::size_t>(seat)]; }
+  /// Requires: is_here(rank).
+  int seat_of(int rank) const;
+  int leader() const { return here().front(); }
+  bool leads() const { return rank_ == leader(); }
+
+  /// The boards of this rank's host: first_board_here() … first_board_here() + boards_here() − 1.
+  int first_board_here() const { return first_board_here_; }
+  int boards_here() const { return boards_here_; }
+  /// Wakes the rank at a seat of this board. Any thread. Requires: the host has an arena.
+  void ring(const Host& host, int seat) const;
+
+ private:
+  const int rank_;
+  std::vector<std::vector<int>> at_;
+  std::vector<int> board_of_;
+  int seat_ = 0;
+  int first_board_here_ = 0;
+  int boards_here_ = 0;
+  int first_place_ = 0;  // of seat 0 among the ranks of the host
 };
 
 }  // namespace stretto

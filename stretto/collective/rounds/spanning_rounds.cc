@@ -12,18 +12,18 @@ namespace stretto {
 
 SpanningRounds::SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
     : SeatedRounds(engine, std::move(buckets), options,
-                   text("on boards of ", options.seats, " ranks by ", options.piece_bytes, " B"), kQuery,
-                   options.seats),
+                   options.seats == 0 ? text("on a board a host by ", options.piece_bytes, " B")
+                                      : text("on boards of ", options.seats, " ranks by ", options.piece_bytes, " B"),
+                   kQuery, options.seats),
       parts_(
           memory_,
           [this](int seat, std::uint64_t version) {
-            if (observer_ != nullptr) observer_->joined(round_, seating_.leader() + seat, version);
+            if (observer_ != nullptr) observer_->joined(round_, seating_.rank_at(seat), version);
           },
-          [this](const GroupPart& part) { ready(part); }, engine.arena()->interleaved()),
+          [this](const GroupPart& part) { ready(part); }, engine.host().arena->interleaved()),
       plans_(buckets_) {
   if (seating_.leads()) {
-    protocol_ = std::make_unique<GroupProtocol>(engine.rank(), engine.size(), options_.full_every, options_.quorum,
-                                                seating_.here());
+    protocol_ = std::make_unique<GroupProtocol>(seating_.here(), engine.size(), options_.full_every, options_.quorum);
   }
   enroll(engine.add(*this, description_));
 }
@@ -58,8 +58,7 @@ ProtocolState SpanningRounds::state() const {
 
 /// The board shows whether a rank has drained, where it is this one.
 void SpanningRounds::left(int peer, const Error& reason) {
-  const bool here = seating_.board_of(peer) == seating_.board();
-  const bool its = !here || memory_.seat(peer - seating_.leader()).drained.load(std::memory_order_seq_cst);
+  const bool its = !seating_.is_here(peer) || memory_.seat(seating_.seat_of(peer)).drained.load(std::memory_order_seq_cst);
   hear_of_leaving(peer, reason, its && drained());
 }
 
@@ -92,7 +91,7 @@ bool SpanningRounds::lead() {
 }
 
 void SpanningRounds::listen() {
-  for (int seat = 0; seat < seating_.here(); ++seat) {
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
     const GroupMemory::Seat& its = memory_.seat(seat);
     if (its.drained.load(std::memory_order_seq_cst)) protocol_->application_drained(seat);
     const Round waits_at = its.waits_at.load(std::memory_order_seq_cst);
@@ -138,7 +137,7 @@ bool SpanningRounds::admit(Round number, const Envelope&) {
 /// All that the last round used is free again, and every seat has something that stands.
 bool SpanningRounds::may_begin() const {
   if (!protocol_->may_join() || in_flight_.load(std::memory_order_relaxed) != 0) return false;
-  for (int seat = 0; seat < seating_.here(); ++seat) {
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
     if (memory_.seat(seat).model.load(std::memory_order_seq_cst) == 0) return false;
   }
   return true;
@@ -167,7 +166,7 @@ std::vector<GroupPart> SpanningRounds::parts_of(Round round) const {
                    .seats = {},
                    .header = {}};
     for (const int rank : members) {
-      if (seating_.board_of(rank) == seating_.board()) part.seats.push_back(rank - seating_.leader());
+      if (seating_.is_here(rank)) part.seats.push_back(seating_.seat_of(rank));
     }
     parts.push_back(std::move(part));
   }
@@ -190,7 +189,7 @@ void SpanningRounds::send(const GroupPart& part) {
   std::vector<int> leaders;
   for (const int rank : groups[static_cast<std::size_t>(part.number)]) {
     const int leader = seating_.leader_of(seating_.board_of(rank));
-    if (leaders.empty() || leaders.back() != leader) leaders.push_back(leader);
+    if (std::ranges::find(leaders, leader) == leaders.end()) leaders.push_back(leader);
   }
   GroupPlan& plan = plans_.use(engine_, id_, round_, leaders);
   const Round number = number_of(round_, part.number);
@@ -247,10 +246,10 @@ void SpanningRounds::finish(Round round, const GroupPart& part, const RoundHeade
     if (observer_ != nullptr) {
       View view;
       look_at(part.result, seat, view);
-      observer_->completed(seating_.leader() + seat, view.sum);
+      observer_->completed(seating_.rank_at(seat), view.sum);
     }
     if (seat == seating_.seat()) continue;
-    memory_.words().sleepers.wake_one(seat, [this](int other) { engine_.arena()->ring(seating_.leader() + other); });
+    memory_.words().sleepers.wake_one(seat, [this](int other) { seating_.ring(engine_.host(), other); });
   }
   if (--unfinished_ == 0) protocol_->round_completed(last);
 }

@@ -23,7 +23,7 @@ namespace stretto {
 /// helper thread does its part while its application computes.
 class SpanningRounds final : public SeatedRounds, private RoundOwner {
  public:
-  /// As SeatedRounds. Requires: 1 < options.seats < engine.size().
+  /// As SeatedRounds. Requires: several boards.
   SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options);
 
   /// A rank is told of every round, in order.
@@ -53,7 +53,7 @@ class SpanningRounds final : public SeatedRounds, private RoundOwner {
   void broken(const Error& reason) override { failure_.fail(reason, true); }
   bool poll(TimePoint) override;
 
-  void stands_now() override { engine_.arena()->ring(seating_.leader()); }
+  void stands_now() override { seating_.ring(engine_.host(), 0); }
 
   bool lead();
   void listen();

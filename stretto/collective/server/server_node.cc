@@ -52,7 +52,7 @@ ServerNode::ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const Se
   }
   id_ = engine.add(*this, description_);
   failure_.enroll(id_);
-  if (engine.arena() != nullptr) (void)failure_.take_shared(0, description_);
+  failure_.compare_shared(description_);
 }
 
 ServedBucket* ServerNode::served_here(int bucket) const {

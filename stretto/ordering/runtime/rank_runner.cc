@@ -64,7 +64,7 @@ RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Fac
     std::unique_ptr<FusedWay> buffers;
     const std::uint64_t bytes = shared.empty() ? 0 : board_bytes(set);
     if (bytes > 0 && set.has_this_rank()) {
-      SharedArena& arena = *engine.arena();
+      SharedArena& arena = *engine.host().arena;
       buffers = std::make_unique<FusedBoard>(
           shared.subspan(at, bytes), FusedBoard::shape_for(options_.fusion_bytes), set, engine.size(),
           [&arena](int rank) { arena.ring(rank); }, [this](const Error& why) { failure_.fail(why, true); }, lent_,
@@ -93,12 +93,13 @@ std::uint64_t RankRunner::board_bytes(const ProcessSet& set) const {
                         kPage);
 }
 
-/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none. Behind it, where
+/// Memory for the boards of all sets; none where the ranks share none, too little, or shall use none, or where they are
+/// on several hosts. Behind it, where
 /// there is room, what the application hands over may lie, and the sums that all ranks read.
 std::span<std::byte> RankRunner::take_memory(const std::string& alike) {
-  if (engine_.arena() == nullptr) return {};
+  if (engine_.host().arena == nullptr) return {};
   std::uint64_t bytes = 0;
-  if (options_.share_memory) {
+  if (options_.share_memory && engine_.members().hosts() == 1) {
     for (const ProcessSet& set : sets_) bytes += board_bytes(set);
   }
   const std::uint64_t of_a_rank = bytes == 0 ? 0 : round_up(options_.memory_bytes, kPage);
@@ -117,7 +118,7 @@ std::span<std::byte> RankRunner::take_memory(const std::string& alike) {
 
 /// So many bytes, the same for all ranks; none where they are too many.
 std::span<std::byte> RankRunner::take_shared(std::uint64_t bytes, const std::string& alike) {
-  const auto region = failure_.take_shared(bytes, "ordered allreduce" + alike);
+  const auto region = failure_.take_shared({&bytes, 1}, 0, "ordered allreduce" + alike);
   if (region) return *region;
   if (region.error().code != Errc::unavailable) failure_.fail(region.error(), false);
   return {};

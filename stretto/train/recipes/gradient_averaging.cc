@@ -36,11 +36,6 @@ double divisor(const RoundHeader& header, Normalize normalize) {
   return 1;
 }
 
-/// By messages a deposit may still be on its way when the result of its round is there.
-bool on_board(const RecipeContext& context) {
-  return context.engine.arena() != nullptr && context.engine.size() > 1 && context.options.seats != 1;
-}
-
 std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNotes* notes) {
   std::vector<BucketSpec> buckets = context.replica.buckets();
   check_weights(context.options.normalize, buckets);
@@ -101,7 +96,8 @@ GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy
       collective_(std::make_shared<PartialAllreduce>(context.engine, buckets_of(context, notes_.get()),
                                                      partial_options(context.options, policy, delivery))) {
   const bool full = policy.kind == Policy::Kind::full && !has_bucket_rounds(context.options);
-  context_.replica.attached_returns(full && on_board(context));
+  // By messages a deposit may still be on its way when the result of its round is there.
+  context_.replica.attached_returns(full && collective_->on_boards());
 }
 
 GradientAveraging::~GradientAveraging() {
