@@ -20,7 +20,7 @@ constexpr int kRounds = 50;  // a job; starting its processes is not measured
 int run_rounds(RankContext& context, std::uint64_t bytes, const Policy& policy) {
   using namespace std::chrono_literals;
   const SteadyClock clock;
-  Engine engine(context.transport(), clock);
+  Engine engine(context.world().transport(), clock);
   PartialAllreduce partial(engine, {{DataType::float32, bytes / sizeof(float)}}, {.policy = policy});
   EngineDriver driver(engine);
   const auto ignore = [](const RoundResult&) {};

@@ -48,7 +48,7 @@ class SkewedRank {
       : experiment_(experiment),
         rank_(context.rank()),
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
-        engine_(context.transport(), clock_),
+        engine_(context.world().transport(), clock_),
         partial_(engine_, {{DataType::float32, elements()}}, options()),
         driver_(engine_, DriverOptions().share_cores()),
         mine_(experiment.copies ? elements() : 0, 1.0f),

@@ -38,7 +38,7 @@ class AllreduceRank {
       : context_(context),
         timing_(timing),
         expected_(static_cast<float>(context.size()) * kGoOn),
-        engine_(context.transport(), clock_),
+        engine_(context.world().transport(), clock_),
         barrier_(engine_),
         agree_(engine_, DataType::float64, 1),
         sums_(allreduces(engine_, timing.options, sizes)),
@@ -179,7 +179,7 @@ Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOpt
                                                    std::span<const std::uint64_t> sizes) {
   const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
     const SteadyClock clock;
-    Engine engine(context.transport(), clock);
+    Engine engine(context.world().transport(), clock);
     std::string lines;
     for (const Allreduce& allreduce : allreduces(engine, options, sizes)) lines += allreduce.explanation() + "\n";
     if (context.rank() == 0) context.report(lines);

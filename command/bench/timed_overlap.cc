@@ -33,7 +33,7 @@ class OverlapRank {
         share_((experiment.work + context.rank() * experiment.skew) / experiment.buckets),
         bytes_(bytes),
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
-        engine_(context.transport(), clock_),
+        engine_(context.world().transport(), clock_),
         partial_(engine_, buckets()),
         largest_(engine_, DataType::float64, 1, ReduceOp::max),
         driver_(engine_, waiting_of(context)) {}

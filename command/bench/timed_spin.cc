@@ -28,7 +28,7 @@ class SpinRank {
         experiment_(experiment),
         passes_(passes),
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
-        engine_(context.transport(), clock_),
+        engine_(context.world().transport(), clock_),
         allreduce_(engine_, DataType::float32, bytes / sizeof(float), ReduceOp::sum),
         driver_(engine_, waiting_of(context)),
         mine_(bytes / sizeof(float), 1.0f),

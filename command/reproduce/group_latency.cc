@@ -48,7 +48,7 @@ class LatencyRank {
       : experiment_(experiment),
         rank_(context.rank()),
         barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
-        engine_(context.transport(), clock_),
+        engine_(context.world().transport(), clock_),
         solo_(engine_, buckets(), {.policy = Policy::solo(), .max_lag = 2}),
         driver_(engine_, DriverOptions().share_cores()) {
     for (const int size : experiment.group_sizes) {

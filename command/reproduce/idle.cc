@@ -50,7 +50,7 @@ Result<double> seconds_of_rank_0(const JobOptions& options, const RankMain& main
 int waiting_rank(RankContext& context, std::uint64_t work) {
   const SteadyClock clock;
   auto& barrier = *reinterpret_cast<SharedBarrier*>(context.extra().data());
-  Engine engine(context.transport(), clock);
+  Engine engine(context.world().transport(), clock);
   PartialAllreduce partial(engine, {{DataType::float32, 1024}});
   EngineDriver driver(engine);
   Contribution& contribution = partial.acquire();

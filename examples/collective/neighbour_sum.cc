@@ -32,7 +32,7 @@ int add_up(stretto::RankContext& rank) {
   constexpr std::uint64_t kCount = 1000;
   const int ranks = rank.size();
   const stretto::SteadyClock clock;
-  stretto::Engine engine(rank.transport(), clock);
+  stretto::Engine engine(rank.world().transport(), clock);
   stretto::ScheduledCollective collective(engine, neighbour_sum(rank.rank(), ranks, kCount), "1000 float32");
   stretto::EngineDriver driver(engine);  // further collectives may be made, and dropped, after it
 

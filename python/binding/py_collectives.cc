@@ -50,9 +50,9 @@ void with_type(DataType type, Work work) {
 
 struct PyCollectives::Made {
   explicit Made(RankContext& context)
-      : rank(context.engine()),
-        engine(rank.engine()),
-        uninterrupted(rank.driver()),
+      : world(context.world()),
+        engine(world.engine()),
+        uninterrupted(world.driver()),
         driver(uninterrupted, look_for_signals),
         ranks(context.size()),
         texts(engine, DataType::int64, kWords),
@@ -94,7 +94,7 @@ struct PyCollectives::Made {
   }
 
   static constexpr AllreduceOptions kRegistered{.registered = true};
-  RankEngine& rank;
+  World& world;
   Engine& engine;
   Driver& uninterrupted;
   InterruptibleDriver driver;
@@ -116,7 +116,7 @@ PyCollectives::~PyCollectives() = default;
 
 PyCollectives::Made& PyCollectives::made() {
   if (!made_) throw UsageError("a collective after shutdown(): expected none");
-  made_->rank.require_own_process();
+  made_->world.require_own_process();
   return *made_;
 }
 
@@ -171,7 +171,7 @@ void PyCollectives::broadcast(int root, std::span<std::byte> data) {
 void PyCollectives::abort(const std::string& reason) {
   if (!made_) return;
   made_->abort(reason);
-  made_->rank.keep(std::move(made_));  // its rounds may be under way for ever
+  made_->world.keep(std::move(made_));  // its rounds may be under way for ever
 }
 
 void bind_collectives(nb::module_& module) {

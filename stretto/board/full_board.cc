@@ -109,7 +109,7 @@ bool FullBoard::step() {
   if (shape_.upward) {
     words_.sleepers.wake_one(0, ring_);
   } else {
-    words_.sleepers.wake_all(ranks_, ring_);
+    wake_all();
   }
   return true;
 }
@@ -118,7 +118,15 @@ void FullBoard::publish() {
   STRETTO_CHECK(shape_.upward && rank_ == 0 && has_sum() && !complete(), "rank ", rank_, " publishes round ", rounds_);
   // Releases the result; a rank that sees the round complete acquires it.
   words_.published.value.store(rounds_ * pieces_, std::memory_order_release);
-  words_.sleepers.wake_all(ranks_, ring_);
+  wake_all();
+}
+
+void FullBoard::wake_all() {
+  if (shape_.ring_each) {
+    words_.sleepers.wake(ranks_, ranks_, ring_);
+  } else {
+    words_.sleepers.wake_all(ranks_, ring_);
+  }
 }
 
 void FullBoard::sum_piece(std::uint64_t piece) {

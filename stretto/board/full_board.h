@@ -28,6 +28,7 @@ class FullBoard {
     ReduceOp op = ReduceOp::sum;
     std::uint64_t piece_bytes = 64 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
     int helpers = 1;                       ///< sleeping ranks that the last to come wakes, to sum with it
+    bool ring_each = false;                ///< rings each rank that sleeps, as where they are simulated
     bool upward = false;                   ///< the sum is not the result yet: rank 0 takes it, and publishes one
 
     std::uint64_t bytes() const { return count * size_of(type); }
@@ -76,6 +77,7 @@ class FullBoard {
   std::byte* input_of(int rank) const { return inputs_ + static_cast<std::uint64_t>(rank) * stride_; }
   bool all_have_come() const;
   void sum_piece(std::uint64_t piece);
+  void wake_all();
 
   const Shape shape_;
   const int rank_;

@@ -25,7 +25,11 @@ Result<std::span<std::byte>> CollectiveFailure::take_shared(std::span<const std:
   for (std::size_t board = 0; board < bytes.size(); ++board) {
     auto region = arena.take(bytes[board], shape);
     regions_ = arena.taken();
-    if (!region) return region.error();
+    if (!region) {
+      Error error = region.error();
+      if (bytes.size() > 1) error.message += text("; for each of ", bytes.size(), " boards");
+      return error;
+    }
     if (board == mine) region_ = std::move(*region);
   }
   return region_.bytes();

@@ -100,7 +100,7 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   }
   const char* no_board = options.delivery == Delivery::latest        ? "delivery latest goes by messages"
                          : options.deposits == DepositKind::standing ? "standing deposits go by messages"
-                         : engine.host().arena == nullptr          ? "the ranks share no memory"
+                         : engine.host().arena == nullptr            ? "the ranks share no memory"
                                                                      : nullptr;
   if (options.seats > 1 && no_board != nullptr) {
     throw UsageError(text("seats ", options.seats, ", but ", no_board, ": use 1, or 0"));

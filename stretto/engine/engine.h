@@ -146,10 +146,10 @@ class Engine final : private MessageSink {
   /// Latest time of the next step() without a ring of the doorbell.
   TimePoint step_by() const;
 
-  int rank() const { return transport_.rank(); }          ///< of the transport
-  int size() const { return transport_.size(); }          ///< ranks of the transport
-  const Clock& clock() const { return clock_; }           ///< of deadlines and delays
-  Doorbell& doorbell() { return transport_.doorbell(); }  ///< where the thread that drives this sleeps
+  int rank() const { return transport_.rank(); }                   ///< of the transport
+  int size() const { return transport_.size(); }                   ///< ranks of the transport
+  const Clock& clock() const { return clock_; }                    ///< of deadlines and delays
+  Doorbell& doorbell() { return transport_.doorbell(); }           ///< where the thread that drives this sleeps
   const Members& members() const { return transport_.members(); }  ///< of the transport
   /// The host of this rank, and the memory that its ranks share.
   Host host() { return transport_.host(); }

@@ -12,7 +12,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
-#include "stretto/membership/rank_engine.h"
+#include "stretto/membership/world.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {
@@ -21,12 +21,11 @@ namespace stretto {
 /// RankMain. Application thread, but where a part says otherwise.
 class RankContext {
  public:
-  virtual ~RankContext() = default;          ///< owned by the launcher, until the rank's function has returned
-  int rank() { return transport().rank(); }  ///< this rank's number, 0 … size() − 1
-  int size() { return transport().size(); }  ///< ranks of the job
-  virtual Transport& transport() = 0;        ///< between all ranks of the job
-  /// The engine over transport(), which all collectives of this rank share: no second one over it.
-  virtual RankEngine& engine() = 0;
+  virtual ~RankContext() = default;      ///< owned by the launcher, until the rank's function has returned
+  int rank() { return world().rank(); }  ///< this rank's number, 0 … size() − 1
+  int size() { return world().size(); }  ///< ranks of the job
+  /// The ranks of the job, and the engine over their transport: no second one over it.
+  virtual World& world() = 0;
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
   /// for borrow_counter().
   virtual SharedCounter& counter(int index) = 0;

@@ -44,7 +44,7 @@ class JoinedRank::Impl {
   Impl& operator=(const Impl&) = delete;
 
   RankContext& context() {
-    context_->engine().require_own_process();
+    context_->world().require_own_process();
     return *context_;
   }
   bool forked() const { return getpid() != process_; }

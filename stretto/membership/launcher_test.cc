@@ -101,7 +101,7 @@ class LauncherConformance : public testing::TestWithParam<std::tuple<int, int>> 
 TEST_P(LauncherConformance, Passes) {
   const auto& [test, ranks] = GetParam();
   const auto result = run_job({.ranks = ranks}, [test = test](RankContext& context) {
-                        conformance_cases()[static_cast<std::size_t>(test)].run(context.transport());
+                        conformance_cases()[static_cast<std::size_t>(test)].run(context.world().transport());
                         return 0;
                       }).or_throw();
   EXPECT_TRUE(result.ok());
@@ -121,7 +121,7 @@ TEST(RunJob, GivesEachRankItsPlaceAndSharesTheRest) {
   const auto result = run_job({.ranks = 5, .extra_bytes = 5}, [](RankContext& context) {
                         context.counter(2).fetch_add(1);
                         context.extra()[static_cast<std::size_t>(context.rank())] = std::byte{1};
-                        TestRank self(context.transport());
+                        TestRank self(context.world().transport());
                         for (int peer = 0; peer < 5; ++peer) {
                           if (peer != context.rank()) self.send(peer, 0, 0);
                         }
@@ -172,7 +172,7 @@ TEST(RunJob, HandsOnWhatRanksReturnAndThrow) {
 /// One rank is killed in the middle of a large message; the others hear of it at once and end by themselves.
 TEST(RunJob, AKilledRankIsNoticedByTheOthers) {
   const auto result = run_job({.ranks = 4}, [](RankContext& context) {
-                        TestRank self(context.transport());
+                        TestRank self(context.world().transport());
                         if (context.rank() == 2) {
                           for (int peer : {0, 1, 3}) self.send(peer, 8, 64 << 20);
                           kill(getpid(), SIGKILL);
@@ -196,7 +196,7 @@ TEST(RunJob, WheneverARankIsKilledItIsTheFirstOneLost) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const int victim = static_cast<int>(seed % kRanks);
     const auto result = run_job({.ranks = kRanks}, [&](RankContext& context) {
-                          TestRank self(context.transport());
+                          TestRank self(context.world().transport());
                           std::uint64_t left = seed * seed * 5 + 1;
                           self.on_message = [&](int peer, const Envelope& envelope) {
                             if (context.rank() == victim && --left == 0) kill(getpid(), SIGKILL);
@@ -218,7 +218,7 @@ TEST(RunJob, WheneverARankIsKilledItIsTheFirstOneLost) {
 TEST(RunJob, ARankThatFailsIsLostForTheOthers) {
   const auto result = run_job({.ranks = 2}, [](RankContext& context) {
                         if (context.rank() == 0) return 7;
-                        TestRank self(context.transport());
+                        TestRank self(context.world().transport());
                         self.wait([&] { return !self.lost_peers.empty(); });
                         context.report(self.lost_peers[0].second);
                         return 0;
@@ -244,7 +244,7 @@ TEST(RunJob, ARankThatReturnsIsSaidToHaveLeft) {
   const auto result = run_job({.ranks = 3}, [](RankContext& context) {
                         if (context.rank() != 0) return context.rank() == 1 ? 0 : 7;
                         const SteadyClock clock;
-                        Engine engine(context.transport(), clock);
+                        Engine engine(context.world().transport(), clock);
                         Mourner early, late;
                         engine.add(early);
                         while (early.told.size() < 2) engine.step();

@@ -16,8 +16,7 @@ class MpiRankContext final : public RankContext {
  public:
   explicit MpiRankContext(MpiJob& job) : job_(job) {}
 
-  Transport& transport() override { return job_.transport(); }
-  RankEngine& engine() override { return engine_; }
+  World& world() override { return world_; }
   SharedCounter& counter(int index) override { return job_.counter(index); }
   std::span<std::byte> extra() override { return {}; }
   bool interrupted() override { return false; }
@@ -36,7 +35,7 @@ class MpiRankContext final : public RankContext {
   std::optional<std::string> report_;
   std::optional<RankMessage> complaint_;
   const SteadyClock clock_;
-  RankEngine engine_{job_.transport(), clock_};
+  World world_{job_.transport(), clock_};
 };
 
 /// Ends the job, and says why unless another rank has or does: then the whole job is ended before this returns.

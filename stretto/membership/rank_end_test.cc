@@ -37,7 +37,7 @@ Told run(int ranks, const RankMain& main) {
 
 /// Waits until rank 1 is lost, and throws as a collective would.
 void miss_rank_1(RankContext& context) {
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   self.wait([&] { return !self.lost_peers.empty(); });
   throw Failure({Errc::lost_peer, self.lost_peers[0].second, 1});
 }
@@ -97,7 +97,7 @@ TEST(RankEnd, AStatusThatIsNotZeroIsNotZeroForAParent) {
   EXPECT_EQ(process_status(-1), 255);
   const auto told = run(2, [](RankContext& context) {
     if (context.rank() == 0) return 256;
-    TestRank self(context.transport());
+    TestRank self(context.world().transport());
     self.wait([&] { return !self.lost_peers.empty(); });
     context.report(self.lost_peers[0].second);
     return 0;
@@ -136,7 +136,7 @@ TEST(RankEnd, AForkedChildThatReturnsIsNotTheRank) {
     bool is_child = false;
     const int status = status_of_fork([] {}, is_child);
     if (is_child) return 0;
-    TestRank self(context.transport());
+    TestRank self(context.world().transport());
     self.wait([&] { return !self.left_peers.empty(); });
     return status == 1 ? 0 : 9;
   });

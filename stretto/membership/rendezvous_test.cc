@@ -354,7 +354,7 @@ TEST(JoinJob, RanksSendAndReport) {
   for (int rank = 0; rank < 3; ++rank) {
     processes.emplace_back([&job, rank] {
       return joined({.rank = rank, .ranks = 3, .job = job, .extra_bytes = 8}, [&](RankContext& context) {
-        TestRank self(context.transport());
+        TestRank self(context.world().transport());
         for (int peer = 0; peer < 3; ++peer) {
           if (peer != rank) self.send(peer, 8, 100'000);
         }

@@ -18,8 +18,7 @@ class ShmRankContext final : public RankContext {
   /// `memory` outlives it. `say` is given what the rank reports and complains of.
   ShmRankContext(JobMemory& memory, int rank, std::function<void(const RankMessage&)> say);
 
-  Transport& transport() override { return transport_; }
-  RankEngine& engine() override { return engine_; }
+  World& world() override { return world_; }
   SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
   std::span<std::byte> extra() override { return memory_.extra(); }
   bool interrupted() override { return memory_.interrupted(); }
@@ -33,7 +32,7 @@ class ShmRankContext final : public RankContext {
   const std::function<void(const RankMessage&)> say_;
   bool reported_ = false;
   const SteadyClock clock_;
-  RankEngine engine_{transport_, clock_};
+  World world_{transport_, clock_};
 };
 
 }  // namespace stretto

@@ -73,7 +73,8 @@ class SimulatedCluster {
   void place(Members members);
   const Members& members() const { return members_; }
   /// From now on the ranks of each host share `bytes` bytes (Host::arena). Boards that lie there take one step at a
-  /// time. Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little memory.
+  /// time. Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little
+  /// memory.
   void share_memory(std::uint64_t bytes);
 
   /// Called when something has come for `rank` or its doorbell has rung. Usually steps an engine.

@@ -33,12 +33,12 @@ void run(int ranks, const std::string& name, DataType gradients,
          const std::function<void(int rank, HalfReplica&, Session&)>& application) {
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    RankEngine engine(place.transport(), place.clock(), &place);
-    place.drive_engine(&engine.engine());
+    World world(place.transport(), place.clock(), &place);
+    place.drive_engine(&world.engine());
     HalfReplica replica(gradients, kCount, 0.5);
     Deaf deaf;
     const Algorithm algorithm = parse_algorithm(name, ranks, 0);
-    Session session(engine, replica, deaf,
+    Session session(world, replica, deaf,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .local_steps = algorithm.recipe->local_steps,

@@ -66,13 +66,13 @@ std::vector<End> run(const Job& job, const Application& application) {
   std::vector<End> ends(kRanks);
   SimulatedCluster cluster(kRanks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    RankEngine engine(place.transport(), place.clock(), &place);
-    place.drive_engine(&engine.engine());
+    World world(place.transport(), place.clock(), &place);
+    place.drive_engine(&world.engine());
     TwoNumbers replica(job.momentum);
     End& end = ends[static_cast<std::size_t>(place.rank())];
     const Algorithm algorithm = parse_algorithm(job.algorithm, kRanks);
     const auto stop = [](Round, const std::string& line) { throw Failure({Errc::timeout, line}); };
-    Session session(engine, replica, end.counts,
+    Session session(world, replica, end.counts,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .normalize = job.normalize,

@@ -35,14 +35,17 @@ Schedule there_and_back(int rank, std::uint64_t count, Ways ways) {
 class LinkRank {
  public:
   LinkRank(RankContext& context, std::span<const std::uint64_t> sizes, Ways ways)
-      : context_(context), engine_(context.transport(), clock_), driver_(engine_, waiting_of(context)), ways_(ways) {
+      : context_(context),
+        engine_(context.world().transport(), clock_),
+        driver_(engine_, waiting_of(context)),
+        ways_(ways) {
     for (const std::uint64_t bytes : sizes) {
       trips_.emplace_back(engine_, there_and_back(context.rank(), bytes / sizeof(float), ways));
     }
   }
 
   void run(std::span<const std::uint64_t> sizes, Duration time) {
-    std::string report = context_.transport().name();
+    std::string report = context_.world().transport().name();
     for (std::size_t index = 0; index < sizes.size(); ++index) {
       mine_.assign(sizes[index] / sizeof(float), kGoOn);
       theirs_ = mine_;

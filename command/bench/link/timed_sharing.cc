@@ -96,9 +96,9 @@ class SharingRounds {
 
 void measure_on(RankContext& context, std::span<const std::uint64_t> sizes, Duration time) {
   const SteadyClock clock;
-  Engine engine(context.transport(), clock);
+  Engine engine(context.world().transport(), clock);
   EngineDriver driver(engine, waiting_of(context));
-  std::string report = context.transport().name();
+  std::string report = context.world().transport().name();
   for (const std::uint64_t bytes : sizes) {
     SharingRounds rounds(engine, driver, clock, bytes / sizeof(float));
     if (context.rank() == 0) {

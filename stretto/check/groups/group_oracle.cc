@@ -21,18 +21,19 @@ std::uint64_t number_at(std::span<const std::byte> bytes, std::uint64_t i) {
 }  // namespace
 
 std::string GroupJob::to_string() const {
-  std::string out = text(ranks, " ranks in ", options.order == GroupOrder::fixed ? "fixed " : "", "groups of ",
-                         options.group_size, ", full every ", options.full_every, ", quorum ", options.quorum,
-                         options.late == LateRank::jumps ? ", late ranks jump" : "",
-                         options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
-                         stale == StaleRule::mix     ? ", mix"
-                         : stale == StaleRule::carry ? ", carry"
-                                                     : ", moves",
-                         publish_after ? ", published after" : "",
-                         on_board()             ? std::string(", on a board")
-                         : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members))
-                                                : std::string(),
-                         ", batches");
+  std::string out =
+      text(ranks, " ranks in ", options.order == GroupOrder::fixed ? "fixed " : "", "groups of ", options.group_size,
+           ", full every ", options.full_every, ", quorum ", options.quorum,
+           options.late == LateRank::jumps ? ", late ranks jump" : "",
+           options.late_sum == LateSum::own ? ", sums of the own iteration" : "",
+           stale == StaleRule::mix     ? ", mix"
+           : stale == StaleRule::carry ? ", carry"
+                                       : ", moves",
+           publish_after ? ", published after" : "",
+           on_board()             ? std::string(", on a board")
+           : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members))
+                                  : std::string(),
+           ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);
   return out + text("; ", length, " elements");
 }

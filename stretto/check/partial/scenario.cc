@@ -96,11 +96,10 @@ std::string Scenario::to_string() const {
   return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
               ", elements ", sizes, buckets[0].type == DataType::float32 ? " of float32" : " of int64", ", full every ",
               options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-              over == Over::board ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
-              : over == Over::boards
-                  ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members), " in pieces of ",
-                         options.piece_bytes, " bytes")
-                  : std::string(),
+              over == Over::board    ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
+              : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members),
+                                            " in pieces of ", options.piece_bytes, " bytes")
+                                     : std::string(),
               bucketwise ? ", bucket by bucket" : "",
               pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
               passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),

@@ -21,7 +21,7 @@ std::string shortfall(const Coverage& c) {
   want(c.pipelined, 0.05, c.rounds - c.on_boards, "s − c ≥ 2");  // 12 ± 2 % of 20,000 rounds
   want(c.on_boards, 0.2, c.rounds, "boards");
   want(c.between_boards, 0.05, c.rounds, "several boards");  // 16 ± 3 % of 20,000 rounds
-  want(c.between_hosts, 0.02, c.rounds, "several hosts");  // 7 ± 2 % of 20,000 rounds
+  want(c.between_hosts, 0.02, c.rounds, "several hosts");    // 7 ± 2 % of 20,000 rounds
   want(c.real, 0.1, c.rounds, "float32");
   want(c.late, 0.3, c.rounds, "late ranks");
   want(c.drained, 0, c.rounds, "drained ranks");

@@ -11,13 +11,14 @@ namespace stretto {
 namespace {
 
 /// Of this rank's board.
-FullBoard::Shape shape_of(const Seating& seating, const BucketSpec& bucket, ReduceOp op,
-                          const AllreduceChoice& choice) {
+FullBoard::Shape shape_of(const Seating& seating, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice,
+                          bool simulated) {
   return {.type = bucket.type,
           .count = bucket.count,
           .op = op,
           .piece_bytes = choice.piece_bytes,
           .helpers = std::min(num_cores(), seating.seats()) - 1,
+          .ring_each = simulated,
           .upward = seating.boards() > 1};
 }
 
@@ -49,7 +50,7 @@ BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceO
 void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, const std::string& description) {
   const bool exchange = choice.way == AllreduceChoice::Way::exchange;
   const ExchangeBoard::Shape chunks{bucket_.type, bucket_.count, op, choice.piece_bytes};
-  const FullBoard::Shape pieces = shape_of(seating_, bucket_, op, choice);
+  const FullBoard::Shape pieces = shape_of(seating_, bucket_, op, choice, engine_.host().arena->interleaved());
   memory_.emplace(failure_, seating_, description, [&](int seats) {
     return exchange ? ExchangeBoard::bytes_needed(chunks, seats) : FullBoard::bytes_needed(pieces, seats);
   });
@@ -63,8 +64,8 @@ void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, cons
   input_ = board.input();
   result_ = board.result();
   if (seating_.boards() == 1) return;
-  between_ = std::make_unique<BetweenFullBoards>(engine_, seating_, pieces, algorithm_for(bucket_, SumOrder::fixed),
-                                                 board);
+  between_ =
+      std::make_unique<BetweenFullBoards>(engine_, seating_, pieces, algorithm_for(bucket_, SumOrder::fixed), board);
 }
 
 BoardAllreduce::~BoardAllreduce() {
@@ -180,9 +181,8 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
     board.sleepers().leave(seating_.seat());
     if (failure_.failed() && !board.complete()) return *failure();
     if (!board.complete()) {
-      return Error{Errc::timeout,
-                   text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
-                        missing(driver, std::chrono::milliseconds(200)))};
+      return Error{Errc::timeout, text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
+                                       missing(driver, std::chrono::milliseconds(200)))};
     }
   }
   running_ = false;

@@ -25,8 +25,8 @@ class BoardQuery {
   /// Requires: before any other call.
   void enroll(CollectiveId id) { id_ = id; }
 
-  /// The ranks of other boards that have not arrived at so many rounds, as words, "rank 3, rank 5 (silent)". A leader is
-  /// silent that has not answered by `timeout`; then nothing is known of its board. Application thread.
+  /// The ranks of other boards that have not arrived at so many rounds, as words, "rank 3, rank 5 (silent)". A leader
+  /// is silent that has not answered by `timeout`; then nothing is known of its board. Application thread.
   std::vector<std::string> missing(Driver& driver, Duration timeout, std::uint64_t rounds, FunctionRef<bool()> failed);
 
   // ---- the driving thread ----

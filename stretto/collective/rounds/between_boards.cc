@@ -22,8 +22,7 @@ BetweenBoards::BetweenBoards(Engine& engine, const Seating& seating, const Parti
   id_ = engine.add(*this);
   if (!seating.leads()) return;
   rounds_ = std::make_unique<ActivatedRounds>(
-      engine,
-      RoundProtocol(seating.here(), engine.size(), options.max_lag, rule_of(options, engine.size())),
+      engine, RoundProtocol(seating.here(), engine.size(), options.max_lag, rule_of(options, engine.size())),
       [this, &options](const Activation& activation) { return schedule_between(options, activation); });
   rounds_->enroll(id_);
 }

@@ -12,7 +12,8 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
                              const MessageRounds* first)
     : Rounds(engine, std::move(buckets), options, "by messages"),
       first_(first),
-      activated_(engine, RoundProtocol({engine.rank()}, engine.size(), options.max_lag, rule_of(options, engine.size())),
+      activated_(engine,
+                 RoundProtocol({engine.rank()}, engine.size(), options.max_lag, rule_of(options, engine.size())),
                  [this](const Activation& activation) {
                    return partial_allreduce_schedule(engine_.rank(), engine_.size(), buckets_, options_.op,
                                                      options_.order, activation);

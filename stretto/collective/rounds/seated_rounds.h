@@ -18,8 +18,8 @@ namespace stretto {
 /// (SpanningRounds): what a rank's application does there with its models and results.
 class SeatedRounds : public StandingRounds {
  public:
-  /// Requires: the hosts have arenas. Throws Failure where there is too little memory. Where the ranks disagree on buckets or
-  /// options, the calls of every rank say so.
+  /// Requires: the hosts have arenas. Throws Failure where there is too little memory. Where the ranks disagree on
+  /// buckets or options, the calls of every rank say so.
   SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options, const std::string& how,
                std::uint16_t ask, int seats);
 

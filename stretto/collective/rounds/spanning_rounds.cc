@@ -58,7 +58,8 @@ ProtocolState SpanningRounds::state() const {
 
 /// The board shows whether a rank has drained, where it is this one.
 void SpanningRounds::left(int peer, const Error& reason) {
-  const bool its = !seating_.is_here(peer) || memory_.seat(seating_.seat_of(peer)).drained.load(std::memory_order_seq_cst);
+  const bool its =
+      !seating_.is_here(peer) || memory_.seat(seating_.seat_of(peer)).drained.load(std::memory_order_seq_cst);
   hear_of_leaving(peer, reason, its && drained());
 }
 

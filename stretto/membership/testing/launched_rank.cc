@@ -24,7 +24,7 @@ int count(RankContext& context) {
     require(i == 0 || now > last, "the counter went back");
     last = now;
   }
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   for (int peer = 0; peer < context.size(); ++peer) {
     if (peer != context.rank()) self.send(peer, 0, 0);
   }
@@ -36,7 +36,7 @@ int count(RankContext& context) {
 
 /// Ranks that leave while messages of all sizes are on their way to them end all the same.
 int leave_early(RankContext& context) {
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   for (int peer = 0; peer < context.size(); ++peer) {
     for (const std::size_t bytes : {0, 100, 100'000, 3'000'000}) {
       if (peer != context.rank()) self.send(peer, 8, bytes);
@@ -50,21 +50,22 @@ int leave_early(RankContext& context) {
 
 /// Polls are asked for ever more rarely.
 int idle(RankContext& context) {
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   const SteadyClock clock;
   Duration wait{0};
   while (wait <= 500us) {  // or the watchdog ends the test
     self.poll();
-    wait = context.transport().poll_by() - clock.now();
+    wait = context.world().transport().poll_by() - clock.now();
     require(wait <= 1ms, "polls are asked for too rarely");
-    context.transport().doorbell().sleep(context.transport().doorbell().rings(), Doorbell::Sleeper::application, wait);
+    context.world().transport().doorbell().sleep(context.world().transport().doorbell().rings(),
+                                                 Doorbell::Sleeper::application, wait);
   }
   return 0;
 }
 
 int fail(RankContext& context) {
   if (context.rank() == 1) return 7;
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   self.wait([] { return false; });
   return 0;
 }
@@ -92,7 +93,7 @@ int follow(RankContext& context) {
 
 /// Rank 1 says nothing.
 int follow_silence(RankContext& context) {
-  TestRank self(context.transport());
+  TestRank self(context.world().transport());
   self.wait([&] { return context.rank() != 1; });
   throw Failure({Errc::aborted, "rank 1 stopped the job", 1});
 }
@@ -100,7 +101,7 @@ int follow_silence(RankContext& context) {
 int run(const char* name) {
   RankMain main;
   for (const auto& test : conformance_cases()) {
-    if (name == test.name) main = [&test](RankContext& context) { return test.run(context.transport()), 0; };
+    if (name == test.name) main = [&test](RankContext& context) { return test.run(context.world().transport()), 0; };
   }
   const std::map<std::string, int (*)(RankContext&)> tests{
       {"count", count}, {"leave_early", leave_early}, {"idle", idle},     {"fail", fail},

@@ -152,8 +152,6 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   if (context.size() != plan_.options.ranks) {
     throw UsageError(text("ranks ", plan_.options.ranks, ": this job was started with ", context.size()));
   }
-  const SteadyClock steady;
-  const Clock& clock = place != nullptr ? place->clock() : steady;
   RankTaskOptions task_options{.seed = plan_.options.seed,
                                .lr = plan_.options.lr,
                                .momentum = plan_.options.momentum,
@@ -164,8 +162,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   {
     Trainer trainer({.plan = plan_,
                      .task = *rank_task,
-                     .transport = context.transport(),
-                     .clock = clock,
+                     .world = context.world(),
                      .counter = context.counter(0),
                      .page = *page_,
                      .steps = steps_ ? &*steps_ : nullptr,

@@ -42,11 +42,12 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 }  // namespace
 
-Session::Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options)
+Session::Session(World& world, Replica& replica, RoundListener& listener, SessionOptions options)
     : options_(std::move(options)),
-      rank_engine_(engine),
-      engine_(engine.engine()),
-      uninterrupted_(engine.driver(options_.progress_by)),
+      world_(world),
+      sessions_(world.part<RankSessions>()),
+      engine_(world.engine()),
+      uninterrupted_(world.driver(options_.progress_by)),
       driver_(uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>()),
       meeting_(std::make_shared<Meeting>(engine_, replica, meeting_options(options_))),
       replica_(replica),
@@ -55,18 +56,18 @@ Session::Session(RankEngine& engine, Replica& replica, RoundListener& listener, 
 
 Session::~Session() {
   if (forked()) {  // collectives cannot be taken from an engine whose memory is not there
-    rank_engine_.keep(std::move(recipe_));
-    rank_engine_.keep(std::move(meeting_));
+    world_.keep(std::move(recipe_));
+    world_.keep(std::move(meeting_));
     return;
   }
   if (by_layer_) replica_.on_bucket_read(nullptr);
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
   if (interrupted_) abort("an exception has ended this rank's part");
   if (!rounds_over_) {
-    for (auto& collective : recipe_->collectives()) rank_engine_.keep(std::move(collective));
-    rank_engine_.remove(*this);
+    for (auto& collective : recipe_->collectives()) world_.keep(std::move(collective));
+    sessions_.remove(*this);
   }
-  if (meeting_->interrupted()) rank_engine_.keep(meeting_);
+  if (meeting_->interrupted()) world_.keep(meeting_);
 }
 
 template <class Work>
@@ -108,7 +109,7 @@ void Session::begin(std::span<const Fingerprint> fingerprints) {
     meeting_->broadcast_weights(driver_);
     meeting_->broadcast_optimizer(driver_);
   });
-  rank_engine_.add(*this);
+  sessions_.add(*this);
 }
 
 void Session::sum_for(ModelCollectives& sums) {
@@ -197,7 +198,7 @@ int Session::finish(Others others) {
 
 void Session::require_in_step() const {
   if (ranks() == 1) return;
-  for (const BatchSource* other : rank_engine_.batch_sources()) {
+  for (const BatchSource* other : sessions_.batch_sources()) {
     const std::string algorithm = other->parts_ranks();
     if (other == this || algorithm.empty()) continue;
     throw UsageError(text("Others::go_on beside an optimizer with algorithm '", algorithm,
@@ -209,7 +210,7 @@ void Session::require_in_step() const {
 /// other.
 void Session::require_no_circle() const {
   const auto [mine, here] = waits();
-  for (const BatchSource* other : rank_engine_.batch_sources()) {
+  for (const BatchSource* other : sessions_.batch_sources()) {
     const auto [theirs, there] = other->waits();
     const bool late_in_mine = here.for_ranks_ahead && there.for_ranks_behind;
     const bool late_in_theirs = there.for_ranks_ahead && here.for_ranks_behind;
@@ -233,7 +234,7 @@ bool Session::finish_within(Duration limit) {
 }
 
 Result<int> Session::drain_all(TimePoint deadline) {
-  const auto& sources = rank_engine_.batch_sources();
+  const auto& sources = sessions_.batch_sources();
   while (sources.size() > 1) {
     for (std::size_t i = 0; i < sources.size(); ++i) {  // a round that is applied may end one
       if (sources[i] != this) sources[i]->drain();
@@ -256,12 +257,12 @@ void Session::begin_again(std::uint64_t batches_before) {
   if (!state.empty()) recipe_->set_state(state);
   if (by_layer_) bring_by_layer();
   rounds_over_ = drained_ = in_step_ = false;
-  rank_engine_.add(*this);
+  sessions_.add(*this);
 }
 
 void Session::rounds_are_over() {
   rounds_over_ = true;
-  rank_engine_.remove(*this);
+  sessions_.remove(*this);
 }
 
 void Session::drain() {
@@ -295,7 +296,7 @@ std::optional<Error> Session::failure() const {
 }
 
 void Session::abort(const Error& why) {
-  rank_engine_.require_own_process();
+  world_.require_own_process();
   for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, why);
   meeting_->abort(uninterrupted_, why);
   fail();
@@ -314,11 +315,11 @@ void Session::look() {
 
 void Session::fail() {
   failed_ = true;
-  rank_engine_.remove(*this);
+  sessions_.remove(*this);
 }
 
 void Session::require_no_failure(const char* call) const {
-  rank_engine_.require_own_process();
+  world_.require_own_process();
   if (failed()) throw UsageError(text(call, "() after a failure: this session is over; expected abort() or nothing"));
 }
 

@@ -11,7 +11,8 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/engine/interruptible_driver.h"
-#include "stretto/membership/rank_engine.h"
+#include "stretto/membership/world.h"
+#include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
 
@@ -41,7 +42,7 @@ struct SessionOptions {
 class Session final : private BatchSource {
  public:
   /// Makes the collectives and sees to it that the engine is driven. All but the options outlive the session.
-  Session(RankEngine& engine, Replica& replica, RoundListener& listener, SessionOptions options);
+  Session(World& world, Replica& replica, RoundListener& listener, SessionOptions options);
   /// Drops the collectives; after a failure, or before the last round is over, they stay with the engine. Where an
   /// exception of this rank alone has ended the session, and abort() was not called, the other ranks hear of that.
   ~Session();
@@ -91,7 +92,7 @@ class Session final : private BatchSource {
   /// Whether the session has ended before its last round was over.
   bool failed() const { return failed_ || meeting_->interrupted(); }
   /// Whether this is a process that the rank has forked.
-  bool forked() const { return rank_engine_.forked(); }
+  bool forked() const { return world_.forked(); }
   /// Stops the job: `why` reaches every rank, with its code and rank (Collective::abort()). May be called after a
   /// failure, too.
   void abort(const Error& why);
@@ -102,11 +103,11 @@ class Session final : private BatchSource {
   int ranks() const { return engine_.size(); }
   /// Calls SessionOptions::look.
   Driver& driver() {
-    rank_engine_.require_own_process();
+    world_.require_own_process();
     return driver_;
   }
   Meeting& meeting() {
-    rank_engine_.require_own_process();
+    world_.require_own_process();
     return *meeting_;
   }
   const Recipe& recipe() const { return *recipe_; }
@@ -139,7 +140,8 @@ class Session final : private BatchSource {
   std::pair<std::string, StepWaits> waits() const override;
 
   SessionOptions options_;
-  RankEngine& rank_engine_;
+  World& world_;
+  RankSessions& sessions_;
   Engine& engine_;
   Driver& uninterrupted_;
   InterruptibleDriver driver_;

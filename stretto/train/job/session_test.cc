@@ -86,14 +86,14 @@ constexpr RecipeInfo kTwoKinds = {
     [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<TwoKinds>(context); }};
 
 /// Hears of rounds and does nothing.
-/// One rank of a test, with its engine on the virtual clock.
+/// One rank of a test, with its world on the virtual clock.
 struct RankOfTest {
-  explicit RankOfTest(VirtualRank& rank) : place(rank), engine(rank.transport(), rank.clock(), &rank) {
-    rank.drive_engine(&engine.engine());
+  explicit RankOfTest(VirtualRank& rank) : place(rank), world(rank.transport(), rank.clock(), &rank) {
+    rank.drive_engine(&world.engine());
   }
   int rank() const { return place.rank(); }
   Session session(Replica& replica, const Algorithm& algorithm) {
-    return Session(engine, replica, deaf,
+    return Session(world, replica, deaf,
                    {.recipe = algorithm.recipe,
                     .recipe_options = {.policy = algorithm.policy,
                                        .local_steps = algorithm.recipe->local_steps,
@@ -102,7 +102,7 @@ struct RankOfTest {
   }
 
   VirtualRank& place;
-  RankEngine engine;
+  World world;
   Deaf deaf;
   std::vector<std::string> told;
 };
@@ -357,7 +357,7 @@ TEST(SessionTest, WhatALoopHasLeftInTheMiddleOfAStepKeepsItsMemory) {
     b.begin({});
     {
       const Algorithm algorithm = parse_algorithm("sync", 3);
-      Session a(rank.engine, task_a->replica(), rank.deaf,
+      Session a(rank.world, task_a->replica(), rank.deaf,
                 {.recipe = algorithm.recipe,
                  .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "coordinator"}}}});
       a.begin({});
@@ -385,7 +385,7 @@ TEST(SessionTest, ALineThatComesUpWhileARankWaitsIsToldWithinASecond) {
     const auto task = start(1);
     TimePoint waits;
     const Algorithm algorithm = parse_algorithm("sync", 2);
-    Session session(rank.engine, task->replica(), rank.deaf,
+    Session session(rank.world, task->replica(), rank.deaf,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .algorithm = {{"ordering", "coordinator"}, {"stall-warning", "3s"}}},
@@ -410,7 +410,7 @@ TEST(SessionTest, ALoopThatLeavesNoGraphIsToldOnceByWhatTopoPlans) {
     run(2, [&](RankOfTest& rank) {
       const auto task = start(1);
       const Algorithm algorithm = parse_algorithm("sync", 2);
-      Session session(rank.engine, task->replica(), rank.deaf,
+      Session session(rank.world, task->replica(), rank.deaf,
                       {.recipe = algorithm.recipe,
                        .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "topo"}}},
                        .tell = [&](Round, const std::string& line) { rank.told.push_back(line); }});

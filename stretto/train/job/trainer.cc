@@ -109,7 +109,6 @@ class Trainer::Impl final : public RoundListener {
   const int rank_;
 
   Replica& replica_;
-  RankEngine engine_;
   Session session_;
 
   BatchPlan batches_;
@@ -146,16 +145,16 @@ class Trainer::Impl final : public RoundListener {
 
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
-      rank_(context.transport.rank()),
+      rank_(context.world.rank()),
       replica_(loaded(context)),
-      engine_(context.transport, context.clock, context.place),
-      session_(engine_, replica_, *this, session_options(context)),
+      session_(context.world, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
       dispenser_(batches_, context.plan.sharing, rank_, context.counter,
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
       sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
                     context.page}),
-      pacer_(context.plan.pace, context.clock, [&page = context.page](TimePoint when) { page.sleep_until(when); }),
+      pacer_(context.plan.pace, context.world.clock(),
+             [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       pass_(replica_, pacer_, context.place),
       ledger_(context.plan.options.ranks),
       applied_(batches_before(context)),
@@ -169,7 +168,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
         Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
         applied_);
   }
-  if (context.place != nullptr) context.place->drive_engine(&engine_.engine(), context.plan.options.progress_by);
+  if (context.place != nullptr) context.place->drive_engine(&context.world.engine(), context.plan.options.progress_by);
 }
 
 Trainer::Impl::~Impl() {
@@ -213,7 +212,7 @@ void Trainer::Impl::begin() {
     context_.page.tell(warning);
   }
   session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
-  start_ = last_applied_ = context_.clock.now();
+  start_ = last_applied_ = context_.world.clock().now();
   meter_.emplace(context_.place == nullptr);
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
@@ -232,7 +231,7 @@ void Trainer::Impl::check_memory() {
   const auto [bytes, parts] = session_.recipe().memory();
   const std::string needed = text("gradients take ", format_bytes(bytes), " a rank: ", parts);
   const bool simulated = context_.place != nullptr;  // all ranks in this process
-  if (!simulated && std::string_view(context_.transport.name()) != "shm") return context_.page.tell(needed);
+  if (!simulated && std::string_view(context_.world.transport().name()) != "shm") return context_.page.tell(needed);
   const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
   const MemoryBudget budget = simulated ? available_memory() : memory_budget();
   context_.page.tell(text(needed, ", ", format_bytes(total), " in all"));
@@ -246,7 +245,7 @@ void Trainer::Impl::check_memory() {
 
 void Trainer::Impl::step(const BatchRef& batch) {
   const Round base = next_round_;
-  step_began_ = context_.clock.now();
+  step_began_ = context_.world.clock().now();
   require_going_on();
   if (moves_own_weights(*context_.plan.algorithm.recipe)) moves_by_itself(batch);
   double loss = 0;
@@ -273,14 +272,14 @@ void Trainer::Impl::step(const BatchRef& batch) {
            .paced = paced.paced,
            .delayed = paced.delayed};
   recorded_ = false;
-  arrived_ = context_.clock.now();
+  arrived_ = context_.world.clock().now();
   session_.exchange();
-  waited_ = context_.clock.now() - arrived_;
+  waited_ = context_.world.clock().now() - arrived_;
   report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
   trace(paced, batch.step);
-  step_seconds_.push_back(seconds(context_.clock.now() - step_began_));
+  step_seconds_.push_back(seconds(context_.world.clock().now() - step_began_));
   if (evaluations_) evaluate();
 }
 
@@ -308,7 +307,7 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
 
 void Trainer::Impl::evaluate() {
   if (evaluations_->copies_replica(reached_)) session_.bring_weights();
-  evaluations_->after_step(reached_, seconds(since_start(context_.clock.now())));
+  evaluations_->after_step(reached_, seconds(since_start(context_.world.clock().now())));
 }
 
 void Trainer::Impl::require_going_on() const {
@@ -319,7 +318,7 @@ void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHea
   next_round_ = round + 1;
   applied_ += header.batches;
   reached_ = std::max(reached_, applied_);
-  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(context_.clock.now() - start_));
+  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(context_.world.clock().now() - start_));
 }
 
 void Trainer::Impl::note_passed(const RoundResult& result) {
@@ -335,7 +334,7 @@ void Trainer::Impl::before(const RoundResult& result) {
 
 void Trainer::Impl::after(const RoundResult& result) {
   const RoundHeader& header = *result.header;
-  const TimePoint now = context_.clock.now();
+  const TimePoint now = context_.world.clock().now();
   note_passed(result);
   note_round(result.round, result.policy, header);
   ++rounds_applied_;
@@ -360,7 +359,7 @@ void Trainer::Impl::after(const RoundResult& result) {
 }
 
 Traffic Trainer::Impl::traffic() {
-  const Traffic sent = engine_.engine().traffic();
+  const Traffic sent = context_.world.engine().traffic();
   const auto bodies =
       static_cast<std::uint64_t>(std::llround(context_.body_scale * static_cast<double>(sent.body_bytes)));
   return {.messages = sent.messages, .body_bytes = bodies, .bytes = sent.bytes - sent.body_bytes + bodies};
@@ -368,7 +367,7 @@ Traffic Trainer::Impl::traffic() {
 
 void Trainer::Impl::record() {
   if (!records_ || recorded_) return;
-  step_.waited = pass_.waited() + (context_.clock.now() - arrived_);
+  step_.waited = pass_.waited() + (context_.world.clock().now() - arrived_);
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
   const Traffic now = traffic();
   const Traffic sent = now.since(std::exchange(recorded_traffic_, now));
@@ -381,7 +380,7 @@ void Trainer::Impl::record() {
 double Trainer::Impl::write_records() {
   record();
   if (records_) records_->flush();
-  return seconds(since_start(context_.clock.now()));
+  return seconds(since_start(context_.world.clock().now()));
 }
 
 void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
@@ -401,7 +400,7 @@ void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
 void Trainer::Impl::note_loss(double loss) {
   const std::uint64_t width = std::max<std::uint64_t>(1, context_.plan.total_batches / kLossBins);
   if (report_.losses.empty() || reached_ / width > report_.losses.back().batches / width) {
-    report_.losses.push_back({.seconds = seconds(context_.clock.now() - start_), .batches = reached_});
+    report_.losses.push_back({.seconds = seconds(context_.world.clock().now() - start_), .batches = reached_});
   }
   LossBin& bin = report_.losses.back();
   bin.sum += loss;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "stretto/base/shared_counter.h"
+#include "stretto/membership/world.h"
 #include "stretto/observe/recent_steps.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/checkpoint.h"
@@ -12,7 +13,6 @@
 #include "stretto/train/job/rank_report.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/task.h"
-#include "stretto/transport/transport.h"
 
 namespace stretto {
 
@@ -23,8 +23,7 @@ inline constexpr Duration kSilence = std::chrono::seconds(10);
 struct TrainerContext {
   const RunPlan& plan;
   RankTask& task;
-  Transport& transport;
-  const Clock& clock;      ///< the same for all ranks of a host
+  World& world;            ///< its clock is the same for all ranks of a host
   SharedCounter& counter;  ///< of the dispenser; 0 at the start
   ProgressPage& page;
   RecentSteps* steps = nullptr;        ///< hears of each step of this rank; null: nobody watches
@@ -32,7 +31,7 @@ struct TrainerContext {
   Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
   SecondTask second_task = {};         ///< on rank 0, for evaluations while the run goes on
-  VirtualRank* place = nullptr;        ///< on a virtual clock, which is `clock`; null: time passes as it does
+  VirtualRank* place = nullptr;        ///< on a virtual clock, which is the world's; null: time passes as it does
   double body_scale = 1;               ///< NetworkOptions::body_scale, for what is recorded of messages
 };
 

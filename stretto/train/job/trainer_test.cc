@@ -36,14 +36,10 @@ class TrainerTest : public testing::Test {
              .momentum = rank == 1 ? differing_momentum_ : plan.options.momentum});
         {
           ShmTransport transport(memory, rank);
+          World world(transport, clock);
           try {
-            Trainer trainer({.plan = plan,
-                             .task = *task,
-                             .transport = transport,
-                             .clock = clock,
-                             .counter = counter,
-                             .page = *page_,
-                             .silence = silence});
+            Trainer trainer(
+                {.plan = plan, .task = *task, .world = world, .counter = counter, .page = *page_, .silence = silence});
             report = trainer.run();
           } catch (const UsageError& error) {
             report.usage_error = true;

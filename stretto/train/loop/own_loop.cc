@@ -36,16 +36,16 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       options_(overridden(options, environment_)),
       lr_(LrSchedule::parse(options_.lr_schedule)),
       exceptions_(std::uncaught_exceptions()),
-      imbalance_(imbalance_of(environment_, rank.size(), rank.engine().num_batch_sources_ever())),
+      imbalance_(imbalance_of(environment_, rank.size(), rank.world().part<RankSessions>().num_batch_sources_ever())),
       pacer_(Duration(0), clock_),
       replica_(replica),
-      engine_(rank.engine()),
+      sessions_(rank.world().part<RankSessions>()),
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
-      session_(engine_, replica_, *this, session_options_),
+      session_(rank.world(), replica_, *this, session_options_),
       ledger_(rank.size()),
       history_(rank.rank(), rank.size(), options_.max_lag),
-      reporter_(environment_.out, rank.engine().num_batch_sources_ever(), rank.rank()) {}
+      reporter_(environment_.out, rank.world().part<RankSessions>().num_batch_sources_ever(), rank.rank()) {}
 
 void OwnLoop::begin() {
   const Session::Fingerprint fingerprints[] = {
@@ -68,7 +68,7 @@ void OwnLoop::begin() {
   if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together
   begin_timing();
   start_ = step_began_;
-  engine_.add(*this);
+  sessions_.add(*this);
 }
 
 void OwnLoop::begin_timing() {
@@ -141,7 +141,7 @@ int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
 }
 
 std::vector<RankLoop*> OwnLoop::all_loops() const {
-  std::vector<RankLoop*> loops = engine_.loops();
+  std::vector<RankLoop*> loops = sessions_.loops();
   std::erase_if(loops, [](const RankLoop* loop) { return loop->failed(); });
   return loops;
 }
@@ -200,7 +200,7 @@ int OwnLoop::finish(Others others) {
     }
     compare(/*last=*/true);
     quiet_ = true;
-    engine_.remove(*this);
+    sessions_.remove(*this);
     return static_cast<int>(rounds() - before);
   });
 }
@@ -314,7 +314,7 @@ void OwnLoop::end() noexcept {
       return session_.abort("an optimizer has gone before the loops of other ranks have ended");
     }
     compare(/*last=*/true);
-    engine_.remove(*this);
+    sessions_.remove(*this);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "stretto: %s\n", error.what());
   }

@@ -54,7 +54,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
  public:
   /// On every rank; all must outlive it. The environment overrides the options (LoopEnvironment).
   OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& options, LoopHooks hooks = {});
-  ~OwnLoop() override { engine_.remove(*this); }
+  ~OwnLoop() override { sessions_.remove(*this); }
   OwnLoop(const OwnLoop&) = delete;
   OwnLoop& operator=(const OwnLoop&) = delete;
 
@@ -175,7 +175,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
   const Imbalance imbalance_;  // injected
   Pacer pacer_;                // of what is injected
   Replica& replica_;
-  RankEngine& engine_;
+  RankSessions& sessions_;
   const LoopHooks hooks_;
   const SessionOptions session_options_;
   Session session_;

@@ -8,7 +8,6 @@
 
 #include "stretto/collective/collective.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/membership/rank_engine.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/tensor_times.h"
 #include "stretto/ordering/graph.h"
@@ -69,6 +68,14 @@ struct RecipeContext {
   Meeting& meeting;         ///< for exchanges while all ranks are at the same round
   RoundListener& listener;  ///< to be told of each round
   RecipeOptions options;    ///< the same on every rank
+};
+
+/// For which other ranks a rank may wait in a step, where ranks have made different numbers of steps.
+struct StepWaits {
+  /// A rank that missed rounds joins the open round. There it waits for ranks that are ahead of it.
+  bool for_ranks_ahead = false;
+  /// Ranks meet every few steps: one that has made more waits there for those that have made fewer.
+  bool for_ranks_behind = false;
 };
 
 /// Of partial rounds that are as the options say: under any policy but solo the ranks that have come to the open round

@@ -14,10 +14,9 @@ constexpr Duration kNoticedAfter = std::chrono::milliseconds(1);  // a lost rank
 class SimulatedContext final : public RankContext {
  public:
   SimulatedContext(VirtualRank& place, std::span<MemoryCounter> counters)
-      : place_(place), engine_(place.transport(), place.clock(), &place), counters_(counters) {}
+      : place_(place), world_(place.transport(), place.clock(), &place), counters_(counters) {}
 
-  Transport& transport() override { return place_.transport(); }
-  RankEngine& engine() override { return engine_; }
+  World& world() override { return world_; }
   SharedCounter& counter(int index) override { return counters_[static_cast<std::size_t>(index)]; }
   std::span<std::byte> extra() override { return {}; }
   bool interrupted() override { return false; }
@@ -31,7 +30,7 @@ class SimulatedContext final : public RankContext {
 
  private:
   VirtualRank& place_;
-  RankEngine engine_;
+  World world_;
   const std::span<MemoryCounter> counters_;
   std::string report_;
 };

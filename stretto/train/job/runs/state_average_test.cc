@@ -101,11 +101,11 @@ Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
   Meetings meetings;
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    RankEngine engine(place.transport(), place.clock(), &place);
-    place.drive_engine(&engine.engine());
+    World world(place.transport(), place.clock(), &place);
+    place.drive_engine(&world.engine());
     const auto mine = task->start_rank({.seed = 1, .lr = 0.01, .momentum = 0.9});
     Listener listener(mine->replica(), place.rank(), ranks, meetings);
-    Session session(engine, mine->replica(), listener, {.recipe = algorithm.recipe, .recipe_options = options});
+    Session session(world, mine->replica(), listener, {.recipe = algorithm.recipe, .recipe_options = options});
     session.begin({});
     const auto steps = 12 + 2 * static_cast<std::uint32_t>(place.rank());
     for (std::uint32_t number = 0; number < steps; ++number) {

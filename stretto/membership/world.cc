@@ -1,4 +1,4 @@
-#include "stretto/membership/rank_engine.h"
+#include "stretto/membership/world.h"
 
 #include <unistd.h>
 
@@ -7,32 +7,32 @@
 
 namespace stretto {
 
-RankEngine::RankEngine(Transport& transport, const Clock& clock, Driver* driver)
+World::World(Transport& transport, const Clock& clock, Driver* driver)
     : transport_(transport), clock_(clock), process_(getpid()), given_driver_(driver) {}
 
-bool RankEngine::forked() const {
+bool World::forked() const {
   return getpid() != process_;
 }
 
-void RankEngine::require_own_process() const {
+void World::require_own_process() const {
   if (!forked()) return;
   throw UsageError(text("this process was forked from rank ", transport_.rank(),
                         " after that had joined its job, of which it is no part: expected a process that is spawned, "
                         "or forked before"));
 }
 
-Engine& RankEngine::engine() {
+Engine& World::engine() {
   require_own_process();
   if (!engine_) engine_.emplace(transport_, clock_);
   return *engine_;
 }
 
-Driver& RankEngine::driver(ProgressBy progress_by) {
+Driver& World::driver(ProgressBy progress_by) {
   require_own_process();
   if (given_driver_ != nullptr) return *given_driver_;
   if (!driver_) {
     DriverOptions options{.progress_by = progress_by};
-    if (transport_.size() >= num_cores()) options.share_cores();
+    if (static_cast<int>(host().members.size()) >= num_cores()) options.share_cores();
     driver_.emplace(engine(), options);
     progress_by_ = progress_by;
   }

@@ -1,4 +1,4 @@
-#include "stretto/membership/rank_engine.h"
+#include "stretto/membership/world.h"
 
 #include <gtest/gtest.h>
 
@@ -48,38 +48,38 @@ class Greeter final : public RoundOwner {
   std::atomic<int> greeted_{0};
 };
 
-void run_ranks(int ranks, const std::function<void(RankEngine&)>& main) {
+void run_ranks(int ranks, const std::function<void(World&)>& main) {
   run_thread_ranks(ranks, [&main](Transport& transport, const Clock& clock) {
-    RankEngine engine(transport, clock);
-    main(engine);
+    World world(transport, clock);
+    main(world);
     return true;
   });
 }
 
-TEST(RankEngine, CollectivesAreMadeAndDroppedWhileAThreadDrives) {
-  run_ranks(3, [](RankEngine& rank) {
-    Driver& driver = rank.driver();
-    Greeter first(rank.engine());
+TEST(World, CollectivesAreMadeAndDroppedWhileAThreadDrives) {
+  run_ranks(3, [](World& world) {
+    Driver& driver = world.driver();
+    Greeter first(world.engine());
     for (int i = 0; i < 200; ++i) {
-      Greeter second(rank.engine());
+      Greeter second(world.engine());
       ASSERT_TRUE(driver.wait([&] { return second.done(); }, driver.deadline(60s))) << "collective " << i;
     }
     ASSERT_TRUE(driver.wait([&] { return first.done(); }, driver.deadline(60s)));
   });
 }
 
-TEST(RankEngine, ACollectiveMadeOutsideAPauseIsRefused) {
-  run_ranks(1, [](RankEngine& rank) {
-    Greeter owner(rank.engine());
-    rank.driver();
-    EXPECT_THROW(rank.engine().add(owner), UsageError);
+TEST(World, ACollectiveMadeOutsideAPauseIsRefused) {
+  run_ranks(1, [](World& world) {
+    Greeter owner(world.engine());
+    world.driver();
+    EXPECT_THROW(world.engine().add(owner), UsageError);
   });
 }
 
-TEST(RankEngine, IsDrivenInOneWay) {
-  run_ranks(1, [](RankEngine& rank) {
-    EXPECT_EQ(&rank.driver(ProgressBy::application), &rank.driver(ProgressBy::application));
-    EXPECT_THROW(rank.driver(ProgressBy::thread), UsageError);
+TEST(World, IsDrivenInOneWay) {
+  run_ranks(1, [](World& world) {
+    EXPECT_EQ(&world.driver(ProgressBy::application), &world.driver(ProgressBy::application));
+    EXPECT_THROW(world.driver(ProgressBy::thread), UsageError);
   });
 }
 

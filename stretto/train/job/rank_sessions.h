@@ -1,26 +1,14 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "stretto/engine/driver.h"
-#include "stretto/engine/engine.h"
+#include "stretto/base/clock.h"
+#include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
-
-/// For which other ranks a rank may wait in a step, where ranks have made different numbers of steps.
-struct StepWaits {
-  /// A rank that missed rounds joins the open round. There it waits for ranks that are ahead of it.
-  bool for_ranks_ahead = false;
-  /// Ranks meet every few steps: one that has made more waits there for those that have made fewer.
-  bool for_ranks_behind = false;
-};
 
 /// A part of a rank that hands over batches in steps of its own, such as an optimizer. A rank may have several.
 /// Application thread.
@@ -63,26 +51,9 @@ class RankLoop {
   ~RankLoop() = default;  ///< its owner's
 };
 
-/// The engine of one rank and what drives it: one over the rank's transport, shared by all that the rank does with it,
-/// at once or one after the other. Made when it is first asked for. Application thread. In a process that the rank has
-/// forked engine() and driver() throw UsageError: neither the job's memory nor the helper thread is there.
-class RankEngine {
+/// The sessions and loops of one rank, which wait for each other: a part of its World. Application thread.
+class RankSessions {
  public:
-  /// All must outlive it. `driver`: of this engine, in place of an EngineDriver (a simulation); null: an EngineDriver.
-  RankEngine(Transport& transport, const Clock& clock, Driver* driver = nullptr);
-  RankEngine(const RankEngine&) = delete;
-  RankEngine& operator=(const RankEngine&) = delete;
-
-  /// Collectives are made over it, in the same order on every rank.
-  Engine& engine();
-  /// The driver of the engine: `progress_by` is the first caller's. Throws UsageError where a later one wants another.
-  Driver& driver(ProgressBy progress_by = ProgressBy::thread);
-  const Clock& clock() const { return clock_; }  ///< of the engine and its driver
-  /// Whether this is another process than the one that has made this: it has no part in the job.
-  bool forked() const;
-  /// Throws UsageError where forked().
-  void require_own_process() const;
-
   /// The batch sources whose rounds are not over, in the order in which they began.
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
   /// Enters a batch source, which must outlive its remove().
@@ -102,22 +73,10 @@ class RankEngine {
   /// Takes out a loop that has ended.
   void remove(RankLoop& loop) { std::erase(loops_, &loop); }
 
-  /// Keeps to the engine's end what it may still use of collectives that have failed: their rounds go on for ever.
-  void keep(std::shared_ptr<void> failed) { failed_.push_back(std::move(failed)); }
-
  private:
-  Transport& transport_;
-  const Clock& clock_;
-  const pid_t process_;
-  Driver* const given_driver_;
-  ProgressBy progress_by_ = ProgressBy::thread;
   std::vector<BatchSource*> sources_;
   std::vector<RankLoop*> loops_;
   int sources_ever_ = 0;
-  // In the order in which they depend on one another: the driver, with its helper thread, ends first.
-  std::optional<Engine> engine_;
-  std::vector<std::shared_ptr<void>> failed_;
-  std::optional<EngineDriver> driver_;
 };
 
 }  // namespace stretto
