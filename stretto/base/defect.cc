@@ -23,7 +23,6 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::never_look_again, "never-look-again"},
     {Defect::full_asks_in, "full-asks-in"},
     {Defect::overwrite_full, "overwrite-full"},
-    {Defect::forget_replaced, "forget-replaced"},
     {Defect::reuse_before_retired, "reuse-before-retired"},
     {Defect::retire_in_mid_body, "retire-in-mid-body", "threshold"},
     {Defect::seal_skips_empty, "seal-skips-empty"},

@@ -28,7 +28,6 @@ enum class Defect {
   never_look_again,            ///< does not look again when results are handed over
   full_asks_in,                ///< a message of a full round makes ranks join it that have not come
   overwrite_full,              ///< a later result takes the place of a full one that is not taken (delivery latest)
-  forget_replaced,             ///< a standing deposit does not count the batches of the one it replaces
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
   retire_in_mid_body,          ///< ends a round while a message it did not need is being received into its memory
   seal_skips_empty,            ///< board: reads seats that have brought nothing instead of sealing them

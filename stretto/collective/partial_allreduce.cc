@@ -67,7 +67,6 @@ void check_bucket_rounds(const PartialOptions& options, bool one_board_at_most) 
   };
   if (options.buckets_per_round < 0) refuse("is impossible: use at least 1, or 0 for rounds of all buckets");
   if (options.delivery == Delivery::latest) refuse("with delivery latest: use every");
-  if (options.deposits == DepositKind::standing) refuse("with standing deposits: use 0");
   if (!one_board_at_most) refuse(text("with seats ", options.seats, ": use 1, or 0 for one board"));
 }
 
@@ -98,10 +97,9 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
     throw UsageError(text("piece_bytes ", options.piece_bytes, ": use a multiple of ", kCacheLine));
   }
-  const char* no_board = options.delivery == Delivery::latest        ? "delivery latest goes by messages"
-                         : options.deposits == DepositKind::standing ? "standing deposits go by messages"
-                         : engine.host().arena == nullptr            ? "the ranks share no memory"
-                                                                     : nullptr;
+  const char* no_board = options.delivery == Delivery::latest ? "delivery latest goes by messages"
+                         : engine.host().arena == nullptr     ? "the ranks share no memory"
+                                                              : nullptr;
   if (options.seats > 1 && no_board != nullptr) {
     throw UsageError(text("seats ", options.seats, ", but ", no_board, ": use 1, or 0"));
   }

@@ -24,25 +24,19 @@ enum class Delivery {
   every,   ///< each round is handed over, in order, once: replicas never diverge
   latest,  ///< only the newest, as in the eager-SGD paper: a rank skips those before it, so replicas differ
 };
-/// The fate of a deposit that a round has seen.
-enum class DepositKind {
-  taken,     ///< gradients: added up until a round takes them, once
-  standing,  ///< models: the newest one stays and every round sees it
-};
 /// Options of a PartialAllreduce, the same on every rank.
 struct PartialOptions {
   Policy policy = Policy::full();  ///< who may start a round; full waits for the slowest rank
   std::uint64_t full_every = 0;    ///< batches between full rounds; 0: only where `policy` says so
   int max_lag = 4;  ///< W: results kept, bound of staleness; by messages rounds in flight, too. Memory grows with it
   Delivery delivery = Delivery::every;        ///< `latest` saves applying what is out of date, and goes by messages
-  DepositKind deposits = DepositKind::taken;  ///< gradients are taken, models stand (and go by messages)
   SumOrder order = SumOrder::fixed;           ///< `arrival` is faster for large buckets and does not repeat to the bit
   ReduceOp op = ReduceOp::sum;                ///< of the contributions, element by element
   std::uint64_t seed = 0;                     ///< of the draws of `majority`
   std::uint64_t batches_before = 0;           ///< applied before round 0 (resume)
   /// Ranks that meet at a board in the memory they share: so many at each, in order, fewer at the last, and one
   /// schedule of messages between the boards. 0: all at one. 1: each for itself, by messages, as also where there is no
-  /// such memory, and for standing deposits and delivery latest.
+  /// such memory, and for delivery latest.
   int seats = 0;
   /// Where rounds are held by messages and there are more than 256 ranks, headers count contributors instead of naming
   /// them (RoundHeader::names_ranks()). True: they name them all, at 16 bytes a rank in most messages; up to 488 ranks.
@@ -50,7 +44,7 @@ struct PartialOptions {
   std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
   /// 0: a round sums all buckets. Else so many buckets, in order, have rounds of their own, which start by themselves:
   /// a contribution may be in round r with one bucket and in r + 1 with the next. A rank waits for all of them. Costs
-  /// the messages, or the wake-ups, of as many rounds. Not with standing deposits, delivery latest or several boards.
+  /// the messages, or the wake-ups, of as many rounds. Not with delivery latest or several boards.
   int buckets_per_round = 0;
 };
 

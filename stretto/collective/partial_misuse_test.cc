@@ -84,8 +84,6 @@ TEST(PartialOptions, AreRefusedWhereTheyCannotBe) {
   }
   EXPECT_THAT(make({.delivery = Delivery::latest, .seats = 2}),
               ThrowsMessage<UsageError>(HasSubstr("delivery latest")));
-  EXPECT_THAT(make({.deposits = DepositKind::standing, .seats = 3}),
-              ThrowsMessage<UsageError>(HasSubstr("standing deposits")));
 }
 
 /// Rank 0 of 3 that share no memory, of the others of whom nothing ever comes.

@@ -20,7 +20,7 @@ struct ContributionFacts {
 
 /// \cond inner
 /// Enters the contribution of `rank` to `round` into a header that has none of this rank. `counts`: its batches and
-/// times, too; of a standing deposit they count in one round only.
+/// times, too; of a model that stands they count in one round only.
 void enter(RoundHeader& header, std::uint64_t round, int rank, const ContributionFacts& facts, bool counts = true);
 /// \endcond
 

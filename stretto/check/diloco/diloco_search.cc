@@ -73,7 +73,6 @@ Job draw_job(std::uint64_t seed, int ranks) {
   Scenario& s = job.scenario;
   s.over = Over::messages;
   s.buckets = {{DataType::int64, kElements}};
-  s.options.deposits = DepositKind::taken;
   s.options.delivery = Delivery::every;
   s.options.seats = 0;
   s.bucketwise = false;

@@ -19,7 +19,6 @@ Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
   const std::uint64_t told = 2 * static_cast<std::uint64_t>(s.ranks);  // elements that say what a sum holds
   for (auto& bucket : s.buckets) bucket = {DataType::int64, told + random.log_uniform(1, 500)};
   s.options.buckets_per_round = random.chance(0.7) ? 1 : 2;
-  s.options.deposits = DepositKind::taken;
   s.options.delivery = Delivery::every;
   s.options.seats = 1;
   s.over = Over::messages;

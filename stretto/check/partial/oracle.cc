@@ -29,7 +29,6 @@ Oracle::Oracle(const Scenario& scenario)
       begun_(static_cast<std::size_t>(scenario.ranks)),
       made_(static_cast<std::size_t>(scenario.ranks)),
       taken_(static_cast<std::size_t>(scenario.ranks)),
-      stand_(static_cast<std::size_t>(scenario.ranks)),
       next_handed_(static_cast<std::size_t>(scenario.ranks)),
       rule_(scenario.options.policy, scenario.ranks, scenario.options.seed, scenario.options.full_every) {}
 
@@ -54,30 +53,11 @@ void Oracle::deposit_made(int rank) {
   ++made_[static_cast<std::size_t>(rank)];
 }
 
-void Oracle::joined(int rank, Round round, const Contribution* contribution) {
-  Expected& e = expected(round);
-  note_start(e);
-  ++e.joined;
-  if (scenario_.options.deposits == DepositKind::standing) {
-    if (contribution != nullptr) take_standing(e, rank, *contribution);
-    if (contribution == nullptr && made_[static_cast<std::size_t>(rank)] > 0) {
-      violated(text("round ", round, " takes nothing of rank ", rank, ", whose deposit stands"));
-    }
-  } else if (contribution != nullptr) {
-    take(e, rank, contribution->facts);
-  }
-  settle_joined();
-}
-
 void Oracle::taken(int rank, Round round, const ContributionFacts* facts) {
   Expected& e = expected(round);
   note_start(e);
   ++e.joined;
   if (facts != nullptr) take(e, rank, *facts);
-  settle_joined();
-}
-
-void Oracle::settle_joined() {
   while (settled_ < rounds_.size() && rounds_[settled_].joined == scenario_.ranks) settle(rounds_[settled_]);
 }
 
@@ -93,41 +73,12 @@ void Oracle::take(Expected& e, int rank, const ContributionFacts& facts) {
     violated(text("I4: round ", e.round, " takes a deposit of rank ", rank, " with base ", facts.oldest_base,
                   ", staleness ", e.round - facts.oldest_base, " exceeds max_lag ", max_lag()));
   }
-  add_to_header(e, rank, facts, true);
-}
-
-/// A standing deposit is seen by every round until a newer one is there, and counts once.
-void Oracle::take_standing(Expected& e, int rank, const Contribution& contribution) {
-  const auto r = static_cast<std::size_t>(rank);
-  const std::uint64_t seen = reinterpret_cast<const std::uint64_t*>(contribution.bucket(0).data())[0];
-  std::uint64_t newest = begun_[r];
-  while (newest > 0 && payload_.value(rank, newest - 1) != seen) --newest;
-  if (newest < std::max(made_[r], stand_[r])) {
-    violated(text("round ", e.round, " sees deposit ", newest, " of rank ", rank, "; ", made_[r],
-                  " have been made, and rounds have seen ", stand_[r]));
-  }
-  const bool counts = newest != stand_[r];
-  stand_[r] = newest;
-  if (counts) {
-    if (taken_[r] + contribution.facts.batches != newest) {
-      violated(text("round ", e.round, " counts ", contribution.facts.batches, " batches of rank ", rank, " after ",
-                    taken_[r], "; its deposit is number ", newest));
-    }
-    taken_[r] = newest;
-  }
-  e.sum.take(rank, seen);
-  add_to_header(e, rank, contribution.facts, counts);
-}
-
-void Oracle::add_to_header(Expected& e, int rank, const Contribution::Facts& facts, bool counts) const {
   RoundHeader mine(scenario_.ranks);
   (facts.oldest_base == e.round ? mine.fresh : mine.stale).insert(rank);
-  if (counts) {
-    mine.batches = facts.batches;
-    mine.samples = facts.samples;
-    mine.oldest_base = facts.oldest_base;
-    mine.sum_of_bases = facts.sum_of_bases;
-  }
+  mine.batches = facts.batches;
+  mine.samples = facts.samples;
+  mine.oldest_base = facts.oldest_base;
+  mine.sum_of_bases = facts.sum_of_bases;
   e.header.merge(mine);
 }
 

@@ -44,7 +44,6 @@ class Oracle final : public RoundsOracle {
   void deposit_made(int rank) override;
   void passed() override { ++passes_; }
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
-  void joined(int rank, Round round, const Contribution* contribution) override;
   void taken(int rank, Round round, const ContributionFacts* facts) override;
   void started(Round round, int come) override;
   void look_at(int rank, const ProtocolState& state) override;
@@ -72,9 +71,6 @@ class Oracle final : public RoundsOracle {
 
   Expected& expected(Round round);
   void take(Expected& round, int rank, const ContributionFacts& facts);
-  void settle_joined();
-  void take_standing(Expected& round, int rank, const Contribution& contribution);
-  void add_to_header(Expected& round, int rank, const Contribution::Facts& facts, bool counts) const;
   void settle(Expected& round);
   void note_start(Expected& round);
   void check_start(const Expected& round);
@@ -89,8 +85,7 @@ class Oracle final : public RoundsOracle {
   std::deque<Expected> rounds_;
   std::vector<std::uint64_t> begun_;  // per rank: deposits begun
   std::vector<std::uint64_t> made_;   // per rank: deposits made
-  std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken; standing: that they have counted
-  std::vector<std::uint64_t> stand_;  // standing: per rank, deposits up to the one that rounds see
+  std::vector<std::uint64_t> taken_;  // per rank: deposits that rounds have taken
   std::vector<Round> next_handed_;    // per rank
   PolicyRule rule_;                   // knows the headers that have been handed over (delivery every)
   bool last_is_over_ = false;         // the header before rule_'s next round shows every rank drained

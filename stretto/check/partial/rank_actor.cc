@@ -32,10 +32,6 @@ RankActor::RankActor(const Scenario& scenario, SimulatedCluster& cluster, Rounds
   cluster.on_wake(rank, [this] { wake(); });
 }
 
-void RankActor::joined(Round round, const Contribution* contribution) {
-  oracle_.joined(rank_, round, contribution);
-}
-
 void RankActor::taken(Round round, int rank, const ContributionFacts* facts) {
   oracle_.taken(rank, round, facts);
 }

@@ -39,7 +39,6 @@ class RankActor final : private PartialObserver {
  private:
   enum class State { computing, depositing, handing_over, at_barrier, exchanging, finishing, done, failed, crashed };
 
-  void joined(Round round, const Contribution* contribution) override;
   void taken(Round round, int rank, const ContributionFacts* facts) override;
   void started(Round round, int come) override;
 

@@ -51,8 +51,7 @@ class RoundsOracle {
   void exchanged(int rank, const ProtocolState& state);
 
   // Of the first bucket's rounds, where each has its own:
-  virtual void joined(int /*rank*/, Round /*round*/, const Contribution* /*contribution*/) {}
-  /// The same on a board, which takes the contributions of all ranks at once; not for standing deposits.
+  /// `round` takes of `rank` a contribution with these facts (null: none).
   virtual void taken(int /*rank*/, Round /*round*/, const ContributionFacts* /*facts*/) {}
   /// The counter, or on a board a rank, has started a round with `come` ranks arrived or drained.
   virtual void started(Round /*round*/, int /*come*/) {}

@@ -66,22 +66,19 @@ Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
     s.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
     s.crash_step = random.below(s.steps[static_cast<std::size_t>(s.crashed_rank)] + 1);
   }
-  if (!s.bucketwise && random.chance(0.1)) s.options.deposits = DepositKind::standing;
   if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
   // Drawn last, so that the rest of a seed's scenario stays what it was.
   const bool shares = random.chance(0.5);
   s.options.piece_bytes = 64 * random.log_uniform(1, 64);
   const bool several = random.chance(0.5);
-  const bool can_meet =
-      s.ranks > 1 && s.options.deposits == DepositKind::taken && s.options.delivery == Delivery::every;
+  const bool can_meet = s.ranks > 1 && s.options.delivery == Delivery::every;
   const Over drawn = !shares ? Over::messages : several ? Over::boards : Over::board;
   if (can_meet) s.over = limits.over.value_or(drawn);
   if (s.over == Over::boards && s.ranks < 3) s.over = Over::board;
   if (s.over == Over::boards) s.options.seats = static_cast<int>(random.between(2, s.ranks - 1));
-  // The order of arrival has no bits to compare, and a standing deposit is told from others by its integers.
-  const bool real = random.chance(0.5) && s.options.order == SumOrder::fixed;
-  for (auto& bucket : s.buckets) {
-    if (real && s.options.deposits == DepositKind::taken) bucket.type = DataType::float32;
+  // The order of arrival has no bits to compare.
+  if (random.chance(0.5) && s.options.order == SumOrder::fixed) {
+    for (auto& bucket : s.buckets) bucket.type = DataType::float32;
   }
   if (random.chance(0.3)) s.pass_probability = random.chance(0.1) ? 1 : 0.5 * random.uniform();
   if (random.chance(0.1)) s.passing_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
@@ -103,7 +100,6 @@ std::string Scenario::to_string() const {
               bucketwise ? ", bucket by bucket" : "",
               pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
               passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),
-              options.deposits == DepositKind::standing ? ", standing deposits" : "",
               options.delivery == Delivery::latest ? ", delivery latest" : "",
               crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
 }

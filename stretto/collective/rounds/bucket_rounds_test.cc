@@ -233,8 +233,6 @@ TEST(BucketRoundsOptions, ThatDoNotFitAreNamed) {
             "buckets_per_round -1 is impossible: use at least 1, or 0 for rounds of all buckets");
   EXPECT_EQ(refusal({.delivery = Delivery::latest, .buckets_per_round = 1}),
             "buckets_per_round 1 with delivery latest: use every");
-  EXPECT_EQ(refusal({.deposits = DepositKind::standing, .buckets_per_round = 1}),
-            "buckets_per_round 1 with standing deposits: use 0");
   EXPECT_EQ(refusal({.seats = 2, .buckets_per_round = 1}),
             "buckets_per_round 1 with seats 2: use 1, or 0 for one board");
 }

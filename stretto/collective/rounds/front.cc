@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-Front::Front(std::span<const BucketSpec> buckets, int num_sets, ReduceOp op, bool replace)
-    : buckets_(buckets.begin(), buckets.end()), op_(op), replace_(replace) {
+Front::Front(std::span<const BucketSpec> buckets, int num_sets, ReduceOp op)
+    : buckets_(buckets.begin(), buckets.end()), op_(op) {
   for (const auto& bucket : buckets_) bytes_per_set_ += bucket.count * size_of(bucket.type);
   for (int i = 0; i < num_sets; ++i) {
     sets_.push_back(std::make_unique<Contribution>(buckets_, i));
@@ -55,11 +55,7 @@ bool Front::Deposit::step() {
         return false;
       }
       seen_ = front_.front_.load(std::memory_order_acquire);
-      state_ = seen_ == nullptr || front_.replace_ ? State::swap : State::combine;
-      if (front_.replace_ && !defect(Defect::forget_replaced)) {
-        mine_->facts = seen_ == nullptr ? facts_ : seen_->facts + facts_;
-        mine_->facts.oldest_base = facts_.oldest_base;
-      }
+      state_ = seen_ == nullptr ? State::swap : State::combine;
       if (seen_ != nullptr && defect(Defect::add_in_place)) state_ = State::in_place;
       return false;
     case State::combine:

@@ -18,9 +18,8 @@ namespace stretto {
 /// compares with has not been reused meanwhile.
 class Front {
  public:
-  /// `op` combines deposits that meet; `replace` keeps only the newest instead (standing deposits), which then stands
-  /// for the batches of those it has replaced.
-  Front(std::span<const BucketSpec> buckets, int num_sets, ReduceOp op, bool replace);
+  /// `op` combines deposits that meet.
+  Front(std::span<const BucketSpec> buckets, int num_sets, ReduceOp op);
 
   // ---- application thread ----
 
@@ -30,7 +29,7 @@ class Front {
   /// Adds a contribution to the pending one. A step machine, so that a search can interleave it with the engine.
   class Deposit {
    public:
-    Deposit(Front& front, Contribution& mine) : front_(front), mine_(&mine), facts_(mine.facts) {}
+    Deposit(Front& front, Contribution& mine) : front_(front), mine_(&mine) {}
     /// One step; returns true when the deposit has been made.
     bool step();
 
@@ -39,7 +38,6 @@ class Front {
 
     Front& front_;
     Contribution* mine_;
-    const Contribution::Facts facts_;  // of mine_ alone
     Contribution* seen_ = nullptr;
     Contribution* sum_ = nullptr;
     State state_ = State::look;
@@ -64,7 +62,6 @@ class Front {
 
   const std::vector<BucketSpec> buckets_;
   const ReduceOp op_;
-  const bool replace_;
   std::uint64_t bytes_per_set_ = 0;
   std::vector<std::unique_ptr<Contribution>> sets_;
 

@@ -35,7 +35,7 @@ std::int64_t value_of(Contribution& c) {
 }
 
 TEST(Front, AddsUpWhatNobodyHasTaken) {
-  Front front(kTwoBuckets, 4, ReduceOp::sum, false);
+  Front front(kTwoBuckets, 4, ReduceOp::sum);
   EXPECT_EQ(front.take(), nullptr);
   deposit(front, 5);
   deposit(front, 3);
@@ -50,23 +50,15 @@ TEST(Front, AddsUpWhatNobodyHasTaken) {
 }
 
 TEST(Front, CombinesWithTheReductionOfTheCollective) {
-  Front front(kTwoBuckets, 4, ReduceOp::max, false);
+  Front front(kTwoBuckets, 4, ReduceOp::max);
   deposit(front, 5);
   deposit(front, 3);
   EXPECT_EQ(value_of(*front.take()), 5);
 }
 
-TEST(Front, KeepsOnlyTheNewestOfStandingDeposits) {
-  Front front(kTwoBuckets, 3, ReduceOp::sum, true);
-  for (int i = 1; i <= 20; ++i) deposit(front, i);
-  Contribution* taken = front.take();
-  EXPECT_EQ(value_of(*taken), 20);
-  EXPECT_EQ(taken->facts.batches, 20u) << "it stands for those it has replaced";
-}
-
 TEST(Front, LosesNothingWhenTheEngineTakesBetweenTheStepsOfADeposit) {
   for (int steps_before = 0; steps_before < 4; ++steps_before) {
-    Front front(kTwoBuckets, 5, ReduceOp::sum, false);
+    Front front(kTwoBuckets, 5, ReduceOp::sum);
     deposit(front, 1);
     Contribution& c = front.acquire();
     fill(c, 10);
@@ -83,7 +75,7 @@ TEST(Front, LosesNothingWhenTheEngineTakesBetweenTheStepsOfADeposit) {
 
 TEST(Front, ConservesEveryDepositAgainstARealEngineThread) {
   constexpr int kDeposits = 20000;
-  Front front(kTwoBuckets, 7, ReduceOp::sum, false);
+  Front front(kTwoBuckets, 7, ReduceOp::sum);
   std::atomic<bool> stop{false};
   std::int64_t taken_sum = 0;
   std::uint64_t taken_batches = 0;

@@ -21,11 +21,9 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
       protocol_(activated_.protocol()),
       flights_(static_cast<std::size_t>(options.max_lag)),
       open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
-      front_(buckets_, options.max_lag + 3, options.op, options.deposits == DepositKind::standing),
+      front_(buckets_, options.max_lag + 3, options.op),
       ring_(buckets_, options.max_lag) {
   if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
-  standing_.uses.resize(static_cast<std::size_t>(front_.num_sets()));
-  standing_.counted.resize(static_cast<std::size_t>(front_.num_sets()));
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
   failure_.compare_shared(description_);
   enroll(engine.add(*this, description_));
@@ -128,8 +126,8 @@ void MessageRounds::join() {
   const bool arrived = protocol_.has_arrived_at(round);
   const bool drained = protocol_.drained();
   if (latest_ != nullptr && protocol_.full(round)) full_pending_ = round;
-  Contribution* x = options_.deposits == DepositKind::standing ? take_standing() : front_.take();
-  if (observer_ != nullptr) observer_->joined(round, x);
+  Contribution* x = front_.take();
+  if (observer_ != nullptr) observer_->taken(round, engine_.rank(), x == nullptr ? nullptr : &x->facts);
   InFlight& flight = flights_[round % flights_.size()];
   flight = {.busy = true, .x = x};
   in_flight_.fetch_add(1, std::memory_order_release);
@@ -152,29 +150,8 @@ void MessageRounds::fill_header(Round round, const Contribution* x, bool arrived
   RoundHeader& header = engine_.header(id_, round, contribution_buffer(0));
   if (arrived) header.arrived.insert(rank);
   if (drained) header.drained.insert(rank);
-  if (x != nullptr) {
-    // A standing deposit counts its batches once.
-    const bool standing = options_.deposits == DepositKind::standing;
-    const bool counts = !standing || !standing_.counted[static_cast<std::size_t>(x->index())];
-    enter(header, round, rank, x->facts, counts);
-    if (standing) standing_.counted[static_cast<std::size_t>(x->index())] = true;
-  }
+  if (x != nullptr) enter(header, round, rank, x->facts);
   if (!names_ranks(options_, engine_.size())) header.forget_names();
-}
-
-Contribution* MessageRounds::take_standing() {
-  if (Contribution* newer = front_.take()) {
-    Contribution* older = std::exchange(standing_.newest, newer);
-    standing_.counted[static_cast<std::size_t>(newer->index())] = false;
-    if (older != nullptr) let_go(older);
-  }
-  if (standing_.newest != nullptr) ++standing_.uses[static_cast<std::size_t>(standing_.newest->index())];
-  return standing_.newest;
-}
-
-void MessageRounds::let_go(Contribution* standing) {
-  const bool used = standing_.uses[static_cast<std::size_t>(standing->index())] > 0;
-  if (!used && standing != standing_.newest) front_.give_back(standing);
 }
 
 void MessageRounds::completed(Round round) {
@@ -211,12 +188,7 @@ bool MessageRounds::complete_summed() {
 void MessageRounds::retired(Round round) {
   activated_.retired(round);
   InFlight& flight = flights_[round % flights_.size()];
-  if (flight.x != nullptr && options_.deposits == DepositKind::standing) {
-    --standing_.uses[static_cast<std::size_t>(flight.x->index())];
-    let_go(flight.x);
-  } else if (flight.x != nullptr) {
-    front_.give_back(flight.x);
-  }
+  if (flight.x != nullptr) front_.give_back(flight.x);
   flight = {};
   in_flight_.fetch_sub(1, std::memory_order_release);
 }

@@ -69,8 +69,6 @@ class MessageRounds final : public Rounds, private RoundOwner {
   BufferId sum_of(std::size_t bucket) const { return sum_buffer(bucket, buckets_.size()); }
   void join_what_may_be();
   void join();
-  Contribution* take_standing();
-  void let_go(Contribution* standing);
   void fill_header(Round round, const Contribution* x, bool arrived, bool drained);
   void finish_ready_buckets();
 
@@ -86,11 +84,6 @@ class MessageRounds final : public Rounds, private RoundOwner {
     OpId waiting_op = kNoOp;
   };
   std::vector<InFlight> flights_;  // by round mod W
-  struct Standing {
-    Contribution* newest = nullptr;
-    std::vector<int> uses;  // per set: rounds in flight with it
-    std::vector<bool> counted;
-  } standing_;
   Round summed_ = 0;                   // rounds that this rank's engine has completed
   std::optional<Round> full_pending_;  // delivery latest: the newest full round that was joined
 

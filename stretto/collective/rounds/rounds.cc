@@ -24,8 +24,7 @@ std::string words_for(const std::vector<BucketSpec>& buckets, const PartialOptio
 /// are one item.
 std::string items_of(const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
   std::string items = text("\nbatches before round 0: ", options.batches_before,
-                           "\ndelivery: ", options.delivery == Delivery::every ? "every" : "latest",
-                           "\ndeposits: ", options.deposits == DepositKind::taken ? "taken" : "standing");
+                           "\ndelivery: ", options.delivery == Delivery::every ? "every" : "latest");
   if (options.buckets_per_round != 0) items += text("\nbuckets in a round: ", options.buckets_per_round);
   for (std::size_t first = 0; first < buckets.size();) {
     std::size_t end = first + 1;

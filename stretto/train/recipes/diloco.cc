@@ -67,7 +67,6 @@ PartialOptions partial_options(const RecipeOptions& options, const Variant& vari
   return {.policy = options.policy,
           .full_every = variant.full_every,
           .max_lag = options.max_lag,
-          .deposits = DepositKind::taken,
           .order = options.policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,
           .seed = options.seed,
           .batches_before = options.batches_before,

@@ -13,7 +13,6 @@ std::uint64_t own_steps(std::uint64_t full_every, int ranks) {
 PartialOptions rounds_of_all(const RecipeOptions& options) {
   return {.policy = Policy::full(),
           .max_lag = options.max_lag,
-          .deposits = DepositKind::taken,
           .order = SumOrder::fixed,
           .seed = options.seed,
           .batches_before = options.batches_before,

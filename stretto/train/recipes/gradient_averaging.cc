@@ -19,7 +19,6 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .full_every = options.full_every,
           .max_lag = full ? std::min(options.max_lag, kResultsOfFullRounds) : options.max_lag,
           .delivery = delivery,
-          .deposits = DepositKind::taken,
           .order = full ? SumOrder::fixed : options.order,  // sync repeats to the bit
           .seed = options.seed,
           .batches_before = options.batches_before,
