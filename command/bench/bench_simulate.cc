@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "command/bench/timed_predictions.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
@@ -20,7 +19,6 @@ struct SimulateCommand {
   int steps = 2;
   std::string policy = "solo";
   std::uint64_t seed = 1;
-  int predictions = 0;  // repeats; 0: rounds are measured
   Output output;
 };
 
@@ -32,16 +30,8 @@ void describe_options(CommandLine& line, SimulateCommand& command) {
   line.option("--policy", "POLICY", "Who may start a round: full, solo, majority, quorum:N. Default solo.",
               into(command.policy));
   line.option("--seed", "N", "Of arrivals and delays. Default 1.", into(command.seed, 1, "1"));
-  line.flag(
-      "--predictions", "N",
-      "Instead of rounds measures what stretto predict is made of: each part N times, of which the median is shown. "
-      "Default 3, which takes about a minute.",
-      [&command](std::string_view option, const std::string& text) {
-        command.predictions = text.empty() ? 3 : static_cast<int>(parse_integer(option, text, 1, 1000, "3"));
-      });
   command.output.add_option(line);
   line.example("stretto bench simulate --ranks 10000", "A job of ten thousand ranks in one process.");
-  line.example("stretto bench simulate --predictions", "How many events a second a prediction is computed with.");
   line.note(
       "All ranks run in one thread on a virtual clock: the engine and the protocol as they are, over a simulated "
       "network that carries one number a rank. Every rank makes its deposits, arriving within 20 us of the others, and "
@@ -55,21 +45,7 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-int show_predictions(const SimulateCommand& command) {
-  Table table({"prediction", "median", ""});
-  nlohmann::ordered_json json;
-  for (const PredictionSpeed& speed : time_predictions(command.predictions)) {
-    table.add({speed.what, significant(speed.value), speed.unit});
-    json[speed.name] = speed.value;
-  }
-  json["peak_mib"] = peak_mib();
-  command.output.say(table.to_text());
-  command.output.emit(json);
-  return kSuccess;
-}
-
 int run(const SimulateCommand& command) {
-  if (command.predictions > 0) return show_predictions(command);
   SimulatedRoundsOptions options{.ranks = command.ranks, .steps = command.steps, .seed = command.seed};
   options.options.policy = Policy::parse(command.policy, command.ranks);
   const SimulatedRounds result = simulate_rounds(options);

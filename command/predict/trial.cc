@@ -71,7 +71,7 @@ std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector
 }
 
 std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
-                                             const SimulatedHosts& hosts, std::uint64_t seed, int processes) {
+                                             const SimulatedHosts& hosts, std::uint64_t seed) {
   std::vector<double> ideals;
   for (const StepTimes& times : replicas) ideals.push_back(times.ideal_rate());
   const auto work = [&](std::size_t i) -> nlohmann::json {
@@ -91,7 +91,7 @@ std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices,
     }
     return outcomes;
   };
-  const auto results = in_processes(processes, choices.size(), work, "by shape", "settings");
+  const auto results = in_processes(num_cores(), choices.size(), work, "by shape", "settings");
   std::vector<std::optional<Trial>> trials(choices.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].is_null()) trials[i] = summarize(choices[i], results[i].get<std::vector<Outcome>>());

@@ -32,8 +32,7 @@ std::vector<Trial> try_out(const std::vector<Choice>& choices, const std::vector
 /// The same by the choices' shapes alone (simulate_shape()), with exchanges that take what exchange_costs() says: some
 /// thousand times as fast, and within some per cent. Trial::steps is empty. None for a choice without a shape.
 std::vector<std::optional<Trial>> try_shapes(const std::vector<Choice>& choices, const std::vector<StepTimes>& replicas,
-                                             const SimulatedHosts& hosts, std::uint64_t seed,
-                                             int processes = num_cores());
+                                             const SimulatedHosts& hosts, std::uint64_t seed);
 
 /// "12.3 ± 0.4": batches/s, with the 95 % interval of the mean.
 std::string rate_of(const Trial& trial);
