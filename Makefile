@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test nightly asan tsan fuzz check defects lint tidy-all api format bench bench-python torch-versions package package-test python python-versions wheel wheels clean
+.PHONY: help setup build run test nightly asan tsan fuzz check defects lint tidy-all api format bench bench-python torch-versions package package-test python python-versions wheel wheels
 
 # A file that includes Torch takes 1.3 GB to compile: no more jobs than cores, and than fit into memory.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
@@ -121,6 +121,3 @@ python-torch-%: setup
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)
 	@cmake --fresh --preset $*
 	@touch $@
-
-clean:  ## Removes what was built; .venv and the caches stay.
-	rm -rf build
