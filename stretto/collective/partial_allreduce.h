@@ -29,11 +29,11 @@ struct PartialOptions {
   Policy policy = Policy::full();  ///< who may start a round; full waits for the slowest rank
   std::uint64_t full_every = 0;    ///< batches between full rounds; 0: only where `policy` says so
   int max_lag = 4;  ///< W: results kept, bound of staleness; by messages rounds in flight, too. Memory grows with it
-  Delivery delivery = Delivery::every;        ///< `latest` saves applying what is out of date, and goes by messages
-  SumOrder order = SumOrder::fixed;           ///< `arrival` is faster for large buckets and does not repeat to the bit
-  ReduceOp op = ReduceOp::sum;                ///< of the contributions, element by element
-  std::uint64_t seed = 0;                     ///< of the draws of `majority`
-  std::uint64_t batches_before = 0;           ///< applied before round 0 (resume)
+  Delivery delivery = Delivery::every;  ///< `latest` saves applying what is out of date, and goes by messages
+  SumOrder order = SumOrder::fixed;     ///< `arrival` is faster for large buckets and does not repeat to the bit
+  ReduceOp op = ReduceOp::sum;          ///< of the contributions, element by element
+  std::uint64_t seed = 0;               ///< of the draws of `majority`
+  std::uint64_t batches_before = 0;     ///< applied before round 0 (resume)
   /// Ranks that meet at a board in the memory they share: so many at each, in order, fewer at the last, and one
   /// schedule of messages between the boards. 0: all at one. 1: each for itself, by messages, as also where there is no
   /// such memory, and for delivery latest.

@@ -54,8 +54,7 @@ class Contribution {
   int index() const { return index_; }
 
   /// Batches, samples, base and times. Owned by the application until it is deposited, then immutable.
-  using Facts = ContributionFacts;
-  Facts facts;  ///< written by deposit()
+  ContributionFacts facts;  ///< written by deposit()
 
   /// Buckets handed over so far, in order. The application's release store pairs with the engine's acquire load.
   std::atomic<int> ready{0};

@@ -83,7 +83,7 @@ class MessageRounds final : public Rounds, private RoundOwner {
     int waiting_bucket = -1;  // the bucket the round waits for, or −1
     OpId waiting_op = kNoOp;
   };
-  std::vector<InFlight> flights_;  // by round mod W
+  std::vector<InFlight> flights_;      // by round mod W
   Round summed_ = 0;                   // rounds that this rank's engine has completed
   std::optional<Round> full_pending_;  // delivery latest: the newest full round that was joined
 
