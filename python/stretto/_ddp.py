@@ -1,9 +1,8 @@
 """Models in DistributedDataParallel: step() of the optimizer hands their gradients over, and not DDP's reducer."""
 
 import contextlib
-import gc
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -12,14 +11,13 @@ from torch.nn.parallel import DistributedDataParallel
 from stretto import _job
 from stretto._countdown import Countdown
 from stretto._errors import UsageError
-
-if TYPE_CHECKING:
-    from stretto._optimizer import Optimizer
+from stretto._optimizer import Optimizer
+from stretto._unattached import Attached
 
 # DDP compares the annotations of a hook with types: so no `from __future__ import annotations` here.
 
 
-class AttachedDistributedDataParallel(DistributedDataParallel):
+class AttachedDistributedDataParallel(DistributedDataParallel, Attached):
     """What attach() makes of a DistributedDataParallel: one whose reducer rests, so that no rank waits in it."""
 
     # A reducer that runs would rebuild its buckets in the second step, and wait there for ranks without batches, too.
@@ -61,7 +59,7 @@ class AttachedDistributedDataParallel(DistributedDataParallel):
         )
 
 
-def attach(ddp: DistributedDataParallel, optimizer: "Optimizer") -> None:
+def attach(ddp: DistributedDataParallel, optimizer: Optimizer) -> None:
     """Leaves the gradients of a model in DistributedDataParallel to `optimizer`, whose step() hands them over.
 
     Once, on every rank, before the first step; where several optimizers hold the model's parameters, with any of them.
@@ -76,8 +74,6 @@ def attach(ddp: DistributedDataParallel, optimizer: "Optimizer") -> None:
     broadcasts, find_unused_parameters, static_graph, SyncBatchNorm, a hook of its own, or another process group than
     all ranks; and for one that is attached already, or whose parameters `optimizer` does not hold.
     """
-    from stretto._optimizer import Optimizer
-
     if not isinstance(ddp, DistributedDataParallel):
         raise UsageError(
             f"attach({type(ddp).__name__}): expected a DistributedDataParallel; a model in none needs no attach()"
@@ -98,41 +94,7 @@ def attach(ddp: DistributedDataParallel, optimizer: "Optimizer") -> None:
     ddp.__class__ = _attached(type(ddp))
 
 
-def check(optimizer: "Optimizer") -> None:
-    """Throws UsageError where a DistributedDataParallel that is not attached holds parameters of the optimizer: their
-    gradients would be averaged twice. DDP leaves no trace on parameters that Python could see, so this looks at all
-    objects of the process; without a process group there is no DDP.
-    """
-    if not (dist.is_available() and dist.is_initialized()):
-        return
-    held = {id(p) for p in _parameters(optimizer)}
-    if _find_unattached(held) is None:
-        return
-    gc.collect()  # one that nobody holds any more is no matter
-    if (found := _find_unattached(held)) is not None:
-        raise UsageError(
-            f"parameter {found} is in a DistributedDataParallel, too, which would average its gradients once more: "
-            "expected stretto.attach(ddp, optimizer) before the first step, or the model without DDP"
-        )
-
-
-def _find_unattached(held: set[int]) -> str | None:
-    kinds = _unattached_kinds(DistributedDataParallel)
-    for found in gc.get_objects():
-        if type(found) in kinds:
-            for name, p in found.named_parameters():
-                if id(p) in held:
-                    return str(name)
-    return None
-
-
-def _unattached_kinds(kind: type) -> set[type]:
-    if issubclass(kind, AttachedDistributedDataParallel):
-        return set()
-    return {kind}.union(*(_unattached_kinds(derived) for derived in kind.__subclasses__()))
-
-
-def _parameters(optimizer: "Optimizer") -> Iterable[torch.Tensor]:
+def _parameters(optimizer: Optimizer) -> Iterable[torch.Tensor]:
     return (p for group in optimizer.param_groups for p in group["params"])
 
 
@@ -154,8 +116,6 @@ def _keep(
 
 def _countdowns(ddp: DistributedDataParallel) -> list[Countdown]:
     """Of the optimizers that hand over gradients of the model in backward passes."""
-    from stretto._optimizer import Optimizer
-
     overlaps = [part._tensors.overlap for part in _job.parts() if isinstance(part, Optimizer)]
     countdowns = [overlap.countdown for overlap in overlaps if overlap is not None]
     if not countdowns:
@@ -167,7 +127,7 @@ def _countdowns(ddp: DistributedDataParallel) -> list[Countdown]:
 # ---- what attach() refuses ----
 
 
-def _require_parameters(ddp: DistributedDataParallel, optimizer: "Optimizer") -> None:
+def _require_parameters(ddp: DistributedDataParallel, optimizer: Optimizer) -> None:
     held = {id(p) for p in _parameters(optimizer)}
     trained = [(name, p) for name, p in ddp.module.named_parameters() if p.requires_grad]
     if not any(id(p) in held for _, p in trained):

@@ -11,7 +11,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import stretto._core as _core
-from stretto import _checks, _collective_watch, _ddp, _half, _job, _process_group, _scaler
+from stretto import _checks, _collective_watch, _half, _job, _process_group, _scaler, _unattached
 from stretto._errors import Error, UsageError
 from stretto._report import Report
 from stretto._rounds import Round
@@ -293,7 +293,7 @@ class Optimizer(torch.optim.Optimizer):
     def _check_first_step(self) -> None:
         if self._job.ranks == 1:
             _process_group.check_alone()
-        _ddp.check(self)
+        _unattached.check(p for group in self.param_groups for p in group["params"])
         self._tensors.check_model()
         if self._tensors.model is not None:
             _checks.check_owned(self._tensors.model, [self, *_not_finished()])

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from stretto._countdown import Countdown
 from stretto._errors import UsageError
 
-if TYPE_CHECKING:
-    from stretto._tensors import Tensors
-
 _gradient = operator.attrgetter("grad")
 _version = operator.attrgetter("_version")
+
+
+class _Tensors(Protocol):
+    """What a backward pass hands over: of each trained parameter, in the order of their memory."""
+
+    parameters: list[torch.nn.Parameter]
+    views: list[torch.Tensor]  # where p.grad lies, or should
+
+    def name(self, number: int) -> str: ...
+    def bring_home(self, first: int, last: int) -> None: ...
 
 
 class Overlap:
@@ -24,7 +31,7 @@ class Overlap:
     nothing may be added to it, and nothing changed, until the step.
     """
 
-    def __init__(self, tensors: Tensors, buckets: list[int], hand_over: Callable[[], None]) -> None:
+    def __init__(self, tensors: _Tensors, buckets: list[int], hand_over: Callable[[], None]) -> None:
         """`buckets`: which each parameter is in, in ascending order; `hand_over()`: does so with the next."""
         self._tensors = tensors
         self._hand_over = hand_over

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    from stretto._device import Device
+from stretto._cuda import Device
 
 Tensors = list[torch.Tensor]
 

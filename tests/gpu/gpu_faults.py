@@ -16,7 +16,7 @@ from gpu_cases import AdamW, LocalSteps, Plain
 from gpu_training import prepare, seed_of, through_the_package, why_not
 
 import stretto
-from stretto import _device
+from stretto import _cuda, _device
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "python"))
 import leaving_out  # noqa: E402
@@ -24,10 +24,10 @@ import leaving_out  # noqa: E402
 # ---- planted defects ----
 
 
-def _slow(late: str) -> type[_device.Cuda]:
+def _slow(late: str) -> type[_cuda.Cuda]:
     """CUDA, on which what is computed, or what is copied, comes late."""
 
-    class Slow(_device.Cuda):
+    class Slow(_cuda.Cuda):
         def copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
             if late == "copies" or target.device.type == "cpu":
                 with torch.cuda.stream(self._copies if late == "copies" else None):  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def run_planted(name: str, made_up: bool) -> str:
     owners = {
         "Stream": cuda.Stream,
         "Event": cuda.Event,
-        "Cuda": _device.Cuda,
+        "Cuda": _cuda.Cuda,
         "Staging": _device.Staging,
         "Weights": _device.Weights,
     }

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from stretto import _device
+from stretto import _cuda, _device
 
 _numbers = itertools.count(1)
 
@@ -31,7 +31,7 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
 def stage() -> None:
     """From now on models on the CPU are staged in this process, on this device; behind the switch."""
     _device.KINDS["cpu"] = Late
-    _device.torch = _Torch()  # type: ignore[assignment]
+    _cuda.torch = _device.torch = _Torch()  # type: ignore[assignment]
 
 
 class Operation:
@@ -245,7 +245,7 @@ class _Target:
         Late.under_way.append(_Copy(Runtime.current_stream(), self._tensor, source, self._behind))
 
 
-class Late(_device.Cuda):
+class Late(_cuda.Cuda):
     """A Device whose memory is the host's. What there is of it is one for all of a process."""
 
     seed: int | None = None  # of what is carried out earlier than it has to be; None: nothing

@@ -20,7 +20,8 @@ from leaving_out import Plant, call
 from ranks import run, said, values
 from stretto import _device
 from stretto._countdown import Countdown
-from stretto._device import Cuda, Staging
+from stretto._cuda import Cuda
+from stretto._device import Staging
 from stretto._tensors import Tensors
 from stretto._weights import Weights
 

@@ -82,6 +82,17 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("stretto/train/replica/flat.h:2: stretto/train/replica includes from stretto/train/job, which", output)
 
+    def test_circle_between_modules_of_the_python_package(self):
+        files = {"python/stretto/__init__.py": "import sys\nfrom stretto import _core, _job\n",
+                 "python/stretto/_job.py": "import stretto._core as _core\nfrom stretto._parts import Part\n",
+                 "python/stretto/_parts.py": "import torch\n"}
+        self.assertEqual(run_on({**BASE, **files})[0], 0)
+        for back in ("import stretto._job", "from stretto import _job", "from . import _job", "import stretto",
+                     "if TYPE_CHECKING:\n    from stretto._job import Job", "def late():\n    from ._job import Job"):
+            status, output = run_on({**BASE, **files, "python/stretto/_parts.py": f"import torch\n{back}\n"})
+            self.assertEqual(status, 1, output)
+            self.assertIn(f"python/stretto/_parts.py:{2 + back.count(chr(10))}: _parts imports", output)
+
     def test_helper_of_tests_outside_a_test(self):
         files = {"stretto/engine/testing/count.h": "#pragma once\n",
                  "stretto/engine/engine_test.cc": '#include "stretto/engine/testing/count.h"\n'}
