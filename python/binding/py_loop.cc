@@ -85,13 +85,9 @@ DistributedOptions options_of(const nb::dict& given) {
   return options;
 }
 
-void call(const PythonPart& calls, const char* method, auto... arguments) {
-  with_python([&] { calls.attr(method)(arguments...); });
-}
-
 }  // namespace
 
-PyLoop::PyLoop(nb::handle calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
+PyLoop::PyLoop(ReplicaObject calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
                Duration silence)
     : job_(std::move(job)), replica_(std::move(model), calls), calls_(replica_.calls()) {
   const PyReplica::Calls scope(replica_, calls);
@@ -101,19 +97,14 @@ PyLoop::PyLoop(nb::handle calls, std::shared_ptr<PyJob> job, PyModel model, cons
 }
 
 LoopHooks PyLoop::hooks(Duration silence) {
-  return {.take_counts = [this] { return take_counts(); },
-          .counted = [this](const LoopCounts& sum) { counted(sum); },
-          .tell_ranks =
-              [this] {
-                return with_python([&] { return nb::cast<std::vector<std::uint64_t>>(calls_.attr("tell_ranks")()); });
-              },
-          .hear_ranks =
-              [this](const std::vector<std::vector<std::uint64_t>>& words) {
-                with_python([&] { calls_.attr("hear_ranks")(words); });
-              },
-          .look = look_for_signals,
-          .tell = [this](const std::string& line) { call(calls_, "tell", line); },
-          .silence = silence};
+  return {
+      .take_counts = [this] { return take_counts(); },
+      .counted = [this](const LoopCounts& sum) { counted(sum); },
+      .tell_ranks = [this] { return calls_.ask<std::vector<std::uint64_t>>("tell_ranks"); },
+      .hear_ranks = [this](const std::vector<std::vector<std::uint64_t>>& words) { calls_.ask("hear_ranks", words); },
+      .look = look_for_signals,
+      .tell = [this](const std::string& line) { calls_.ask("tell", line); },
+      .silence = silence};
 }
 
 OwnLoop& PyLoop::loop() {
@@ -125,8 +116,8 @@ OwnLoop& PyLoop::loop() {
 void PyLoop::tell_rounds() {
   loop().on_round([this](const RoundResult& result) {
     const RoundHeader& header = *result.header;
-    call(calls_, "round", loop().rounds_before() + result.round, result.policy.to_string(), header.batches,
-         header.samples, header.contributors(), header.num_arrived(), header.max_staleness(result.round));
+    calls_.ask("round", loop().rounds_before() + result.round, result.policy.to_string(), header.batches,
+               header.samples, header.contributors(), header.num_arrived(), header.max_staleness(result.round));
   });
 }
 
@@ -136,7 +127,7 @@ void PyLoop::count(int number) {
 
 void PyLoop::counted(const LoopCounts& sum) {
   if (sum == LoopCounts{}) return;
-  with_python([&] { calls_.attr("counted")(std::vector<std::int64_t>(sum.begin(), sum.end())); });
+  calls_.ask("counted", std::vector<std::int64_t>(sum.begin(), sum.end()));
 }
 
 void PyLoop::close() {
@@ -146,17 +137,21 @@ void PyLoop::close() {
 
 void bind_loop(nb::module_& module) {
   using Lock = nb::call_guard<Unlocked>;
+  module.def(
+      "replica_methods", [] { return std::vector<std::string>(kMethods.begin(), kMethods.end()); },
+      "The names of what the binding calls of stretto._replica.Replica.");
   module.def("algorithms", &algorithm_names, "The names of all algorithms, in the order of --help.");
   nb::class_<PyLoop>(module, "Loop", "One rank's end of an optimizer that the ranks of a job share.")
       .def(
           "__init__",
-          [](PyLoop* self, nb::handle calls, std::shared_ptr<PyJob> job, const std::vector<Parameter>& parameters,
+          [](PyLoop* self, ReplicaObject calls, std::shared_ptr<PyJob> job, const std::vector<Parameter>& parameters,
              const nb::typed<nb::dict, nb::str, nb::any>& options, bool gradients_stay, std::string model,
              std::string optimizer, std::string library) {
             const DistributedOptions made = options_of(options);
             PyModel wrapped = model_of(parameters, made.bucket_bytes, gradients_stay, std::move(model),
                                        std::move(optimizer), std::move(library));
             wrapped.wide_gradients = option(options, "wide_gradients", false);
+            wrapped.staged = option(options, "staged", false);
             const std::chrono::duration<double> silence(option(options, "silence", 0.0));
             new (self)
                 PyLoop(calls, std::move(job), std::move(wrapped), made, std::chrono::duration_cast<Duration>(silence));
@@ -198,52 +193,55 @@ void bind_loop(nb::module_& module) {
           "used", [](const std::shared_ptr<PyLoop>& self) { return Memory(self->replica().used_flags(), self); },
           "One byte a trained parameter: whether it has a gradient.")
       .def(
-          "begin", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.begin(); }); },
+          "begin",
+          [](PyLoop& self, ReplicaObject calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.begin(); }); },
           "calls"_a, "Meets the other ranks; all begin with rank 0's weights and optimizer.")
       .def(
           "zero_grad",
-          [](PyLoop& self, nb::handle calls) {
+          [](PyLoop& self, ReplicaObject calls) {
             self.replica().keep_gradients(false);
             self.with_calls(calls, [&](OwnLoop& loop) { loop.begun() ? self.replica().clear() : loop.begin_step(); });
           },
           "calls"_a, "Attaches the memory of the next step's gradients, set to zero.")
       .def(
           "hand_over",
-          [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [&](OwnLoop&) { self.replica().hand_over(); }); },
+          [](PyLoop& self, ReplicaObject calls) {
+            self.with_calls(calls, [&](OwnLoop&) { self.replica().hand_over(); });
+          },
           "calls"_a, "In the backward pass: hands over the gradients of the next bucket, which are complete.")
       .def(
           "step",
-          [](PyLoop& self, nb::handle calls, std::uint64_t samples) {
+          [](PyLoop& self, ReplicaObject calls, std::uint64_t samples) {
             self.replica().keep_gradients(true);
             return self.with_calls(calls, [&](OwnLoop& loop) { return loop.step(samples); });
           },
           "calls"_a, "samples"_a, "Hands over the gradients; returns how many rounds were applied.")
       .def(
           "drop",
-          [](PyLoop& self, nb::handle calls) {
+          [](PyLoop& self, ReplicaObject calls) {
             self.replica().keep_gradients(true);
             return self.with_calls(calls, [&](OwnLoop& loop) { return loop.pass(); });
           },
           "calls"_a, "Meets the others without the batch; returns how many rounds were applied.")
       .def(
           "finish",
-          [](PyLoop& self, nb::handle calls, bool others_go_on) {
+          [](PyLoop& self, ReplicaObject calls, bool others_go_on) {
             return self.with_calls(
                 calls, [&](OwnLoop& loop) { return loop.finish(others_go_on ? Others::go_on : Others::end); });
           },
           "calls"_a, "others_go_on"_a, "This rank has no more batches; returns when no rank has.")
       .def(
           "meet",
-          [](PyLoop& self, nb::handle calls) {
+          [](PyLoop& self, ReplicaObject calls) {
             return self.with_calls(calls, [](OwnLoop& loop) { return loop.meet(); });
           },
           "calls"_a, "Waits until all ranks have called this, or finish().")
       .def(
-          "part", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.part(); }); },
+          "part", [](PyLoop& self, ReplicaObject calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.part(); }); },
           "calls"_a, "Goes on after meet().")
       .def("tell_rounds", &PyLoop::tell_rounds, "From now on the calls hear of each round that was applied.")
       .def(
-          "end", [](PyLoop& self, nb::handle calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.end(); }); },
+          "end", [](PyLoop& self, ReplicaObject calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.end(); }); },
           "calls"_a, "Finishes in time or not at all; raises nothing.")
       .def(
           "abort", [](PyLoop& self, const std::string& reason) { self.loop().abort(reason); }, Lock(), "reason"_a,

@@ -17,12 +17,11 @@
 namespace stretto::python {
 
 /// The loop of one optimizer of Python. Every call that may call Python brings the object that does what only Python
-/// can (PyReplica::Calls); it has the methods of a loop, too: `counted(sum)`, `tell_ranks()`,
-/// `hear_ranks(words)` and `tell(line)`.
+/// can (PyReplica::Calls).
 class PyLoop {
  public:
   /// `silence`: as LoopHooks.
-  PyLoop(nanobind::handle calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
+  PyLoop(ReplicaObject calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
          Duration silence);
   ~PyLoop() { job_->remove_part(this); }
   PyLoop(const PyLoop&) = delete;
@@ -48,7 +47,7 @@ class PyLoop {
 
   /// Runs `work` without the interpreter's lock, with `calls` as Python's part.
   template <class Work>
-  auto with_calls(nanobind::handle calls, Work work) {
+  auto with_calls(ReplicaObject calls, Work work) {
     const Busy busy(*this);
     const PyReplica::Calls scope(replica_, calls);
     const Unlocked unlocked;

@@ -64,22 +64,16 @@ void PyReplica::Block::Free::operator()(std::byte* memory) const {
   ::munmap(memory, bytes);
 }
 
-nb::object PythonPart::attr(const char* method) const {
-  if (now_) return now_.attr(method);
-  const nb::object object = weak_();
-  if (object.is_none()) throw UsageError("an optimizer is gone that was not finished: expected finish(), or join()");
-  return object.attr(method);
-}
+constexpr const char* kNoCheckpoints = "checkpoints of Python are the state_dict() of model and optimizer";
 
 // As Torch's own memory: kernels of matrices add up in another order where memory begins elsewhere, and a step would
 // have other bits than that of the plain optimizer.
 constexpr std::uint64_t kAlignment = 64;
 
-PyReplica::PyReplica(PyModel model, nb::handle calls)
+PyReplica::PyReplica(PyModel model, ReplicaObject calls)
     : model_(std::move(model)),
       plan_(plan_buckets(model_.parameters, model_.bucket_bytes, /*by_layer=*/false, kAlignment)),
-      calls_(calls),
-      staged_(!calls.attr("staging").is_none()) {
+      calls_(calls) {
   if (plan_.buckets.empty()) throw UsageError("the optimizer holds no parameter that requires a gradient");
   for (std::size_t i = 0; i < plan_.placements.size(); ++i) {
     if (plan_.placements[i].bucket >= 0) trained_.push_back(i);
@@ -106,7 +100,7 @@ void PyReplica::forget_flat() const {
 }
 
 void PyReplica::set_to_zero(const Set& memory) const {
-  if (staged_) return;  // all of it is copied to
+  if (model_.staged) return;  // all of it is copied to
   for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());
 }
 
@@ -116,7 +110,7 @@ void PyReplica::clear() {
 }
 
 void PyReplica::call_attach(int set) const {
-  with_python([&] { calls_.attr("attach")(set); });
+  calls_.ask("attach", set);
 }
 
 void PyReplica::attach(int set, Memory memory) {
@@ -125,7 +119,7 @@ void PyReplica::attach(int set, Memory memory) {
   const auto same = [](std::span<std::byte> a, std::span<std::byte> b) { return a.data() == b.data(); };
   const bool known = std::ranges::equal(sets_[number], memory, same);
   if (!known) {
-    if (!sets_[number].empty()) with_python([&] { calls_.attr("forget")(set); });
+    if (!sets_[number].empty()) calls_.ask("forget", set);
     sets_[number].assign(memory.begin(), memory.end());
     for (const auto& bytes : memory) std::memset(bytes.data(), 0, bytes.size());  // also between the parameters
   }
@@ -153,9 +147,9 @@ void PyReplica::hand_over() {
 }
 
 void PyReplica::end_backward() {
-  finite_ = with_python([&] { return nb::cast<bool>(calls_.attr("collect")(attached_)); });
+  finite_ = calls_.ask<bool>("collect", attached_);
   while (next_bucket_ < static_cast<int>(gradient_buckets_.size())) {
-    if (staged_ && ready_) with_python([&] { calls_.attr("arrived")(next_bucket_); });
+    if (model_.staged && ready_) calls_.ask("arrived", next_bucket_);
     hand_over();
   }
   next_bucket_ = 0;
@@ -181,9 +175,9 @@ std::optional<std::string> PyReplica::find_non_finite(int bucket) const {
 }
 
 void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) {
-  const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay && !staged_;
+  const bool there = attached_returns_ && attached_since_ && !model_.gradients_stay && !model_.staged;
   const Set& averages = there ? attached() : own_spans_;
-  for (std::size_t b = 0; b < sum.size() && !staged_; ++b) {
+  for (std::size_t b = 0; b < sum.size() && !model_.staged; ++b) {
     divide_or_clear(gradient_buckets_[b].type, averages[b], sum[b], divisors[b]);
   }
   for (std::size_t i = 0; i < used_.size(); ++i) {
@@ -191,12 +185,12 @@ void PyReplica::step(ConstMemory sum, std::span<const double> divisors, std::spa
     used_[i] = summed && (uses.empty() || uses[i] != 0);
   }
   with_python([&] {
-    if (staged_) {
+    if (model_.staged) {
       std::vector<std::uintptr_t> addresses;
       for (const auto& bytes : sum) addresses.push_back(reinterpret_cast<std::uintptr_t>(bytes.data()));
-      calls_.attr("take")(addresses, std::vector<double>(divisors.begin(), divisors.end()), attached_returns_);
+      calls_.call("take", addresses, std::vector<double>(divisors.begin(), divisors.end()), attached_returns_);
     }
-    calls_.attr("step")(there ? attached_ : kOwn);
+    calls_.call("step", there ? attached_ : kOwn);
   });
 }
 
@@ -206,54 +200,50 @@ void PyReplica::attached_returns(bool yes) {
 }
 
 void PyReplica::step() {
-  with_python([&] { calls_.attr("step")(attached_); });
+  calls_.ask("step", attached_);
 }
 
 OptimizerOptions PyReplica::optimizer_options() const {
-  return with_python([&] {
-    const auto [lr, hash] = nb::cast<std::pair<double, std::uint64_t>>(calls_.attr("options")());
-    return OptimizerOptions{.lr = lr, .hash = hash};
-  });
+  const auto [lr, hash] = calls_.ask<std::pair<double, std::uint64_t>>("options");
+  return OptimizerOptions{.lr = lr, .hash = hash};
 }
 
 std::optional<SgdRule> PyReplica::sgd_rule() const {
-  return with_python([&]() -> std::optional<SgdRule> {
-    const auto rule = nb::cast<std::optional<std::tuple<double, double, double>>>(calls_.attr("sgd_rule")());
-    if (!rule) return std::nullopt;
-    const auto [lr, momentum, weight_decay] = *rule;
-    return SgdRule{.lr = lr, .momentum = momentum, .weight_decay = weight_decay};
-  });
+  const auto rule = calls_.ask<std::optional<std::tuple<double, double, double>>>("sgd_rule");
+  if (!rule) return std::nullopt;
+  const auto [lr, momentum, weight_decay] = *rule;
+  return SgdRule{.lr = lr, .momentum = momentum, .weight_decay = weight_decay};
 }
 
-void PyReplica::set_lr_factor(double factor) {
-  with_python([&] { calls_.attr("set_lr_factor")(factor); });
+void PyReplica::set_lr_factor(double) {
+  throw UsageError("lr_schedule is not for Python: expected a scheduler of torch.optim.lr_scheduler");
 }
 
 std::span<std::byte> PyReplica::parameters(int bucket) {
-  if (staged_ && bucket == 0) with_python([&] { calls_.attr("show_weights")(); });
+  if (model_.staged && bucket == 0) calls_.ask("show_weights");
   return flat(bucket);
 }
 
 std::vector<std::span<std::byte>> PyReplica::weights() {
-  with_python([&] { calls_.attr("show_weights")(); });
+  calls_.ask("show_weights");
   std::vector<std::span<std::byte>> all;
   for (const Block& block : flat_) all.push_back(block.span());
-  const auto others = with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("others")()); });
+  const auto others = calls_.ask<std::vector<Piece>>("others");
   for (const Piece& piece : others) all.push_back(span_of(piece));
   return all;
 }
 
 std::vector<PyReplica::Buffer> PyReplica::floating_buffers() {
-  return buffers_of(with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("floating_buffers")()); }));
+  return buffers_of(calls_.ask<std::vector<Piece>>("floating_buffers"));
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> PyReplica::moments() const {
   using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
-  return with_python([&] { return nb::cast<Pairs>(calls_.attr("moments")()); });
+  return calls_.ask<Pairs>("moments");
 }
 
 std::vector<std::span<std::int64_t>> PyReplica::counts() {
-  const auto pieces = with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("counts")()); });
+  const auto pieces = calls_.ask<std::vector<Piece>>("counts");
   std::vector<std::span<std::int64_t>> counts;
   for (const Piece& piece : pieces) {
     const auto bytes = span_of(piece);
@@ -263,35 +253,35 @@ std::vector<std::span<std::int64_t>> PyReplica::counts() {
 }
 
 std::optional<std::string> PyReplica::describe_buffers() {
-  return with_python([&] { return nb::cast<std::optional<std::string>>(calls_.attr("describe_buffers")()); });
+  return calls_.ask<std::optional<std::string>>("describe_buffers");
 }
 
 void PyReplica::share_buffers(const std::vector<std::string>& of_ranks) {
-  with_python([&] { calls_.attr("share_buffers")(of_ranks); });
+  calls_.ask("share_buffers", of_ranks);
 }
 
 std::string PyReplica::optimizer_state() {
   return with_python([&] {
-    const auto state = nb::cast<nb::bytes>(calls_.attr("state")());
+    const auto state = nb::cast<nb::bytes>(calls_.call("state"));
     return std::string(state.c_str(), state.size());
   });
 }
 
 void PyReplica::set_optimizer_state(const std::string& state) {
-  with_python([&] { calls_.attr("set_state")(nb::bytes(state.data(), state.size())); });
+  with_python([&] { calls_.call("set_state", nb::bytes(state.data(), state.size())); });
 }
 
 std::vector<PyReplica::Buffer> PyReplica::optimizer_arrays() {
-  return buffers_of(with_python([&] { return nb::cast<std::vector<Piece>>(calls_.attr("state_arrays")()); }));
+  return buffers_of(calls_.ask<std::vector<Piece>>("state_arrays"));
 }
 
 ReplicaChecksum PyReplica::checksum() {
-  with_python([&] { calls_.attr("show_weights")(); });
+  calls_.ask("show_weights");
   Hash64 parameters;
   for (const Block& block : flat_) parameters.add(block.span());
   Hash64 optimizer;
   with_python([&] {
-    for (const nb::handle item : calls_.attr("state_content")()) {
+    for (const nb::handle item : calls_.call("state_content")) {
       if (nb::isinstance<nb::bytes>(item)) {
         const auto bytes = nb::cast<nb::bytes>(item);
         optimizer.add(std::string_view(bytes.c_str(), bytes.size()));
@@ -304,14 +294,11 @@ ReplicaChecksum PyReplica::checksum() {
 }
 
 std::string PyReplica::save() {
-  return with_python([&] {
-    const auto bytes = nb::cast<nb::bytes>(calls_.attr("save")());
-    return std::string(bytes.c_str(), bytes.size());
-  });
+  throw UsageError(kNoCheckpoints);
 }
 
-void PyReplica::load(const std::string& path) {
-  with_python([&] { calls_.attr("load")(path); });
+void PyReplica::load(const std::string&) {
+  throw UsageError(kNoCheckpoints);
 }
 
 }  // namespace stretto::python

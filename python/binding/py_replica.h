@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/binding/python_part.h"
 #include "stretto/train/replica/bucket_plan.h"
 #include "stretto/train/replica/replica.h"
 
@@ -23,28 +24,12 @@ struct PyModel {
   std::uint64_t bucket_bytes = kBucketBytes;  ///< as TorchReplicaOptions::bucket_bytes
   bool gradients_stay = false;                ///< p.grad lies in memory of the replica's own for ever
   bool wide_gradients = false;                ///< those of parameters of 16 bits are float32
+  bool staged = false;                        ///< gradients lie on a device: Python copies them to sets, and takes sums
   std::string model, optimizer, library;      ///< descriptions
 };
 
-/// The object of Python whose methods do what only Python can. Each call into the binding brings it along, and nothing
-/// here keeps it alive. Another optimizer's end may apply rounds of this one: for that there is a weak reference.
-class PythonPart {
- public:
-  /// With the interpreter's lock held, as for all of these.
-  explicit PythonPart(nanobind::handle object) : weak_(nanobind::weakref(object)) {}
-  void enter(nanobind::handle object) { now_ = object; }
-  void leave() { now_ = nanobind::handle(); }
-  /// Throws UsageError where the object is gone.
-  nanobind::object attr(const char* method) const;
-
- private:
-  nanobind::object weak_;
-  nanobind::handle now_;  // while a call lasts
-};
-
 /// A model and an optimizer that live in Python. Gradients, sums and flat parameters lie in memory of this side, which
-/// Python's tensors view; Python is called for what only it can do, by the methods of an object that each call into
-/// the binding brings along (Calls), so that the replica keeps nothing of Python alive.
+/// Python's tensors view; Python is called for what only it can do (PythonPart).
 ///
 /// Where `gradients_stay`, backward passes add to memory of the replica's own, which end_backward() copies to where the
 /// algorithm wants it: for small parameters that is faster than to point each p.grad at other memory.
@@ -52,12 +37,12 @@ class PyReplica final : public Replica {
  public:
   /// `calls`: Python's part. It must be there wherever a call of this optimizer or of another one of this process
   /// lasts.
-  PyReplica(PyModel model, nanobind::handle calls);
+  PyReplica(PyModel model, ReplicaObject calls);
 
   /// The object whose methods are Python's part, while one call into the binding lasts. Lock held at both ends.
   class Calls {
    public:
-    Calls(PyReplica& replica, nanobind::handle object) : replica_(replica) { replica_.calls_.enter(object); }
+    Calls(PyReplica& replica, ReplicaObject object) : replica_(replica) { replica_.calls_.enter(object); }
     ~Calls() { replica_.calls_.leave(); }
     Calls(const Calls&) = delete;
     Calls& operator=(const Calls&) = delete;
@@ -156,7 +141,6 @@ class PyReplica final : public Replica {
   std::vector<std::uint8_t> used_;  // of each trained parameter
   std::function<void(int)> ready_;
   PythonPart calls_;
-  const bool staged_;  // gradients lie on a device: Python copies them to sets, and sums from where they are shown
 };
 
 }  // namespace stretto::python

@@ -14,10 +14,9 @@ from stretto import _checks, _device
 from stretto._checks import TYPES, is_dense
 from stretto._device import Staging
 from stretto._errors import UsageError
+from stretto._replica import Piece
 
 _logger = logging.getLogger("stretto")
-
-Piece = tuple[int, int, int]  # type of an element, address, bytes
 
 
 def _piece_of(tensor: torch.Tensor) -> Piece:
@@ -35,8 +34,8 @@ def _describe(name: str, buffer: torch.Tensor) -> str:
 
 
 class Contents:
-    """A model and its optimizer as the library describes, compares and broadcasts them. What the binding calls are the
-    methods without an underscore.
+    """A model and its optimizer as the library describes, compares and broadcasts them: of a Replica what a step does
+    without.
     """
 
     staging: Staging | None = None  # where the model is on a device
@@ -252,9 +251,6 @@ class Contents:
             rules.add((float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])))
         return rules.pop() if len(rules) == 1 else None
 
-    def set_lr_factor(self, factor: float) -> None:
-        raise UsageError("lr_schedule is not for Python: expected a scheduler of torch.optim.lr_scheduler")
-
     def state(self) -> bytes:
         if not self.optimizer.state:
             return b""
@@ -283,7 +279,6 @@ class Contents:
         ]
 
     def state_content(self) -> Iterator[bytes | Piece]:
-        """All of it, by name. Of a device there is one tensor at a time: until the next is asked for."""
         for _, name, value in self._state():
             yield name.encode()
             if isinstance(value, torch.Tensor) and is_dense(value):
@@ -291,9 +286,3 @@ class Contents:
                 yield _piece_of(here)
             else:
                 yield repr(value).encode()
-
-    def save(self) -> bytes:
-        raise UsageError("checkpoints of Python are the state_dict() of model and optimizer")
-
-    def load(self, path: str) -> None:
-        raise UsageError("checkpoints of Python are the state_dict() of model and optimizer")

@@ -124,6 +124,7 @@ class Optimizer(torch.optim.Optimizer):
             "silence": self._silence,
             "bucket_bytes": int(bucket_mb * (1 << 20)),
             "wide_gradients": self._tensors.wide_gradients,
+            "staged": self._tensors.staging is not None,
             "algorithm_options": [(name, str(value)) for name, value in (options or {}).items()],
         }
         self._loop = _core.Loop(

@@ -61,9 +61,7 @@ def _plain(value: object) -> object:
 
 
 class Tensors(Contents):
-    """The trained parameters of a model, their gradients, and everything that is broadcast with them. What the binding
-    calls (attach, collect, step, …) are the methods without an underscore.
-    """
+    """The Replica of a model and its optimizer: its trained parameters, their gradients, and all of Contents."""
 
     schedulers: Schedulers  # set before the first round
 
@@ -343,10 +341,9 @@ class Tensors(Contents):
                     _copy(p.grad, view)
                     p.grad = view
 
-    # ---- what the binding calls ----
+    # ---- what the binding calls (Replica) ----
 
     def forget(self, number: int) -> None:
-        """A set of this number lies elsewhere from now on, as after together(): its memory may be gone."""
         self._sets.pop(number, None)
         self._memory.pop(number, None)
         if self.staging is not None:
@@ -358,13 +355,10 @@ class Tensors(Contents):
             self.staging.begin(number, self.views)
 
     def show_weights(self) -> None:
-        """Has the flat memory hold the parameters as they are, where they lie elsewhere: until take_back()."""
         if self.staging is not None:
             self.staging.show_weights()
 
     def collect(self, number: int) -> bool:
-        """Brings gradients home that lie elsewhere, and says which parameters have one. Returns whether it is known
-        that no gradient is infinite or NaN."""
         if self.overlap is not None:
             self.overlap.end()
         home = self._home(number)
@@ -391,7 +385,6 @@ class Tensors(Contents):
         return self.staging is not None and self.staging.bring(number, home, self._loop.overlaps)
 
     def arrived(self, bucket: int) -> None:
-        """Where gradients are on a device and overlap: returns when those of a bucket, by number, are home."""
         assert self.staging is not None
         self.staging.arrived(bucket)
 
@@ -422,8 +415,6 @@ class Tensors(Contents):
         return bytes(flags)
 
     def take(self, sums: list[int], divisors: list[float], of_all: bool) -> None:
-        """The gradients become sums / divisors: before step(), where they are on a device. `of_all`: no later round is
-        added up before this rank has handed over its gradients for it."""
         assert self.staging is not None
         self.staging.take(sums, divisors, of_all)
 
@@ -456,7 +447,6 @@ class Tensors(Contents):
             fn(told)
 
     def options(self) -> tuple[float, int]:
-        """Learning rate of the first group, and a hash of all options."""
         groups = self.optimizer.param_groups
         if self._options_fixed and len(groups) == len(self._options):
             for group, values in zip(groups, self._options):

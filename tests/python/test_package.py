@@ -1,12 +1,14 @@
 """The package: its version, its program, and what importing it brings along."""
 
 import ast
+import inspect
 import pathlib
 import subprocess
 import sys
 
 import stretto
 from stretto import _core
+from stretto._replica import Replica
 
 PROGRAM = [sys.executable, "-m", "stretto"]
 
@@ -25,6 +27,12 @@ def test_the_stub_of_the_binding_has_all_its_names() -> None:
     named = {part.name for part in stub.body if isinstance(part, (ast.ClassDef, ast.FunctionDef))}
     assert named == {name for name in vars(_core) if not name.startswith("_")}
     assert {"Job", "Loop", "algorithms"} <= named
+
+
+def test_the_binding_calls_the_methods_of_the_protocol() -> None:
+    """That Tensors has them, with these types, is seen where it is handed to the binding, by mypy."""
+    methods = {name for name, value in vars(Replica).items() if inspect.isfunction(value) and name[0] != "_"}
+    assert methods == set(_core.replica_methods())
 
 
 def test_import_leaves_torch_alone() -> None:

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+#include "python/binding/errors.h"
+
+namespace stretto::python {
+
+/// What is called of Python: the methods of the protocol Replica in stretto/_replica.py, which says what each does.
+inline constexpr auto kMethods = std::to_array<std::string_view>({
+    "arrived",
+    "attach",
+    "collect",
+    "counted",
+    "counts",
+    "describe_buffers",
+    "floating_buffers",
+    "forget",
+    "hear_ranks",
+    "moments",
+    "options",
+    "others",
+    "round",
+    "set_state",
+    "sgd_rule",
+    "share_buffers",
+    "show_weights",
+    "state",
+    "state_arrays",
+    "state_content",
+    "step",
+    "take",
+    "tell",
+    "tell_ranks",
+});
+
+/// One of them. Another name does not compile.
+class Method {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): a call says which by its name
+  consteval Method(const char* name)
+      : index_(static_cast<std::size_t>(std::ranges::find(kMethods, name) - kMethods.begin())) {
+    (void)kMethods.at(index_);
+  }
+  std::size_t index() const { return index_; }
+
+ private:
+  std::size_t index_;
+};
+
+/// A Replica of Python as an argument of the binding.
+struct ReplicaObject : nanobind::handle {};
+
+/// The object of Python whose methods do what only Python can. Each call into the binding brings it along, and nothing
+/// here keeps it alive. Another optimizer's end may apply rounds of this one: for that there is a weak reference.
+class PythonPart {
+ public:
+  /// With the interpreter's lock held, as for all of these but ask(). Raises AttributeError where the class of `object`
+  /// lacks a method.
+  explicit PythonPart(ReplicaObject object);
+  void enter(ReplicaObject object) { now_ = object; }
+  void leave() { now_ = nanobind::handle(); }
+
+  /// Throws UsageError where the object is gone.
+  template <class... Arguments>
+  nanobind::object call(Method method, const Arguments&... arguments) const {
+    return methods_[method.index()](object(), arguments...);
+  }
+  /// The same without the lock, for a result of C++.
+  template <class Result = void, class... Arguments>
+  Result ask(Method method, const Arguments&... arguments) const {
+    return with_python([&] {
+      const nanobind::object result = call(method, arguments...);
+      if constexpr (!std::is_void_v<Result>) return nanobind::cast<Result>(result);
+    });
+  }
+
+ private:
+  nanobind::object object() const;
+
+  nanobind::object weak_;
+  nanobind::handle now_;                                   // while a call lasts
+  std::array<nanobind::object, kMethods.size()> methods_;  // functions of the object's class
+};
+
+}  // namespace stretto::python
+
+template <>
+struct nanobind::detail::type_caster<stretto::python::ReplicaObject> {
+  NB_TYPE_CASTER(stretto::python::ReplicaObject, const_name("stretto._replica.Replica"))
+  bool from_python(handle object, std::uint8_t, cleanup_list*) noexcept {
+    value = {object};
+    return true;
+  }
+};
