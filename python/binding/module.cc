@@ -4,7 +4,6 @@
 #include "python/binding/interpreter.h"
 #include "python/binding/memory.h"
 #include "python/binding/py_collectives.h"
-#include "python/binding/py_comparison.h"
 #include "python/binding/py_job.h"
 #include "python/binding/py_loop.h"
 #include "stretto/base/version.h"
@@ -20,7 +19,6 @@ NB_MODULE(_core, module) {  // NOLINT(clang-diagnostic-reserved-identifier): the
   stretto::python::bind_job(module);
   stretto::python::bind_collectives(module);
   stretto::python::bind_loop(module);
-  stretto::python::bind_comparison(module);
   module.def("close_interpreter", &stretto::python::close_interpreter,
              "At the exit of the process: other threads come into Python no more.");
   module.def("version", &stretto::stretto_version, "The version of the library.");

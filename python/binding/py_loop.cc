@@ -16,6 +16,8 @@
 #include "python/binding/interpreter.h"
 #include "python/binding/memory.h"
 #include "stretto/base/error.h"
+#include "stretto/imbalance/spec.h"
+#include "stretto/train/recipes/recipes.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -137,10 +139,17 @@ void PyLoop::close() {
 
 void bind_loop(nb::module_& module) {
   using Lock = nb::call_guard<Unlocked>;
+  module.def("algorithms", &algorithm_names, "The names of all algorithms, in the order of --help.");
+  module.def(
+      "require_algorithm", [](const std::string& name, int ranks) { parse_algorithm(name, ranks); }, "name"_a,
+      "ranks"_a, "Raises UsageError for what is no algorithm of so many ranks.");
+  module.def(
+      "read_imbalance",
+      [](const std::string& written, int ranks) { return Imbalance::parse(written, ranks).to_string(); }, "written"_a,
+      "ranks"_a, "Which of so many ranks are slow, as STRETTO_IMBALANCE says it. Raises UsageError for another text.");
   module.def(
       "replica_methods", [] { return std::vector<std::string>(kMethods.begin(), kMethods.end()); },
       "The names of what the binding calls of stretto._replica.Replica.");
-  module.def("algorithms", &algorithm_names, "The names of all algorithms, in the order of --help.");
   nb::class_<PyLoop>(module, "Loop", "One rank's end of an optimizer that the ranks of a job share.")
       .def(
           "__init__",

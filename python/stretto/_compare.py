@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import json
@@ -11,14 +10,14 @@ import os
 import pathlib
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import stretto._core as _core
 from stretto import _pictures
 from stretto._errors import Error, UsageError
 from stretto._pictures import Step, aligned, significant
-from stretto._spawn import spawn
+from stretto._spawn import spawn_with
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -257,32 +256,21 @@ def _ratio(part: float, whole: float) -> float:
 
 def _run(fn: Callable[[], float | None], algorithm: str, ranks: int, imbalance: str, seed: int) -> Run:
     with tempfile.TemporaryDirectory(prefix="stretto-compare-") as folder:
-        settings = {
+        variables = {
             "STRETTO_ALGORITHM": algorithm,
             "STRETTO_SEED": str(seed),
             "STRETTO_IMBALANCE": imbalance,
             "STRETTO_OUT": folder,
         }
         try:
-            with _environment(settings):
-                metrics = spawn(_call, (fn,), ranks)
+            metric = run_on_ranks(_call, (fn,), ranks, variables)
         except Exception as error:
             raise _told(error, algorithm) from error
-        report = _report_in(pathlib.Path(folder), algorithm)
-        return Run(
-            algorithm=algorithm,
-            seed=seed,
-            metric=mean_metric(metrics),
-            batches=report["batches"],
-            seconds=report["seconds"],
-            staleness_mean=report["staleness_mean"],
-            staleness_max=report["staleness_max"],
-            computed=report["computed"],
-            waited=report["waited"],
-            lost_deposits=report["lost_deposits"],
-            replicas_identical=report["replicas_identical"],
-            last_steps=[_last_steps(pathlib.Path(folder, "optimizer-0"), rank) for rank in range(ranks)],
-        )
+        optimizer = pathlib.Path(folder, "optimizer-0")
+        report = _report_in(optimizer, algorithm)
+        last_steps = [_last_steps(optimizer, rank) for rank in range(ranks)]
+    reported = {field.name: report[field.name] for field in dataclasses.fields(Run) if field.name in report}
+    return Run(**{**reported, "algorithm": algorithm}, seed=seed, metric=metric, last_steps=last_steps)
 
 
 def _call(rank: int, fn: Callable[[], float | None]) -> float | None:
@@ -300,41 +288,32 @@ def number_of(metric: Any) -> float | None:
         raise UsageError(f"the function returned {metric!r}: expected a number, as a loss, or None") from None
 
 
-def mean_metric(metrics: Sequence[float | None]) -> float | None:
-    """Over the ranks that have returned a number; None where none has."""
-    numbers = [metric for metric in metrics if metric is not None]
+def run_on_ranks(
+    call: Callable[..., float | None], args: Sequence[Any], ranks: int, variables: Mapping[str, str]
+) -> float | None:
+    """One run, as spawn_with() makes it: the mean over the ranks that have returned a number; None where none has."""
+    numbers = [metric for metric in spawn_with(variables, call, args, ranks) if metric is not None]
     return statistics.fmean(numbers) if numbers else None
 
 
-@contextlib.contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """What the processes that are started meanwhile inherit."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def text_of(error: Exception) -> str:
+    """What an error says, and of which rank: "rank 1: ValueError: out of words"."""
+    rank = getattr(error, "rank", None)
+    text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+    return text if rank is None else f"rank {rank}: {text}"
 
 
 def _told(error: Exception, algorithm: str) -> Error:
     """The error of a rank, which says under which algorithm it came."""
     rank = getattr(error, "rank", None)
-    where = f"under {algorithm}" if rank is None else f"under {algorithm}, rank {rank}"
-    if isinstance(error, Error):
-        told = type(error)(f"{where}: {error}")
-    else:
-        told = Error(f"{where}: {type(error).__name__}: {error}")
+    kind = type(error) if isinstance(error, Error) else Error
+    told = kind(f"under {algorithm}{':' if rank is None else ','} {text_of(error)}")
     told.rank = rank
     return told
 
 
 def _report_in(folder: pathlib.Path, algorithm: str) -> dict[str, Any]:
-    path = folder / "optimizer-0" / "report.json"
+    path = folder / "report.json"
     if not path.exists():
         raise UsageError(
             f"under {algorithm} the function has made no stretto.Optimizer, or ended before it had finished: expected "

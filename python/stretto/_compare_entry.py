@@ -12,9 +12,8 @@ import os
 import pathlib
 import sys
 
-from stretto._compare import mean_metric, number_of
-from stretto._errors import Error, UsageError
-from stretto._spawn import spawn
+from stretto._compare import number_of, run_on_ranks, text_of
+from stretto._errors import UsageError
 
 _RANKS = 4  # where the environment has no other number
 
@@ -57,7 +56,7 @@ def call(rank: int, file: str, function: str) -> float | None:
 
 def run(file: str, function: str) -> None:
     """One run on all ranks. What the ranks return becomes a number of the report in STRETTO_OUT."""
-    metric = mean_metric(spawn(call, (file, function), int(os.environ.get("STRETTO_RANKS", _RANKS))))
+    metric = run_on_ranks(call, (file, function), int(os.environ.get("STRETTO_RANKS", _RANKS)), {})
     path = pathlib.Path(os.environ.get("STRETTO_OUT", "."), "optimizer-0", "report.json")
     if metric is None or not path.exists():
         return
@@ -74,13 +73,8 @@ def main(arguments: list[str]) -> None:
     sys.argv = [file, *rest]
     try:
         run(file, function)
-    except Error as error:
-        rank = "" if error.rank is None else f"rank {error.rank}: "
-        raise SystemExit(f"{error.__cause__ or ''}\n{rank}{error}") from None
-    except Exception as error:  # of the function
-        of = getattr(error, "rank", None)
-        rank = "" if of is None else f"rank {of}: "
-        raise SystemExit(f"{error.__cause__ or ''}\n{rank}{type(error).__name__}: {error}") from None
+    except Exception as error:
+        raise SystemExit(f"{error.__cause__ or ''}\n{text_of(error)}") from None
 
 
 if __name__ == "__main__":

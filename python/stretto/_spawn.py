@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeVar
 
 from stretto._errors import Error, RankLost, Timeout, UsageError
@@ -47,6 +47,13 @@ def spawn(
     Raises UsageError for what cannot go to another process; Timeout, which names the ranks that have not returned;
     RankLost for a rank that was killed; Error for one that has ended in another way.
     """
+    return spawn_with({}, fn, args, ranks, timeout)
+
+
+def spawn_with(
+    variables: Mapping[str, str], fn: Callable[..., T], args: Sequence[Any], ranks: int, timeout: float | None = None
+) -> list[T]:
+    """spawn(), with these variables in the environment of the ranks, too."""
     if not callable(fn):
         raise UsageError(f"spawn({fn!r}): expected a function")
     if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
@@ -57,7 +64,7 @@ def spawn(
         raise UsageError("spawn() where Python is embedded in a program: expected an interpreter to start ranks by")
     package = getattr(sys.modules["__main__"], "__package__", None)
     call = pickle.dumps(Call(list(sys.argv), package, pack(fn, args)))
-    with _Ranks(call, ranks) as started:
+    with _Ranks(call, ranks, variables) as started:
         started.run(name_of(fn), timeout)
         return [rank.value() for rank in started.all]
 
@@ -202,14 +209,14 @@ class _Rank:
 class _Ranks:
     """The processes of one spawn(). None is left after the block."""
 
-    def __init__(self, call: bytes, ranks: int) -> None:
+    def __init__(self, call: bytes, ranks: int, variables: Mapping[str, str]) -> None:
         self.all: list[_Rank] = []
         self._selector = selectors.DefaultSelector()
         file = os.memfd_create("stretto-spawn")
         try:
             with open(file, "wb", closefd=False) as content:
                 content.write(call)
-            environment = _environment(ranks)
+            environment = {**_environment(ranks), **variables}
             for number in range(ranks):
                 rank = _Rank(number, file, environment)
                 self.all.append(rank)
