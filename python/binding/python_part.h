@@ -72,7 +72,7 @@ class PythonPart {
   nanobind::object call(Method method, const Arguments&... arguments) const {
     return methods_[method.index()](object(), arguments...);
   }
-  /// The same without the lock, for a result of C++.
+  /// The same, by a thread that need not hold the lock. What the method raises is thrown as Raised.
   template <class Result = void, class... Arguments>
   Result ask(Method method, const Arguments&... arguments) const {
     return with_python([&] {

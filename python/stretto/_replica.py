@@ -9,9 +9,9 @@ Piece = tuple[int, int, int]  # a tensor's memory: type of an element, address, 
 
 
 class Replica(Protocol):
-    """A rank's model and optimizer, as the library has them trained. Each call of a stretto._core.Loop brings the same
-    object along, whose methods are called while the call lasts: by its thread, or by that of another optimizer's call,
-    at whose end all rounds are applied. What a method raises stops the job, and is raised by the call.
+    """A rank's model and optimizer, as the library has them trained. Each call of a stretto._core.Loop brings this
+    object along, and its methods are called while that call lasts; also while another optimizer of the process ends,
+    since rounds of all are applied then. What a method raises stops the job, and is raised by the call.
 
     Gradients lie in sets of buckets, which have numbers; −1 is memory of this rank's own. Their memory is that of
     Loop.set() and Loop.own(), that of the trained parameters Loop.flat(), by Loop.placements.
