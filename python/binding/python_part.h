@@ -12,7 +12,8 @@
 
 namespace stretto::python {
 
-/// What is called of Python: the methods of the protocol Replica in stretto/_replica.py, which says what each does.
+/// The methods that are called of Python: those of the protocol Replica in stretto/_replica.py, which says what each
+/// does.
 inline constexpr auto kMethods = std::to_array<std::string_view>({
     "arrived",
     "attach",

@@ -14,7 +14,7 @@
 
 namespace stretto {
 
-/// What a rank has for as long as the members of its job stay the same: the transport between them, its host, and one
+/// A rank's end of its job for as long as the members stay the same: the transport between them, its host, and one
 /// engine with what drives it, which all that the rank does shares, at once or one thing after the other. A job is one
 /// world. Engine and driver are made when they are first asked for. Application thread. In a process that the rank has
 /// forked engine() and driver() throw UsageError: neither the host's memory nor the helper thread is there.
@@ -41,7 +41,7 @@ class World {
   /// Throws UsageError where forked().
   void require_own_process() const;
 
-  /// What a room above keeps for the rank as long as the world lasts: one T, made when it is first asked for.
+  /// The one T that a room above keeps for the rank as long as the world lasts, made when it is first asked for.
   template <class T>
   T& part() {
     std::shared_ptr<void>& part = parts_[typeid(T)];
