@@ -257,7 +257,8 @@ class Wagma final : public Recipe {
   StateAverage state_;
   const DataType kept_type_ =
       context_.replica.parameter_buckets().back().type == DataType::float64 ? DataType::float64 : DataType::float32;
-  std::array<std::byte, sizeof(double)> kept_{};  // a number: the movement of how many steps is in the model
+  // A number, summed like weights: the movement of how many steps is in the model.
+  alignas(double) std::array<std::byte, sizeof(double)> kept_{};
   std::uint64_t own_steps_ = 0;
   bool begun_ = false;  // a model has been published
   bool drained_ = false;
