@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "stretto/base/cores.h"
@@ -71,12 +73,22 @@ TEST_F(RunRanksTest, LeavesTheNumberOfThreadsToTheEnvironment) {
   unsetenv("OMP_NUM_THREADS");
 }
 
+/// `said` without the lines of a leak check, which names threads that it could not stop.
+std::string without_sanitizer(const std::string& said) {
+  std::istringstream lines(said);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("==")) out += line + '\n';
+  }
+  return out;
+}
+
 /// The status of a program, and the one line that says why.
 TEST_F(RunRanksTest, EndsAProgram) {
   const auto status = [](int ranks, const RankMain& main, const char* line) {
     testing::internal::CaptureStderr();
     const int status = run_ranks({.ranks = ranks}, main);
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), line);
+    EXPECT_EQ(without_sanitizer(testing::internal::GetCapturedStderr()), line);
     return status;
   };
   const auto lost = [](RankContext& rank) {
