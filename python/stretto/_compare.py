@@ -269,8 +269,9 @@ def _run(fn: Callable[[], float | None], algorithm: str, ranks: int, imbalance: 
         optimizer = pathlib.Path(folder, "optimizer-0")
         report = _report_in(optimizer, algorithm)
         last_steps = [_last_steps(optimizer, rank) for rank in range(ranks)]
-    reported = {field.name: report[field.name] for field in dataclasses.fields(Run) if field.name in report}
-    return Run(**{**reported, "algorithm": algorithm}, seed=seed, metric=metric, last_steps=last_steps)
+    known: dict[str, Any] = {one.name: report[one.name] for one in dataclasses.fields(Run) if one.name in report}
+    known.update(algorithm=algorithm, seed=seed, metric=metric, last_steps=last_steps)
+    return Run(**known)
 
 
 def _call(rank: int, fn: Callable[[], float | None]) -> float | None:
