@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <sstream>
-#include <string>
 #include <thread>
 
 #include "stretto/base/cores.h"
 #include "stretto/train/distributed_optimizer.h"
+#include "stretto/train/testing/captured.h"
 
 namespace stretto {
 namespace {
@@ -73,22 +72,12 @@ TEST_F(RunRanksTest, LeavesTheNumberOfThreadsToTheEnvironment) {
   unsetenv("OMP_NUM_THREADS");
 }
 
-/// `said` without the lines of a leak check, which names threads that it could not stop.
-std::string without_sanitizer(const std::string& said) {
-  std::istringstream lines(said);
-  std::string out;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("==")) out += line + '\n';
-  }
-  return out;
-}
-
 /// The status of a program, and the one line that says why.
 TEST_F(RunRanksTest, EndsAProgram) {
   const auto status = [](int ranks, const RankMain& main, const char* line) {
     testing::internal::CaptureStderr();
     const int status = run_ranks({.ranks = ranks}, main);
-    EXPECT_EQ(without_sanitizer(testing::internal::GetCapturedStderr()), line);
+    EXPECT_EQ(captured_stderr(), line);
     return status;
   };
   const auto lost = [](RankContext& rank) {

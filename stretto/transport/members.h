@@ -17,6 +17,7 @@ class Members {
 
   int size() const { return static_cast<int>(host_of_.size()); }  ///< ranks
   int hosts() const { return static_cast<int>(on_.size()); }      ///< with at least one rank
+  /// The number of the host that a rank is on.
   int host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
   /// The ranks of a host, ascending.
   std::span<const int> on(int host) const { return on_[static_cast<std::size_t>(host)]; }

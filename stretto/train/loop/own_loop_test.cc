@@ -16,6 +16,7 @@
 
 #include "stretto/train/recipes/gradient_averaging.h"
 #include "stretto/train/recipes/recipes.h"
+#include "stretto/train/testing/captured.h"
 
 namespace stretto {
 namespace {
@@ -225,7 +226,7 @@ std::string told(const std::string& algorithm,
     return 0;
   });
   EXPECT_TRUE(job.ok());
-  return testing::internal::GetCapturedStderr();
+  return captured_stderr();
 }
 
 TEST_F(OwnLoopTest, RanksAreTogetherInTheMiddleOfARun) {
