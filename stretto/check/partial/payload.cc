@@ -68,7 +68,7 @@ void Payload::fill(Contribution& contribution, int rank, std::uint64_t step, std
   }
 }
 
-RoundSum::RoundSum(const Scenario& scenario, const Payload& payload) : scenario_(&scenario), payload_(&payload) {
+RoundSum::RoundSum(const Scenario& scenario, const Payload& payload) : payload_(&payload) {
   if (!payload.is_real()) return;
   brought_.resize(static_cast<std::size_t>(scenario.ranks));
   smalls_.resize(static_cast<std::size_t>(scenario.ranks));

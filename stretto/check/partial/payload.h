@@ -64,7 +64,6 @@ class RoundSum {
   bool is_integer_sum(std::size_t bucket, std::span<const std::byte> got) const;
   bool is_real_sum(std::size_t bucket, std::span<const std::byte> got) const;
 
-  const Scenario* scenario_;
   const Payload* payload_;
   std::uint64_t integers_ = 0;
   std::vector<bool> brought_;         // float32, per rank
