@@ -125,7 +125,7 @@ class Comparisons(ProgramTest):
         self.assertEqual(result.stdout.count("messages (as asked for)"), 4)
         result = stretto("bench", "allreduce", "--ranks", "3,5", "--sizes", "4,64KiB", "--explain", "--seats", "2")
         self.assert_succeeds(result)
-        for boards in ("2 boards of 2 ranks, the last of 1", "3 boards of 2 ranks, the last of 1"):
+        for boards in ("2 boards of 1 to 2 ranks", "3 boards of 1 to 2 ranks"):
             for between in ("recursive_doubling", "halving_doubling"):
                 self.assertIn(f"{boards}, {between} between their leaders", result.stdout)
 
