@@ -28,8 +28,7 @@ PartialShape shape_of(const Seating& seating, std::size_t ranks_here, const std:
 
 std::string how_cut(const Seating& seating, const PartialOptions& options) {
   if (seating.boards() == 1) return text("on a board by ", options.piece_bytes, " B");
-  if (options.seats == 0) return text("on a board a host by ", options.piece_bytes, " B");
-  return text("on boards of ", options.seats, " ranks by ", options.piece_bytes, " B");
+  return words_of_boards(options.seats, options.piece_bytes);
 }
 
 Seating seating_of(const Engine& engine, const PartialOptions& options) {

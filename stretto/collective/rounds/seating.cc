@@ -1,8 +1,10 @@
 #include "stretto/collective/rounds/seating.h"
 
 #include <algorithm>
+#include <span>
 
 #include "stretto/base/defect.h"
+#include "stretto/base/error.h"
 #include "stretto/transport/shared_arena.h"
 
 namespace stretto {
@@ -37,6 +39,11 @@ std::vector<int> Seating::leaders() const {
 
 void Seating::ring(const Host& host, int seat) const {
   host.arena->ring(first_place_ + seat);
+}
+
+std::string words_of_boards(int seats, std::uint64_t piece_bytes) {
+  const std::string boards = seats == 0 ? "a board a host" : text("boards of ", seats, " ranks");
+  return text("on ", boards, " by ", piece_bytes, " B");
 }
 
 }  // namespace stretto

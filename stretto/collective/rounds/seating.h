@@ -1,6 +1,7 @@
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "stretto/transport/members.h"
@@ -52,5 +53,8 @@ class Seating {
   int boards_here_ = 0;
   int first_place_ = 0;  // of seat 0 among the ranks of the host
 };
+
+/// How several boards are cut, the same on every rank: "on boards of 3 ranks by 131072 B".
+std::string words_of_boards(int seats, std::uint64_t piece_bytes);
 
 }  // namespace stretto

@@ -11,10 +11,8 @@
 namespace stretto {
 
 SpanningRounds::SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
-    : SeatedRounds(engine, std::move(buckets), options,
-                   options.seats == 0 ? text("on a board a host by ", options.piece_bytes, " B")
-                                      : text("on boards of ", options.seats, " ranks by ", options.piece_bytes, " B"),
-                   kQuery, options.seats),
+    : SeatedRounds(engine, std::move(buckets), options, words_of_boards(options.seats, options.piece_bytes), kQuery,
+                   options.seats),
       parts_(
           memory_,
           [this](int seat, std::uint64_t version) {
