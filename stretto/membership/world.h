@@ -25,11 +25,10 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  int rank() const { return transport_.rank(); }                   ///< this rank's number, 0 … size() − 1
-  int size() const { return transport_.size(); }                   ///< ranks of the world
-  const Members& members() const { return transport_.members(); }  ///< the ranks and their hosts
-  Host host() const { return transport_.host(); }                  ///< of this rank
-  Transport& transport() const { return transport_; }              ///< between all ranks
+  int rank() const { return transport_.rank(); }       ///< this rank's number, 0 … size() − 1
+  int size() const { return transport_.size(); }       ///< ranks of the world
+  Host host() const { return transport_.host(); }      ///< of this rank
+  Transport& transport() const { return transport_; }  ///< between all ranks
 
   /// Collectives are made over it, in the same order on every rank.
   Engine& engine();

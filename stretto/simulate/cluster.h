@@ -71,7 +71,6 @@ class SimulatedCluster {
 
   /// Before anything else: the ranks are on these hosts, in place of one. Requires: members.size() == size().
   void place(Members members);
-  const Members& members() const { return members_; }
   /// From now on the ranks of each host share `bytes` bytes (Host::arena). Boards that lie there take one step at a
   /// time. Throws UsageError with more than JobMemory::kMaxRanks ranks, std::bad_alloc where there is too little
   /// memory.
