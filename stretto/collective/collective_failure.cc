@@ -35,11 +35,6 @@ Result<std::span<std::byte>> CollectiveFailure::take_shared(std::span<const std:
   return region_.bytes();
 }
 
-void CollectiveFailure::compare_shared(const std::string& shape) {
-  const std::uint64_t nothing = 0;
-  if (engine_.host().arena != nullptr) (void)take_shared({&nothing, 1}, 0, shape);
-}
-
 void CollectiveFailure::fail_everywhere(Driver& driver, const Error& why) {
   {
     MutexLock lock(mutex_);

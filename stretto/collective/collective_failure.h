@@ -30,8 +30,6 @@ class CollectiveFailure {
   /// thread steps the engine.
   Result<std::span<std::byte>> take_shared(std::span<const std::uint64_t> bytes, std::size_t mine,
                                            const std::string& shape);
-  /// Takes nothing, where the host has an arena: only so that its ranks notice when one has made another collective.
-  void compare_shared(const std::string& shape);
 
   /// Makes the collective fail on every rank, soon. The application's thread.
   void fail_everywhere(Driver& driver, const Error& why);

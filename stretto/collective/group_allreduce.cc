@@ -173,7 +173,7 @@ Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   if (my.rounds.versions() == 0 && !defect(Defect::group_no_initial)) {
     throw UsageError("exchange() before the first publish(): expected the initial model to stand");
   }
-  if (my.rounds.failure().failed()) return *my.rounds.failure().error();
+  if (my.rounds.failed()) return *my.rounds.failure();
   if (my.unsettled != nullptr) {
     if (!my.rounds.settle(*my.unsettled, my.ticket.next())) return Progress::waiting;
     my.unsettled = nullptr;
@@ -205,7 +205,7 @@ void GroupAllreduce::drain() {
 
 Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   Impl& my = *impl_;
-  if (my.rounds.failure().failed()) return *my.rounds.failure().error();
+  if (my.rounds.failed()) return *my.rounds.failure();
   if (!my.draining) throw UsageError("finish() before drain(): expected the last model to be published in between");
   // Read before the results, so that all are taken once this says so.
   const bool over = my.rounds.over();
@@ -226,7 +226,7 @@ Result<int> GroupAllreduce::exchange(Driver& driver, TimePoint deadline, Apply a
     if (!progress) return progress.error();
     if (*progress == Progress::done) return my.taken;
     const auto over = [&] {
-      if (my.rounds.failure().failed()) return true;
+      if (my.rounds.failed()) return true;
       return my.unsettled != nullptr ? my.rounds.may_settle() : my.rounds.complete() > my.ticket.next();
     };
     if (!driver.wait(over, deadline, Driver::Looking::first, my.rounds.signal())) {
@@ -245,8 +245,7 @@ Result<int> GroupAllreduce::finish(Driver& driver, TimePoint deadline, Apply app
     if (*progress == Progress::done) return my.taken;
     const auto moved = [&] {
       const std::optional<Round> full = my.rounds.full_to_come();
-      return my.rounds.complete() > before || (full && full != my.came) || my.rounds.over() ||
-             my.rounds.failure().failed();
+      return my.rounds.complete() > before || (full && full != my.came) || my.rounds.over() || my.rounds.failed();
     };
     if (!driver.wait(moved, deadline, Driver::Looking::first, my.rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
@@ -255,18 +254,15 @@ Result<int> GroupAllreduce::finish(Driver& driver, TimePoint deadline, Apply app
 }
 
 void GroupAllreduce::abort(Driver& driver, const Error& why) {
-  impl_->rounds.failure().abort(driver, why);
+  impl_->rounds.abort(driver, why);
 }
 
 std::optional<Error> GroupAllreduce::failure() const {
-  return impl_->rounds.failure().error();
+  return impl_->rounds.failure();
 }
 
 std::string GroupAllreduce::who_is_missing(Driver& driver, Duration timeout) {
-  StandingRounds& rounds = impl_->rounds;
-  const Round open = rounds.open();
-  return rounds.query().who_is_missing(driver, timeout, open, text("round ", open, rounds.full(open) ? " (full)" : ""),
-                                       [&rounds] { return rounds.failure().failed(); });
+  return impl_->rounds.who_is_missing(driver, timeout);
 }
 
 int GroupAllreduce::num_buckets() const {

@@ -12,6 +12,10 @@ namespace {
 constexpr std::uint16_t kMade = kControlChannel;        // to rank 0: this rank has made the collective
 constexpr std::uint16_t kAgreed = kControlChannel + 1;  // from rank 0: all have, and the same one
 
+std::string shape_of(const Schedule& schedule, const std::string& shape) {
+  return schedule.name() + (shape.empty() ? "" : " of " + shape);
+}
+
 bool needs_all(const Schedule& schedule) {
   for (OpId op = 0; op < schedule.ops().size(); ++op) {
     if (schedule.op(op).need != schedule.num_predecessors(op)) return false;
@@ -22,13 +26,11 @@ bool needs_all(const Schedule& schedule) {
 }  // namespace
 
 ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std::string shape)
-    : engine_(engine),
+    : CollectiveBase(engine, words_of(shape_of(schedule, shape))),
       schedule_(std::move(schedule)),
-      shape_(schedule_.name() + (shape.empty() ? "" : " of " + shape)),
+      shape_(shape_of(schedule_, shape)),
       needs_all_(needs_all(schedule_)),
-      made_(engine.size()),
-      left_(engine.size()),
-      failure_(engine) {
+      made_(engine.size()) {
   if (schedule_.rank() != engine.rank() || schedule_.ranks() != engine.size()) {
     throw UsageError(text("schedule \"", schedule_.name(), "\" is for rank ", schedule_.rank(), " of ",
                           schedule_.ranks(), "; this is rank ", engine.rank(), " of ", engine.size()));
@@ -37,10 +39,7 @@ ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std:
     if (schedule_.buffers()[id].role == BufferSpec::Role::given) given_.push_back(id);
   }
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, shape_);
-  failure_.enroll(id_);
-  // Where some collectives meet in shared memory and others do not, this is where a rank that has made another sees it.
-  failure_.compare_shared(shape_);
+  enroll(shape_);
 }
 
 ScheduledCollective::~ScheduledCollective() {
@@ -131,7 +130,7 @@ std::string ScheduledCollective::silent_peers(TimePoint since) const {
 
 bool ScheduledCollective::poll(TimePoint) {
   if (failure_.poll()) go_on();
-  if (!left_.empty()) look_who_has_left();
+  if (!engine_.liveness().all_here()) look_who_has_left();
   return false;  // it starts operations only
 }
 
@@ -154,7 +153,7 @@ void ScheduledCollective::look_who_has_left() {
   const Round wanted = wanted_.load(std::memory_order_acquire);
   if (failure_.failed() || wanted == retired_.load(std::memory_order_relaxed)) return;
   for (int peer = 0; peer < engine_.size(); ++peer) {
-    if (!left_.contains(peer)) continue;
+    if (!engine_.liveness().has_left(peer)) continue;
     // Before the ranks agree rank 0 needs all, and the others need rank 0. A round that needs k of n messages may do
     // without those of a rank that has left.
     const bool needed = agreed_ ? needs_all_ && engine_.lacks(id_, wanted - 1, peer)
@@ -175,13 +174,10 @@ void ScheduledCollective::agree() {
   for (int peer = 1; peer < engine_.size(); ++peer) engine_.send_control(id_, peer, kAgreed, 0, 0, {});
 }
 
-void ScheduledCollective::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head)) return;
-  switch (envelope.channel) {
-    case kMade: return made(peer);
-    case kAgreed: return agree();
-    default: return broken(CollectiveFailure::unknown(peer, envelope));
-  }
+bool ScheduledCollective::hear(int peer, const Envelope& envelope, std::span<const std::byte>) {
+  if (envelope.channel == kMade) return made(peer), true;
+  if (envelope.channel == kAgreed) return agree(), true;
+  return false;
 }
 
 bool ScheduledCollective::admit(Round round, const Envelope&) {
@@ -196,14 +192,6 @@ bool ScheduledCollective::call(Round, OpId, std::uint32_t hook) {
 
 void ScheduledCollective::retired(Round round) {
   retired_.store(round + 1, std::memory_order_release);
-}
-
-void ScheduledCollective::broken(const Error& reason) {
-  failure_.fail({reason.code, text(words_of(shape_), ": ", reason.message), reason.rank}, true);
-}
-
-void ScheduledCollective::lost(int, const Error& reason) {
-  failure_.lose(reason, words_of(shape_));
 }
 
 }  // namespace stretto

@@ -8,7 +8,7 @@
 
 #include "stretto/collective/argument.h"
 #include "stretto/collective/collective.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/collective_base.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 
@@ -21,7 +21,7 @@ namespace stretto {
 /// Made in the same order on every rank. Dropped between two rounds it leaves the engine to the others.
 /// The first round waits until rank 0 has heard from all ranks: where the shape of one differs, it fails on every rank
 /// with an Error that names both. Any failure is final and comes to every rank. One application thread.
-class ScheduledCollective final : public Collective, private RoundOwner {
+class ScheduledCollective final : public Collective, private CollectiveBase {
  public:
   /// `shape`: what must be the same on every rank, such as sizes and types, in words and, on lines of their own, item
   /// by item (base/description.h); the schedule's name is part of it. Throws UsageError for a schedule of another rank
@@ -29,8 +29,6 @@ class ScheduledCollective final : public Collective, private RoundOwner {
   ScheduledCollective(Engine& engine, Schedule schedule, std::string shape = "");
   /// Between two rounds. In the middle of one the engine steps no more (Engine::remove()).
   ~ScheduledCollective() override;
-  ScheduledCollective(const ScheduledCollective&) = delete;
-  ScheduledCollective& operator=(const ScheduledCollective&) = delete;
 
   /// Called by `call` operations with their hook, on the driver thread; the operation is finished when it returns.
   /// Before the first round.
@@ -59,12 +57,8 @@ class ScheduledCollective final : public Collective, private RoundOwner {
  private:
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
-  void completed(Round) override {}
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override;
-  void left(int peer, const Error&) override { left_.insert(peer); }
-  void broken(const Error& reason) override;
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   bool poll(TimePoint now) override;
 
   void go_on();
@@ -77,10 +71,8 @@ class ScheduledCollective final : public Collective, private RoundOwner {
   std::string silent_peers(Driver& driver) const;
 
   // Fixed after construction, but on_call_ before the first round.
-  Engine& engine_;
   const Schedule schedule_;
   const std::string shape_;
-  CollectiveId id_ = 0;
   std::vector<BufferId> given_;
   const bool needs_all_;  // no operation fires before all of its predecessors have finished
   std::function<void(std::uint32_t)> on_call_ = [](std::uint32_t) {};
@@ -96,12 +88,10 @@ class ScheduledCollective final : public Collective, private RoundOwner {
   bool agreed_ = false;
   Round opened_ = 0;
   RankSet made_;  // on rank 0: the ranks that have made the same collective
-  RankSet left_;  // the ranks from which nothing comes any more
 
   // Between the two: written by the one named first, with release; read by the other with acquire.
   std::atomic<Round> wanted_{0};   // application: rounds it has called for
   std::atomic<Round> retired_{0};  // driver: rounds whose memory is the application's again
-  CollectiveFailure failure_;
 };
 
 }  // namespace stretto

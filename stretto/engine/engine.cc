@@ -25,7 +25,7 @@ std::uint32_t& bodies_on_their_way(Instance& instance, Arriving::To to) {
 }  // namespace
 
 Engine::Engine(Transport& transport, const Clock& clock, InboxLimits limits)
-    : transport_(transport), clock_(clock), inbox_(limits, clock.now()) {}
+    : transport_(transport), clock_(clock), inbox_(limits, clock.now()), liveness_(transport.size()) {}
 
 Engine::~Engine() = default;
 
@@ -53,7 +53,9 @@ CollectiveId Engine::add(EngineClient& client, RoundOwner* owner, std::string de
   collective.owner = owner;
   collective.hash = hash_of(description);
   collective.description = std::move(description);
-  return alive_.back();
+  const CollectiveId id = alive_.back();
+  if (size() > 1) send_control(id, (rank() + 1) % size(), kDescriptionChannel, 0, 0, {});
+  return id;
 }
 
 void Engine::remove(CollectiveId id) {
@@ -273,7 +275,8 @@ void Engine::describe(CollectiveId id) {
 
 void Engine::disagree(int peer, const Envelope& envelope, std::span<const std::byte> head) {
   describe(envelope.collective);
-  if (envelope.channel != kDescriptionChannel) return;  // what it has instead, the peer says when it has heard of ours
+  // What it has instead, the peer says when it has heard of ours.
+  if (envelope.channel != kDescriptionChannel || head.empty()) return;
   Collective& collective = collectives_[envelope.collective];
   const std::string_view theirs(reinterpret_cast<const char*>(head.data()), head.size());
   collective.client->broken(
@@ -396,6 +399,7 @@ void Engine::depart(Departure departure) {
   pool_.give_back(std::move(arriving.kept.body));
   Instance* instance = into_round(arriving.to) ? alive(arriving.op) : nullptr;
   if (instance != nullptr) --bodies_on_their_way(*instance, arriving.to);
+  liveness_.set(departure.peer, departure.in_order ? Liveness::Fate::left : Liveness::Fate::lost);
   departures_.push_back(std::move(departure));
   tell_departures();
 }

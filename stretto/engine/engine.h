@@ -10,6 +10,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/inbox.h"
+#include "stretto/engine/liveness.h"
 #include "stretto/engine/traffic.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/schedule/schedule.h"
@@ -23,7 +24,8 @@ class PreparedSchedule;
 /// Channels from here on are control messages: not matched with a schedule, handed to the owner.
 inline constexpr std::uint16_t kControlChannel = 0xff00;
 
-/// A control message of the engine's own: what the sender's collective is, cut where it does not fit.
+/// A control message of the engine's own: what the sender's collective is, cut where it does not fit. Without a head:
+/// that the sender has made it, to the next rank. Ranks that differ meet somewhere round the ring.
 inline constexpr std::uint16_t kDescriptionChannel = 0xffff;
 
 /// Memory bound to a buffer of a round.
@@ -101,8 +103,9 @@ class Engine final : private MessageSink {
     Engine& engine_;
   };
 
-  /// Registers a collective; in the same order and with the same description (base/description.h) on every rank. No
-  /// message is taken from a rank that describes it otherwise: EngineClient::broken() names both, on every rank.
+  /// Registers a collective; in the same order and with the same description (base/description.h) on every rank. Each
+  /// rank tells the next one. No message is taken from a rank that describes it otherwise: EngineClient::broken() names
+  /// both, on every rank.
   /// Requires: a Pause that lives until it can be called. It must outlive remove(), or else the engine's last step.
   /// Throws UsageError where another thread may step the engine, and after 65,536 collectives.
   CollectiveId add(RoundOwner& owner, std::string description = "") {
@@ -153,6 +156,8 @@ class Engine final : private MessageSink {
   const Members& members() const { return transport_.members(); }  ///< of the transport
   /// The host of this rank, and the memory that its ranks share.
   Host host() { return transport_.host(); }
+  /// Which ranks are still there. A collective hears of one that leaves or is lost after all that it has sent.
+  const Liveness& liveness() const { return liveness_; }
   /// When something last came from `peer`.
   TimePoint last_heard(int peer) const { return inbox_.last_heard(peer); }
   /// All that this rank has sent through the engine. Any thread.
@@ -230,7 +235,8 @@ class Engine final : private MessageSink {
   std::vector<Collective> collectives_;  // by id
   std::vector<CollectiveId> alive_;      // those that are not removed, in order
   std::vector<Departure> departures_;    // in the order in which the transport told of them
-  std::optional<Error> flood_;           // of messages for collectives this rank has not registered
+  Liveness liveness_;
+  std::optional<Error> flood_;  // of messages for collectives this rank has not registered
   std::size_t told_of_flood_ = 0;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<std::uint32_t> free_;       // indices of instances not in use

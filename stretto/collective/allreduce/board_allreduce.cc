@@ -22,29 +22,32 @@ FullBoard::Shape shape_of(const Seating& seating, const BucketSpec& bucket, Redu
           .upward = seating.boards() > 1};
 }
 
+std::string words_for(const BucketSpec& bucket, ReduceOp op) {
+  return text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op));
+}
+
 }  // namespace
 
 BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice)
-    : engine_(engine),
+    : CollectiveBase(engine, words_for(bucket, op)),
       bucket_(bucket),
-      shape_(text("allreduce of ", bucket.count, ' ', name_of(bucket.type), " by ", name_of(op))),
-      failure_(engine),
+      shape_(words_for(bucket, op)),
       seating_(engine.members(), engine.rank(), choice.seats),
-      query_(engine, seating_,
-             [this](int seat, std::uint64_t rounds) {
-               const auto* board = std::get_if<FullBoard>(&board_);
-               return board != nullptr && board->has_come(seat, rounds);
-             }),
-      backoff_(static_cast<int>(engine.host().members.size()) <= num_cores(), engine.rank()),
-      left_(engine.size()) {
+      inquiry_(engine, kControlChannel, [this](std::uint64_t rounds) { return attendance(rounds); }),
+      backoff_(static_cast<int>(engine.host().members.size()) <= num_cores(), engine.rank()) {
   const Engine::Pause pause(engine);
   // Ranks that have read different tuning files may differ in way and pieces.
   std::string description = text(shape_, " through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
   if (choice.seats > 0) description += text(" at boards of ", choice.seats);
   make_board(op, choice, description);
-  id_ = engine.add(*this, description);
-  failure_.enroll(id_);
-  query_.enroll(id_);
+  enroll_client(description);
+  inquiry_.enroll(id_);
+  // After this collective, so that a rank that has made another one differs in this one.
+  if (auto* board = std::get_if<FullBoard>(&board_); board != nullptr && seating_.boards() > 1) {
+    const auto shape = shape_of(seating_, bucket_, op, choice, engine.host().arena->interleaved());
+    between_ =
+        std::make_unique<BetweenFullBoards>(engine, seating_, shape, algorithm_for(bucket_, SumOrder::fixed), *board);
+  }
 }
 
 void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, const std::string& description) {
@@ -63,24 +66,16 @@ void BoardAllreduce::make_board(ReduceOp op, const AllreduceChoice& choice, cons
   auto& board = board_.emplace<FullBoard>(memory_->bytes(), pieces, seating_.seat(), seating_.seats(), ring);
   input_ = board.input();
   result_ = board.result();
-  if (seating_.boards() == 1) return;
-  between_ =
-      std::make_unique<BetweenFullBoards>(engine_, seating_, pieces, algorithm_for(bucket_, SumOrder::fixed), board);
 }
 
 BoardAllreduce::~BoardAllreduce() {
   engine_.remove(id_);
 }
 
-void BoardAllreduce::lost(int, const Error& reason) {
-  failure_.lose(reason, shape_);
-}
-
 void BoardAllreduce::look_who_has_left(Driver& driver) {
-  MutexLock lock(left_mutex_);
   for (int seat = 0; seat < seating_.seats(); ++seat) {
     const int peer = seating_.rank_at(seat);
-    if (!left_.contains(peer) || has_come(seat)) continue;
+    if (!engine_.liveness().has_left(peer) || has_come(seat)) continue;
     const Error gone{Errc::lost_peer, text(shape_, ": rank ", peer, " has left"), peer};
     return between_ != nullptr ? failure_.fail_everywhere(driver, gone) : failure_.fail(gone, false);
   }
@@ -169,7 +164,7 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
       while (!board.complete() && step(board)) {
       }
       // First: where a rank is missing at its board, the leader may have left because of it.
-      if (any_has_left_.load(std::memory_order_acquire) && !board.complete() && failure_.agreed()) {
+      if (!engine_.liveness().all_here() && !board.complete() && failure_.agreed()) {
         look_who_has_left(driver);
       }
       if (between_ != nullptr && between_->failure()) failure_.fail(*between_->failure(), false);
@@ -198,16 +193,40 @@ std::string BoardAllreduce::missing(Driver& driver, Duration timeout) {
   for (int seat = 0; seat < seating_.seats(); ++seat) {
     if (!has_come(seat)) missing.push_back(text("rank ", seating_.rank_at(seat)));
   }
-  if (between_ != nullptr) {
-    const std::uint64_t rounds = std::get<FullBoard>(board_).rounds();
-    for (std::string& rank : query_.missing(driver, timeout, rounds, [this] { return failure_.failed(); })) {
-      missing.push_back(std::move(rank));
-    }
-  }
+  if (between_ != nullptr) std::ranges::move(missing_elsewhere(driver, timeout), std::back_inserter(missing));
   if (missing.empty()) return "all ranks have come";
   std::string list = "nothing has come from ";
   for (std::size_t i = 0; i < missing.size(); ++i) list += text(i == 0 ? "" : ", ", missing[i]);
   return list;
+}
+
+Inquiry::Answer BoardAllreduce::attendance(std::uint64_t rounds) const {
+  Inquiry::Answer come(static_cast<std::size_t>(seating_.seats()));
+  const auto* board = std::get_if<FullBoard>(&board_);
+  for (int seat = 0; seat < seating_.seats(); ++seat) {
+    come[static_cast<std::size_t>(seat)] = std::byte{board != nullptr && board->has_come(seat, rounds)};
+  }
+  return come;
+}
+
+std::vector<std::string> BoardAllreduce::missing_elsewhere(Driver& driver, Duration timeout) {
+  std::vector<int> leaders = seating_.leaders();
+  std::erase(leaders, seating_.leader());
+  const std::uint64_t rounds = std::get<FullBoard>(board_).rounds();
+  const auto answers = inquiry_.ask(driver, timeout, leaders, rounds, [this] { return failure_.failed(); });
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < leaders.size(); ++i) {
+    const auto& come = answers[i];
+    const auto& ranks = seating_.at(seating_.board_of(leaders[i]));
+    if (!come || come->size() != ranks.size()) {
+      missing.push_back(text("rank ", leaders[i], " (silent)"));
+      continue;
+    }
+    for (std::size_t seat = 0; seat < ranks.size(); ++seat) {
+      if ((*come)[seat] == std::byte{0}) missing.push_back(text("rank ", ranks[seat]));
+    }
+  }
+  return missing;
 }
 
 bool BoardAllreduce::has_come(int seat) const {

@@ -34,22 +34,18 @@ std::string description_of(const std::vector<BucketSpec>& buckets, const Neighbo
 }  // namespace
 
 NeighbourExchange::NeighbourExchange(Engine& engine, std::vector<BucketSpec> buckets, NeighbourOptions options)
-    : engine_(engine),
+    : CollectiveBase(engine),
       buckets_(std::move(buckets)),
       options_(std::move(options)),
       drained_at_(static_cast<std::size_t>(engine.size())),
-      told_(static_cast<std::size_t>(engine.size())),
-      failure_(engine) {
+      told_(static_cast<std::size_t>(engine.size())) {
   if (buckets_.empty()) throw UsageError("an exchange with neighbours needs at least one bucket");
   message_bytes_ = kHead;
   for (const BucketSpec& bucket : buckets_) message_bytes_ += bytes_of(bucket);
   shown_.resize(buckets_.size());
   const std::string description = description_of(buckets_, options_);
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, description);
-  failure_.enroll(id_);
-  // Where other collectives meet in shared memory, this is where a rank that has made another one sees it.
-  failure_.compare_shared(description);
+  enroll(description);
 }
 
 NeighbourExchange::~NeighbourExchange() {
@@ -345,12 +341,11 @@ void NeighbourExchange::tell_the_drained() {
   }
 }
 
-void NeighbourExchange::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head)) return;
+bool NeighbourExchange::hear(int peer, const Envelope& envelope, std::span<const std::byte>) {
   switch (envelope.channel) {
-    case kDrained: return note_drained(peer, envelope.round);
-    case kNeeded: return needs(envelope.round);
-    default: return broken(CollectiveFailure::unknown(peer, envelope));
+    case kDrained: note_drained(peer, envelope.round); return true;
+    case kNeeded: needs(envelope.round); return true;
+    default: return false;
   }
 }
 

@@ -14,7 +14,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
 #include "stretto/collective/collective.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/collective_base.h"
 #include "stretto/collective/neighbours/links.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
@@ -54,7 +54,7 @@ struct NeighbourMessage {
 ///
 /// One application thread. Costs a rank as many messages a round as it has out-neighbours, each of all buckets and 64
 /// bytes; and one to each other rank when it drains.
-class NeighbourExchange final : public Collective, private RoundOwner {
+class NeighbourExchange final : public Collective, private CollectiveBase {
  public:
   /// Called with each message that is handed out.
   using Add = FunctionRef<void(const NeighbourMessage&)>;
@@ -134,12 +134,10 @@ class NeighbourExchange final : public Collective, private RoundOwner {
   bool poll(TimePoint now) override;
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
-  void completed(Round) override {}
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
   void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
 
   Plan& plan_for(const Links& links);
   std::unique_ptr<Plan> make_plan(const Links& links) const;
@@ -155,11 +153,9 @@ class NeighbourExchange final : public Collective, private RoundOwner {
   void hand_out(const Come& come, Add add);
 
   // Fixed after construction.
-  Engine& engine_;
   const std::vector<BucketSpec> buckets_;
   const NeighbourOptions options_;
   std::uint64_t message_bytes_ = 0;
-  CollectiveId id_ = 0;
 
   // The application thread's.
   Round begun_ = 0;
@@ -177,7 +173,6 @@ class NeighbourExchange final : public Collective, private RoundOwner {
   std::vector<std::optional<Round>> drained_at_;  // of each rank that has: rounds it had begun
   int drained_ = 0;                               // of them
   std::vector<Round> told_;                       // each drained rank: so many rounds are needed
-  CollectiveFailure failure_;
 
   // Between the two.
   Mutex mutex_;

@@ -45,19 +45,16 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, const PairOptio
 }  // namespace
 
 PairExchange::PairExchange(Engine& engine, std::vector<BucketSpec> buckets, const PairOptions& options)
-    : engine_(engine),
+    : CollectiveBase(engine, words_of(describe(buckets, options))),
       buckets_(checked(std::move(buckets), options)),
       options_(options),
       description_(describe(buckets_, options)),
       model_(buckets_),
-      protocol_(engine.rank(), engine.size(), options.pairing, options.seed),
-      failure_(engine) {
+      protocol_(engine.rank(), engine.size(), options.pairing, options.seed) {
   if (options.pairing == Pairing::center && engine.rank() == 0) center_ = std::make_unique<SharedModel>(buckets_);
   if (protocol_.asks()) sent_.emplace(buckets_, 0);
   const Engine::Pause pause(engine);
-  id_ = engine.add(*this, description_);
-  failure_.enroll(id_);
-  failure_.compare_shared(description_);
+  enroll(description_);
 }
 
 PairExchange::~PairExchange() {
@@ -183,7 +180,7 @@ bool PairExchange::poll(TimePoint) {
     }
   }
   if (protocol_.settled()) phases_settled_.store(protocol_.phase(), std::memory_order_release);
-  if (!left_.empty()) look_who_has_left();
+  if (!engine_.liveness().all_here()) look_who_has_left();
   return finish_late_averages();
 }
 
@@ -321,32 +318,21 @@ void PairExchange::retired(Round round) {
   if (defect(Defect::no_roles)) answer_held();
 }
 
-void PairExchange::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head)) return;
-  if (envelope.channel != kDone) return broken(CollectiveFailure::unknown(peer, envelope));
+bool PairExchange::hear(int peer, const Envelope& envelope, std::span<const std::byte>) {
+  if (envelope.channel != kDone) return false;
   protocol_.heard_done(peer, envelope.note);
-}
-
-void PairExchange::lost(int, const Error& reason) {
-  failure_.lose(reason, words_of(description_));
-}
-
-void PairExchange::left(int peer, const Error&) {
-  left_.push_back(peer);
+  return true;
 }
 
 void PairExchange::look_who_has_left() {
   if (failure_.failed() || protocol_.settled()) return;
-  for (const int peer : left_) {
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (!engine_.liveness().has_left(peer)) continue;
     const bool asked = protocol_.in_flight() && protocol_.partner(opened_ - 1) == peer;
     if (asked || protocol_.is_missing(peer)) {
       return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});
     }
   }
-}
-
-void PairExchange::broken(const Error& reason) {
-  failure_.fail({reason.code, text(words_of(description_), ": ", reason.message), reason.rank}, true);
 }
 
 }  // namespace stretto

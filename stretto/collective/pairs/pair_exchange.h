@@ -11,7 +11,7 @@
 
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/collective.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/collective_base.h"
 #include "stretto/collective/pairs/pair_protocol.h"
 #include "stretto/collective/pairs/shared_model.h"
 #include "stretto/engine/driver.h"
@@ -45,7 +45,7 @@ struct PairOptions {
 ///
 /// Made in the same order on every rank. One application thread, but where it says otherwise. Any failure is final and
 /// comes to every rank.
-class PairExchange final : public Collective, private RoundOwner {
+class PairExchange final : public Collective, private CollectiveBase {
  public:
   /// Holds its model, a copy of it, and, where this rank asks, a third; the owner of a center two more. Throws
   /// UsageError without buckets, for int32 elements (kernel/mix.h), and for weights outside [0, 1].
@@ -100,12 +100,8 @@ class PairExchange final : public Collective, private RoundOwner {
 
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
-  void completed(Round) override {}
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override;
-  void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override;
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   bool poll(TimePoint now) override;
 
   Result<void> wait_for(Driver& driver, TimePoint deadline, FunctionRef<Result<bool>()> call);
@@ -124,11 +120,9 @@ class PairExchange final : public Collective, private RoundOwner {
   std::string missing() const;
 
   // Fixed after construction.
-  Engine& engine_;
   const std::vector<BucketSpec> buckets_;
   const PairOptions options_;
   std::string description_;
-  CollectiveId id_ = 0;
 
   SharedModel model_;
   std::unique_ptr<SharedModel> center_;
@@ -146,7 +140,6 @@ class PairExchange final : public Collective, private RoundOwner {
   Round opened_ = 0;                            // exchanges of this rank's own
   std::vector<Answering> open_;
   std::vector<Held> held_;
-  std::vector<int> left_;
   struct LateAverage {
     Held at;
     std::vector<std::byte> value;
@@ -158,7 +151,6 @@ class PairExchange final : public Collective, private RoundOwner {
   std::atomic<std::uint64_t> answered_{0};  // driver: exchanges answered, whose memory is the application's again
   std::atomic<std::uint64_t> phases_begun_{0}, phases_ended_{0};  // application
   std::atomic<std::uint64_t> phases_settled_{0};                  // driver
-  CollectiveFailure failure_;
 };
 
 }  // namespace stretto

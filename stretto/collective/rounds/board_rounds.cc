@@ -69,7 +69,7 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
     contributions_.push_back(std::make_unique<Contribution>(std::move(parts), set));
   }
   slot_.buckets.resize(buckets_.size());
-  enroll(engine.add(*this, description_));
+  enroll_client();
   if (seating_.boards() > 1) {
     between_ = std::make_unique<BetweenBoards>(engine, seating_, options_, memory_, board_, failure_);
   }
@@ -204,7 +204,8 @@ std::uint64_t BoardRounds::memory_bytes() const {
 
 // ---- the driving thread ----
 
-bool BoardRounds::may_have_drained(int peer) const {
+bool BoardRounds::may_have_ended(int peer) const {
+  if (!drained_.load(std::memory_order_acquire)) return false;
   if (!seating_.is_here(peer)) return true;
   return SeatWord(memory_.seat(seating_.seat_of(peer)).load(std::memory_order_acquire)).drained();
 }

@@ -19,7 +19,7 @@ namespace stretto {
 /// The rounds of a PartialAllreduce whose ranks share a host: held on a board in the host's memory. A round costs no
 /// message, and a rank that computes need not be woken for it: its deposit is read where it lies. Messages carry
 /// failures and questions only. Where the job has several boards, BetweenBoards starts and ends this board's rounds.
-class BoardRounds final : public Rounds, private EngineClient, private PartialRule {
+class BoardRounds final : public Rounds, private PartialRule {
  public:
   /// The boards that Seating makes of options.seats. Requires: the hosts have arenas. Throws Failure where there is too
   /// little memory. Where the ranks disagree on buckets or options, the calls of
@@ -59,14 +59,7 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
   bool poll(TimePoint) override { return step_board() || (between_ != nullptr && between_->take_change()); }
   bool step_board();
   TimePoint poll_by() const override { return failed() ? TimePoint::never() : act_by_; }
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override {
-    hear(peer, envelope, head);
-  }
-  void lost(int peer, const Error& reason) override { hear_of_loss(peer, reason); }
-  void left(int peer, const Error& reason) override {
-    hear_of_leaving(peer, reason, drained_.load(std::memory_order_acquire) && may_have_drained(peer));
-  }
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
+  bool may_have_ended(int peer) const override;
 
   bool may_start(Round round, const Attendance& attendance) override;
   std::int64_t now() const override { return engine_.clock().now().since_start.count(); }
@@ -84,8 +77,6 @@ class BoardRounds final : public Rounds, private EngineClient, private PartialRu
   /// Whether the first bucket's rounds have been sealed since the last call, so that this rank looks at its board.
   bool first_has_moved();
   bool application_waits() const;
-  /// Whether `peer` may have drained: the board shows it where it is the same.
-  bool may_have_drained(int peer) const;
   bool core_to_spare();
   void learn_arrivals(Round round);
 

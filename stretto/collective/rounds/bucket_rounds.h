@@ -50,6 +50,10 @@ class BucketRounds final : public Rounds {
   std::uint64_t memory_bytes() const override;
 
  private:
+  // Only the parts are registered with the engine.
+  bool poll(TimePoint) override { return false; }
+  bool may_have_ended(int) const override { return true; }
+
   Rounds& first() const { return *parts_.front(); }
   /// Deposits the parts whose buckets are ready and that have not been deposited, in order.
   void deposit_ready(Contribution& contribution);

@@ -12,7 +12,7 @@ GroupBoardRounds::GroupBoardRounds(Engine& engine, std::vector<BucketSpec> bucke
       board_(
           memory_, engine.rank(), *this, [&engine](int seat) { engine.host().arena->ring(seat); },
           engine.host().arena->interleaved()) {
-  enroll(engine.add(*this, description_));
+  enroll_client();
 }
 
 // ---- the application's thread ----
@@ -59,15 +59,9 @@ ProtocolState GroupBoardRounds::state() const {
 
 // ---- the driving thread ----
 
-void GroupBoardRounds::left(int peer, const Error& reason) {
-  const bool its = memory_.seat(peer).drained.load(std::memory_order_seq_cst);
-  hear_of_leaving(peer, reason, its && drained());
-}
-
 /// Returns whether there is more to do at the board.
 bool GroupBoardRounds::poll(TimePoint) {
-  if (!failure_.poll()) return false;
-  query().poll();
+  if (!poll_requests()) return false;
   const Round waits = waits_at();
   if (waits > 0 && (newest() < waits || board_.busy()) && board_.step(waits - 1)) return true;
   const bool sleeps = newest() < waits || board_.begun() || (drained() && !stopped()) || unsettled();

@@ -11,7 +11,7 @@ namespace stretto {
 /// The rounds of a GroupAllreduce whose ranks share a host: held on a board in the job's memory. A round costs no
 /// message, and a rank that computes does nothing for it: its model is read where it lies. Messages carry failures and
 /// questions only.
-class GroupBoardRounds final : public SeatedRounds, private EngineClient, private GroupRule {
+class GroupBoardRounds final : public SeatedRounds, private GroupRule {
  public:
   /// As SeatedRounds.
   GroupBoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options);
@@ -25,15 +25,13 @@ class GroupBoardRounds final : public SeatedRounds, private EngineClient, privat
 
  private:
   bool poll(TimePoint) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override {
-    hear(peer, envelope, head);
+  bool may_have_ended(int peer) const override {
+    return memory_.seat(peer).drained.load(std::memory_order_seq_cst) && drained();
   }
-  void lost(int peer, const Error& reason) override { hear_of_loss(peer, reason); }
-  void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
 
   Group group(Round round) override;
   void joined(Round round, int rank, std::uint64_t version) override;
+  using SeatedRounds::completed;
   void completed(Round round, int rank, std::uint64_t result) override;
 
   void stands_now() override { board_.wake_all(); }

@@ -27,7 +27,7 @@ GroupRounds::GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
       models_(buckets_, options_),
       protocol_({engine.rank()}, engine.size(), options_.full_every, options_.quorum),
       plans_(buckets_) {
-  enroll(engine.add(*this, description_));
+  enroll();
 }
 
 // ---- the application's thread ----
@@ -96,8 +96,7 @@ void GroupRounds::freed() {
 // ---- events at the application and at the peers ----
 
 bool GroupRounds::poll(TimePoint) {
-  if (!failure_.poll()) return false;
-  query().poll();
+  if (!poll_requests()) return false;
   if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
   if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
     protocol_.application_arrived(arrived - 1);
@@ -139,21 +138,13 @@ bool GroupRounds::admit(Round round, const Envelope&) {
   return protocol_.message_of(round, false);
 }
 
-void GroupRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+bool GroupRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
   switch (envelope.channel) {
-    case kActivate: protocol_.message_of(envelope.round, true); return;
-    case kArrive: protocol_.peer_arrived(peer, envelope.round); return;
-    case kDrain: protocol_.peer_drained(peer); return;
-    default: return hear(peer, envelope, head);
+    case kActivate: protocol_.message_of(envelope.round, true); return true;
+    case kArrive: protocol_.peer_arrived(peer, envelope.round); return true;
+    case kDrain: protocol_.peer_drained(peer); return true;
+    default: return StandingRounds::hear(peer, envelope, head);
   }
-}
-
-void GroupRounds::lost(int peer, const Error& reason) {
-  hear_of_loss(peer, reason);
-}
-
-void GroupRounds::left(int peer, const Error& reason) {
-  hear_of_leaving(peer, reason, drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer));
 }
 
 // ---- a round ----

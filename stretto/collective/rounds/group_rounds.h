@@ -14,7 +14,7 @@ namespace stretto {
 /// The rounds of a GroupAllreduce by messages: tells GroupProtocol of the events at this rank's application and at its
 /// peers, and carries out its decisions. The driver thread shares with the application thread the models and sums, and
 /// the atomics below.
-class GroupRounds final : public StandingRounds, private RoundOwner {
+class GroupRounds final : public StandingRounds {
  public:
   GroupRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options);
 
@@ -53,10 +53,10 @@ class GroupRounds final : public StandingRounds, private RoundOwner {
   bool call(Round round, OpId op, std::uint32_t hook) override;
   void completed(Round round) override;
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override;
-  void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  bool may_have_ended(int peer) const override {
+    return drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer);
+  }
   bool poll(TimePoint now) override;
 
   void freed();

@@ -25,8 +25,7 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
       ring_(buckets_, options.max_lag) {
   if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
-  failure_.compare_shared(description_);
-  enroll(engine.add(*this, description_));
+  enroll();
   activated_.enroll(id_);
 }
 
@@ -87,10 +86,6 @@ void MessageRounds::join_what_may_be() {
 
 bool MessageRounds::admit(Round round, const Envelope& envelope) {
   return !failed() && round >= summed_ && activated_.admit(round, envelope);
-}
-
-void MessageRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (!activated_.control(envelope)) hear(peer, envelope, head);
 }
 
 // ---- a round ----

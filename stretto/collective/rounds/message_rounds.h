@@ -20,7 +20,7 @@ namespace stretto {
 /// The rounds of a PartialAllreduce by messages: tells RoundProtocol of the events at this rank's application and at
 /// its peers, and carries out its decisions. The driver thread shares with the application thread only the atomics
 /// below, the front and the results.
-class MessageRounds final : public Rounds, private RoundOwner {
+class MessageRounds final : public Rounds {
  public:
   /// `first`: of the rounds of several buckets those of the first (BucketRounds), which outlive these; null: there are
   /// no others, or these are the first.
@@ -52,12 +52,12 @@ class MessageRounds final : public Rounds, private RoundOwner {
   bool call(Round round, OpId op, std::uint32_t hook) override;
   void completed(Round round) override;
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override { hear_of_loss(peer, reason); }
-  void left(int peer, const Error& reason) override {
-    hear_of_leaving(peer, reason, drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer));
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override {
+    return activated_.control(envelope) || Rounds::hear(peer, envelope, head);
   }
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
+  bool may_have_ended(int peer) const override {
+    return drained_.load(std::memory_order_acquire) && protocol_.may_have_drained(peer);
+  }
   bool poll(TimePoint now) override;
   /// Takes rounds that are summed for complete, as far as those of the first bucket are. Returns whether there were
   /// any.

@@ -45,32 +45,14 @@ PolicyRule rule_of(const PartialOptions& options, int ranks) {
 }
 
 Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options, const std::string& how)
-    : engine_(engine),
-      buckets_(std::move(buckets)),
-      options_(options),
-      description_(words_for(buckets_, options, how) + items_of(buckets_, options)),
-      failure_(engine),
-      query_(engine, ActivatedRounds::kControlEnd, [this] { return state(); }) {}
-
-bool Rounds::poll_requests() {
-  if (!failure_.poll()) return false;
-  query_.poll();
-  return true;
-}
-
-void Rounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
-  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
-}
-
-void Rounds::hear_of_loss(int, const Error& reason) {
-  if (!stopped()) failure_.lose(reason);
-}
+    : RoundsBase(engine, buckets, words_for(buckets, options, how) + items_of(buckets, options),
+                 ActivatedRounds::kControlEnd),
+      options_(options) {}
 
 std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {
   const Round open = complete();
-  return query_.who_is_missing(driver, timeout, open, text("round ", open, " (", open_policy(open).to_string(), ")"),
-                               [this] { return failed(); });
+  return RoundsBase::who_is_missing(driver, timeout, open,
+                                    text("round ", open, " (", open_policy(open).to_string(), ")"));
 }
 
 }  // namespace stretto

@@ -23,7 +23,7 @@ SpanningRounds::SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, 
   if (seating_.leads()) {
     protocol_ = std::make_unique<GroupProtocol>(seating_.here(), engine.size(), options_.full_every, options_.quorum);
   }
-  enroll(engine.add(*this, description_));
+  enroll();
 }
 
 // ---- the application's thread ----
@@ -55,15 +55,14 @@ ProtocolState SpanningRounds::state() const {
 // ---- the driving thread ----
 
 /// The board shows whether a rank has drained, where it is this one.
-void SpanningRounds::left(int peer, const Error& reason) {
+bool SpanningRounds::may_have_ended(int peer) const {
   const bool its =
       !seating_.is_here(peer) || memory_.seat(seating_.seat_of(peer)).drained.load(std::memory_order_seq_cst);
-  hear_of_leaving(peer, reason, its && drained());
+  return its && drained();
 }
 
 bool SpanningRounds::poll(TimePoint) {
-  if (!failure_.poll()) return false;
-  query().poll();
+  if (!poll_requests()) return false;
   const bool more = protocol_ != nullptr && lead();
   Sleepers& sleepers = memory_.words().sleepers;
   if (newest() >= waits_at() && (!drained() || stopped()) && !unsettled()) {
@@ -118,14 +117,14 @@ void SpanningRounds::act() {
   }
 }
 
-void SpanningRounds::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (protocol_ == nullptr) return hear(peer, envelope, head);
+bool SpanningRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
+  if (protocol_ == nullptr) return SeatedRounds::hear(peer, envelope, head);
   const auto rank = static_cast<int>(envelope.note);
   switch (envelope.channel) {
-    case kActivate: protocol_->message_of(envelope.round, true); return;
-    case kArrive: protocol_->peer_arrived(rank, envelope.round); return;
-    case kDrain: protocol_->peer_drained(rank); return;
-    default: return hear(peer, envelope, head);
+    case kActivate: protocol_->message_of(envelope.round, true); return true;
+    case kArrive: protocol_->peer_arrived(rank, envelope.round); return true;
+    case kDrain: protocol_->peer_drained(rank); return true;
+    default: return SeatedRounds::hear(peer, envelope, head);
   }
 }
 

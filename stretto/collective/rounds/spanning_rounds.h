@@ -21,7 +21,7 @@ namespace stretto {
 ///
 /// The other ranks ring the leader when they arrive, drain, or have taken the result of a full round. The leader's
 /// helper thread does its part while its application computes.
-class SpanningRounds final : public SeatedRounds, private RoundOwner {
+class SpanningRounds final : public SeatedRounds {
  public:
   /// As SeatedRounds. Requires: several boards.
   SpanningRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options);
@@ -47,10 +47,8 @@ class SpanningRounds final : public SeatedRounds, private RoundOwner {
   bool call(Round number, OpId op, std::uint32_t hook) override;
   void completed(Round number) override;
   void retired(Round number) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override { hear_of_loss(peer, reason); }
-  void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override { failure_.fail(reason, true); }
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  bool may_have_ended(int peer) const override;
   bool poll(TimePoint) override;
 
   void stands_now() override { seating_.ring(engine_.host(), 0); }

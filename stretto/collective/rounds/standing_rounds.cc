@@ -39,13 +39,9 @@ std::string describe(const std::vector<BucketSpec>& buckets, const GroupOptions&
 
 StandingRounds::StandingRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options,
                                const std::string& how, std::uint16_t ask)
-    : engine_(engine),
-      buckets_(std::move(buckets)),
+    : RoundsBase(engine, buckets, describe(buckets, resolved(options, engine.size()), how), ask),
       options_(resolved(options, engine.size())),
-      groups_(engine.size(), options_.group_size, options_.order),
-      description_(describe(buckets_, options_, how)),
-      failure_(engine),
-      query_(engine, ask, [this] { return state(); }) {}
+      groups_(engine.size(), options_.group_size, options_.order) {}
 
 std::vector<int> StandingRounds::members(Round round, bool full) const {
   if (!full) return groups_.members(engine_.rank(), round);
@@ -64,13 +60,9 @@ void StandingRounds::put_on_top(Contribution& model, std::span<const std::span<c
   }
 }
 
-void StandingRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head) || query_.control(peer, envelope, head)) return;
-  failure_.fail(CollectiveFailure::unknown(peer, envelope), true);
-}
-
-void StandingRounds::hear_of_loss(int, const Error& reason) {
-  if (!stopped()) failure_.lose(reason);
+std::string StandingRounds::who_is_missing(Driver& driver, Duration timeout) {
+  const Round open = this->open();
+  return RoundsBase::who_is_missing(driver, timeout, open, text("round ", open, full(open) ? " (full)" : ""));
 }
 
 }  // namespace stretto

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/collective_failure.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/groups.h"
-#include "stretto/collective/protocol/protocol_state.h"
-#include "stretto/collective/state_query.h"
-#include "stretto/engine/engine.h"
+#include "stretto/collective/rounds/rounds_base.h"
 
 namespace stretto {
 
@@ -38,17 +35,13 @@ class GroupObserver {
   virtual void settled() {}
 };
 
-/// The rounds of a GroupAllreduce: by messages (GroupRounds) or on a board (GroupBoardRounds). This part is the same
-/// for both: how the collective fails, and how ranks ask one another for their state. Heirs are clients of the engine,
-/// and pass control messages and losses on to this part.
-class StandingRounds {
+/// The rounds of a GroupAllreduce: by messages (GroupRounds), on a board (GroupBoardRounds) or on several
+/// (SpanningRounds).
+class StandingRounds : public RoundsBase {
  public:
-  virtual ~StandingRounds() = default;
   /// `how`: in words how rounds are held, which must be the same on every rank. `ask`: the channel of questions.
   StandingRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options, const std::string& how,
                  std::uint16_t ask);
-  /// The engine steps it no more. Requires: an Engine::Pause that lives until this is destroyed.
-  void withdraw() { engine_.remove(id_); }
 
   // ---- the application's thread ----
 
@@ -84,65 +77,31 @@ class StandingRounds {
   virtual void set_arrived(Round round) = 0;
   virtual void set_drained() = 0;
   virtual void set_jumped(Round) {}
-  void set_ticket(Round ticket) { ticket_.store(ticket, std::memory_order_relaxed); }
   /// The full round at which a rank without batches has to arrive now, once it has taken what is there.
   virtual std::optional<Round> full_to_come() const = 0;
   /// The round that this rank's application waits for, or comes to next.
   virtual Round open() const { return complete(); }
-  /// The last round is complete.
-  virtual bool stopped() const = 0;
-  /// The last round is complete, and the engine uses the memory of no round any more.
-  virtual bool over() const = 0;
+  /// Which ranks keep the open round from being over (Collective::who_is_missing()).
+  std::string who_is_missing(Driver& driver, Duration timeout);
 
-  /// The word on which the application thread sleeps beside its doorbell, or null.
-  virtual std::atomic<std::uint32_t>* signal() { return nullptr; }
-
-  virtual ProtocolState state() const = 0;  ///< driver thread, or while no thread drives
   void observe(GroupObserver& observer) { observer_ = &observer; }
   /// Whether acquire() has memory to give at once.
   virtual bool may_acquire() { return true; }
   virtual int num_models() const = 0;
   virtual int num_sums() const = 0;
   virtual std::uint64_t bytes_per_set() const = 0;  ///< of a model or sum
-  CollectiveFailure& failure() { return failure_; }
-  StateQuery& query() { return query_; }
-  Engine& engine() { return engine_; }
-  const std::vector<BucketSpec>& buckets() const { return buckets_; }
   const GroupOptions& options() const { return options_; }
 
  protected:
-  /// The heir has registered with the engine, by description_: last of all in its constructor.
-  void enroll(CollectiveId id) {
-    id_ = id;
-    failure_.enroll(id);
-    query_.enroll(id);
-  }
   /// This rank's group of a round; of a full one all ranks.
   std::vector<int> members(Round round, bool full) const;
   /// With GroupOptions::moves: model = stands + (model − base).
   void put_on_top(Contribution& model, std::span<const std::span<const std::byte>> stands,
                   std::span<const std::span<const std::byte>> base) const;
-  /// Of failures, and of questions how far this rank is.
-  void hear(int peer, const Envelope& envelope, std::span<const std::byte> head);
-  void hear_of_loss(int peer, const Error& reason);
-  /// A rank leaves in order after the last round, and that comes when all have drained. `all_may_have`: as far as this
-  /// rank knows.
-  void hear_of_leaving(int peer, const Error& reason, bool all_may_have) {
-    if (!all_may_have && failure_.poll()) hear_of_loss(peer, reason);
-  }
 
-  Engine& engine_;
-  const std::vector<BucketSpec> buckets_;
   const GroupOptions options_;
   const Groups groups_;
-  const std::string description_;  // everything that must be the same on every rank
-  CollectiveId id_ = 0;
-  CollectiveFailure failure_;
   GroupObserver* observer_ = nullptr;
-  std::atomic<Round> ticket_{0};  // of the application
-
- private:
-  StateQuery query_;
 };
 
 }  // namespace stretto

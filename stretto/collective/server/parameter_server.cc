@@ -90,14 +90,8 @@ class ParameterServer::Impl {
   }
   Error late(Driver& driver, const char* what) {
     return {Errc::timeout,
-            text(words_of(node.words()), ": ", what, "; ", missing(driver, std::chrono::milliseconds(200))), -1};
-  }
-  std::string missing(Driver& driver, Duration timeout) {
-    driver.wait_driving([&] { return node.ask_who(), true; }, driver.clock().now());
-    driver.notify();
-    driver.wait([&] { return node.all_answered() || node.failure().failed(); }, driver.deadline(timeout));
-    const std::string who = node.who();
-    return who.empty() ? "no server says that it waits for a rank" : who;
+            text(words_of(node.words()), ": ", what, "; ", node.who_is_missing(driver, std::chrono::milliseconds(200))),
+            -1};
   }
 
   ServerNode node;
@@ -191,7 +185,7 @@ std::optional<Error> ParameterServer::failure() const {
 }
 
 std::string ParameterServer::who_is_missing(Driver& driver, Duration timeout) {
-  return text(words_of(impl_->node.words()), ": ", impl_->missing(driver, timeout));
+  return text(words_of(impl_->node.words()), ": ", impl_->node.who_is_missing(driver, timeout));
 }
 
 bool ParameterServer::serves(int bucket) const {

@@ -14,9 +14,8 @@ namespace stretto {
 inline constexpr std::uint16_t kGet = kControlChannel;           ///< note: the version wanted
 inline constexpr std::uint16_t kDone = kControlChannel + 1;      ///< note: the clock at which the rank ends the phase
 inline constexpr std::uint16_t kCommit = kControlChannel + 2;    ///< round: version; note: whether last; head: ranks
-inline constexpr std::uint16_t kWaiting = kControlChannel + 3;   ///< asks whom the shards wait for
-inline constexpr std::uint16_t kWaitsFor = kControlChannel + 4;  ///< note: as asked with; head: in words
-inline constexpr std::uint16_t kPass = kControlChannel + 5;      ///< in the place of PUSH, without a body
+inline constexpr std::uint16_t kPass = kControlChannel + 3;      ///< in the place of PUSH, without a body
+inline constexpr std::uint16_t kWhoWaits = kControlChannel + 4;  ///< an Inquiry: for whom the shards wait, in words
 
 /// A message with a body travels as a round of its own, by a schedule of one message. Which one it is stands in the
 /// number of the round, the same on both sides.

@@ -29,16 +29,21 @@ std::string describe(const std::vector<BucketSpec>& buckets, const ServerOptions
   return text;
 }
 
+Inquiry::Answer to_bytes(const std::string& words) {
+  const auto bytes = std::as_bytes(std::span(words)).first(std::min(words.size(), kMaxHeadBytes));
+  return {bytes.begin(), bytes.end()};
+}
+
 }  // namespace
 
 ServerNode::ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options,
                        ServerUpdate update)
-    : engine_(engine),
+    : CollectiveBase(engine),
       buckets_(std::move(buckets)),
       options_(options),
       update_(std::move(update)),
       description_(describe(buckets_, options)),
-      failure_(engine),
+      inquiry_(engine, kWhoWaits, [this](std::uint64_t) { return to_bytes(shards_wait_for()); }),
       askings_(buckets_.size()),
       pushed_(buckets_.size()),
       wishes_(buckets_.size()) {
@@ -50,9 +55,8 @@ ServerNode::ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const Se
     served_.push_back(std::make_unique<ServedBucket>(bucket, buckets_[b], engine.size(),
                                                      Shard(options, engine.size(), bucket == 0), host, update_));
   }
-  id_ = engine.add(*this, description_);
-  failure_.enroll(id_);
-  failure_.compare_shared(description_);
+  enroll(description_);
+  inquiry_.enroll(id_);
 }
 
 ServedBucket* ServerNode::served_here(int bucket) const {
@@ -62,12 +66,7 @@ ServedBucket* ServerNode::served_here(int bucket) const {
 
 bool ServerNode::poll(TimePoint) {
   if (!failure_.poll()) return false;
-  if (const std::uint64_t wanted = who_wanted_.load(std::memory_order_acquire); wanted != asked_who_) {
-    asked_who_ = wanted;
-    for (int peer = 0; peer < engine_.size(); ++peer) {
-      if (peer != engine_.rank()) engine_.send_control(id_, peer, kWaiting, 0, wanted, {});
-    }
-  }
+  inquiry_.poll();
   const std::uint64_t begun = phases_begun_.load(std::memory_order_acquire);
   if (begun == 0) return false;
   if (begun != looked_at_) {
@@ -81,7 +80,7 @@ bool ServerNode::poll(TimePoint) {
     more = serve();
     for (int bucket = 0; bucket < num_buckets(); ++bucket) more |= work(bucket);
   }
-  if (!left_.empty()) look_who_has_left();
+  if (!engine_.liveness().all_here()) look_who_has_left();
   const auto is_over = [this](const auto& served) { return served->shard().phases() > phase_; };
   // All gradients of the phase have been dealt with then: the others are of the next one, and wait for it.
   const bool none_on_the_way = open_rounds_ == untaken_;
@@ -337,8 +336,7 @@ void ServerNode::retired(Round round) {
   if (const auto sent = sending_.extract(round)) served_here(sent.mapped().bucket)->unpin(sent.mapped().pin);
 }
 
-void ServerNode::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (failure_.control(envelope, head)) return;
+bool ServerNode::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
   const MessageId id = id_of(envelope.round);
   switch (envelope.channel) {
     case kGet:
@@ -349,7 +347,7 @@ void ServerNode::control(int peer, const Envelope& envelope, std::span<const std
                            .rank = peer,
                            .clock = envelope.channel == kGet ? id.clock : envelope.note,
                            .version = envelope.note});
-      return;
+      return true;
     case kPass:
       if (id.kind != Kind::push || id.worker != peer || !mine(id.bucket)) break;
       requests_.push_back({.kind = Request::Kind::push,
@@ -358,7 +356,7 @@ void ServerNode::control(int peer, const Envelope& envelope, std::span<const std
                            .clock = id.clock,
                            .version = envelope.note,
                            .passed = true});
-      return;
+      return true;
     case kCommit: {
       std::vector<std::uint64_t> words(head.size() / sizeof(std::uint64_t));
       std::memcpy(words.data(), head.data(), words.size() * sizeof(std::uint64_t));
@@ -366,44 +364,25 @@ void ServerNode::control(int peer, const Envelope& envelope, std::span<const std
                            .clock = envelope.round,
                            .ranks = ranks_of(words, engine_.size()),
                            .last = envelope.note != 0});
-      return;
+      return true;
     }
-    case kWaiting: return answer_who(peer, envelope.note);
-    case kWaitsFor: {
-      MutexLock lock(mutex_);
-      if (envelope.note != asked_who_ || who_outstanding_ == 0) return;
-      --who_outstanding_;
-      if (!head.empty()) {
-        who_ +=
-            text(who_.empty() ? "" : "; ", std::string_view(reinterpret_cast<const char*>(head.data()), head.size()));
-      }
-      return;
-    }
-    default: break;
+    default: return inquiry_.control(peer, envelope, head);
   }
-  broken(CollectiveFailure::unknown(peer, envelope));
+  return false;
 }
 
 // ---- what goes wrong, and who is missing ----
-
-void ServerNode::broken(const Error& reason) {
-  failure_.fail(reason, true);
-}
 
 void ServerNode::lost(int, const Error& reason) {
   if (phase_ == 0 || !between_phases()) return failure_.lose(reason, kWhat);
   lost_ = reason;  // there may be no other phase
 }
 
-void ServerNode::left(int, const Error& reason) {
-  left_.push_back(reason);
-}
-
 /// A rank leaves in order after a phase; one that leaves when another phase is under way is lost.
 void ServerNode::look_who_has_left() {
   if (between_phases() || failure_.failed() || !requests_.empty()) return;
-  for (const Error& reason : left_) {
-    const int peer = reason.rank;
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (!engine_.liveness().has_left(peer)) continue;
     bool needed = std::ranges::any_of(
         served_, [&](const auto& served) { return !served->shard().idle() && !served->shard().has_ended(peer); });
     for (int bucket = 0; bucket < num_buckets(); ++bucket) {
@@ -413,7 +392,7 @@ void ServerNode::look_who_has_left() {
                                       : round_of({Kind::value, bucket, engine_.rank(), asking.asked});
       needed |= engine_.lacks(id_, round, peer);
     }
-    if (needed) return failure_.lose(reason, kWhat);
+    if (needed) return failure_.lose({Errc::lost_peer, text("rank ", peer, " has left"), peer}, kWhat);
   }
 }
 
@@ -430,27 +409,15 @@ std::string ServerNode::shards_wait_for() const {
   return "";
 }
 
-void ServerNode::answer_who(int peer, std::uint64_t note) {
-  const std::string words = shards_wait_for();
-  engine_.send_control(id_, peer, kWaitsFor, 0, note,
-                       std::as_bytes(std::span(words)).first(std::min(words.size(), kMaxHeadBytes)));
-}
-
-void ServerNode::ask_who() {
-  MutexLock lock(mutex_);
-  who_ = shards_wait_for();
-  who_outstanding_ = engine_.size() - 1;
-  who_wanted_.fetch_add(1, std::memory_order_release);
-}
-
-std::string ServerNode::who() const {
-  MutexLock lock(mutex_);
-  return who_;
-}
-
-bool ServerNode::all_answered() const {
-  MutexLock lock(mutex_);
-  return who_outstanding_ == 0;
+std::string ServerNode::who_is_missing(Driver& driver, Duration timeout) {
+  std::string who;
+  driver.wait_driving([&] { return who = shards_wait_for(), true; }, driver.clock().now());
+  for (const auto& answer : inquiry_.ask_others(driver, timeout, 0, [this] { return failure_.failed(); })) {
+    if (!answer || answer->empty()) continue;
+    who +=
+        text(who.empty() ? "" : "; ", std::string_view(reinterpret_cast<const char*>(answer->data()), answer->size()));
+  }
+  return who.empty() ? "no server says that it waits for a rank" : who;
 }
 
 }  // namespace stretto

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "stretto/base/mutex.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/collective_base.h"
 #include "stretto/collective/server/parameter_server.h"
 #include "stretto/collective/server/served_bucket.h"
 #include "stretto/collective/server/server_messages.h"
+#include "stretto/engine/inquiry.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {
@@ -20,7 +20,7 @@ namespace stretto {
 /// One rank's end of a ParameterServer on the thread that steps the engine: sends what the application has pushed, asks
 /// for values, and serves its buckets. The application shares with it the atomics of Wish alone, and the memory that
 /// they hand over.
-class ServerNode final : private RoundOwner, private ServedBucketHost {
+class ServerNode final : private CollectiveBase, private ServedBucketHost {
  public:
   ServerNode(Engine& engine, std::vector<BucketSpec> buckets, const ServerOptions& options, ServerUpdate update);
   /// Requires: an Engine::Pause that lives until this is destroyed.
@@ -43,12 +43,8 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   /// Phases whose last values are there, and in which no other rank needs this one any more.
   std::uint64_t phases_over() const { return phases_over_.load(std::memory_order_acquire); }
 
-  /// Asks the servers of the values that are not there whom they wait for.
-  void ask_who();
-  /// The servers' answers so far; empty: none.
-  std::string who() const;
-  /// Whether all of them have answered.
-  bool all_answered() const;
+  /// For whom the shards on all ranks wait, as far as they answer within `timeout`. The application's thread.
+  std::string who_is_missing(Driver& driver, Duration timeout);
 
   bool mine(int bucket) const { return server_of(bucket) == engine_.rank(); }  ///< whether it is served here
   std::vector<std::unique_ptr<ServedBucket>>& served() { return served_; }
@@ -92,10 +88,8 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   bool call(Round round, OpId op, std::uint32_t hook) override;
   void completed(Round round) override;
   void retired(Round round) override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
-  void left(int peer, const Error& reason) override;
-  void broken(const Error& reason) override;
   bool poll(TimePoint now) override;
 
   void answer(int bucket, const ShardAction& action, std::span<const std::byte> value, int pin) override;
@@ -112,7 +106,6 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   void end_phase();
   bool between_phases() const { return phases_begun_.load(std::memory_order_acquire) == phase_; }
   void look_who_has_left();
-  void answer_who(int peer, std::uint64_t note);
   std::string shards_wait_for() const;
 
   ServedBucket* served_here(int bucket) const;
@@ -123,13 +116,11 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   const Schedule& schedule(bool sends, bool push, int peer, int bucket);
   void open(Round round, const Schedule& schedule, std::uint64_t note, std::byte* memory, bool present);
 
-  Engine& engine_;
   const std::vector<BucketSpec> buckets_;
   const ServerOptions options_;
   const ServerUpdate update_;
   const std::string description_;
-  CollectiveId id_ = 0;
-  CollectiveFailure failure_;
+  Inquiry inquiry_;
   ServerObserver* observer_ = nullptr;
 
   // The driver thread's.
@@ -141,7 +132,6 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   std::unordered_map<Round, Version> coming_;          // bases of gradients that are being received
   std::unordered_map<Round, Sending> sending_;         // answers on their way
   std::unordered_map<std::uint64_t, std::unique_ptr<Schedule>> schedules_;
-  std::vector<Error> left_;    // ranks that have left in order
   std::optional<Error> lost_;  // between two phases
   ServerCounts counts_;
   int open_rounds_ = 0;
@@ -154,11 +144,6 @@ class ServerNode final : private RoundOwner, private ServedBucketHost {
   std::atomic<std::uint64_t> phases_begun_{0};  // by the application; release, pairs with the driver, as has the next
   std::atomic<std::uint64_t> phases_ended_{0};
   std::atomic<std::uint64_t> phases_over_{0};  // by the driver; release, pairs with the application
-  std::atomic<std::uint64_t> who_wanted_{0};
-  std::uint64_t asked_who_ = 0;  // the driver's
-  mutable Mutex mutex_;
-  std::string who_ GUARDED_BY(mutex_);
-  int who_outstanding_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stretto

@@ -50,14 +50,13 @@ void append(std::vector<T>& all, std::vector<T>&& more) {
 }  // namespace
 
 RankRunner::RankRunner(Engine& engine, const OrderingOptions& options, const Factory& factory)
-    : engine_(engine), options_(options), sets_(sets_of(engine, options_)), failure_(engine), queue_(sets_) {
+    : CollectiveBase(engine, "ordering"), options_(options), sets_(sets_of(engine, options_)), queue_(sets_) {
   const Engine::Pause pause(engine);
   patience_.know_submissions();
   const Factory make =
       factory ? factory : [this](const ProcessSet& set) { return make_orderer(options_, set, patience_); };
   const std::string alike = items_of(options_, sets_);
-  id_ = engine.add(*this, "ordered allreduce" + alike);
-  failure_.enroll(id_);
+  enroll_client("ordered allreduce" + alike);
   const std::span<std::byte> shared = take_memory(alike);
   std::uint64_t at = 0;
   for (const ProcessSet& set : sets_) {
@@ -209,7 +208,7 @@ bool RankRunner::poll(TimePoint now) {
   memory_bytes_.store(memory, std::memory_order_relaxed);
   did |= publish();
   if (did) wake_application();
-  if (!left_.empty()) look_who_has_left();
+  if (!engine_.liveness().all_here()) look_who_has_left();
   const bool waits = agrees && !options_.nonblocking;  // of which nbcs is told when it looks the next time
   const bool spins = waits && options_.negotiation_wait == OrderingOptions::Waiting::spin;
   if (counters_.driven(spins)) settle_background();
@@ -255,21 +254,10 @@ bool RankRunner::publish() {
   return any;
 }
 
-void RankRunner::control(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  if (!failure_.control(envelope, head)) broken(CollectiveFailure::unknown(peer, envelope));
-}
-
-void RankRunner::broken(const Error& reason) {
-  failure_.fail({reason.code, text("ordering: ", reason.message), reason.rank}, true);
-}
-
-void RankRunner::lost(int, const Error& reason) {
-  failure_.lose(reason, "ordering");
-}
-
 /// Fails where something under way waits for a rank that has left.
 void RankRunner::look_who_has_left() {
-  for (const int peer : left_) {
+  for (int peer = 0; peer < engine_.size(); ++peer) {
+    if (!engine_.liveness().has_left(peer)) continue;
     for (const SetRunner* runner : mine_) {
       if (!runner->ended() && runner->lacks(peer)) {
         return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});

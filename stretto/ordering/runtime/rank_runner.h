@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/collective_base.h"
 #include "stretto/engine/engine.h"
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/ordering_options.h"
@@ -25,7 +25,7 @@ namespace stretto {
 
 /// The side of an OrderedAllreduce that the engine drives. It takes what the application has queued, lets the runners
 /// of all process sets go on, and hands back the steps that all of them have closed.
-class RankRunner final : private EngineClient {
+class RankRunner final : private CollectiveBase {
  public:
   /// A step that all sets of this rank have closed.
   struct Finished {
@@ -39,8 +39,6 @@ class RankRunner final : private EngineClient {
   /// Registers with the engine, on every rank. Requires: check() of the options.
   RankRunner(Engine& engine, const OrderingOptions& options, const Factory& factory);
   ~RankRunner() override;
-  RankRunner(const RankRunner&) = delete;
-  RankRunner& operator=(const RankRunner&) = delete;
 
   // ---- any thread ----
 
@@ -81,10 +79,6 @@ class RankRunner final : private EngineClient {
  private:
   bool poll(TimePoint now) override;
   TimePoint poll_by() const override;
-  void control(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
-  void lost(int peer, const Error& reason) override;
-  void left(int peer, const Error&) override { left_.push_back(peer); }
-  void broken(const Error& reason) override;
 
   std::uint64_t board_bytes(const ProcessSet& set) const;
   std::span<std::byte> take_memory(const std::string& alike);
@@ -97,23 +91,19 @@ class RankRunner final : private EngineClient {
   void wake_application();
 
   // Fixed after construction.
-  Engine& engine_;
   const OrderingOptions options_;
   const std::vector<ProcessSet> sets_;
-  CollectiveId id_ = 0;
   std::span<std::byte> lent_;    // of all ranks; the two behind it are parts of it
   std::span<std::byte> memory_;  // this rank's
   std::span<std::byte> shared_sums_;
   OrderingCounters counters_;     // thread-safe, as the next two
   TensorTimeline timeline_;       // before the runners, which add to it
-  CollectiveFailure failure_;     // owns the memory of the boards, at which no rank looks without a step of its engine
   std::vector<SetRunner*> mine_;  // the runners of sets that this rank is in, by number: set 0 first
 
   // The driving thread's.
   RankPatience patience_;                            // before the runners, whose orderers refer to it
   std::vector<std::unique_ptr<SetRunner>> runners_;  // of all sets
   std::vector<OrderingEvent> events_;
-  std::vector<int> left_;                                       // ranks from which nothing comes any more
   std::optional<TimePoint> blocked_since_;                      // the application waits for one tensor
   std::optional<std::pair<StepNumber, TimePoint>> step_ended_;  // the last one, and when that was heard of
   StepNumber published_ = 0;
