@@ -5,9 +5,9 @@
 #include <string>
 
 #include "stretto/base/clock.h"
+#include "stretto/collective/agreement.h"
 #include "stretto/ordering/orderer.h"
 #include "stretto/ordering/process_set.h"
-#include "stretto/ordering/runtime/control_collectives.h"
 #include "stretto/ordering/waiting/stall_limits.h"
 
 namespace stretto {
@@ -18,9 +18,9 @@ namespace stretto {
 /// is answered for by its helper thread. The thread that drives the engine.
 class AgreementWatch {
  public:
-  /// `warning`, `abort`: those of StallLimits. `controls` and `set` outlive this.
-  AgreementWatch(ControlCollectives& controls, const ProcessSet& set, Duration warning, Duration abort)
-      : controls_(controls), set_(set), limits_(warning, abort) {}
+  /// `warning`, `abort`: those of StallLimits. `agreement` and `set` outlive this.
+  AgreementWatch(Agreement& agreement, const ProcessSet& set, Duration warning, Duration abort)
+      : agreement_(agreement), set_(set), limits_(warning, abort) {}
 
   /// "step 12, after 10 s: agreement 57 of set 0 is not complete: rank 1 has not answered within 1 s". `waits`: since
   /// when the application waits for the other ranks, in step `step`; nothing: it does not.
@@ -33,7 +33,7 @@ class AgreementWatch {
   std::string who_lacks(std::uint64_t control) const;
 
   // Fixed after construction.
-  ControlCollectives& controls_;
+  Agreement& agreement_;
   const ProcessSet& set_;
 
   std::optional<std::uint64_t> control_;  // the oldest that is not complete

@@ -43,8 +43,8 @@ SetRunner::SetRunner(Engine& engine, CollectiveFailure& failure, OrderingCounter
       options_(options),
       set_(std::move(set)),
       orderer_(std::move(orderer)),
-      controls_(engine, failure, set_, alike),
-      watch_(controls_, set_, options.stall_warning, options.stall_abort),
+      agreement_(engine, failure, set_.members(), text("agreements of ", set_.to_text(), alike)),
+      watch_(agreement_, set_, options.stall_warning, options.stall_abort),
       buffers_(std::move(buffers)),
       timeline_(engine.clock(), timeline, set_.number()) {
   if (buffers_ != nullptr) buffers_->on_contributed([this](SequenceNumber number) { timeline_.fused(number); });
@@ -140,6 +140,22 @@ void SetRunner::begin_cycle(TimePoint now) {
   cycle_ = now;
 }
 
+/// Begins a control collective: the numbers of the orderer are those of the agreement.
+void SetRunner::begin(OrdererAction action) {
+  using Kind = OrdererAction::Kind;
+  STRETTO_CHECK(action.control == agreement_.traffic().begun, "control ", action.control, " of set ", set_.number(),
+                " after ", agreement_.traffic().begun);
+  switch (action.kind) {
+    case Kind::sync: return agreement_.reduce(std::move(action.words), ReduceOp::bit_and);
+    case Kind::gather: return agreement_.gather(action.bytes);
+    case Kind::broadcast: return agreement_.broadcast(action.bytes);
+    case Kind::minimum:
+      minima_.push_back(action.control);
+      return agreement_.reduce({static_cast<std::uint64_t>(action.nap.count())}, ReduceOp::min);
+    default: STRETTO_CHECK(false, "no control collective: ", static_cast<int>(action.kind));
+  }
+}
+
 /// Asks once. Returns whether to ask again at once.
 bool SetRunner::ask(TimePoint now) {
   using Kind = OrdererAction::Kind;
@@ -148,12 +164,12 @@ bool SetRunner::ask(TimePoint now) {
     case Kind::sync:
       counters_.count([&](OrderingStatistics& all) { all.note_arrival(now); });
       if (!std::exchange(slept_, false)) begin_cycle(now);  // the last cycle has left no time to sleep
-      controls_.start(action);
+      begin(std::move(action));
       return true;
     case Kind::gather:
     case Kind::broadcast:
-    case Kind::minimum: controls_.start(action); return true;
-    case Kind::tell: controls_.tell(action.to, action.bytes); return true;
+    case Kind::minimum: begin(std::move(action)); return true;
+    case Kind::tell: agreement_.tell(action.to, action.bytes); return true;
     case Kind::issue: waiting_.push_back(std::move(action.buffer)); return true;
     case Kind::sleep:
       counters_.count([](OrderingStatistics& all) { ++all.cycles; });
@@ -175,19 +191,25 @@ bool SetRunner::ask(TimePoint now) {
 /// Returns whether there was one.
 bool SetRunner::take_controls() {
   bool any = false;
-  while (const auto result = controls_.take_result()) {
-    orderer_->control(*result);
+  while (auto outcome = agreement_.take()) {
+    ControlResult result{outcome->number, std::move(outcome->words), std::move(outcome->gathered),
+                         std::move(outcome->bytes)};
+    if (!minima_.empty() && minima_.front() == result.control) {
+      minima_.pop_front();
+      result.nap = Duration(static_cast<std::int64_t>(std::exchange(result.words, {}).front()));
+    }
+    orderer_->control(result);
     any = true;
   }
-  while (const auto told = controls_.take_told()) {
+  while (const auto told = agreement_.take_told()) {
     const Result<void> taken = orderer_->told(told->member, told->bytes);
     if (!taken) failure_.fail(taken.error(), true);
     any = true;
   }
-  const ControlTraffic now = controls_.traffic();
+  const Agreement::Traffic now = agreement_.traffic();
   if (any || now.messages != counted_.messages) {
     counters_.count([&](OrderingStatistics& all) {
-      all.controls += now.controls - counted_.controls;
+      all.controls += now.begun - counted_.begun;
       all.control_messages += now.messages - counted_.messages;
       all.control_bytes += now.bytes - counted_.bytes;
     });
@@ -432,7 +454,7 @@ std::vector<std::string> SetRunner::take_lines() {
 }
 
 std::string SetRunner::waits_for() const {
-  if (controls_.under_way()) return text("agreement ", controls_.traffic().controls - 1, " of set ", set_.number());
+  if (agreement_.under_way()) return text("agreement ", agreement_.traffic().begun - 1, " of set ", set_.number());
   if (!flying_.empty()) return text("buffer ", flying_.front().buffer.number, " of set ", set_.number());
   return text("the orderer of set ", set_.number());
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/collective/agreement.h"
 #include "stretto/collective/collective_failure.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
@@ -17,7 +18,6 @@
 #include "stretto/ordering/ordering_options.h"
 #include "stretto/ordering/process_set.h"
 #include "stretto/ordering/runtime/agreement_watch.h"
-#include "stretto/ordering/runtime/control_collectives.h"
 #include "stretto/ordering/runtime/fused_way.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_timeline.h"
@@ -63,13 +63,13 @@ class SetRunner {
   /// Whether every member has drained, and the application has been handed all sums: nothing more will come.
   bool ended() const { return ended_ && held_.empty(); }
   /// Whether an agreement is under way.
-  bool agrees() const { return controls_.under_way(); }
+  bool agrees() const { return agreement_.under_way(); }
   /// Orderer::take_plan(), in terms of the application: for ApplicationQueue::plan().
   std::optional<std::vector<std::vector<TensorSlot*>>> take_plan();
   /// Lines for a person to read, since the last call.
   std::vector<std::string> take_lines();
   /// Whether something that is under way waits for a message of this rank of the job.
-  bool lacks(int rank) const { return controls_.lacks(rank) || (buffers_ != nullptr && buffers_->lacks(rank)); }
+  bool lacks(int rank) const { return agreement_.lacks(rank) || (buffers_ != nullptr && buffers_->lacks(rank)); }
   /// The agreement or buffer that the runner waits for, in words: "agreement 12 of set 0".
   std::string waits_for() const;
   /// Held for buffers now.
@@ -97,6 +97,7 @@ class SetRunner {
   void note_waking(TimePoint now);
   void begin_cycle(TimePoint now);
   bool ask(TimePoint now);
+  void begin(OrdererAction action);
   bool take_controls();
   bool take_buffers();
   void settle(StepNumber handed);
@@ -120,10 +121,11 @@ class SetRunner {
   const ProcessSet set_;
   const std::unique_ptr<Orderer> orderer_;
 
-  ControlCollectives controls_;
+  Agreement agreement_;
   AgreementWatch watch_;
   std::vector<std::string> warnings_;     // of it
-  ControlTraffic counted_;                // of controls_, by counters_
+  std::deque<std::uint64_t> minima_;      // their numbers, of those under way
+  Agreement::Traffic counted_;            // of agreement_, by counters_
   std::uint64_t counted_deviations_ = 0;  // of orderer_, likewise
   const std::unique_ptr<FusedWay> buffers_;
   SetTimeline timeline_;

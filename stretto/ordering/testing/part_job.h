@@ -3,8 +3,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
+#include "stretto/collective/agreement.h"
 #include "stretto/collective/collective_failure.h"
 #include "stretto/engine/engine.h"
 #include "stretto/ordering/process_set.h"
@@ -27,7 +29,7 @@ class WholeCollective final : public EngineClient {
 };
 
 /// For tests: a job in one thread, on a virtual clock, of which some ranks are a process set. Each rank has a Part,
-/// made as Part(engine, failure, set).
+/// made as Part(engine, failure, set), or as an Agreement.
 template <class Part>
 struct PartJob {
   /// The number of the part; `whole` stands before it on each engine.
@@ -38,7 +40,12 @@ struct PartJob {
     for (int rank = 0; rank < ranks; ++rank) {
       engines.push_back(std::make_unique<Engine>(cluster.transport(rank), cluster.clock()));
       wholes.push_back(std::make_unique<WholeCollective>(*engines.back()));
-      parts.push_back(std::make_unique<Part>(*engines.back(), wholes.back()->failure, ProcessSet(1, members, rank)));
+      const ProcessSet set(1, members, rank);
+      if constexpr (std::is_same_v<Part, Agreement>) {
+        parts.push_back(std::make_unique<Part>(*engines.back(), wholes.back()->failure, members, set.to_text()));
+      } else {
+        parts.push_back(std::make_unique<Part>(*engines.back(), wholes.back()->failure, set));
+      }
       cluster.on_wake(rank, [this, rank] { step(rank); });
     }
   }
