@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <span>
 
 #include "stretto/base/error.h"
@@ -86,13 +87,30 @@ void OwnLoop::take_options() {
   options_hash_ = replica_.optimizer_options().hash;
 }
 
+void OwnLoop::move_to(State next) {
+  const auto may_follow = [this](std::initializer_list<State> before) {
+    return std::ranges::find(before, state_) != before.end();
+  };
+  bool allowed = false;
+  switch (next) {
+    case State::fresh: allowed = may_follow({State::met}); break;
+    case State::going: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
+    case State::full_round: allowed = may_follow({State::going, State::resting}); break;
+    case State::resting: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
+    case State::met: allowed = may_follow({State::resting}); break;
+    case State::finished: allowed = may_follow({State::going, State::resting}); break;
+  }
+  STRETTO_CHECK(allowed, "a loop goes from ", static_cast<int>(state_), " to ", static_cast<int>(next));
+  state_ = next;
+}
+
 void OwnLoop::require_going_on(const char* call) const {
-  if (ended_) throw UsageError(text(call, " after finish(), or after a failure: the job is over"));
-  if (met_) throw UsageError(text(call, " where all ranks have met: expected part() before"));
+  if (ended()) throw UsageError(text(call, " after finish(), or after a failure: the job is over"));
+  if (state_ == State::met) throw UsageError(text(call, " where all ranks have met: expected part() before"));
 }
 
 void OwnLoop::begin_step() {
-  if (begun_ || rested_) return;
+  if (begun_ || state_ == State::resting) return;
   require_going_on("begin_step()");
   telling([&] { session_.begin_step(1, waited_); });
   begun_ = true;
@@ -112,19 +130,18 @@ int OwnLoop::pass() {
   return take_step("pass()", [&] { session_.pass(); });
 }
 
-int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
-  require_going_on(call);
-  if (session_.drained() || rested_) {
+int OwnLoop::take_step(const char* name, FunctionRef<void()> hand_over) {
+  require_going_on(name);
+  if (session_.drained() || state_ == State::resting) {
     throw UsageError(
-        text(call,
+        text(name,
              " after finish() of another optimizer, by which this rank has no more batches for any; where every "
              "rank has made as many steps, finish the other with Others::go_on"));
   }
   begin_step();
   if (imbalance_.injected()) pacer_.end(1, imbalance_.draw(environment_.seed, session_.rank(), steps_));
-  ended_ = true;  // should anything fail here
-  return telling([&] {
-    quiet_ = false;
+  return call([&] {
+    move_to(State::going);
     hand_over();
     begun_ = false;
     if (hooks_.deposited) hooks_.deposited();
@@ -135,7 +152,6 @@ int OwnLoop::take_step(const char* call, FunctionRef<void()> hand_over) {
     history_.step(waited_);
     reporter_.step(step_began_ - start_, arrived - step_began_, waited_);
     begin_timing();
-    ended_ = false;
     return rounds;
   });
 }
@@ -147,16 +163,16 @@ std::vector<RankLoop*> OwnLoop::all_loops() const {
 }
 
 void OwnLoop::rest() {
-  if (rested_) return;
-  quiet_ = false;
+  if (state_ == State::resting) return;
+  move_to(State::resting);
   session_.finish(Others::end);
-  rested_ = true;
 }
 
 bool OwnLoop::rest_within(Duration limit) {
   session_.meeting().set_timeout(limit);
-  if (!rested_) rested_ = session_.finish_within(limit);
-  return rested_;
+  if (state_ == State::fresh) move_to(State::going);
+  if (state_ != State::resting && session_.finish_within(limit)) move_to(State::resting);
+  return state_ == State::resting;
 }
 
 std::vector<std::uint64_t> OwnLoop::gather(std::uint64_t mine) {
@@ -183,11 +199,10 @@ bool OwnLoop::some_meet(const std::vector<RankLoop*>& loops, bool finishes) {
 
 int OwnLoop::finish(Others others) {
   require_going_on("finish()");
-  ended_ = true;
-  return telling([&] {
+  return call([&] {
     const std::uint64_t before = rounds();
     if (others == Others::go_on) {
-      quiet_ = false;
+      if (state_ != State::resting) move_to(State::going);
       session_.finish(others);
     } else {
       const auto loops = all_loops();
@@ -199,7 +214,7 @@ int OwnLoop::finish(Others others) {
       }
     }
     compare(/*last=*/true);
-    quiet_ = true;
+    move_to(State::finished);
     sessions_.remove(*this);
     return static_cast<int>(rounds() - before);
   });
@@ -207,29 +222,26 @@ int OwnLoop::finish(Others others) {
 
 int OwnLoop::meet() {
   require_going_on("meet()");
-  ended_ = true;
-  return telling([&] {
+  return call([&] {
     const std::uint64_t before = rounds();
     const auto loops = all_loops();
     for (RankLoop* loop : loops) loop->rest();
     some_meet(loops, /*finishes=*/false);
     for (RankLoop* loop : loops) loop->come_together();
-    ended_ = false;
     return static_cast<int>(rounds() - before);
   });
 }
 
 void OwnLoop::come_together() {
   compare(/*last=*/false);
-  quiet_ = met_ = true;
+  move_to(State::met);
 }
 
 void OwnLoop::part() {
-  if (!met_) throw UsageError("part() without meet()");
-  ended_ = true;
-  telling([&] {
+  if (state_ != State::met) throw UsageError("part() without meet()");
+  call([&] {
     for (RankLoop* loop : all_loops()) loop->go_on();
-    ended_ = false;
+    return true;
   });
 }
 
@@ -240,7 +252,8 @@ void OwnLoop::go_on() {
   session_.begin_again(applied_);
   session_.meeting().gather(session_.driver(), {});  // all ranks have come to part()
   exchange_words();
-  begun_ = rested_ = met_ = false;
+  begun_ = false;
+  move_to(State::fresh);
   begin_timing();
   waited_ = Duration(0);
 }
@@ -266,7 +279,6 @@ void OwnLoop::compare(bool last) {
     differ += text(differ.empty() ? "rank " : ", ", rank, theirs[0] != all[0][0] ? "" : " (the optimizer's state)");
   }
   exchange_words();
-  compared_ = true;
   identical_ = first < 0;
   if (last) {
     ledger_.close();
@@ -274,11 +286,11 @@ void OwnLoop::compare(bool last) {
     if (reporter_.wanted()) {
       LoopReport report = report_of(ledger_);
       report.algorithm = options_.algorithm;
-      report.replicas_identical = identical_;
+      report.replicas_identical = *identical_;
       reporter_.finish(report);
     }
   }
-  if (identical_ || options_.allow_different) return;
+  if (*identical_ || options_.allow_different) return;
   hold_until_all_know(*this);
   throw Failure({Errc::diverged,
                  text("replicas differ from that of rank 0: ", differ,
@@ -301,11 +313,11 @@ void OwnLoop::hold_until_all_know(RankLoop& loop) {
 
 // In a destructor: nothing may be thrown.
 void OwnLoop::end() noexcept {
-  if (ended_ || session_.forked()) return;
+  if (ended() || session_.forked()) return;
   try {
     if (session_.failed()) return session_.abort("an exception has ended this rank's loop");
     if (std::uncaught_exceptions() > exceptions_) return session_.abort("an exception has ended this rank's loop");
-    if (met_) part();
+    if (state_ == State::met) part();
     const auto loops = all_loops();
     for (RankLoop* loop : loops) {
       if (!loop->rest_within(options_.finish_timeout)) return session_.abort("the others did not finish in time");
@@ -321,7 +333,7 @@ void OwnLoop::end() noexcept {
 }
 
 void OwnLoop::abort(const Error& why) {
-  ended_ = true;
+  under_way_ = true;
   session_.abort(why);
 }
 
@@ -352,9 +364,10 @@ void OwnLoop::hold_full_round(const RoundResult& result) {
   if (every == 0 || result.policy.kind != Policy::Kind::full || applied_ / every == full_at_ / every) return;
   full_at_ = applied_;
   session_.meeting().average_buffers(session_.driver());
-  quiet_ = true;
+  const State before = state_;
+  move_to(State::full_round);
   if (on_full_round_) on_full_round_();
-  quiet_ = false;
+  move_to(before);
 }
 
 void OwnLoop::go_on_from(std::uint64_t applied, std::uint64_t steps) {

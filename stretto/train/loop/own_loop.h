@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -127,15 +128,35 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::uint64_t steps() const { return steps_; }
   bool stepped() const { return steps_ != steps_before_; }  ///< since the start, or the checkpoint
   bool begun() const { return begun_; }                     ///< between begin_step() and the step
-  bool quiet() const { return quiet_; }                     ///< nothing is pending
-  bool ended() const { return ended_; }
-  bool identical() const { return identical_; }
+  /// Whether nothing is pending: before the first step, at a full round, where all ranks have met, and after the last.
+  bool quiet() const { return state_ != State::going && state_ != State::resting; }
+  bool ended() const { return under_way_ || state_ == State::finished; }  ///< or a call has thrown
+  bool identical() const { return identical_.value_or(false); }           ///< the replicas, when last compared
   /// From now on options_changed() can be asked.
   void watch_options() { watches_options_ = true; }
   /// Whether the optimizer's options have been changed since the last round.
   bool options_changed() const { return replica_.optimizer_options().hash != options_hash_; }
 
  private:
+  /// Where the loop stands; move_to() says from where to where it goes.
+  enum class State {
+    fresh,       ///< nothing has been handed over since begin(), or since part()
+    going,       ///< rounds may be pending
+    full_round,  ///< in a full round of which the caller is told
+    resting,     ///< the rounds are over, by the end of this loop or of another one of the rank
+    met,         ///< between meet() and part(), of this loop or another
+    finished,
+  };
+  void move_to(State next);
+  /// telling() of a call that leaves the loop ended where it throws, and in which no other call begins.
+  template <class Work>
+  auto call(Work work) {
+    under_way_ = true;
+    auto result = telling(work);
+    under_way_ = false;
+    return result;
+  }
+
   void before(const RoundResult& result) override;
   LoopCounts take_counts() override;
   void counted(const LoopCounts& sum) override;
@@ -196,13 +217,10 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::uint64_t full_at_ = 0;        // batches applied at the last full round that was told of
   std::uint64_t options_hash_ = 0;   // of the wrapped optimizer's options, as the last round left them
   bool watches_options_ = false;
-  bool begun_ = false;     // the step: gradients have a place
-  bool quiet_ = true;      // nothing is pending: before the first step, at a full round, and after the last
-  bool ended_ = false;     // nothing is left to finish
-  bool rested_ = false;    // the rounds are over, and go_on() is to come
-  bool met_ = false;       // between meet() and part(), of this loop or another
-  bool compared_ = false;  // the replicas
-  bool identical_ = false;
+  State state_ = State::fresh;
+  bool begun_ = false;             // the step: gradients have a place
+  bool under_way_ = false;         // a call is, or has thrown
+  std::optional<bool> identical_;  // the replicas, when last compared
 };
 
 }  // namespace stretto
