@@ -4,9 +4,9 @@
 
 #include "command/cli/exit_code.h"
 #include "command/cli/subcommand.h"
-#include "command/pages/completion.h"
+#include "command/commands.h"
+#include "command/pages/pages.h"
 #include "command/train/compare_program.h"
-#include "command/training_program.h"
 #include "stretto/command.h"
 
 namespace stretto {

@@ -2,13 +2,22 @@
 
 #include <functional>
 
+#include "command/cli/output.h"
 #include "command/cli/subcommand.h"
 
 namespace stretto::command {
 
-// The commands that neither train nor speak of the others.
+/// The options of `stretto bench ordering-plan`.
+struct OrderingPlanCommand {
+  int repeats = 21;
+  bool networks = false;  ///< of modules of LibTorch, not drawn graphs
+  Output output;
+};
+/// Of stretto-train: executes the forward pass of each of the paper's networks, and prints what recording, planning and
+/// agreeing cost. Returns an exit code.
+int run_bench_networks(const OrderingPlanCommand& command);
 
-struct OrderingPlanCommand;  // command/bench/ordering/bench_ordering_plan.h
+// The commands that neither train nor speak of the others.
 
 /// A group of those below; `networks` is bench_ordering_plan_command()'s.
 Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks);
@@ -28,6 +37,8 @@ Subcommand bench_spin_command();
 Subcommand bench_tune_command();
 
 Subcommand check_command();
+/// `stretto report RUN…`: a page for a browser that shows what happened in runs.
+Subcommand report_command();
 Subcommand schedule_command();
 
 Subcommand predict_command();  ///< a group of those below
@@ -41,5 +52,12 @@ Subcommand fig9_command();
 Subcommand group_latency_command();
 Subcommand idle_command();
 Subcommand reproduce_ordering_command();
+
+/// The program that trains, by the texts of `texts`: `train`, `compare`, `reproduce`, `profile`. Its user types
+/// `texts.name`.
+Subcommand training_program(Subcommand texts);
+/// dispatch() of such a program. A pipe that nobody reads any more, as of `stretto train 2>&1 | head`, does not end a
+/// run that has a folder to write to: what could not be printed is said at the end, and by the exit status.
+int dispatch_training(const Subcommand& program, const Arguments& arguments);
 
 }  // namespace stretto::command

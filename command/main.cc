@@ -1,17 +1,79 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
 #include "command/cli/subcommand.h"
-#include "command/cli/torch_program.h"
 #include "command/commands.h"
-#include "command/pages/completion.h"
-#include "command/pages/man_page.h"
+#include "command/machine/programs.h"
+#include "command/pages/pages.h"
 #include "command/profile/profile_command.h"
-#include "command/report/report.h"
 #include "command/reproduce/reproductions.h"
 #include "command/schedule/schedule_plan.h"
 #include "command/train/compare_program.h"
 #include "command/train/training_options.h"
+#include "stretto/base/error.h"
 
 // Commands that do not train do not load Torch. Those that do are a second program, which this one becomes once it has
 // checked the options.
+
+namespace stretto::command {
+namespace {
+
+/// The limits of this process under which the dynamic linker may not get LibTorch into memory, as `ulimit` takes them;
+/// empty where none is that low.
+std::string low_limits() {
+  struct Limit {
+    decltype(RLIMIT_AS) resource;
+    const char* option;
+    rlim_t unit;    // of ulimit
+    rlim_t enough;  // for any LibTorch; infinity: none is
+  };
+  std::string low;
+  for (const Limit& limit : {Limit{RLIMIT_AS, "-v", 1024, RLIM_INFINITY}, Limit{RLIMIT_DATA, "-d", 1024, RLIM_INFINITY},
+                             Limit{RLIMIT_NOFILE, "-n", 1, 64}}) {
+    rlimit here{};
+    if (::getrlimit(limit.resource, &here) != 0 || here.rlim_cur >= limit.enough) continue;
+    low += fmt::format("{} {} {}", low.empty() ? "ulimit" : ",", limit.option, here.rlim_cur / limit.unit);
+  }
+  return low;
+}
+
+/// A program that the dynamic linker gives up says nothing of ours. Where a limit is low enough for this, it is started
+/// once before this process becomes it.
+void require_that_it_starts(const std::string& program) {
+  const std::string limits = low_limits();
+  if (limits.empty()) return;
+  const auto version = run_program({program, "--version"}, {}, std::chrono::minutes(1));
+  if (version) return;
+  throw Failure({Errc::unavailable, fmt::format("{} cannot be started with {}: expected limits that leave room for "
+                                                "LibTorch ({})",
+                                                program, limits, version.error().message)});
+}
+
+// Replaces this program by the one that trains, `stretto-train COMMAND ARGUMENTS`. Returns only when that is not
+// possible: throws Failure (Errc::unavailable) that says why.
+[[noreturn]] void become_training_program(const std::vector<std::string>& arguments) {
+  const std::string program = find_companion("stretto-train");
+  if (program.empty()) {
+    throw Failure({Errc::unavailable,
+                   fmt::format("this build cannot train: there is no stretto-train beside {}. It was built without "
+                               "LibTorch (STRETTO_TORCH=OFF); `make build` sets LibTorch up and builds all",
+                               program_folder() + "/stretto")});
+  }
+  require_that_it_starts(program);
+  std::vector<char*> words = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  ::execv(program.c_str(), words.data());
+  throw Failure({Errc::unavailable, fmt::format("{} cannot be started: {}", program, std::strerror(errno))});
+}
+
+}  // namespace
+}  // namespace stretto::command
 
 using namespace stretto::command;
 

@@ -1,7 +1,5 @@
-#include "command/bench/ordering/bench_ordering_plan.h"
 #include "command/commands.h"
 #include "command/schedule/schedule_plan.h"
-#include "command/training_program.h"
 
 // The part of `stretto` that needs LibTorch. `stretto` checks the options as far as it can and becomes this program; it
 // takes the same arguments.

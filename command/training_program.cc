@@ -1,9 +1,8 @@
-#include "command/training_program.h"
-
 #include <csignal>
 
-#include "command/profile/profile.h"
-#include "command/reproduce/reproduce_training.h"
+#include "command/commands.h"
+#include "command/profile/profile_command.h"
+#include "command/reproduce/reproductions.h"
 #include "command/train/training.h"
 
 namespace stretto::command {

@@ -9,7 +9,6 @@
 #include "command/cli/progress.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
-#include "command/machine/background_load.h"
 #include "command/machine/machine.h"
 #include "command/statistics/comparison.h"
 #include "stretto/observe/run_folder.h"

@@ -11,9 +11,8 @@
 #include "command/bench/timed_allreduce.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/cli/print.h"
 #include "command/commands.h"
-#include "command/machine/drawing.h"
+#include "command/machine/programs.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/whole_file.h"
 

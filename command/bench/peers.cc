@@ -7,7 +7,7 @@
 
 #include "command/cli/values.h"
 #include "command/machine/machine.h"
-#include "command/machine/process.h"
+#include "command/machine/programs.h"
 #include "stretto/observe/temporary_folder.h"
 
 namespace stretto::command {

@@ -12,7 +12,7 @@
 #include "command/check/each_search.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
-#include "command/cli/print.h"
+#include "command/cli/output.h"
 #include "command/cli/progress.h"
 #include "command/commands.h"
 #include "stretto/base/defect.h"

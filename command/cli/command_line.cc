@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "command/cli/print.h"
+#include "command/cli/output.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words/suggest.h"
 

@@ -1,11 +1,20 @@
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "command/cli/command_line.h"
 
 namespace stretto::command {
+
+/// Writes `text` to a standard stream. Never throws: what cannot be written to standard error is lost, and of standard
+/// output guarded() says so at the end.
+void print_to(std::FILE* stream, std::string_view text);
+
+/// The text as one line for a person: control characters are escaped, words of more than 200 bytes cut.
+std::string one_line(std::string_view text);
 
 /// Where results go: text for a person, and one JSON object where --json asks for it. With --json alone the object is
 /// all that standard output gets, and the text goes to standard error.

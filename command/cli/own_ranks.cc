@@ -2,9 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "command/cli/progress.h"
 #include "command/machine/machine.h"
+#include "stretto/base/cores.h"
+#include "stretto/base/error.h"
+#include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
 #include "stretto/transport/job_memory.h"
 
@@ -43,6 +51,57 @@ Setter seats_into(int& seats) {
 void check_seats(int seats, int ranks) {
   if (seats <= ranks) return;
   reject("--seats", std::to_string(seats), fmt::format("expected a number from 1 to {}, the number of ranks", ranks));
+}
+
+void stay_on_a_core(int process) {
+  const std::vector<int> cores = usable_cores();
+  try {
+    pin_thread(std::span(cores).subspan(static_cast<std::size_t>(process) % cores.size(), 1));
+  } catch (const Failure&) {  // it only takes longer
+  }
+}
+
+std::vector<nlohmann::json> in_processes(int processes, std::size_t count,
+                                         const std::function<nlohmann::json(std::size_t)>& work, const char* what,
+                                         const char* units) {
+  if (launched_rank()) throw UsageError("simulations run in processes that stretto starts: start it by itself");
+  const JobOptions job{.ranks = std::min(processes, static_cast<int>(count))};
+  const auto process = [&](RankContext& context) {
+    stay_on_a_core(context.rank());
+    std::optional<Progress> progress;
+    if (context.rank() == 0) progress.emplace(what, units, count);
+    nlohmann::json done = nlohmann::json::array();
+    const auto next = [&] { return context.counter(0).fetch_add(1); };
+    for (std::size_t i = next(); i < count; i = next()) {
+      if (progress) progress->update(i);
+      try {
+        done.push_back({{"number", i}, {"result", work(i)}});
+      } catch (const UsageError& error) {
+        done.push_back({{"number", i}, {"misuse", error.what()}});
+        context.counter(0).fetch_add(count);
+      } catch (const Failure& failure) {
+        done.push_back({{"number", i}, {"failure", failure.what()}, {"code", failure.error().code}});
+        context.counter(0).fetch_add(count);
+      } catch (const std::bad_alloc&) {
+        done.push_back({{"number", i}, {"too_large", true}});
+        context.counter(0).fetch_add(count);
+      }
+    }
+    const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(done);  // keeps each bit of a number, and NaN
+    context.report({bytes.begin(), bytes.end()});
+    return 0;
+  };
+  std::vector<nlohmann::json> results(count);
+  const std::vector<std::string> reports = reports_of_ranks(job, process).or_throw();
+  for (const std::string& report : reports) {
+    for (auto& entry : nlohmann::json::from_cbor(report)) {
+      if (entry.contains("misuse")) throw UsageError(entry["misuse"].get<std::string>());
+      if (entry.contains("failure")) throw Failure({entry["code"].get<Errc>(), entry["failure"].get<std::string>()});
+      if (entry.contains("too_large")) throw std::bad_alloc();
+      results.at(entry.at("number").get<std::size_t>()) = std::move(entry.at("result"));
+    }
+  }
+  return results;
 }
 
 }  // namespace stretto::command

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "command/cli/print.h"
+#include "command/cli/output.h"
 #include "command/cli/table.h"
 
 namespace stretto::command {

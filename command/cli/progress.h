@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "command/cli/interruption.h"
+#include "command/cli/exit_code.h"
 #include "stretto/base/clock.h"
 
 namespace stretto::command {

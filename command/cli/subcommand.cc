@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "command/cli/print.h"
+#include "command/cli/output.h"
 #include "stretto/base/error.h"
 #include "stretto/base/version.h"
 #include "stretto/base/words/suggest.h"

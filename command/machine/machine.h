@@ -4,6 +4,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "stretto/base/clock.h"
+
 namespace stretto::command {
 
 /// The machine a measurement was made on: numbers mean little without it.
@@ -20,5 +22,9 @@ struct Machine {
 };
 
 Machine this_machine();
+
+/// The share of this machine's processor time, 0 … 1, that other programs (and its host) take while this process
+/// sleeps for `window`. NaN where /proc/stat does not say.
+double background_load(Duration window);
 
 }  // namespace stretto::command

@@ -1,5 +1,3 @@
-#include "command/pages/completion.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "command/cli/print.h"
+#include "command/cli/output.h"
+#include "command/pages/pages.h"
 #include "stretto/base/words/suggest.h"
 
 namespace stretto::command {

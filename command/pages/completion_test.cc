@@ -1,7 +1,7 @@
-#include "command/pages/completion.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "command/pages/pages.h"
 
 namespace stretto::command {
 namespace {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "command/predict/trial.h"
@@ -28,5 +30,34 @@ struct GainAt {
 /// The skew from which on the gain is worthwhile, linear between those tried; none where it never is, 0 where it always
 /// is. `tried`: by ascending skew.
 std::optional<double> crossover(const std::vector<GainAt>& tried);
+
+/// Which way to train is the fastest with the step times of a job.
+struct Recommendation {
+  std::vector<Trial> trials;  ///< the fastest first; sync is one of them
+  Trial sync;
+  Trial winner;
+  std::vector<GainAt> gains;  ///< of the winner over sync, by skew; empty where sync wins
+  std::string verdict;        ///< a sentence
+};
+
+/// Tries `choices`, and sync, with all of `replicas`, which are not empty; `skew` is that of the job, in seconds.
+/// Throws what simulate() throws.
+Recommendation recommend(std::vector<Choice> choices, const std::vector<StepTimes>& replicas, double skew,
+                         const SimulatedHosts& hosts, std::uint64_t seed);
+
+/// "12.3 ms".
+std::string in_milliseconds(double seconds);
+
+/// √(τ (P − Q)) / P: where each round of P ranks takes the gradients of at least Q, and no gradient comes more than τ
+/// rounds late, the learning rate has to fall, and the steps grow, by no more than a factor in proportion to this
+/// (Theorem 6.3 of the eager-SGD paper, PPoPP 2020). 0: as synchronous training.
+double quorum_bound(int ranks, int quorum, std::uint64_t tau);
+
+/// Of how many ranks a round takes the gradients at least; 0 where rounds take models, or there are none. Throws
+/// UsageError for a choice that does not fit so many ranks.
+int quorum_of(const Choice& choice, int ranks);
+
+/// The bound of a trial, with the oldest gradient that was seen for τ; NaN where quorum_of() is 0.
+double quorum_bound(const Trial& trial, int ranks);
 
 }  // namespace stretto::command

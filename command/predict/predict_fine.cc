@@ -9,7 +9,7 @@
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
-#include "command/predict/job_file.h"
+#include "command/predict/described_job.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/whole_file.h"

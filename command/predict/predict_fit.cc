@@ -7,7 +7,7 @@
 #include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
-#include "command/predict/job_file.h"
+#include "command/predict/described_job.h"
 #include "stretto/predict/coarse/threshold_fit.h"
 
 namespace stretto::command {

@@ -5,7 +5,6 @@
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/cli/print.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/predict/step_times_argument.h"

@@ -97,4 +97,9 @@ double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, 
 /// or is twice.
 std::vector<Choice> parse_choices(std::string_view option, const std::string& list);
 
+/// The hosts of a run that has been, as its folder tells. Ranks of real processes share the memory of a host, where
+/// messages take next to no time; those of a simulated run had its network, and a model as large as it says. Throws
+/// Failure for a folder without the config.json of a run.
+SimulatedHosts hosts_of_run(const std::string& folder);
+
 }  // namespace stretto::command

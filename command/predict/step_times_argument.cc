@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "command/cli/progress.h"
-#include "command/predict/exchange_costs.h"
-#include "command/predict/job_file.h"
-#include "command/predict/run_hosts.h"
+#include "command/predict/described_job.h"
+#include "command/predict/simulated_choice.h"
+#include "command/predict/trial.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/predict/measured/chrome_events.h"

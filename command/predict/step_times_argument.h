@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "command/cli/command_line.h"
-#include "command/predict/job_ranks.h"
+#include "command/predict/described_job.h"
 #include "command/predict/simulated_choice.h"
 #include "stretto/base/clock.h"
 #include "stretto/predict/measured/step_times.h"

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <set>
 
-#include "command/predict/exchange_costs.h"
-#include "command/predict/run_hosts.h"
+#include "command/predict/simulated_choice.h"
+#include "command/predict/trial.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/transport/job_memory.h"

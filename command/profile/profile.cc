@@ -1,16 +1,15 @@
-#include "command/profile/profile.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "command/cli/exit_code.h"
-#include "command/cli/print.h"
+#include "command/cli/output.h"
 #include "command/cli/table.h"
 #include "command/machine/machine.h"
-#include "command/profile/workload_profile.h"
+#include "command/profile/profile_command.h"
 #include "command/statistics/statistics.h"
+#include "command/train/torch_workload.h"
 #include "stretto/base/words/suggest.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/profile/job_file.h"

@@ -24,4 +24,7 @@ struct ProfileCommand {
 /// `stretto profile`. `run` gets its options, checked as far as possible without Torch; it returns an exit code.
 Subcommand profile_command(std::function<int(const ProfileCommand&)> run);
 
+/// Of stretto-train: profiles, and prints or writes the job. Returns an exit code.
+int run_profile(const ProfileCommand& command);
+
 }  // namespace stretto::command

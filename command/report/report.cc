@@ -1,5 +1,3 @@
-#include "command/report/report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +10,10 @@
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/cli/print.h"
+#include "command/commands.h"
 #include "command/predict/finalists.h"
 #include "command/predict/step_times_argument.h"
 #include "command/report/page.h"
-#include "command/report/page_data.h"
 #include "command/report/recorded_run.h"
 #include "stretto/observe/whole_file.h"
 

@@ -11,7 +11,6 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/own_ranks.h"
-#include "command/cli/print.h"
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"

@@ -1,5 +1,3 @@
-#include "command/reproduce/idle.h"
-
 #include <fmt/format.h>
 
 #include <charconv>
@@ -16,6 +14,9 @@
 #include "command/machine/fixed_work.h"
 #include "command/machine/machine.h"
 #include "command/machine/shared_barrier.h"
+#include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
@@ -66,6 +67,20 @@ int waiting_rank(RankContext& context, std::uint64_t work) {
   return 0;
 }
 
+// Seconds that a fixed amount of work takes in a process of its own, alone and as one of `ranks` of which the others
+// wait in a full round for it. `work` is a number of passes (fixed_work.h).
+Result<double> seconds_alone(std::uint64_t work) {
+  return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
+    context.report(fmt::format("{}", timed_work(work)));
+    return 0;
+  });
+}
+
+Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
+  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
+  return seconds_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
+}
+
 void describe_options(CommandLine& line, IdleCommand& command) {
   line.heading("The experiment");
   line.option("--ranks", "N", "How many: one computes, the others wait. Default 8.",
@@ -111,18 +126,6 @@ int run(const IdleCommand& command) {
 }
 
 }  // namespace
-
-Result<double> seconds_alone(std::uint64_t work) {
-  return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
-    context.report(fmt::format("{}", timed_work(work)));
-    return 0;
-  });
-}
-
-Result<double> seconds_beside_waiting(int ranks, std::uint64_t work) {
-  const JobOptions options{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
-  return seconds_of_rank_0(options, [work](RankContext& context) { return waiting_rank(context, work); });
-}
 
 Subcommand idle_command() {
   return make_command(

@@ -1,5 +1,3 @@
-#include "command/reproduce/late_workers.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <string_view>
 
 #include "command/cli/table.h"
+#include "command/reproduce/experiments.h"
 #include "command/statistics/statistics.h"
 #include "command/train/report.h"
 #include "stretto/base/error.h"

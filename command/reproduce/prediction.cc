@@ -1,5 +1,3 @@
-#include "command/reproduce/prediction.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "command/cli/table.h"
 #include "command/predict/advice.h"
 #include "command/predict/simulated_choice.h"
+#include "command/reproduce/experiments.h"
 #include "command/statistics/statistics.h"
 #include "command/train/run_set.h"
 #include "stretto/base/error.h"

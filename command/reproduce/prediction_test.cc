@@ -1,5 +1,3 @@
-#include "command/reproduce/prediction.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <span>
 
 #include "command/predict/simulated_choice.h"
+#include "command/reproduce/experiments.h"
 
 namespace stretto::command {
 namespace {

@@ -1,5 +1,3 @@
-#include "command/reproduce/reproduce_training.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/table.h"
 #include "command/machine/machine.h"
+#include "command/reproduce/reproductions.h"
 #include "command/statistics/statistics.h"
 #include "command/train/pictures.h"
 #include "command/train/report.h"

@@ -107,4 +107,7 @@ Subcommand reproduce_command(std::vector<Subcommand> others, const RunReproducti
 /// (T + d) / (T + d/P).
 double ideal_of_random_delay(double step, double delay, int ranks);
 
+/// Of stretto-train: trains, and prints the results beside those expected. Returns an exit code.
+int run_reproduction(const Reproduction& reproduction, const ReproduceCommand& command);
+
 }  // namespace stretto::command

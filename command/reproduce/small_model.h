@@ -1,6 +1,13 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "command/reproduce/reproductions.h"
+#include "stretto/train/job/summary.h"
 
 namespace stretto::command {
 
@@ -18,5 +25,32 @@ TrainOptions with_lognormal_steps(TrainOptions options, const ReproduceCommand& 
 
 /// The time of so many mean steps as the run has, in seconds of the run.
 double seconds_of_all_steps(const TrainOptions& options);
+
+/// Numbers read off the evaluations that a run has made meanwhile, the one of the model at its end included.
+
+/// The training loss so many seconds after the start: on the line between the evaluations before and after. That of the
+/// first evaluation before it, of the last one after it. Requires: a training loss at the end.
+double train_loss_at(const RunSummary& run, double seconds);
+
+/// When the accuracy on test data has first been `accuracy` or more, on the line from the evaluation before; nothing
+/// where it never was.
+std::optional<double> seconds_to_accuracy(const RunSummary& run, double accuracy);
+
+/// A statement about two groups of an experiment, by a number of each run of which less is better.
+struct Claim {
+  enum class Kind {
+    below,      ///< the ratio is below 1, with 95 % confidence
+    not_above,  ///< the ratio is not above 1 with 95 % confidence: below, or within the spread
+  };
+  std::size_t group = 0;
+  Kind kind = Kind::below;
+  std::size_t other = 0;
+};
+
+/// A line for each claim: the ratio of `group` to `other`, seed by seed, as a geometric mean with its 95 % interval,
+/// and whether the claim holds. With a single run a group nothing is claimed. Requires: `values` as the groups and
+/// their runs; all above 0.
+Judgement judge_claims(const Experiment& finished, const std::string& of_what, std::span<const Claim> claims,
+                       std::span<const std::vector<double>> values);
 
 }  // namespace stretto::command

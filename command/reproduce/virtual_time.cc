@@ -1,11 +1,10 @@
-#include "command/reproduce/virtual_time.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "command/cli/table.h"
+#include "command/reproduce/experiments.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"
 

@@ -1,7 +1,7 @@
-#include "command/reproduce/virtual_time.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "command/reproduce/experiments.h"
 
 namespace stretto::command {
 namespace {

@@ -1,11 +1,9 @@
-#include "command/reproduce/wagma_ablation.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "command/cli/table.h"
-#include "command/reproduce/claim.h"
+#include "command/reproduce/experiments.h"
 #include "command/reproduce/small_model.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"

@@ -1,8 +1,7 @@
-#include "command/reproduce/wagma_ablation.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "command/reproduce/experiments.h"
 #include "command/train/training_options.h"
 
 namespace stretto::command {

@@ -1,10 +1,9 @@
-#include "command/reproduce/wagma_accuracy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "command/reproduce/experiments.h"
 #include "command/train/training_options.h"
 
 namespace stretto::command {

@@ -1,11 +1,10 @@
-#include "command/reproduce/wagma_live.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "command/cli/table.h"
+#include "command/reproduce/experiments.h"
 #include "command/statistics/statistics.h"
 #include "command/train/report.h"
 

@@ -1,12 +1,9 @@
-#include "command/reproduce/wagma_semantics.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "command/cli/table.h"
-#include "command/reproduce/claim.h"
-#include "command/reproduce/run_curve.h"
+#include "command/reproduce/experiments.h"
 #include "command/reproduce/small_model.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"

@@ -6,7 +6,7 @@
 #include "command/cli/table.h"
 #include "command/cli/values.h"
 #include "command/schedule/schedule_plan.h"
-#include "command/schedule/workload_graph.h"
+#include "command/train/torch_workload.h"
 #include "stretto/base/clock.h"
 #include "stretto/ordering/plan.h"
 #include "workloads/dataset.h"

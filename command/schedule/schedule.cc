@@ -9,7 +9,6 @@
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/cli/print.h"
 #include "command/commands.h"
 #include "command/schedule/mixing.h"
 #include "stretto/base/error.h"

@@ -8,8 +8,7 @@
 
 #include "command/cli/progress.h"
 #include "command/cli/table.h"
-#include "command/machine/background_load.h"
-#include "command/machine/busy_processes.h"
+#include "command/machine/child_processes.h"
 #include "command/machine/machine.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/transport/job_memory.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "command/machine/background_load.h"
+#include "command/machine/machine.h"
 
 namespace stretto::command {
 namespace {

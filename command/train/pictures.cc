@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "command/machine/drawing.h"
+#include "command/machine/programs.h"
 #include "command/train/report.h"
 #include "stretto/observe/run_folder.h"
 

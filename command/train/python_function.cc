@@ -1,5 +1,3 @@
-#include "command/train/python_function.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,7 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "command/machine/process.h"
+#include "command/machine/programs.h"
+#include "command/train/compare_program.h"
 #include "stretto/base/error.h"
 
 namespace stretto::command {

@@ -1,11 +1,10 @@
-#include "command/train/python_function.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "command/train/compare_program.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "command/machine/background_task.h"
+#include "command/machine/child_processes.h"
 #include "stretto/predict/drift/drift_cause.h"
 #include "stretto/predict/drift/drift_detector.h"
 #include "stretto/predict/drift/step_window.h"

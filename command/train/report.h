@@ -62,4 +62,8 @@ nlohmann::ordered_json to_json(std::span<const RunGroup> groups, const Machine& 
 /// The first broken promise in words: lost deposits, replicas that differ. Empty if there is none.
 std::string broken_promise(const RunGroup& group);
 
+/// A table of the cost of ordering on each rank (docs/ordering.md), of the first run of each group, and how far apart
+/// they came to their agreements. Empty where no group has an order.
+std::string ordering_table(std::span<const RunGroup> groups);
+
 }  // namespace stretto::command

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "command/cli/watch.h"
+#include "command/train/watched_training.h"
 #include "stretto/base/error.h"
 #include "stretto/train/job/run.h"
 

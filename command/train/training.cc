@@ -4,15 +4,23 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "command/cli/exit_code.h"
-#include "command/cli/print.h"
-#include "command/train/ordering_table.h"
+#include "command/cli/output.h"
+#include "command/machine/machine.h"
+#include "command/train/pictures.h"
 #include "command/train/report.h"
-#include "command/train/workload_task.h"
+#include "command/train/torch_workload.h"
+#include "command/train/training_options.h"
+#include "command/train/watched_training.h"
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/pace.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/train/job/run.h"
 
 namespace stretto::command {
 
@@ -63,6 +71,79 @@ void say_result(const Output& output, std::span<const RunGroup> groups) {
   output.say(traffic_text(groups));
   if (const std::string ordering = ordering_table(groups); !ordering.empty()) output.say(ordering);
   say_caveats(output, groups);
+}
+
+namespace {
+
+/// In the run's folder. A full disk costs this file and not the run.
+void keep(const RatePrediction& prediction, const std::string& folder) {
+  const auto opened = RunFolder::open(folder);
+  const auto written = opened ? opened->write("prediction.json", to_json(prediction).dump(2) + '\n') : opened.error();
+  if (!written) print_to(stderr, fmt::format("stretto: {}\n", written.error().message));
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  const auto task = load_task(command.options.workload, command.options.seed);
+  const Machine machine = this_machine();
+  RunGroup group{command.options.algorithm, resolved(command.options, task->facts()), {}};
+  std::optional<RatePrediction> prediction;
+  if (command.predict_from != 0) {
+    WatchedRun run = train_watched(command, *task, group.label);
+    group.runs.push_back(std::move(run.summary));
+    prediction = std::move(run.prediction);
+  } else {
+    std::set<std::string> told;
+    std::optional<RunSummary> summary = run_training(command.options, *task, watched(group.label, told));
+    if (!summary) return kSuccess;  // another rank of the job has it
+    group.runs.push_back(std::move(*summary));
+  }
+
+  const std::vector<RunGroup> groups = {std::move(group)};
+  const TrainOptions& options = groups.front().options;
+  command.output.say(fmt::format("{}\n{} ranks, seed {}; {}\n", machine.to_text(), options.ranks, options.seed,
+                                 conditions(options, task->facts().unit)));
+  say_result(command.output, groups);
+  if (prediction) {
+    command.output.say(prediction->to_text());
+    if (!options.out.empty()) keep(*prediction, options.out);
+  }
+  if (!options.out.empty()) command.output.say(write_pictures(options.out, groups));
+  nlohmann::ordered_json json = to_json(groups.front().runs.front(), std::nullopt);
+  json.update(to_json(groups, machine), false);
+  json.erase("runs");
+  json.erase("paired");
+  if (command.predict_from != 0) json["prediction"] = prediction ? to_json(*prediction) : nullptr;
+  command.output.emit(json);
+  return verdict(groups);
+}
+
+int run_compare(const CompareCommand& command) {
+  const auto task = load_task(command.options.workload, command.options.seed);
+  const Machine machine = this_machine();
+  std::vector<RunGroup> groups;
+  for (const std::string& algorithm : command.algorithms) {
+    TrainOptions options = command.options;
+    options.algorithm = algorithm;
+    groups.push_back({algorithm, resolved(options, task->facts()), {}});
+  }
+  const TrainOptions& options = groups.front().options;
+  std::optional<RunFolderLock> lock;  // runs lock folders within it, each while it lasts
+  if (!options.out.empty()) lock.emplace(options.out);
+  const std::uint64_t last_seed = options.seed + static_cast<std::uint64_t>(command.repeats) - 1;
+  const std::string seeds =
+      command.repeats == 1 ? fmt::format("seed {}", options.seed)
+                           : fmt::format("{} runs of each, seeds {} to {}", command.repeats, options.seed, last_seed);
+  command.output.say(fmt::format("{}\n{} on {} ranks, {}; {}\n", machine.to_text(), options.workload, options.ranks,
+                                 seeds, conditions(options, task->facts().unit)));
+  run_groups(groups, command.repeats, *task);
+  say_result(command.output, groups);
+  command.output.say(options.out.empty() ? "--out DIR keeps curves, records of every step, and traces for Perfetto"
+                                         : write_pictures(options.out, groups));
+  if (const std::string gain = conclusion(groups); !gain.empty()) command.output.say("\n" + gain);
+  command.output.emit(to_json(groups, machine));
+  return verdict(groups);
 }
 
 }  // namespace stretto::command

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "command/cli/watch.h"
-#include "command/predict/in_processes.h"
+#include "command/cli/own_ranks.h"
+#include "command/cli/progress.h"
 #include "command/predict/simulated_choice.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/temporary_folder.h"
@@ -15,6 +16,19 @@
 #include "stretto/train/job/run_plan.h"
 
 namespace stretto::command {
+
+RunHooks watched(const std::string& label, std::set<std::string>& told, std::function<double()> predicted) {
+  // Shared: a std::function must be copyable, and the bar lives as long as the hook.
+  auto bar = std::make_shared<std::unique_ptr<Progress>>();
+  RunHooks hooks;
+  hooks.progress = [bar, label, &told, predicted = std::move(predicted)](const RunProgress& progress) {
+    if (!*bar) *bar = std::make_unique<Progress>(label, "batches", progress.total);
+    if (!progress.notice.empty() && told.insert(progress.notice).second) (*bar)->line(progress.notice);
+    if (predicted) (*bar)->expect(predicted());
+    (*bar)->update(progress.batches);
+  };
+  return hooks;
+}
 
 namespace {
 

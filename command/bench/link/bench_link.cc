@@ -7,7 +7,6 @@
 #include <span>
 
 #include "command/bench/link/timed_link.h"
-#include "command/bench/link/timed_sharing.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"

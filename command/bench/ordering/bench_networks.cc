@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "command/bench/ordering/bench_ordering_plan.h"
 #include "command/bench/ordering/timed_networks.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/table.h"
+#include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
 

@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "command/bench/ordering/timed_bookkeeping.h"
 #include "command/bench/ordering/timed_oversleep.h"
+#include "command/bench/ordering/timed_plans.h"
 #include "command/bench/timed_allreduce.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/cli/print.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"

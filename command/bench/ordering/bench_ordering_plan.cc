@@ -1,5 +1,3 @@
-#include "command/bench/ordering/bench_ordering_plan.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -36,4 +36,8 @@ struct PlanTime {
 /// Of each network, and of graphs that are each twice as large as the one before, up to `most_nodes`.
 std::vector<PlanTime> time_plans(int repeats, std::uint32_t most_nodes = 1 << 20);
 
+/// Seconds from full to issued that TOPO's state machine takes for a buffer of a ResNet-50's gradients, once it follows
+/// its plan: the median over steps of one rank. Requires: `steps` ≥ 1.
+double measure_bookkeeping(int steps);
+
 }  // namespace stretto::command

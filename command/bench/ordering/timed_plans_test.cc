@@ -9,6 +9,7 @@
 #include "stretto/ordering/plan.h"
 
 namespace stretto::command {
+
 namespace {
 
 TEST(TimedPlans, GraphsHaveTheSizesOfThePaper) {
@@ -42,5 +43,15 @@ TEST(TimedPlans, GrowWithTheGraph) {
   EXPECT_EQ(times.back().nodes, 1u << 16);
 }
 
+// However long steps take, and whatever runs beside this: one of them takes a part of the time of all.
+TEST(MeasureBookkeeping, TakesSomeTime) {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  const double taken = measure_bookkeeping(3);
+  EXPECT_GT(taken, 0);
+  EXPECT_LT(taken, seconds(clock.now() - begin));
+}
+
 }  // namespace
+
 }  // namespace stretto::command

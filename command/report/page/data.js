@@ -1,6 +1,6 @@
 'use strict';
 
-// What the command has written (command/report/page_data.cc). Long columns are base64 of little-endian numbers.
+// What the command has written (command/report/page.cc). Long columns are base64 of little-endian numbers.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command/reproduce/reproductions.h"
+
+namespace stretto::command {
+
+// The experiments of training_reproductions(), each with what judges its runs.
+
+/// `stretto reproduce wagma-throughput`: ResNet-50's parameters, two ranks of all late by half a step, in virtual time
+/// and without gradients (WAGMA-SGD, arXiv 2005.00124, section V-B). The last experiment has as many ranks as the
+/// command says, and is judged; those before it have fewer, or more, to show how it scales.
+std::vector<Experiment> wagma_throughput_experiments(const ReproduceCommand& command);
+
+/// `stretto reproduce table2`: the steps per second of Table 2 of the eager-SGD paper, in the same way: four ranks of
+/// all late by 460 ms.
+std::vector<Experiment> table2_experiments(const ReproduceCommand& command);
+
+/// `stretto reproduce resnet50-throughput`: Fig. 11a of the eager-SGD paper, in the same way: one rank of sixteen late
+/// by 300 and by 460 ms. Those with as many ranks as the command says are judged; the others show how it scales.
+std::vector<Experiment> resnet50_experiments(const ReproduceCommand& command);
+
+/// WAGMA over each of the others, in batches applied and in rounds, beside the paper's. Holds where it is at least 1.25
+/// times synchronous and local SGD.
+Judgement judge_wagma_throughput(const Experiment& finished);
+/// The same figures, of which nothing is said.
+Judgement show_wagma_throughput(const Experiment& finished);
+/// Compares 256 ranks with 64, beside the paper's statement. Nothing is required.
+Judgement judge_wagma_scaling(std::span<const Experiment> finished);
+/// Steps per second beside the paper's. Holds where the order is the paper's: D-PSGD, SGP, eager-SGD.
+Judgement judge_table2(const Experiment& finished);
+/// eager-solo over each of the others. Holds where it is as far ahead of synchronous SGD as in the paper.
+Judgement judge_resnet50(const Experiment& finished);
+Judgement show_resnet50(const Experiment& finished);
+/// Whether the larger delay is the larger gain.
+Judgement judge_resnet50_delays(std::span<const Experiment> finished);
+
+/// `stretto reproduce prediction`: jobs of two to `ranks` ranks under six kinds of imbalance, live, each by four of
+/// ten algorithms in turn; with every number of ranks each of the ten has its turn.
+std::vector<Experiment> prediction_experiments(const ReproduceCommand& command);
+
+/// The first is one worker by itself, for what a step takes longer than it is paced. Of the others what `stretto
+/// predict run` says, from their pace, their delays and that noise, and how far it is off: |predicted / measured − 1|
+/// of the batches a second. Holds where the median is at most 3 %, the 95th percentile 8 %, the largest 12 %, and no
+/// share of fresh contributions is off by more than 3 points.
+Judgement judge_predictions(std::span<const Experiment> finished);
+
+/// `stretto reproduce virtual-time`: the same jobs live and simulated, on half as many ranks and on all. The groups of
+/// an experiment are pairs: an algorithm live, then the same in virtual time.
+std::vector<Experiment> virtual_time_experiments(const ReproduceCommand& command);
+
+/// Compares the runs of such an experiment, and judges whether virtual time predicts real time: batches a second to 3
+/// %, rounds per batch to 5 %, the mean staleness to 5 % or 0.03, by the means over all runs.
+Judgement judge_virtual_time(const Experiment& finished);
+
+/// `stretto reproduce wagma-live`: `vowels` and `plaid`, whose sequences differ in length, by averaging in groups and
+/// by what it is compared with, in real time.
+std::vector<Experiment> wagma_live_experiments(const ReproduceCommand& command);
+
+/// The training loss of all after the same times, and what the WAGMA-SGD paper says of naturally imbalanced sequences
+/// (section V-C, Fig. 7). Nothing is required.
+Judgement judge_wagma_live(const Experiment& finished);
+
+/// `stretto reproduce wagma-ablation`: averaging in groups without one of its parts (WAGMA-SGD, arXiv 2005.00124,
+/// section V-B), by the paper's rules and by those of `wagma-quorum`.
+std::vector<Experiment> wagma_ablation_experiments(const ReproduceCommand& command);
+
+/// The training loss of the mean model after as many batches, beside the paper's accuracy, and the paper's statements:
+/// other groups in each round are better than always the same, than smaller ones, and than none, and one group of all
+/// ranks is no better and slower.
+Judgement judge_wagma_ablation(const Experiment& finished);
+
+/// `stretto reproduce wagma-accuracy`: the time that each algorithm takes to a test accuracy of 90 %, where two of 64
+/// ranks are late by half a step each time (WAGMA-SGD, arXiv 2005.00124, Fig. 5), by the model of rank 0 as it is.
+/// First with data by label, then with samples of all labels on every rank.
+std::vector<Experiment> wagma_accuracy_experiments(const ReproduceCommand& command);
+
+/// Judges the times to an accuracy, beside the paper's accuracies. Holds where `wagma` takes no longer than the
+/// algorithms that the paper has beside it, and `wagma-quorum` no longer than any: the first, or within the spread of
+/// it.
+Judgement judge_wagma_accuracy(const Experiment& finished);
+
+/// `stretto reproduce wagma-semantics`: what a late rank does in group averaging, by the training loss after a given
+/// time. An experiment is a kind of imbalance; a group is a rule. The last two have a quarter of the ranks.
+std::vector<Experiment> wagma_semantics_experiments(const ReproduceCommand& command);
+
+/// The training loss of the mean model when --steps steps without delays would be over. Holds where `wagma-quorum`,
+/// which is what is recommended, is better than the paper's rule and not worse than any other rule of groups.
+Judgement judge_wagma_semantics(const Experiment& finished);
+
+}  // namespace stretto::command
