@@ -8,7 +8,7 @@
 #include "stretto/base/random.h"
 #include "workloads/digits_data.h"
 #include "workloads/digits_model.h"
-#include "workloads/initialization.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 namespace {

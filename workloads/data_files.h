@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "stretto/base/error.h"
+#include "workloads/sequences.h"
 
 namespace stretto {
 
@@ -22,5 +25,24 @@ Result<std::string> find_bundled(const BundledFile& file, const std::string& dir
 
 /// The file cannot be used; `problem` begins with its path and says why. Adds its expected content and how to get it.
 Error unusable(const BundledFile& file, std::string_view problem);
+
+/// A table of numbers.
+struct CsvTable {
+  std::size_t columns = 0;
+  std::vector<float> values;  ///< [row][column]
+
+  std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
+  const float* row(std::size_t i) const { return values.data() + i * columns; }
+};
+
+/// Comma-separated numbers, as many on each line, no header. Errc::bad_input names `name` and the line.
+Result<CsvTable> parse_csv(std::string_view content, std::string_view name);
+
+/// Reads the text of a .ts file as the UEA & UCR archive writes it: `#` comments, a header of `@key value` lines with
+/// `@classLabel true …` and perhaps `@dimensions n` or `@univariate true`, `@data`, then one line a series with
+/// dimensions between colons, numbers between commas, and the label last. Series may differ in length, the dimensions
+/// of one may not. Not supported, and refused: time stamps, missing values, files without class labels. Errc::bad_input
+/// names `name`, the line, its text and the text expected.
+Result<Sequences> parse_ts(std::string_view content, std::string_view name);
 
 }  // namespace stretto

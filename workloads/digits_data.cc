@@ -1,7 +1,6 @@
 #include "workloads/digits_data.h"
 
 #include "stretto/observe/whole_file.h"
-#include "workloads/csv_table.h"
 #include "workloads/data_files.h"
 
 namespace stretto {

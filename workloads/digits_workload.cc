@@ -13,11 +13,9 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "workloads/count_hits.h"
 #include "workloads/digits_data.h"
 #include "workloads/digits_model.h"
-#include "workloads/initialization.h"
-#include "workloads/workload_factories.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 namespace {

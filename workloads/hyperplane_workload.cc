@@ -10,8 +10,7 @@
 
 #include "stretto/base/random.h"
 #include "workloads/hyperplane_data.h"
-#include "workloads/initialization.h"
-#include "workloads/workload_factories.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 namespace {

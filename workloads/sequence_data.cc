@@ -2,7 +2,6 @@
 
 #include "stretto/observe/whole_file.h"
 #include "workloads/data_files.h"
-#include "workloads/ts_file.h"
 
 namespace stretto {
 namespace {

@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "stretto/base/random.h"
-#include "workloads/count_hits.h"
-#include "workloads/initialization.h"
 #include "workloads/sequence_data.h"
-#include "workloads/workload_factories.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 namespace {

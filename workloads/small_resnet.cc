@@ -12,7 +12,7 @@
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "workloads/digits_data.h"
 #include "workloads/digits_model.h"
-#include "workloads/initialization.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 namespace {

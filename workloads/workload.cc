@@ -3,7 +3,7 @@
 #include "workloads/digits_data.h"
 #include "workloads/hyperplane_data.h"
 #include "workloads/sequence_data.h"
-#include "workloads/workload_factories.h"
+#include "workloads/workload_parts.h"
 
 namespace stretto {
 

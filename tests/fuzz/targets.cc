@@ -28,8 +28,7 @@
 #include "stretto/train/job/rank_report.h"
 #include "stretto/transport/packet.h"
 #include "stretto/transport/shm.h"
-#include "workloads/csv_table.h"
-#include "workloads/ts_file.h"
+#include "workloads/data_files.h"
 
 namespace stretto::fuzz {
 namespace {

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 
+#include "stretto/base/random.h"
+#include "workloads/hits.h"
 #include "workloads/workload.h"
 
 namespace stretto {
@@ -20,5 +24,12 @@ std::unique_ptr<Workload> make_hyperplane_workload(std::shared_ptr<const Hyperpl
 /// An LSTM with 64 units, the mean of its outputs over the steps of each sequence, and a linear layer: 20,553
 /// parameters for `vowels`, 22,987 for `plaid`. Batches are padded to their longest sequence.
 std::unique_ptr<Workload> make_sequence_workload(std::shared_ptr<const SequenceDataset> data);
+
+/// Draws every parameter of `layer` uniformly from [−bound, bound], in the order of its parameters. Torch's own
+/// initialisation draws alike, but from a generator that differs between its versions.
+void draw_parameters(torch::nn::Module& layer, double bound, Random& random);
+
+/// Adds a batch: scores as [sample][class] in float32, labels as [sample] in int64.
+void count_hits(Hits& hits, const at::Tensor& scores, const at::Tensor& labels);
 
 }  // namespace stretto
