@@ -13,7 +13,6 @@
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"
-#include "stretto/observe/step_records.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/simulate/network_spec.h"

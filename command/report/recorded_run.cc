@@ -11,8 +11,8 @@
 #include "stretto/base/files/input_file.h"
 #include "stretto/base/words/json_fault.h"
 #include "stretto/imbalance/duration.h"
-#include "stretto/observe/step_records.h"
-#include "stretto/observe/traced_rounds.h"
+#include "stretto/observe/run_folder.h"
+#include "stretto/observe/trace.h"
 #include "stretto/train/job/summary_json.h"
 
 namespace stretto::command {

@@ -9,7 +9,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
-#include "stretto/observe/contribution_facts.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {

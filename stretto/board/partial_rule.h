@@ -4,7 +4,6 @@
 #include <span>
 
 #include "stretto/base/rank_set.h"
-#include "stretto/observe/contribution_facts.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "stretto/base/futex.h"
-#include "stretto/observe/contribution_facts.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/ordering/runtime/rank_runner.h"
 
 namespace stretto {

@@ -1,9 +1,12 @@
 #include "stretto/schedule/export.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "stretto/base/error.h"
+#include "stretto/base/text.h"
 #include "stretto/schedule/execution.h"
+#include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto {
@@ -71,6 +74,32 @@ std::vector<std::vector<ExportNode>> export_of(std::span<const Schedule> schedul
       out[at].push_back(std::move(node));
     }
   }
+  return out;
+}
+
+std::string goal_of_rank(int rank, std::span<const ExportNode> nodes) {
+  std::ostringstream out;
+  out << "\nrank " << rank << " {\n";
+  for (const ExportNode& node : nodes) {
+    out << 'l' << node.id << ": ";
+    if (node.kind == ExportNode::Kind::compute) {
+      out << "calc " << node.nanoseconds << '\n';
+    } else {
+      const bool sends = node.kind == ExportNode::Kind::send;
+      out << (sends ? "send " : "recv ") << node.bytes << (sends ? "b to " : "b from ") << node.peer << " tag "
+          << node.tag << '\n';
+    }
+  }
+  for (const ExportNode& node : nodes)
+    for (const std::uint32_t before : node.after) out << 'l' << node.id << " requires l" << before << '\n';
+  out << "}\n";
+  return std::move(out).str();
+}
+
+std::string to_goal(std::span<const Schedule> schedules, int initiator) {
+  const auto ranks = export_of(schedules, initiator);
+  std::string out = text("num_ranks ", ranks.size(), '\n');
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) out += goal_of_rank(static_cast<int>(rank), ranks[rank]);
   return out;
 }
 

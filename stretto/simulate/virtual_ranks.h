@@ -1,6 +1,10 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -12,10 +16,10 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
+#include "stretto/base/futex.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"
-#include "stretto/simulate/turn.h"
 
 namespace stretto {
 
@@ -33,6 +37,46 @@ namespace stretto {
 //
 // While an application waits or computes, its rank's engine is stepped by the loop, as soon as something comes for it:
 // the helper thread of a real rank without the time that it would take to wake up.
+
+/// A turn that one thread gives and one taker, asleep until then, takes. The turn of std::binary_semaphore yields the
+/// processor many times first: where others compute on that core, each time lasts as long as their slices of it.
+class Turn {
+ public:
+  void give() {
+    word_.store(1, std::memory_order_release);  // with the exchange of take(): what the giver did before is seen
+    futex_wake(word_, 1, /*shared=*/false);
+  }
+  void take() {
+    while (word_.exchange(0, std::memory_order_acquire) == 0) {
+      futex_sleep({&word_, 0}, 1, Duration::max(), /*shared=*/false);
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t> word_{0};
+};
+
+/// The thread of one rank of many in this process. There are as many as ranks, so its stack is smaller than the one of
+/// `ulimit -s` that a thread else gets: thousands of those would be more address space than a process may have. Joined
+/// by its destructor.
+class RankThread {
+ public:
+  /// Bytes: sixteen times what the workloads here need (docs/decisions.md).
+  static constexpr std::size_t kStack = std::size_t{2} << 20;
+  /// Bytes below the stack that nobody may touch: a call that needs more stack ends the process by SIGSEGV.
+  static constexpr std::size_t kGuard = std::size_t{64} << 10;
+
+  /// Runs `body` in it, which must not throw. Throws Failure (Errc::unavailable) where the system makes no further
+  /// thread.
+  explicit RankThread(std::function<void()> body);
+  ~RankThread();
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+
+ private:
+  const std::function<void()> body_;
+  pthread_t thread_{};
+};
 
 class VirtualRanks;
 

@@ -11,7 +11,6 @@
 #include "stretto/board/sleepers.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/kernel/model_math.h"
-#include "stretto/observe/contribution_facts.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 

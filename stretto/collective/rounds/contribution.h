@@ -9,7 +9,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/kernel/bucket.h"
-#include "stretto/observe/contribution_facts.h"
+#include "stretto/observe/round_header.h"
 
 namespace stretto {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stretto/observe/contribution_facts.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {

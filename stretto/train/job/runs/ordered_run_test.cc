@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/observe/traced_rounds.h"
+#include "stretto/observe/trace.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stretto/observe/traced_rounds.h"
+#include "stretto/observe/trace.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/summary_json.h"
