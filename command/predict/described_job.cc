@@ -8,7 +8,7 @@
 #include "command/statistics/statistics.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/observe/whole_file.h"
-#include "stretto/predict/model/read_job.h"
+#include "stretto/predict/model/training_job.h"
 
 namespace stretto::command {
 

@@ -8,7 +8,7 @@
 
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
-#include "stretto/predict/ordering/ordering_simulation.h"
+#include "stretto/predict/ordering/ordering_model.h"
 
 namespace stretto::command {
 

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "command/machine/child_processes.h"
-#include "stretto/predict/drift/drift_cause.h"
-#include "stretto/predict/drift/drift_detector.h"
-#include "stretto/predict/drift/step_window.h"
+#include "stretto/predict/drift/drift.h"
 #include "stretto/train/job/run.h"
 
 namespace stretto::command {

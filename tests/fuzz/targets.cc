@@ -24,7 +24,7 @@
 #include "stretto/ordering/set_plan.h"
 #include "stretto/ordering/waiting/stall_messages.h"
 #include "stretto/predict/coarse/threshold_fit.h"
-#include "stretto/predict/model/read_job.h"
+#include "stretto/predict/model/training_job.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/transport/packet.h"
 #include "stretto/transport/shm.h"

@@ -1,5 +1,3 @@
-#include "stretto/predict/measured/horovod_timeline.h"
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "stretto/predict/measured/collected_times.h"
+#include "stretto/predict/measured/traces.h"
 
 namespace stretto {
 namespace {

@@ -1,5 +1,3 @@
-#include "stretto/predict/measured/kineto_trace.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "stretto/predict/measured/collected_times.h"
+#include "stretto/predict/measured/traces.h"
 
 namespace stretto {
 namespace {

@@ -14,8 +14,7 @@
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/predict/measured/collected_times.h"
-#include "stretto/predict/measured/horovod_timeline.h"
-#include "stretto/predict/measured/kineto_trace.h"
+#include "stretto/predict/measured/traces.h"
 
 namespace stretto {
 namespace {

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "stretto/base/error.h"
 
 namespace stretto {
 
@@ -83,5 +86,9 @@ struct TrainingJob {
   /// K, over all classes.
   std::int64_t workers() const;
 };
+
+/// Reads a job from JSON; docs/prediction.md has the schema. Totals that are not said are those of the layers.
+/// Errc::bad_input names `source` (a file), the value, and what was expected instead of it.
+Result<TrainingJob> read_job(std::string_view json, const std::string& source);
 
 }  // namespace stretto

@@ -1,5 +1,3 @@
-#include "stretto/predict/ordering/ordering_simulation.h"
-
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/predict/ordering/ordering_model.h"
 #include "stretto/predict/ordering/rank_draws.h"
 #include "stretto/simulate/core_pool.h"
 

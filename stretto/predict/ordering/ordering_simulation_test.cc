@@ -1,5 +1,3 @@
-#include "stretto/predict/ordering/ordering_simulation.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stretto/predict/model/read_job.h"
+#include "stretto/predict/model/training_job.h"
 
 namespace stretto {
 namespace {

@@ -1,4 +1,4 @@
-#include "stretto/predict/ordering/delay_distribution.h"
+#include "stretto/predict/ordering/ordered_job.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/predict/model/read_job.h"
+#include "stretto/predict/model/training_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

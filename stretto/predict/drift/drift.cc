@@ -1,13 +1,76 @@
-#include "stretto/predict/drift/drift_cause.h"
+#include "stretto/predict/drift/drift.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "stretto/base/error.h"
 
 namespace stretto {
+
+void StepWindow::add(int rank, std::span<const float> steps) {
+  auto& lane = steps_[static_cast<std::size_t>(rank)];
+  lane.insert(lane.end(), steps.begin(), steps.end());
+}
+
+void StepWindow::clear() {
+  for (auto& lane : steps_) lane.clear();
+}
+
+std::size_t StepWindow::total() const {
+  std::size_t sum = 0;
+  for (const auto& lane : steps_) sum += lane.size();
+  return sum;
+}
+
+std::size_t StepWindow::fewest() const {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const auto& lane : steps_) least = std::min(least, lane.size());
+  return least;
+}
+
+StepTimes StepWindow::times(std::size_t most) const {
+  STRETTO_CHECK(fewest() > 0, "a rank has made no step");
+  std::size_t rows = 0;
+  for (const auto& lane : steps_) rows = std::max(rows, lane.size());
+  rows = std::min(rows, most);
+  std::vector<float> times;
+  times.reserve(rows * steps_.size());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (const auto& lane : steps_) times.push_back(lane[row % lane.size()]);
+  }
+  return {static_cast<int>(steps_.size()), std::move(times)};
+}
+
+DriftDetector::Turn DriftDetector::take(double rate) {
+  constexpr int kInARow = 2;
+  const double off = rate - predicted_, limit = kLeft * predicted_;
+  const auto count = [](int& in_a_row, bool one_more) { in_a_row = one_more ? in_a_row + 1 : 0; };
+  count(low_, off < -limit);
+  count(high_, off > limit);
+  if (!drifting_) return low_ == kInARow || high_ == kInARow ? leave(rate) : Turn::none;
+  count(near_, std::abs(off) <= kBack * predicted_);
+  count(away_, std::abs(rate - level_) > kLeft * level_);
+  if (near_ == kInARow) return come_back();
+  if (away_ < kInARow) return Turn::none;
+  return low_ >= kInARow || high_ >= kInARow ? leave(rate) : come_back();
+}
+
+DriftDetector::Turn DriftDetector::leave(double rate) {
+  drifting_ = true;
+  level_ = rate;
+  forget();
+  return Turn::left;
+}
+
+DriftDetector::Turn DriftDetector::come_back() {
+  drifting_ = false;
+  forget();
+  return Turn::back;
+}
+
 namespace {
 
 constexpr double kHalf = 0.5;

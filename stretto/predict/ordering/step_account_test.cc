@@ -1,4 +1,4 @@
-#include "stretto/predict/ordering/skew_correlation.h"
+#include "stretto/predict/ordering/step_account.h"
 
 #include <gtest/gtest.h>
 
