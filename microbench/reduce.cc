@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto {

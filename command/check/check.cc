@@ -17,7 +17,7 @@
 #include "command/commands.h"
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/check/job_search.h"
 #include "stretto/check/partial/search.h"
 

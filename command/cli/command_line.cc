@@ -7,7 +7,7 @@
 
 #include "command/cli/output.h"
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 
 namespace stretto::command {
 

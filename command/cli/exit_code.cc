@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "command/cli/output.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
 

@@ -13,7 +13,7 @@
 #include "command/cli/output.h"
 #include "stretto/base/error.h"
 #include "stretto/base/version.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 
 namespace stretto::command {
 

@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/bytes.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto::command {

@@ -16,7 +16,7 @@
 #include <cstring>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 
 namespace stretto::command {
 

@@ -9,7 +9,7 @@
 
 #include "command/cli/output.h"
 #include "command/pages/pages.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 
 namespace stretto::command {
 

@@ -9,7 +9,7 @@
 
 #include "command/cli/values.h"
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"

@@ -10,7 +10,7 @@
 #include "command/profile/profile_command.h"
 #include "command/statistics/statistics.h"
 #include "command/train/torch_workload.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/profile/job_file.h"
 

@@ -15,7 +15,7 @@
 #include "command/cli/table.h"
 #include "command/predict/step_times_argument.h"
 #include "command/statistics/statistics.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/simulate/network_spec.h"

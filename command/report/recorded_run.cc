@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stretto/base/files/input_file.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"

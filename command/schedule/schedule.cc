@@ -12,7 +12,7 @@
 #include "command/commands.h"
 #include "command/schedule/mixing.h"
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/collective/groups/groups.h"
 #include "stretto/collective/schedules/group_schedule.h"
 #include "stretto/collective/schedules/partial_schedule.h"

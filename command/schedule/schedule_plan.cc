@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "command/cli/command_line.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "workloads/catalogue.h"
 
 namespace stretto::command {

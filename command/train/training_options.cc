@@ -9,7 +9,7 @@
 #include "command/predict/simulated_choice.h"
 #include "command/train/rate_watch.h"
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/membership/job.h"

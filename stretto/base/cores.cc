@@ -11,11 +11,14 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
+#include <utility>
 
-#include "stretto/base/control_groups.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/base/process_limits.h"
 
 namespace stretto {
+
 namespace {
 
 /// The cores that a group's quota gives: microseconds a period, over the period.
@@ -116,6 +119,15 @@ CoreSharing core_sharing(const std::string& root) {
     break;
   }
   return out;
+}
+
+Idleness::Reading Idleness::read_clocks() {
+  return {SteadyClock().now().since_start, thread_time()};
+}
+
+bool Idleness::idles() {
+  const Reading before = std::exchange(last_, read_());
+  return 2 * (last_.ran - before.ran) < last_.wall - before.wall;
 }
 
 }  // namespace stretto

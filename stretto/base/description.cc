@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

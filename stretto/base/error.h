@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace stretto {
 
@@ -34,5 +36,13 @@ class Random {
   std::uint64_t stream_;
   std::uint64_t index_ = 0;
 };
+
+/// Every order of `range` is as likely (Fisher and Yates).
+template <class Range>
+void shuffle(Range& range, Random random) {
+  for (std::size_t left = range.size(); left > 1; --left) {
+    std::swap(range[left - 1], range[static_cast<std::size_t>(random.below(left))]);
+  }
+}
 
 }  // namespace stretto

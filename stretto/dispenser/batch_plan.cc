@@ -7,7 +7,6 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/dispenser/label_parts.h"
-#include "stretto/dispenser/shuffle.h"
 
 namespace stretto {
 namespace {

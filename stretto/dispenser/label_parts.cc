@@ -8,7 +8,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/dispenser/shuffle.h"
 
 namespace stretto {
 namespace {

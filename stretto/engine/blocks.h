@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "stretto/base/align.h"
+#include "stretto/base/pages.h"
 
 namespace stretto {
 

@@ -7,7 +7,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/base/rank_set.h"
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/tensor_table.h"
 #include "stretto/ordering/waiting/stall.h"
 

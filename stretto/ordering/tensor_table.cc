@@ -1,6 +1,6 @@
 #include "stretto/ordering/tensor_table.h"
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/description_hash.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "stretto/base/defect.h"
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

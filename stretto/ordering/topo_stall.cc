@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/topo.h"
 
 namespace stretto {

@@ -1,7 +1,7 @@
 #include <protozero/pbf_builder.hpp>
 #include <protozero/varint.hpp>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/schedule/export.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "stretto/base/error.h"
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/schedule/execution.h"
 #include "stretto/schedule/print.h"
 #include "stretto/schedule/validate.h"

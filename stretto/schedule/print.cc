@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/schedule/validate.h"
 
 namespace stretto {

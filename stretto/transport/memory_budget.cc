@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "stretto/base/control_groups.h"
 #include "stretto/base/error.h"
+#include "stretto/base/process_limits.h"
 
 namespace stretto {
 namespace {

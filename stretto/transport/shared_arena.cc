@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/base/align.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/description.h"
 #include "stretto/base/futex.h"
+#include "stretto/base/pages.h"
 #include "stretto/transport/memory_budget.h"
 
 namespace stretto {

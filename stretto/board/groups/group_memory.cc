@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "stretto/base/align.h"
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/base/huge_pages.h"
+#include "stretto/base/pages.h"
 
 namespace stretto {
 

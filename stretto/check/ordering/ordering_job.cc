@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "stretto/base/random.h"
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -1,6 +1,6 @@
 #include "stretto/check/partial/rounds_oracle.h"
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 

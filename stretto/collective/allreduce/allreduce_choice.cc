@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "stretto/base/align.h"
 #include "stretto/base/error.h"
 #include "stretto/base/files/input_file.h"
+#include "stretto/base/pages.h"
 
 namespace stretto {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "stretto/base/align.h"
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
+#include "stretto/base/pages.h"
 #include "stretto/schedule/builder.h"
 
 namespace stretto {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "stretto/base/align.h"
+#include "stretto/base/pages.h"
 
 namespace stretto {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {

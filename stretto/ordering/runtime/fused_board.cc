@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "stretto/base/align.h"
+#include "stretto/base/pages.h"
 #include "stretto/board/fixed_tree.h"
 #include "stretto/kernel/combine.h"
 #include "stretto/kernel/reduce.h"

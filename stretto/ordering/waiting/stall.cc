@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/ordering/byte_stream.h"
 
 namespace stretto {

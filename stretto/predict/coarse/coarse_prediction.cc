@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/predict/coarse/closed_network.h"
 
 namespace stretto {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

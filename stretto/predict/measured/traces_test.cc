@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/observe/trace.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/measured/chrome_events.h"

@@ -9,8 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stretto/base/words/json_fault.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/predict/model/layer_graph.h"
 
 namespace stretto {

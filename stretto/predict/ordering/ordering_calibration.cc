@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/base/words/json_fault.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "stretto/base/cores.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/observe/run_folder.h"

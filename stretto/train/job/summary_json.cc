@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {

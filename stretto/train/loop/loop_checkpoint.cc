@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/json_fault.h"
+#include "stretto/base/words.h"
 #include "stretto/collective/protocol/policy.h"
 
 namespace stretto {

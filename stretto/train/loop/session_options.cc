@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {

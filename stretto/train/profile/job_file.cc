@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

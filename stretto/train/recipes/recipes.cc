@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/diloco.h"

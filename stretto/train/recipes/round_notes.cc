@@ -4,7 +4,7 @@
 #include <bit>
 #include <tuple>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/replica.h"
 

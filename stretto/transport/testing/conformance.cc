@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "stretto/base/text.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

@@ -10,7 +10,7 @@
 #include "stretto/base/cores.h"
 #include "stretto/base/error.h"
 #include "stretto/base/mutex.h"
-#include "stretto/base/process_limit.h"
+#include "stretto/base/process_limits.h"
 
 namespace stretto {
 namespace {

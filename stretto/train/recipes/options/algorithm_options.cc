@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/suggest.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {

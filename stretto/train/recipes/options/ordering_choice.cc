@@ -3,7 +3,7 @@
 #include <string>
 
 #include "stretto/base/error.h"
-#include "stretto/base/words/bytes.h"
+#include "stretto/base/words.h"
 #include "stretto/imbalance/duration.h"
 
 namespace stretto {

@@ -1,12 +1,10 @@
-#include "stretto/base/huge_pages.h"
+#include "stretto/base/pages.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cstring>
 #include <thread>
-
-#include "stretto/base/align.h"
 
 namespace stretto {
 namespace {

@@ -1,10 +1,8 @@
-#include "stretto/base/huge_pages.h"
+#include "stretto/base/pages.h"
 
 #include <sys/mman.h>
 
 #include <cstdint>
-
-#include "stretto/base/align.h"
 
 namespace stretto {
 namespace {

@@ -8,6 +8,10 @@
 
 namespace stretto {
 
+/// Why a process or thread could not be made: the meaning of `error` (an errno) and, where a limit may be behind it
+/// (EAGAIN), the limits there are and their values.
+std::string why_no_process(int error);
+
 /// The folder of a control group that this process is in.
 struct ControlGroup {
   std::string folder;  ///< ends with a slash
