@@ -1,7 +1,5 @@
 // How fast contributions are added: the inner loop of every reduction.
 
-#include "stretto/kernel/reduce.h"
-
 #include <benchmark/benchmark.h>
 
 #include <cstddef>

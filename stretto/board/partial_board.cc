@@ -6,7 +6,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/board/partial_record.h"
+#include "stretto/board/partial_memory.h"
 #include "stretto/board/partial_seat.h"
 
 namespace stretto {

@@ -5,7 +5,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/board/partial_record.h"
+#include "stretto/board/partial_memory.h"
 #include "stretto/board/plan_words.h"
 #include "stretto/board/seat_word.h"
 

@@ -4,8 +4,8 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/board/fixed_tree.h"
 #include "stretto/board/plan_words.h"
+#include "stretto/kernel/combination.h"
 
 namespace stretto {
 

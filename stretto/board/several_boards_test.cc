@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/board/partial_record.h"
+#include "stretto/board/partial_memory.h"
 #include "stretto/board/plan_words.h"
 #include "stretto/board/testing/board_ranks.h"
 

@@ -14,7 +14,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
-#include "stretto/kernel/model_math.h"
+#include "stretto/kernel/mix.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {

@@ -6,7 +6,7 @@
 #include "stretto/engine/engine.h"
 #include "stretto/engine/instance.h"
 #include "stretto/engine/prepared.h"
-#include "stretto/kernel/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto {
 

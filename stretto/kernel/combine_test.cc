@@ -11,7 +11,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/kernel/reduce.h"
 
 namespace stretto {
 

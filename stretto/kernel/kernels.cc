@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/kernel/special.h"
 
 namespace stretto {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "stretto/base/data_type.h"
 
@@ -31,5 +32,15 @@ void subtract(DataType type, std::byte* dst, const std::byte* src, std::uint64_t
 
 /// Adds to `dst` how far `moved` has come from `base`: dst += moved − base; then moved = base = dst.
 void add_move(DataType type, std::byte* dst, std::byte* base, std::byte* moved, std::uint64_t count);
+
+/// The arithmetic with which a collective moves models that stand: arrays of one type and length, number by number. Any
+/// thread; allocates nothing.
+struct ModelMath {
+  /// model = sum / members; `model` may be `sum`.
+  void (*mean)(DataType type, std::span<std::byte> model, std::span<const std::byte> sum, double members) = nullptr;
+  /// model = stands + (model − base).
+  void (*put_on)(DataType type, std::span<std::byte> model, std::span<const std::byte> stands,
+                 std::span<const std::byte> base) = nullptr;
+};
 
 }  // namespace stretto

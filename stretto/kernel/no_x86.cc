@@ -1,4 +1,4 @@
-#include "stretto/kernel/special.h"
+#include "stretto/kernel/kernels.h"
 
 namespace stretto {
 

@@ -1,6 +1,6 @@
 #include <cpuid.h>
 
-#include "stretto/kernel/special.h"
+#include "stretto/kernel/kernels.h"
 
 namespace stretto {
 namespace {

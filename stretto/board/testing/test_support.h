@@ -14,7 +14,7 @@
 
 #include "stretto/base/doorbell.h"
 #include "stretto/base/random.h"
-#include "stretto/kernel/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto {
 

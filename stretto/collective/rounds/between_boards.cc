@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "stretto/base/defect.h"
-#include "stretto/board/partial_record.h"
+#include "stretto/board/partial_memory.h"
 #include "stretto/collective/rounds/rounds.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 

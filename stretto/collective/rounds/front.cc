@@ -4,7 +4,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/kernel/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/kernel/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto {
 

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "stretto/base/pages.h"
-#include "stretto/board/fixed_tree.h"
+#include "stretto/kernel/combination.h"
 #include "stretto/kernel/combine.h"
-#include "stretto/kernel/reduce.h"
 
 namespace stretto {
 namespace {

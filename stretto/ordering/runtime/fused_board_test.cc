@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "stretto/base/random.h"
-#include "stretto/board/fixed_tree.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/kernel/combination.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "stretto/kernel/reduce.h"
+#include "stretto/kernel/combine.h"
 
 namespace stretto {
 namespace {

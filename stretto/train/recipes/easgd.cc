@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "stretto/kernel/combine.h"
 #include "stretto/kernel/mix.h"
-#include "stretto/kernel/reduce.h"
 #include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/state_average.h"
