@@ -6,7 +6,6 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "command/bench/fit_costs.h"
 #include "command/bench/timed_allreduce.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "command/machine/shared_barrier.h"
+#include "command/machine/measuring.h"
 #include "stretto/base/cores.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"

@@ -7,6 +7,7 @@
 #include "command/statistics/comparison.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/plain.h"
 
 namespace stretto::command {
@@ -32,5 +33,16 @@ double bus_bandwidth(int ranks, std::uint64_t bytes, double microseconds);
 
 /// 2, or 4 with each_call.
 std::size_t num_values(const AllreduceTiming& timing);
+
+/// One way to do one allreduce, and how long a call took.
+struct MeasuredCall {
+  AllreduceChoice::Way way = AllreduceChoice::Way::gather;
+  AllreduceTask task;
+  double microseconds = 0;
+};
+
+/// The costs with which predicted_us() comes closest: non-negative least squares of the relative errors. A cost that
+/// none of the calls has keeps its default. Requires: a call at least, each of which took some time.
+AllreduceCosts fit_costs(std::span<const MeasuredCall> calls);
 
 }  // namespace stretto::command

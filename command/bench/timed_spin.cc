@@ -6,8 +6,7 @@
 
 #include "command/bench/peers.h"
 #include "command/cli/own_ranks.h"
-#include "command/machine/fixed_work.h"
-#include "command/machine/shared_barrier.h"
+#include "command/machine/measuring.h"
 #include "stretto/collective/plain.h"
 #include "stretto/imbalance/pace.h"
 

@@ -15,7 +15,7 @@
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/recipes/recipes.h"

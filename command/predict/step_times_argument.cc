@@ -17,7 +17,7 @@
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/predict/measured/chrome_events.h"
 #include "stretto/predict/measured/step_times_model.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {

@@ -8,7 +8,7 @@
 #include "command/cli/own_ranks.h"
 #include "command/cli/table.h"
 #include "stretto/observe/temporary_folder.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 
 namespace stretto::command {
 

@@ -18,7 +18,7 @@
 #include "stretto/base/words.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/measured/step_times.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 #include "workloads/catalogue.h"
 
 namespace stretto::command {

@@ -14,7 +14,7 @@
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"
-#include "command/machine/shared_barrier.h"
+#include "command/machine/measuring.h"
 #include "command/statistics/comparison.h"
 #include "command/statistics/statistics.h"
 #include "stretto/collective/group_allreduce.h"

@@ -11,9 +11,8 @@
 #include "command/cli/own_ranks.h"
 #include "command/cli/progress.h"
 #include "command/commands.h"
-#include "command/machine/fixed_work.h"
 #include "command/machine/machine.h"
-#include "command/machine/shared_barrier.h"
+#include "command/machine/measuring.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
@@ -68,7 +67,7 @@ int waiting_rank(RankContext& context, std::uint64_t work) {
 }
 
 // Seconds that a fixed amount of work takes in a process of its own, alone and as one of `ranks` of which the others
-// wait in a full round for it. `work` is a number of passes (fixed_work.h).
+// wait in a full round for it. `work` is a number of passes (measuring.h).
 Result<double> seconds_alone(std::uint64_t work) {
   return seconds_of_rank_0({.ranks = 1}, [work](RankContext& context) {
     context.report(fmt::format("{}", timed_work(work)));

@@ -14,7 +14,7 @@
 #include "stretto/imbalance/duration.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/transport/job_memory.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "stretto/base/futex.h"
+#include "stretto/base/doorbell.h"
 
 namespace stretto {
 

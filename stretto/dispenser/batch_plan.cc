@@ -6,7 +6,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/dispenser/label_parts.h"
 
 namespace stretto {
 namespace {

@@ -1,5 +1,3 @@
-#include "stretto/dispenser/label_parts.h"
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -8,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/dispenser/batch_plan.h"
 
 namespace stretto {
 namespace {

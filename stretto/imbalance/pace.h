@@ -6,7 +6,7 @@
 #include <string>
 
 #include "stretto/base/clock.h"
-#include "stretto/base/futex.h"
+#include "stretto/base/doorbell.h"
 #include "stretto/imbalance/source.h"
 
 namespace stretto {

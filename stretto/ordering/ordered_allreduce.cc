@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stretto/base/futex.h"
+#include "stretto/base/doorbell.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/ordering/runtime/rank_runner.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "stretto/base/error.h"
-#include "stretto/schedule/well_formed.h"
+#include "stretto/schedule/validate.h"
 
 namespace stretto {
 ScheduleBuilder::ScheduleBuilder(std::string name, int rank, int ranks) {

@@ -8,7 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/schedule/well_formed.h"
+#include "stretto/schedule/validate.h"
 
 namespace stretto {
 namespace {

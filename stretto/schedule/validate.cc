@@ -1,13 +1,18 @@
 #include "stretto/schedule/validate.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/schedule/execution.h"
 
 namespace stretto {
+
 namespace {
 
 /// A send or recv, ordered so that partners meet when the sends and the recvs of a job are both sorted.
@@ -100,6 +105,157 @@ void validate(std::span<const Schedule> schedules) {
     }
   }
   Execution(schedules, kEveryRank).require_completion();
+}
+
+namespace {
+
+std::string describe_slice(const Schedule& schedule, const Slice& slice) {
+  if (slice.buffer == kNoBuffer) return text(slice.count, " elements of no buffer");
+  const auto& spec = schedule.buffers()[slice.buffer];
+  return text(slice.count, " ", name_of(spec.type), " of \"", spec.name, "\"");
+}
+
+void check_slice(const Schedule& schedule, OpId id, const char* side, const Slice& slice, bool may_be_none) {
+  if (slice.buffer == kNoBuffer) {
+    if (!may_be_none) refuse(schedule, text(describe(schedule, id), " has no ", side, "; give it a slice of a buffer"));
+    if (slice.count != 0 || slice.offset != 0) {
+      refuse(schedule, text(describe(schedule, id), " moves ", slice.count, " elements from offset ", slice.offset,
+                            " of no buffer; without a buffer both must be 0"));
+    }
+    return;
+  }
+  if (slice.buffer >= schedule.buffers().size()) {
+    refuse(schedule, text(describe(schedule, id), " names buffer ", slice.buffer, " as ", side, "; there are ",
+                          schedule.buffers().size()));
+  }
+  const auto& spec = schedule.buffers()[slice.buffer];
+  if (slice.offset > spec.count || slice.count > spec.count - slice.offset) {
+    refuse(schedule, text(describe(schedule, id), ": ", side, " is ", slice.count, " elements from ", slice.offset,
+                          " on, outside buffer \"", spec.name, "\" of ", spec.count));
+  }
+}
+
+void check_two_slices(const Schedule& schedule, OpId id, const Op& op) {
+  check_slice(schedule, id, "destination", op.dst, false);
+  check_slice(schedule, id, "source", op.src, false);
+  const auto& buffers = schedule.buffers();
+  if (op.dst.count != op.src.count || buffers[op.dst.buffer].type != buffers[op.src.buffer].type) {
+    refuse(schedule, text(describe(schedule, id), ": source is ", describe_slice(schedule, op.src), ", destination ",
+                          describe_slice(schedule, op.dst), "; they must have the same type and count"));
+  }
+  if (op.dst.buffer == op.src.buffer && op.dst.offset < op.src.offset + op.src.count &&
+      op.src.offset < op.dst.offset + op.dst.count) {
+    refuse(schedule, text(describe(schedule, id), ": source and destination overlap in buffer \"",
+                          buffers[op.dst.buffer].name, "\""));
+  }
+}
+
+void check_message(const Schedule& schedule, OpId id, const Op& op) {
+  if (op.peer < 0 || op.peer >= schedule.ranks()) {
+    refuse(schedule, text(describe(schedule, id), ": its peer is outside the job; expected a rank from 0 to ",
+                          schedule.ranks() - 1));
+  }
+  if (op.peer == schedule.rank()) {
+    refuse(schedule, text(describe(schedule, id), ": its peer is the rank itself; use copy"));
+  }
+  const bool sends = op.kind == OpKind::send;
+  const Slice& slice = sends ? op.src : op.dst;
+  check_slice(schedule, id, sends ? "source" : "destination", slice, true);
+  if (op.with_header && slice.buffer == kNoBuffer) {
+    refuse(schedule,
+           text(describe(schedule, id), ": its header belongs to a buffer; give it a slice, if an empty one"));
+  }
+}
+
+void check_op(const Schedule& schedule, OpId id) {
+  const Op& op = schedule.op(id);
+  const bool moves = op.kind == OpKind::reduce || op.kind == OpKind::copy;
+  const bool message = op.kind == OpKind::send || op.kind == OpKind::recv;
+  if (moves) check_two_slices(schedule, id, op);
+  if (message) check_message(schedule, id, op);
+  if (op.with_header && !moves && !message) {
+    refuse(schedule, text(describe(schedule, id), " cannot carry a header; send, recv, reduce and copy can"));
+  }
+  if (op.src_first && op.kind != OpKind::reduce) {
+    refuse(schedule, text(describe(schedule, id), " cannot be src_first; only a reduce has an order"));
+  }
+  if (op.delay < Duration::zero()) {
+    refuse(schedule, text(describe(schedule, id), " lasts ", op.delay.count(), " ns; expected 0 or more"));
+  }
+}
+
+/// Messages of one pair of ranks are told apart by their channel alone.
+void check_channels(const Schedule& schedule) {
+  std::map<std::pair<OpKind, std::uint64_t>, OpId> seen;
+  for (OpId id = 0; id < schedule.ops().size(); ++id) {
+    const Op& op = schedule.op(id);
+    if (op.kind != OpKind::send && op.kind != OpKind::recv) continue;
+    const std::uint64_t place = (static_cast<std::uint64_t>(op.peer) << 16) | op.channel;
+    const auto [other, fresh] = seen.try_emplace({op.kind, place}, id);
+    if (!fresh) {
+      refuse(schedule, text(describe(schedule, other->second), " and ", describe(schedule, id),
+                            " use the same channel; each needs one of its own"));
+    }
+  }
+}
+
+void check_labels(const Schedule& schedule) {
+  std::unordered_map<std::string, OpId> seen;
+  for (OpId id = 0; id < schedule.ops().size(); ++id) {
+    if (schedule.label(id).empty()) continue;
+    const auto [other, fresh] = seen.try_emplace(schedule.label(id), id);
+    if (!fresh) {
+      refuse(schedule, text("operations ", describe(schedule, other->second), " and ", describe(schedule, id),
+                            " have the same label; labels must be unique"));
+    }
+  }
+}
+
+/// Takes away operations that can fire, again and again; those that are left lie on cycles or behind them.
+void check_cycles(const Schedule& schedule) {
+  std::vector<std::uint32_t> missing;
+  std::vector<OpId> ready;
+  for (OpId id = 0; id < schedule.ops().size(); ++id) {
+    missing.push_back(schedule.num_predecessors(id));
+    if (missing.back() == 0) ready.push_back(id);
+  }
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    for (const OpId next : schedule.successors(ready[i])) {
+      if (--missing[next] == 0) ready.push_back(next);
+    }
+  }
+  if (ready.size() == missing.size()) return;
+
+  // Each one left has a predecessor that is left: walking back from any of them ends on a cycle.
+  const auto before = predecessors_of(schedule);
+  const auto left = [&](OpId id) { return missing[id] != 0; };
+  OpId at = 0;
+  while (!left(at)) ++at;
+  std::vector<OpId> path;
+  while (std::find(path.begin(), path.end(), at) == path.end()) {
+    path.push_back(at);
+    at = *std::find_if(before[at].begin(), before[at].end(), left);
+  }
+  std::string cycle = describe(schedule, at);
+  for (auto it = path.rbegin(); *it != at; ++it) cycle += " → " + describe(schedule, *it);
+  refuse(schedule, text("operations wait for each other: ", cycle, " → ", describe(schedule, at)));
+}
+
+}  // namespace
+
+void refuse(const Schedule& schedule, const std::string& what) {
+  throw UsageError(text("schedule \"", schedule.name(), "\" of rank ", schedule.rank(), ": ", what));
+}
+
+void check_number_of_ops(const Schedule& schedule, std::uint64_t ops) {
+  if (ops > kMaxOps) refuse(schedule, text(ops, " operations; at most ", kMaxOps, " can be told apart"));
+}
+
+void check_well_formed(const Schedule& schedule) {
+  for (OpId id = 0; id < schedule.ops().size(); ++id) check_op(schedule, id);
+  check_channels(schedule);
+  check_labels(schedule);
+  check_cycles(schedule);
 }
 
 }  // namespace stretto

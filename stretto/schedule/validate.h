@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "stretto/schedule/schedule.h"
@@ -24,5 +25,17 @@ struct Message {
 
 /// All messages that the schedules, of some ranks or all, can exchange with each other: by sender and its operation.
 std::vector<Message> messages_of(std::span<const Schedule> schedules);
+
+/// \cond inner
+/// Throws UsageError with `what`, after the schedule's name and rank.
+[[noreturn]] void refuse(const Schedule& schedule, const std::string& what);
+
+/// The checks that ScheduleBuilder::build() makes of one rank's schedule, but for the needs; see there. Throws
+/// UsageError. Requires: edges between operations that exist.
+void check_well_formed(const Schedule& schedule);
+
+/// Throws UsageError if a schedule of so many operations cannot be.
+void check_number_of_ops(const Schedule& schedule, std::uint64_t ops);
+/// \endcond
 
 }  // namespace stretto

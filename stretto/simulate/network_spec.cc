@@ -1,5 +1,3 @@
-#include "stretto/simulate/network_spec.h"
-
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -8,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
+#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {

@@ -1,9 +1,8 @@
-#include "stretto/simulate/network_spec.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
+#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/doorbell.h"
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
-#include "stretto/base/futex.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"

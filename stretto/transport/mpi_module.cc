@@ -9,7 +9,6 @@
 
 #include "stretto/base/mutex.h"
 #include "stretto/transport/mpi.h"
-#include "stretto/transport/packet.h"
 
 namespace stretto {
 namespace {

@@ -1,9 +1,9 @@
-#include "stretto/transport/packet.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "stretto/transport/mpi.h"
 
 namespace stretto {
 namespace {

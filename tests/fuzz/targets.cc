@@ -26,7 +26,7 @@
 #include "stretto/predict/coarse/threshold_fit.h"
 #include "stretto/predict/model/training_job.h"
 #include "stretto/train/job/rank_report.h"
-#include "stretto/transport/packet.h"
+#include "stretto/transport/mpi.h"
 #include "stretto/transport/shm.h"
 #include "workloads/data_files.h"
 

@@ -57,7 +57,7 @@ std::vector<SharedSize> by_size(std::span<const SharedTransfer> transfers);
 
 struct Unevenness {
   /// The standard deviation of weights, log-normal with the mean 1, by which messages share a card (unevenness= of
-  /// stretto/simulate/network_spec.h); at most 10.
+  /// stretto/simulate/cluster.h); at most 10.
   double of_weights = 0;
   double grain = 0;  ///< seconds that two messages are apart however long they are: of a packet, of a late begin
 };

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "command/machine/fixed_work.h"
+#include "command/machine/measuring.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/cores.h"
 

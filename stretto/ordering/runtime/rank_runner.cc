@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "stretto/base/cores.h"
-#include "stretto/base/futex.h"
+#include "stretto/base/doorbell.h"
 #include "stretto/base/pages.h"
 #include "stretto/ordering/runtime/fused_board.h"
 #include "stretto/ordering/runtime/fused_sequence.h"

@@ -1,8 +1,8 @@
-#include "stretto/predict/model/layer_graph.h"
-
 #include <algorithm>
 #include <functional>
 #include <queue>
+
+#include "stretto/predict/model/training_job.h"
 
 namespace stretto {
 namespace {

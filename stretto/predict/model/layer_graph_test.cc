@@ -1,7 +1,7 @@
-#include "stretto/predict/model/layer_graph.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "stretto/predict/model/training_job.h"
 
 namespace stretto {
 namespace {

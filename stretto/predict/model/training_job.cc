@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "stretto/base/words.h"
-#include "stretto/predict/model/layer_graph.h"
 
 namespace stretto {
 

@@ -91,4 +91,9 @@ struct TrainingJob {
 /// Errc::bad_input names `source` (a file), the value, and what was expected instead of it.
 Result<TrainingJob> read_job(std::string_view json, const std::string& source);
 
+/// The layers in an order in which each stands behind those it reads from, otherwise as before. In `layers` the indices
+/// in `after` may name any layer. Errc::bad_input says which layers read from each other in a circle.
+/// Requires: indices are those of layers.
+Result<ProfiledStep> in_topological_order(std::vector<Layer> layers);
+
 }  // namespace stretto

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include "stretto/base/doorbell.h"
 #include "stretto/base/error.h"
-#include "stretto/base/futex.h"
 #include "stretto/imbalance/pace.h"
 
 namespace stretto {

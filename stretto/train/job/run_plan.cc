@@ -8,7 +8,7 @@
 #include "stretto/base/error.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
-#include "stretto/simulate/network_spec.h"
+#include "stretto/simulate/cluster.h"
 #include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {

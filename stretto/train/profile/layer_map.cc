@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/predict/model/layer_graph.h"
+#include "stretto/predict/model/training_job.h"
 
 namespace stretto {
 namespace {

@@ -7,6 +7,13 @@
 
 namespace stretto::command {
 
+/// Work whose speed is that of a core and of nothing else: passes over 32 KiB of integers, which stay in its cache.
+/// Returns the seconds that so many take.
+double timed_work(std::uint64_t passes);
+
+/// The number of passes that take about `time` here, on a core of its own.
+std::uint64_t calibrate(Duration time);
+
 /// A barrier of processes over memory they share, for measurements: a process that waits sleeps on a futex and uses no
 /// processor time; the last one to come sets the time at which all go on. All zero is a valid state.
 class SharedBarrier {
