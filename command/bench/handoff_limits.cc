@@ -15,8 +15,8 @@
 #include <new>
 
 #include "command/bench/limits.h"
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto::command {
 

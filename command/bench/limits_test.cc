@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto::command {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "command/bench/limits.h"
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto::command {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "command/machine/measuring.h"
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"

@@ -10,8 +10,8 @@
 
 #include "command/cli/progress.h"
 #include "command/machine/machine.h"
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
 #include "stretto/transport/job_memory.h"

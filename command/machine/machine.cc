@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto::command {
 

@@ -8,7 +8,7 @@
 
 #include "command/predict/simulated_choice.h"
 #include "command/statistics/statistics.h"
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/predict/shape/shape_simulation.h"
 
 namespace stretto::command {

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/predict/ordering/ordering_model.h"
 
 namespace stretto::command {

@@ -1,7 +1,7 @@
 #include "stretto/collective/group_allreduce.h"
 
 #include "stretto/base/defect.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/collective/group_allreduce_probe.h"
 #include "stretto/collective/protocol/group_ticket.h"
 #include "stretto/collective/rounds/group_board_rounds.h"

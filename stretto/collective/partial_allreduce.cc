@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/collective/partial_allreduce_probe.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/board_rounds.h"

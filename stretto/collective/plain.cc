@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/allreduce/board_allreduce.h"
 #include "stretto/collective/rounds/seating.h"

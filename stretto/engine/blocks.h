@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 
 namespace stretto {
 

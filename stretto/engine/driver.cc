@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 namespace {

@@ -18,7 +18,7 @@
 #include <optional>
 #include <thread>
 
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/descriptor.h"
 #include "stretto/membership/forked_child.h"
 #include "stretto/membership/job.h"

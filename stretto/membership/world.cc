@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto {
 

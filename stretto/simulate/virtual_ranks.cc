@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 

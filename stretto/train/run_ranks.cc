@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/train/loop/loop_environment.h"
 
 namespace stretto {

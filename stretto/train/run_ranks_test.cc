@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/train/distributed_optimizer.h"
 #include "stretto/train/testing/captured.h"
 

@@ -16,7 +16,7 @@
 #include <new>
 #include <utility>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/transport/memory_budget.h"
 #include "stretto/transport/shared_arena.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "stretto/base/error.h"
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 namespace {

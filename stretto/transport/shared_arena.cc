@@ -12,7 +12,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/description.h"
 #include "stretto/base/doorbell.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/transport/memory_budget.h"
 
 namespace stretto {

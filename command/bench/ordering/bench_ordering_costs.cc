@@ -15,7 +15,7 @@
 #include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/model/link_line.h"
 #include "stretto/predict/ordering/ordering_calibration.h"

@@ -9,7 +9,7 @@
 
 #include "command/machine/measuring.h"
 #include "command/statistics/statistics.h"
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto::command {
 

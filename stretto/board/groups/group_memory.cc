@@ -4,7 +4,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 
 namespace stretto {
 

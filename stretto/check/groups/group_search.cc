@@ -8,7 +8,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/base/random.h"
 #include "stretto/check/groups/group_oracle.h"
 #include "stretto/collective/group_allreduce_probe.h"

@@ -8,7 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/files/input_file.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 
 namespace stretto {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/kernel/combine.h"
 

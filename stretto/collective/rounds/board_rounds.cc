@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/defect.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/board/partial_board.h"
 #include "stretto/board/partial_memory.h"
 #include "stretto/board/partial_seat.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 
 namespace stretto {
 

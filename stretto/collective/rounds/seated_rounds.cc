@@ -4,8 +4,8 @@
 #include <thread>
 #include <utility>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto {
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/collective/plain.h"
 #include "stretto/collective/testing/watchdog.h"
 #include "stretto/engine/engine.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/kernel/combination.h"
 #include "stretto/kernel/combine.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/doorbell.h"
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/cores.h"
+#include "stretto/base/machine/pages.h"
 #include "stretto/ordering/runtime/fused_board.h"
 #include "stretto/ordering/runtime/fused_sequence.h"
 #include "stretto/ordering/runtime/make_orderer.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/ordering/ordering_statistics.h"
 #include "stretto/train/recipes/options/core_sets.h"
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"

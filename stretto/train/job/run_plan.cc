@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/simulate/cluster.h"

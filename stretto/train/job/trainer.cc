@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/base/random.h"
 #include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"

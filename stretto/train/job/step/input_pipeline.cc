@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "stretto/base/cores.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/mutex.h"
-#include "stretto/base/process_limits.h"
 
 namespace stretto {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 #include "stretto/base/mutex.h"
 
 namespace stretto {

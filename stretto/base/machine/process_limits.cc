@@ -1,4 +1,4 @@
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/base/pages.h"
+#include "stretto/base/machine/pages.h"
 
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "stretto/base/cores.h"
+#include "stretto/base/machine/cores.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/base/process_limits.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 
