@@ -39,6 +39,7 @@ set(STRETTO_API
   stretto/schedule/validate.h)
 if(TARGET stretto_torch)
   list(APPEND STRETTO_API
+    stretto/papers/register.h
     stretto/stretto.h
     stretto/train/distributed_optimizer.h
     stretto/train/profile.h

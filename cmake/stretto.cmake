@@ -71,7 +71,7 @@ endfunction()
 # at for a change are added to stretto_values.
 function(stretto_sources target)
   foreach(source ${ARGN})
-    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE folder)
+    cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE folder)
     cmake_path(GET folder PARENT_PATH folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
     set(of ${target})

@@ -8,12 +8,14 @@
 #include "command/pages/pages.h"
 #include "command/train/compare_program.h"
 #include "stretto/command.h"
+#include "stretto/papers/register.h"
 
 namespace stretto {
 
 int command_main(int argc, char** argv, std::initializer_list<RecipeInfo> own) {
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : std::string("stretto");
   const int registered = command::guarded(name, [own] {
+    register_papers();
     for (const RecipeInfo& recipe : own) register_recipe(recipe);
     return command::kSuccess;
   });

@@ -16,6 +16,7 @@
 #include "command/train/compare_program.h"
 #include "command/train/training_options.h"
 #include "stretto/base/error.h"
+#include "stretto/papers/register.h"
 
 // Commands that do not train do not load Torch. Those that do are a second program, which this one becomes once it has
 // checked the options.
@@ -78,6 +79,7 @@ void require_that_it_starts(const std::string& program) {
 using namespace stretto::command;
 
 int main(int argc, char** argv) {
+  stretto::register_papers();
   const Arguments arguments(argv + 1, argv + argc);
   const auto train = [&arguments](const auto&...) -> int { become_training_program(arguments); };
   Subcommand program{

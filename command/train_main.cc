@@ -1,5 +1,6 @@
 #include "command/commands.h"
 #include "command/schedule/schedule_plan.h"
+#include "stretto/papers/register.h"
 
 // The part of `stretto` that needs LibTorch. `stretto` checks the options as far as it can and becomes this program; it
 // takes the same arguments.
@@ -7,6 +8,7 @@
 using namespace stretto::command;
 
 int main(int argc, char** argv) {
+  stretto::register_papers();
   Subcommand program =
       training_program({.name = "stretto", .summary = "The training part of stretto; start it as `stretto`."});
   program.table.push_back({.name = "bench",

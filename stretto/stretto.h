@@ -13,6 +13,7 @@
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/papers/register.h"
 #include "stretto/train/distributed_optimizer.h"
 #include "stretto/train/recipes/gradient_averaging.h"
 #include "stretto/train/recipes/recipes.h"

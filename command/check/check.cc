@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "stretto/base/words.h"
 #include "stretto/check/job_search.h"
 #include "stretto/check/partial/search.h"
+#include "stretto/papers/register.h"
 
 namespace stretto::command {
 
@@ -89,15 +92,32 @@ std::string plant(const std::string& name) {
 }
 #endif
 
+/// Of the library's collectives, and of those of papers.
+std::span<const JobSearch> all_searches() {
+  static const std::vector<JobSearch> all = [] {
+    std::vector<JobSearch> searches(job_searches().begin(), job_searches().end());
+    const std::vector<JobSearch> others = paper_searches();
+    searches.insert(searches.end(), others.begin(), others.end());
+    return searches;
+  }();
+  return all;
+}
+
+/// Null: there is none of this name.
+const JobSearch* find_search(std::string_view name) {
+  const auto found = std::ranges::find(all_searches(), name, &JobSearch::name);
+  return found == all_searches().end() ? nullptr : &*found;
+}
+
 std::vector<std::string> collective_names() {
   std::vector<std::string> names{"partial"};
-  for (const JobSearch& search : job_searches()) names.emplace_back(search.name);
+  for (const JobSearch& search : all_searches()) names.emplace_back(search.name);
   return names;
 }
 
 void describe_options(CommandLine& line, CheckCommand& command) {
   std::string others;
-  for (const JobSearch& search : job_searches()) others += fmt::format("; {}: {}", search.name, search.description);
+  for (const JobSearch& search : all_searches()) others += fmt::format("; {}: {}", search.name, search.description);
   line.heading("What is searched");
   line.option("--collective", "NAME",
               fmt::format("Only this kind. partial: the partial allreduce{}. Default: partial, and then each of the "
@@ -144,7 +164,10 @@ void describe_options(CommandLine& line, CheckCommand& command) {
 }
 
 void print_defects() {
-  for (const PlantedDefect& defect : planted_defects()) print_to(stdout, fmt::format("{}\n", defect.name));
+  const std::vector<std::string> searched = collective_names();
+  for (const PlantedDefect& defect : planted_defects()) {
+    if (std::ranges::count(searched, defect.collective) != 0) print_to(stdout, fmt::format("{}\n", defect.name));
+  }
 }
 
 std::string replay_line(const CheckCommand& command, std::uint64_t seed) {
@@ -209,7 +232,7 @@ bool search_partial(const CheckCommand& command, std::uint64_t rounds) {
 }
 
 bool search_other(const CheckCommand& command, std::uint64_t rounds) {
-  const JobSearch& search = *find_job_search(command.collective);
+  const JobSearch& search = *find_search(command.collective);
   std::optional<Progress> progress(std::in_place, "check", "rounds", rounds == kUnlimited ? 0 : rounds);
   const JobSearchResult result =
       search_jobs(search, {.first_seed = *command.first_seed,
@@ -231,7 +254,7 @@ bool search_other(const CheckCommand& command, std::uint64_t rounds) {
 
 void reject_without_effect(const CheckCommand& command) {
   if (command.collective.empty() || command.collective == "partial") return;
-  const bool takes_over = find_job_search(command.collective)->run_over != nullptr;
+  const bool takes_over = find_search(command.collective)->run_over != nullptr;
   for (const auto& [option, value] :
        {std::pair{"--policy", command.policy}, std::pair{"--over", takes_over ? "" : command.over}}) {
     if (value.empty()) continue;
@@ -252,7 +275,7 @@ void settle_collective(CheckCommand& command) {
         fmt::format("--ordering and --collective {} exclude each other: leave one of them out", command.collective));
   }
   if (command.ordering) command.collective = "ordering";
-  const JobSearch* search = find_job_search(command.collective);
+  const JobSearch* search = find_search(command.collective);
   if (search != nullptr && !has_ranks(*search, command.ranks)) {
     throw UsageError(fmt::format("--ranks {} with --collective {}: expected {} to {}, as in --ranks {}", command.ranks,
                                  search->name, search->fewest_ranks, search->most_ranks, search->fewest_ranks));
@@ -281,7 +304,7 @@ int run(const CheckCommand& given) {
   const bool all = command.collective.empty();
   const std::vector<std::string> names = all ? collective_names() : std::vector{command.collective};
   const auto found_in = not_clean(names, [&](const std::string& name) {
-    if (const JobSearch* search = find_job_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
+    if (const JobSearch* search = find_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
       print_to(stdout,
                fmt::format("{}: left out, has {} to {} ranks\n", name, search->fewest_ranks, search->most_ranks));
       return true;

@@ -7,6 +7,7 @@
 #include "python/binding/py_job.h"
 #include "python/binding/py_loop.h"
 #include "stretto/base/version.h"
+#include "stretto/papers/register.h"
 
 namespace nb = nanobind;
 
@@ -14,6 +15,7 @@ NB_MODULE(_core, module) {  // NOLINT(clang-diagnostic-reserved-identifier): the
   module.doc() = "The binding of stretto's core. Knows no Torch.";
   nb::set_leak_warnings(
       false);  // tensors of a script's own module outlive the interpreter, and with them what they view
+  stretto::register_papers();
   stretto::python::translate_errors(module);
   stretto::python::bind_memory(module);
   stretto::python::bind_job(module);

@@ -7,7 +7,6 @@
 #include "stretto/base/error.h"
 #include "stretto/check/diloco/diloco_search.h"
 #include "stretto/check/groups/group_search.h"
-#include "stretto/check/neighbours/neighbour_search.h"
 #include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/pairs/pair_search.h"
 #include "stretto/check/partial/bucket_search.h"
@@ -28,10 +27,6 @@ constexpr JobSearch kSearches[] = {
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, nullptr,
      2, 8},
-    {"push-sum", "biased models and their weights, sent on in parts to out-neighbours", kPushSumReaches,
-     run_push_sum_job, nullptr, 2},
-    {"neighbours", "models averaged with those of neighbours, on graphs or by gossip", kNeighbourReaches,
-     run_neighbour_job, nullptr, 2},
     {"ad-psgd", "models that ranks exchange in pairs, whose engines answer at once", kPairReaches, run_ad_psgd_job},
     {"easgd-async", "models that ranks exchange with a center", kPairReaches, run_easgd_async_job},
     {"server", "a sharded parameter server: sync, async, ssp and k-sync", kServerReaches, run_server_job},
@@ -51,11 +46,6 @@ std::string shortfall(const JobSearch& search, const JobSearchResult& result) {
 
 std::span<const JobSearch> job_searches() {
   return kSearches;
-}
-
-const JobSearch* find_job_search(std::string_view name) {
-  const auto found = std::ranges::find(kSearches, name, &JobSearch::name);
-  return found == std::end(kSearches) ? nullptr : found;
 }
 
 JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& options) {

@@ -38,10 +38,8 @@ struct JobSearch {
   int fewest_ranks = 1, most_ranks = 64;
 };
 
-/// All of them. To add one, add its line here.
+/// The searches of all collectives but those of papers (papers/register.h). To add one, add its line in job_search.cc.
 std::span<const JobSearch> job_searches();
-/// Null: there is none of this name.
-const JobSearch* find_job_search(std::string_view name);
 
 struct JobSearchOptions {
   std::uint64_t first_seed = 1;

@@ -12,7 +12,6 @@
 #include "stretto/train/recipes/easgd.h"
 #include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/local.h"
-#include "stretto/train/recipes/neighbour_averaging.h"
 #include "stretto/train/recipes/pair_averaging.h"
 #include "stretto/train/recipes/server.h"
 #include "stretto/train/recipes/sync.h"
@@ -29,10 +28,6 @@ constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
 constexpr std::string_view kStateOptions[] = {"average-momentum", "average-statistics"};
-constexpr std::string_view kDPsgdOptions[] = {"graph", "mix-order", "average-momentum", "average-statistics"};
-constexpr std::string_view kSgpOptions[] = {"graph", "neighbours", "average-momentum", "average-statistics"};
-constexpr std::string_view kOsgpOptions[] = {"graph", "neighbours", "overlap-rounds", "average-momentum",
-                                             "average-statistics"};
 constexpr std::string_view kEasgdOptions[] = {"alpha", "beta", "average-momentum", "average-statistics"};
 constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every", "average-momentum",
                                                    "average-statistics"};
@@ -68,15 +63,6 @@ constexpr RecipeInfo kRecipes[] = {
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
      "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco},
-    {"d-psgd", "", "models, averaged with those of the neighbours in a graph in every step (D-PSGD)", "partitioned",
-     sync_policy, make_d_psgd, nullptr, true, kMeetsAtTheEnd, kDPsgdOptions, check_d_psgd, true},
-    {"sgp", "", "models, parts of which are pushed on to other ranks in every step (stochastic gradient push)",
-     "partitioned", sync_policy, make_sgp, nullptr, true, kMeetsAtTheEnd, kSgpOptions, check_push_sum, true},
-    {"osgp", "", "the same, where a rank waits for messages of --overlap-rounds steps ago alone", "partitioned",
-     sync_policy, make_osgp, nullptr, true, kMeetsAtTheEnd, kOsgpOptions, check_push_sum, true},
-    {"gossip-grad", "", "models, averaged with that of one other rank in every step, another one each time",
-     "partitioned", sync_policy, make_gossip_grad, nullptr, true, kMeetsAtTheEnd, kStateOptions, check_gossip_grad,
-     true, true},
     {"ad-psgd", "", "models, averaged in pairs drawn anew for each step: nobody waits for a slower rank (AD-PSGD)",
      "shared", sync_policy, make_ad_psgd, nullptr, true, kMeetsAtTheEnd, kStateOptions, check_ad_psgd, true, true},
     {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",

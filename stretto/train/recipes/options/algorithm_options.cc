@@ -21,7 +21,6 @@ constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
 constexpr std::string_view kLateSums[] = {"newest", "own"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 constexpr std::string_view kStatisticsAverages[] = {"end", "full"};
-constexpr std::string_view kMixOrders[] = {"average-then-step", "step-then-average"};
 
 constexpr std::string_view kCaches[] = {"on", "off"};
 constexpr std::string_view kWaits[] = {"sleep", "spin"};
@@ -99,22 +98,6 @@ constexpr AlgorithmOption kOptions[] = {
      "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "
      "round of all ranks; end (default): for checkpoints and at the end alone.",
      "full", Kind::word, 0, 0, kStatisticsAverages},
-    {"graph", "GRAPH",
-     "d-psgd: who averages with whom: ring (the default), exponential (hops of 1, 2, 4, ... by turns), bipartite (an "
-     "even and an odd rank), complete, or a file with an edge \"a b\" a line. sgp, osgp: exponential (the default) or "
-     "bipartite.",
-     "exponential"},
-    {"mix-order", "ORDER",
-     "d-psgd: average-then-step (the paper; messages travel while the gradient is computed) or step-then-average. "
-     "Default average-then-step.",
-     "step-then-average", Kind::word, 0, 0, kMixOrders},
-    {"neighbours", "K",
-     "sgp, osgp: ranks to which parts of the model are sent in each step. More mix faster and send more. Default 1.",
-     "2", Kind::count, 1},
-    {"overlap-rounds", "N",
-     "osgp: waits for messages of the step N ago alone; 0 is sgp. The more is on its way in messages, the further a "
-     "step moves the model that is left. Default 1.",
-     "1", Kind::count, 0, 1000},
     {"alpha", "A",
      "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks; a smaller "
      "one lets ranks explore on their own, and mixes slower.",

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/neighbours/mixing_graph.h"
-#include "stretto/collective/neighbours/push_graph.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/papers/neighbours/mixing_graph.h"
+#include "stretto/papers/neighbours/push_graph.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {

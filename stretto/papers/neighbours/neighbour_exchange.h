@@ -15,10 +15,10 @@
 #include "stretto/base/mutex.h"
 #include "stretto/collective/collective.h"
 #include "stretto/collective/collective_base.h"
-#include "stretto/collective/neighbours/links.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/papers/neighbours/links.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {

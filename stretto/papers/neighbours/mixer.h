@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "stretto/collective/neighbours/mixing_graph.h"
-#include "stretto/collective/neighbours/neighbour_exchange.h"
+#include "stretto/papers/neighbours/mixing_graph.h"
+#include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {

@@ -1,12 +1,12 @@
-#include "stretto/train/recipes/neighbour_averaging.h"
+#include "stretto/papers/neighbours/neighbour_averaging.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/neighbours/neighbour_exchange.h"
-#include "stretto/collective/neighbours/push_graph.h"
-#include "stretto/train/recipes/mixer.h"
+#include "stretto/papers/neighbours/mixer.h"
+#include "stretto/papers/neighbours/neighbour_exchange.h"
+#include "stretto/papers/neighbours/push_graph.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/state_average.h"
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/neighbours/neighbour_exchange.h"
+#include "stretto/papers/neighbours/neighbour_exchange.h"
 
 #include <algorithm>
 #include <cstring>

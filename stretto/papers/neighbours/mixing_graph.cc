@@ -1,4 +1,4 @@
-#include "stretto/collective/neighbours/mixing_graph.h"
+#include "stretto/papers/neighbours/mixing_graph.h"
 
 #include <algorithm>
 

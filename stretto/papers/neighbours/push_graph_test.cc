@@ -1,4 +1,4 @@
-#include "stretto/collective/neighbours/push_graph.h"
+#include "stretto/papers/neighbours/push_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "stretto/papers/neighbours/neighbour_averaging.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
-#include "stretto/train/recipes/neighbour_averaging.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {

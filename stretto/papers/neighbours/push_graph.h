@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "stretto/collective/neighbours/links.h"
+#include "stretto/papers/neighbours/links.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/collective/neighbours/neighbour_exchange.h"
+#include "stretto/papers/neighbours/neighbour_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/neighbours/mixing_graph.h"
-#include "stretto/collective/neighbours/push_graph.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/papers/neighbours/mixing_graph.h"
+#include "stretto/papers/neighbours/push_graph.h"
 
 namespace stretto {
 namespace {

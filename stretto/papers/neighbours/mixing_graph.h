@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "stretto/collective/neighbours/graph_file.h"
-#include "stretto/collective/neighbours/links.h"
+#include "stretto/papers/neighbours/graph_file.h"
+#include "stretto/papers/neighbours/links.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {

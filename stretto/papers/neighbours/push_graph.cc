@@ -1,11 +1,11 @@
-#include "stretto/collective/neighbours/push_graph.h"
+#include "stretto/papers/neighbours/push_graph.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/collective/neighbours/mixing_graph.h"
+#include "stretto/papers/neighbours/mixing_graph.h"
 
 namespace stretto {
 namespace {

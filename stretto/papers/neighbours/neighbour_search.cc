@@ -1,4 +1,4 @@
-#include "stretto/check/neighbours/neighbour_search.h"
+#include "stretto/papers/neighbours/neighbour_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,11 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/neighbours/neighbour_job.h"
 #include "stretto/check/prime_field.h"
-#include "stretto/collective/neighbours/neighbour_exchange.h"
-#include "stretto/collective/neighbours/push_sum_weight.h"
 #include "stretto/engine/engine.h"
+#include "stretto/papers/neighbours/neighbour_exchange.h"
+#include "stretto/papers/neighbours/neighbour_job.h"
+#include "stretto/papers/neighbours/push_sum_weight.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {

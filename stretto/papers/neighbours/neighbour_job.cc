@@ -1,4 +1,4 @@
-#include "stretto/check/neighbours/neighbour_job.h"
+#include "stretto/papers/neighbours/neighbour_job.h"
 
 #include <algorithm>
 #include <set>

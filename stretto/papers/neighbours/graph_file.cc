@@ -1,4 +1,4 @@
-#include "stretto/collective/neighbours/graph_file.h"
+#include "stretto/papers/neighbours/graph_file.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,11 +1,11 @@
-#include "stretto/train/recipes/mixer.h"
+#include "stretto/papers/neighbours/mixer.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
 
-#include "stretto/collective/neighbours/push_sum_weight.h"
+#include "stretto/papers/neighbours/push_sum_weight.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
