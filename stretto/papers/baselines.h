@@ -15,5 +15,6 @@ struct Baselines {
 
 /// Each is empty where its folder is not built in.
 Baselines neighbour_baselines();
+Baselines pair_baselines();
 
 }  // namespace stretto

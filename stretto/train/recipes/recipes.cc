@@ -9,10 +9,7 @@
 #include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
-#include "stretto/train/recipes/easgd.h"
-#include "stretto/train/recipes/elastic_options.h"
 #include "stretto/train/recipes/local.h"
-#include "stretto/train/recipes/pair_averaging.h"
 #include "stretto/train/recipes/server.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
@@ -27,10 +24,6 @@ constexpr std::string_view kLocalOptions[] = {"post-local", "average-momentum", 
 constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "group-quorum",
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
-constexpr std::string_view kStateOptions[] = {"average-momentum", "average-statistics"};
-constexpr std::string_view kEasgdOptions[] = {"alpha", "beta", "average-momentum", "average-statistics"};
-constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every", "average-momentum",
-                                                   "average-statistics"};
 
 constexpr std::string_view kServerOptions[] = {"servers", "layerwise", "average-statistics"};
 
@@ -63,12 +56,6 @@ constexpr RecipeInfo kRecipes[] = {
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
      "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco},
-    {"ad-psgd", "", "models, averaged in pairs drawn anew for each step: nobody waits for a slower rank (AD-PSGD)",
-     "shared", sync_policy, make_ad_psgd, nullptr, true, kMeetsAtTheEnd, kStateOptions, check_ad_psgd, true, true},
-    {"easgd", "", "models and a center that move towards each other every --sync-every steps (elastic averaging)",
-     "partitioned", sync_policy, make_easgd, nullptr, true, 10, kEasgdOptions, check_elastic_options},
-    {"easgd-async", "", "the same, each rank with the center alone: nobody waits for a slower rank", "shared",
-     sync_policy, make_easgd_async, nullptr, true, 10, kEasgdAsyncOptions, check_easgd_async, true},
     {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
      make_ps_sync, ps_sync_shape, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
     {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,

@@ -98,14 +98,6 @@ constexpr AlgorithmOption kOptions[] = {
      "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "
      "round of all ranks; end (default): for checkpoints and at the end alone.",
      "full", Kind::word, 0, 0, kStatisticsAverages},
-    {"alpha", "A",
-     "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks; a smaller "
-     "one lets ranks explore on their own, and mixes slower.",
-     "0.1", Kind::number, 0, 1},
-    {"beta", "B",
-     "easgd, easgd-async: share of the mean distance to the ranks by which the center moves. Default ranks * alpha, "
-     "where the sum of center and models moves by the ranks' steps alone.",
-     "0.9", Kind::number, 0, 2},
     {"servers", "N",
      "ps-sync, ps-async, ssp, k-sync: the first N ranks hold the weights, bucket by bucket in turns, beside training; "
      "dedicated:N: the last N ranks, which do nothing else and need --data shared. Default: all ranks hold some.",

@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/elastic_options.h"
+#include "stretto/papers/pairs/elastic_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stretto/collective/pairs/shared_model.h"
+#include "stretto/papers/pairs/shared_model.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "stretto/check/pairs/pair_search.h"
+#include "stretto/papers/pairs/pair_search.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,10 +9,10 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/check/prime_field.h"
-#include "stretto/collective/pairs/pair_exchange.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/mix.h"
+#include "stretto/papers/pairs/pair_exchange.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
@@ -20,7 +20,7 @@ namespace {
 
 static_assert(Field::kPrime == kMixPrime);
 
-constexpr std::uint64_t kStream = 0x7061697273;
+constexpr std::uint64_t kJobStream = 0x7061697273;
 
 using Values = std::vector<std::vector<std::int64_t>>;  // residues, by bucket
 
@@ -68,7 +68,7 @@ struct Job {
 };
 
 Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
-  Random random(seed, kStream);
+  Random random(seed, kJobStream);
   Job job{.seed = seed, .ranks = static_cast<int>(random.between(2, 8))};
   if (random.chance(0.03)) job.ranks = random.chance(0.5) ? 16 : 33;
   if (ranks != 0) job.ranks = ranks;
@@ -97,7 +97,7 @@ Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
 class Sums {
  public:
   explicit Sums(const Job& job) : models_(job.ranks + (job.center() ? 1 : 0)), start_(job.zeros()) {
-    Random random(job.seed, kStream + 1);
+    Random random(job.seed, kJobStream + 1);
     for (auto& bucket : start_) {
       for (auto& x : bucket) x = static_cast<std::int64_t>(random.below(kMixPrime));
     }
@@ -149,7 +149,7 @@ class Rank {
         job_(job),
         sums_(sums),
         rank_(rank),
-        random_(job.seed, kStream + 100 + static_cast<std::uint64_t>(rank)),
+        random_(job.seed, kJobStream + 100 + static_cast<std::uint64_t>(rank)),
         engine_(cluster.transport(rank), cluster.clock()),
         pairs_(engine_, job.buckets, job.options),
         meeting_(engine_, job.buckets, {.policy = Policy::full()}) {
@@ -323,7 +323,7 @@ class Rank {
 
 JobFinding run(std::uint64_t seed, int ranks, Pairing pairing) {
   const Job job = draw(seed, ranks, pairing);
-  Random random(seed, kStream + 2);
+  Random random(seed, kJobStream + 2);
   NetworkOptions network{.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)))};
   network.jitter = Duration(network.latency.count() * random.between(0, 8));
   network.pieces = random.chance(0.3) ? 4 : 1;

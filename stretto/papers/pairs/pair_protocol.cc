@@ -1,4 +1,4 @@
-#include "stretto/collective/pairs/pair_protocol.h"
+#include "stretto/papers/pairs/pair_protocol.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "stretto/train/recipes/easgd.h"
+#include "stretto/papers/pairs/easgd.h"
 
 #include <cstring>
 
 #include "stretto/kernel/combine.h"
 #include "stretto/kernel/mix.h"
-#include "stretto/train/recipes/elastic_options.h"
+#include "stretto/papers/pairs/elastic_options.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"

@@ -12,10 +12,10 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/collective.h"
 #include "stretto/collective/collective_base.h"
-#include "stretto/collective/pairs/pair_protocol.h"
-#include "stretto/collective/pairs/shared_model.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
+#include "stretto/papers/pairs/pair_protocol.h"
+#include "stretto/papers/pairs/shared_model.h"
 
 namespace stretto {
 

@@ -13,7 +13,7 @@ inline constexpr std::string_view kPairReaches[] = {
     "phases in which a rank has no batches",
 };
 
-/// Runs the job of `seed` through the real engine and the real PairExchange (collective/pairs/pair_exchange.h): ranks
+/// Runs the job of `seed` through the real engine and the real PairExchange (papers/pairs/pair_exchange.h): ranks
 /// that make steps of their own on models of residues, exchange them in pairs, and meet now and then. Each access of an
 /// application to the model and each step of an engine is an event of its own. Checks that the sum of all models has
 /// moved by the steps alone, exactly, whenever nothing is in flight; that a rank which only answers waits for none;

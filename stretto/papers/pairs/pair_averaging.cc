@@ -1,12 +1,12 @@
-#include "stretto/train/recipes/pair_averaging.h"
+#include "stretto/papers/pairs/pair_averaging.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "stretto/collective/pairs/pair_exchange.h"
-#include "stretto/train/recipes/elastic_options.h"
+#include "stretto/papers/pairs/elastic_options.h"
+#include "stretto/papers/pairs/pair_exchange.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/state_average.h"

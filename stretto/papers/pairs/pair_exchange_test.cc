@@ -1,4 +1,4 @@
-#include "stretto/collective/pairs/pair_exchange.h"
+#include "stretto/papers/pairs/pair_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
