@@ -269,7 +269,7 @@ std::uint64_t whole_periods(const Choice& choice, int ranks, std::uint64_t steps
 
 double unseen_batches(const AlgorithmShape& shape, int ranks, double staleness, double round_batches) {
   if (std::holds_alternative<GroupRoundShape>(shape.exchange)) return std::numeric_limits<double>::quiet_NaN();
-  const double each = std::holds_alternative<ServerOptions>(shape.exchange) ? 1 : round_batches;
+  const double each = std::holds_alternative<PushShape>(shape.exchange) ? 1 : round_batches;
   return staleness * each + static_cast<double>(shape.every - 1) / 2 * (ranks - 1);
 }
 

@@ -164,7 +164,7 @@ struct CostsOf {
 
   /// Asynchronous pushes: how many of them the servers take in a second if nobody computes, and how long one takes
   /// that meets no other.
-  ExchangeCosts operator()(const ServerOptions&) {
+  ExchangeCosts operator()(const PushShape&) {
     constexpr std::size_t kSteps = 6, kApart = 3;
     choice.algorithm = "ps-async";
     choice.data = "partitioned";

@@ -9,7 +9,6 @@
 #include "stretto/check/groups/group_search.h"
 #include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/partial/bucket_search.h"
-#include "stretto/check/servers/server_search.h"
 #include "stretto/check/threshold/threshold_search.h"
 
 namespace stretto {
@@ -26,7 +25,6 @@ constexpr JobSearch kSearches[] = {
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, nullptr,
      2, 8},
-    {"server", "a sharded parameter server: sync, async, ssp and k-sync", kServerReaches, run_server_job},
     {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator, gs, nbcs and topo",
      kOrderingReaches, run_ordering_job, nullptr, 2, 5},
 };

@@ -22,7 +22,7 @@ TEST(JobSearch, FindsNothingForAnyNumberOfRanks) {
 // the end.
 TEST(JobSearch, EndsWhereEveryDeadlineIsShort) {
   const JobSearch& buckets = *std::ranges::find(job_searches(), "buckets", &JobSearch::name);
-  for (const auto [seed, rounds] : {std::pair(2065588835u, 32u), std::pair(1758749682u, 74u)}) {
+  for (const auto& [seed, rounds] : {std::pair(2065588835u, 32u), std::pair(1758749682u, 74u)}) {
     const JobFinding finding = buckets.run(seed, 0);
     EXPECT_FALSE(finding.violation) << seed << ": " << finding.job << ": " << *finding.violation;
     EXPECT_EQ(finding.rounds, rounds) << finding.job;

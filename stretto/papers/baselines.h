@@ -16,5 +16,6 @@ struct Baselines {
 /// Each is empty where its folder is not built in.
 Baselines neighbour_baselines();
 Baselines pair_baselines();
+Baselines server_baselines();
 
 }  // namespace stretto

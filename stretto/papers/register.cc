@@ -6,7 +6,7 @@ namespace stretto {
 namespace {
 
 std::vector<Baselines> all_baselines() {
-  return {neighbour_baselines(), pair_baselines()};
+  return {neighbour_baselines(), pair_baselines(), server_baselines()};
 }
 
 bool is_registered(const RecipeInfo& recipe) {

@@ -72,7 +72,5 @@ Applied simulate_rounds(const RoundShape& shape, std::uint64_t every, RankSteps&
 /// As simulate_rounds(). Requires: no rank has begun a step.
 Applied simulate_groups(const GroupRoundShape& shape, std::uint64_t every, RankSteps& steps, int ranks,
                         const ShapeJob& job);
-/// As simulate_rounds().
-Applied simulate_servers(const ServerOptions& options, RankSteps& steps, int ranks, const ShapeJob& job);
 
 }  // namespace stretto

@@ -20,21 +20,18 @@ struct Simulate {
   Applied operator()(const GroupRoundShape& groups) const {
     return simulate_groups(groups, shape.every, steps, ranks, job);
   }
-  Applied operator()(const ServerOptions& servers) const {
-    return simulate_servers(servers, steps, servers.num_workers(ranks), job);
-  }
+  Applied operator()(const PushShape& pushes) const { return pushes.simulate(steps, job); }
 };
 
 int num_trained(const AlgorithmShape& shape, int ranks) {
-  const auto* servers = std::get_if<ServerOptions>(&shape.exchange);
-  return servers != nullptr ? servers->num_workers(ranks) : ranks;
+  const auto* pushes = std::get_if<PushShape>(&shape.exchange);
+  return pushes != nullptr ? pushes->workers : ranks;
 }
 
 void check(const AlgorithmShape& shape, int ranks) {
   if (shape.every == 0) throw UsageError("a shape with an exchange every 0 steps: expected at least 1");
-  if (const auto* servers = std::get_if<ServerOptions>(&shape.exchange)) {
-    check_server_options(*servers, ranks);
-    if (shape.every != 1) throw UsageError("a shape of servers with steps in between: expected an exchange every step");
+  if (std::holds_alternative<PushShape>(shape.exchange) && shape.every != 1) {
+    throw UsageError("a shape of pushes with steps in between: expected an exchange every step");
   }
   if (const auto* groups = std::get_if<GroupRoundShape>(&shape.exchange)) {
     if (groups->full_every == 0) throw UsageError("a shape of groups without full rounds: expected one sometimes");

@@ -24,7 +24,6 @@
 #include "stretto/train/job/summarize.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/trainer.h"
-#include "stretto/train/recipes/server.h"
 #include "stretto/train/simulated/simulated_ranks.h"
 
 namespace stretto {
@@ -78,7 +77,8 @@ std::vector<ModelLayer> layers_of(const TrainOptions& options) {
 
 /// Whether layers are to lie in buckets of their own, since they travel by themselves.
 bool goes_by_layer(const RunPlan& plan) {
-  return std::ranges::count(plan.algorithm.recipe->options, "layerwise") > 0 && is_layerwise(plan.recipe);
+  const RecipeInfo& recipe = *plan.algorithm.recipe;
+  return recipe.by_layer != nullptr && recipe.by_layer(plan.recipe);
 }
 
 int exit_status(const RankReport& report) {

@@ -169,9 +169,10 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
             text("samples with labels, as those of digits have; those of ", facts.name, " have none").c_str());
   }
   const bool in_parts = belongs_to_ranks(plan.sharing) || plan.sharing == Sharing::labels;
-  if (in_parts && o.algorithm_options.word("servers", "").starts_with("dedicated")) {
-    throw UsageError(text("servers ", o.algorithm_options.word("servers", ""), " with data ", o.data,
-                          ": expected data shared, since a part of it would be the servers'"));
+  const std::string without = recipe.without_batches == nullptr ? "" : recipe.without_batches(o.algorithm_options);
+  if (in_parts && !without.empty()) {
+    throw UsageError(text(without, " with data ", o.data,
+                          ": expected data shared, since ranks that take no batches would have a part of it"));
   }
   plan.batches = {.samples = facts.samples,
                   .batch = o.batch,

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
-#include "stretto/train/recipes/server.h"
 
 namespace stretto {
 namespace {
@@ -68,9 +67,11 @@ TEST(RunPlan, APassThatIsStretchedGoesByLayerWhereItIsToldTo) {
   for (const bool simulated : {false, true}) {
     options.simulated = simulated;
     options.algorithm_options = {};
-    EXPECT_FALSE(is_layerwise(plan_run(options, facts()).recipe));
+    const RunPlan before = plan_run(options, facts());
+    EXPECT_FALSE(before.algorithm.recipe->by_layer(before.recipe));
     options.algorithm_options.set("layerwise", "yes");
-    EXPECT_TRUE(is_layerwise(plan_run(options, facts()).recipe));
+    const RunPlan told = plan_run(options, facts());
+    EXPECT_TRUE(told.algorithm.recipe->by_layer(told.recipe));
   }
 }
 

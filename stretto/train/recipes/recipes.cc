@@ -10,7 +10,6 @@
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
 #include "stretto/train/recipes/local.h"
-#include "stretto/train/recipes/server.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 
@@ -24,8 +23,6 @@ constexpr std::string_view kLocalOptions[] = {"post-local", "average-momentum", 
 constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "group-quorum",
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
-
-constexpr std::string_view kServerOptions[] = {"servers", "layerwise", "average-statistics"};
 
 constexpr std::string_view kSyncOptions[] = {"ordering",       "cycle-time",      "fusion-bytes",      "gs-every",
                                              "cache-capacity", "cache",           "negotiation-wait",  "in-flight",
@@ -56,14 +53,6 @@ constexpr RecipeInfo kRecipes[] = {
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
      "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco},
-    {"ps-sync", "", "weights on servers, moved once a step by the gradients of all ranks", "partitioned", sync_policy,
-     make_ps_sync, ps_sync_shape, true, kMeetsAtTheEnd, kServerOptions, check_ps_sync, true},
-    {"ps-async", "", "weights on servers, moved by each gradient as it comes: nobody waits", "shared", sync_policy,
-     make_ps_async, ps_async_shape, true, kMeetsAtTheEnd, kServerOptions, check_ps_async, true},
-    {"ssp", ":S", "as ps-async, but no rank goes on while another is more than S steps behind", "shared", ssp_policy,
-     make_ssp, ssp_shape, true, kMeetsAtTheEnd, kServerOptions, check_ssp, true},
-    {"k-sync", ":K", "weights on servers, moved by the first K gradients of a step; later ones are dropped",
-     "partitioned", k_sync_policy, make_k_sync, k_sync_shape, true, kMeetsAtTheEnd, kServerOptions, check_k_sync, true},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";

@@ -39,6 +39,11 @@ struct RecipeInfo {
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
   /// to `options`.
   std::span<const AlgorithmOption> own_options = {};
+  /// Whether layers are to lie in buckets of their own, since they travel by themselves. Null: not.
+  bool (*by_layer)(const RecipeOptions& options) = nullptr;
+  /// The option by which some ranks take no batches (Recipe::takes_batches()), in words: "servers dedicated:1". Empty,
+  /// or null: all take some.
+  std::string (*without_batches)(const AlgorithmOptions& options) = nullptr;
 };
 
 /// Whether a rank takes steps of its own between two rounds.

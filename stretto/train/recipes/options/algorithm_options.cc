@@ -98,17 +98,6 @@ constexpr AlgorithmOption kOptions[] = {
      "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "
      "round of all ranks; end (default): for checkpoints and at the end alone.",
      "full", Kind::word, 0, 0, kStatisticsAverages},
-    {"servers", "N",
-     "ps-sync, ps-async, ssp, k-sync: the first N ranks hold the weights, bucket by bucket in turns, beside training; "
-     "dedicated:N: the last N ranks, which do nothing else and need --data shared. Default: all ranks hold some.",
-     "dedicated:1"},
-    {"layerwise", "yes|no",
-     "ps-sync, ps-async, ssp, k-sync: push each bucket's gradient and ask for its weights as soon as its backward pass "
-     "is done, and wait before each layer of the next forward pass for that layer's weights, in memory of twice the "
-     "model's size more; no: push after the backward pass and wait for all. Default: yes, but where a step is "
-     "stretched "
-     "by sleeping.",
-     "no", Kind::word, 0, 0, kYesOrNo},
     {"ordering", "NAME",
      "sync: how ranks come to reduce the same gradients together, in the same order (docs/ordering.md); not to be "
      "confused with --order, in which a sum is added up. none (default): fixed buckets; coordinator: agreed on anew in "

@@ -1,7 +1,8 @@
+#include "stretto/papers/servers/server_simulation.h"
+
 #include <algorithm>
 
-#include "stretto/collective/server/shard.h"
-#include "stretto/predict/shape/rank_steps.h"
+#include "stretto/papers/servers/shard.h"
 
 namespace stretto {
 namespace {
@@ -93,8 +94,8 @@ class ServerSimulation {
 
 }  // namespace
 
-Applied simulate_servers(const ServerOptions& options, RankSteps& steps, int ranks, const ShapeJob& job) {
-  return ServerSimulation(options, steps, ranks, job).run();
+Applied simulate_servers(const ServerOptions& options, RankSteps& steps, int workers, const ShapeJob& job) {
+  return ServerSimulation(options, steps, workers, job).run();
 }
 
 }  // namespace stretto

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/server/server_options.h"
+#include "stretto/papers/servers/server_options.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/check/servers/server_search.h"
+#include "stretto/papers/servers/server_search.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,9 +7,9 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/servers/server_oracle.h"
-#include "stretto/collective/server/parameter_server.h"
 #include "stretto/engine/engine.h"
+#include "stretto/papers/servers/parameter_server.h"
+#include "stretto/papers/servers/server_oracle.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/server_options.h"
+#include "stretto/papers/servers/server_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/server_node.h"
+#include "stretto/papers/servers/server_node.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Layer by layer: what a forward pass waits for. Two ranks on a virtual clock in one thread; the server of the bucket
 // that is read last is not stepped until the forward pass waits for it.
 
-#include "stretto/train/recipes/server.h"
+#include "stretto/papers/servers/server.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/served_bucket.h"
+#include "stretto/papers/servers/served_bucket.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/parameter_server.h"
+#include "stretto/papers/servers/parameter_server.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/description.h"
 #include "stretto/base/error.h"
-#include "stretto/collective/server/server_node.h"
+#include "stretto/papers/servers/server_node.h"
 
 namespace stretto {
 namespace {

@@ -1,4 +1,4 @@
-#include "stretto/check/servers/server_oracle.h"
+#include "stretto/papers/servers/server_oracle.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "stretto/check/servers/server_search.h"
+#include "stretto/papers/servers/server_search.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 namespace stretto {
 
 /// \file
-/// A sharded parameter server (collective/server/parameter_server.h): the servers hold the weights, ranks push
+/// A sharded parameter server (papers/servers/parameter_server.h): the servers hold the weights, ranks push
 /// gradients and pull weights after each step. All ranks are servers unless --servers says otherwise, and all of them
 /// train.
 ///

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/server/parameter_server.h"
+#include "stretto/papers/servers/parameter_server.h"
 
 namespace stretto {
 

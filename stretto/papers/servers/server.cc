@@ -1,13 +1,14 @@
-#include "stretto/train/recipes/server.h"
+#include "stretto/papers/servers/server.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/server/parameter_server.h"
+#include "stretto/papers/servers/parameter_server.h"
+#include "stretto/papers/servers/server_choice.h"
+#include "stretto/papers/servers/server_simulation.h"
 #include "stretto/train/recipes/full_rounds.h"
-#include "stretto/train/recipes/options/server_choice.h"
 #include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
@@ -395,9 +396,13 @@ std::unique_ptr<Recipe> make(ServerMode mode, const RecipeContext& context) {
   return std::make_unique<Server>(context, server_options(mode, context.options));
 }
 
-std::optional<AlgorithmShape> shape_of(ServerMode mode, const RecipeOptions& options) {
+std::optional<AlgorithmShape> shape_of(ServerMode mode, const RecipeOptions& options, int ranks) {
   if (options.local_steps < kMeetsAtTheEnd || options.full_every != 0) return std::nullopt;
-  return AlgorithmShape{.exchange = server_options(mode, options)};
+  const ServerOptions servers = server_options(mode, options);
+  const int workers = servers.num_workers(ranks);
+  return AlgorithmShape{.exchange = PushShape{workers, [servers, workers](RankSteps& steps, const ShapeJob& job) {
+                                                return simulate_servers(servers, steps, workers, job);
+                                              }}};
 }
 
 }  // namespace
@@ -448,20 +453,20 @@ void check_k_sync(const RecipeOptions& options, int ranks) {
   check(ServerMode::k_sync, options, ranks);
 }
 
-std::optional<AlgorithmShape> ps_sync_shape(const RecipeOptions& options, int) {
-  return shape_of(ServerMode::sync, options);
+std::optional<AlgorithmShape> ps_sync_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(ServerMode::sync, options, ranks);
 }
 
-std::optional<AlgorithmShape> ps_async_shape(const RecipeOptions& options, int) {
-  return shape_of(ServerMode::async, options);
+std::optional<AlgorithmShape> ps_async_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(ServerMode::async, options, ranks);
 }
 
-std::optional<AlgorithmShape> ssp_shape(const RecipeOptions& options, int) {
-  return shape_of(ServerMode::ssp, options);
+std::optional<AlgorithmShape> ssp_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(ServerMode::ssp, options, ranks);
 }
 
-std::optional<AlgorithmShape> k_sync_shape(const RecipeOptions& options, int) {
-  return shape_of(ServerMode::k_sync, options);
+std::optional<AlgorithmShape> k_sync_shape(const RecipeOptions& options, int ranks) {
+  return shape_of(ServerMode::k_sync, options, ranks);
 }
 
 }  // namespace stretto

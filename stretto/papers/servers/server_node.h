@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "stretto/collective/collective_base.h"
-#include "stretto/collective/server/parameter_server.h"
-#include "stretto/collective/server/served_bucket.h"
-#include "stretto/collective/server/server_messages.h"
 #include "stretto/engine/inquiry.h"
+#include "stretto/papers/servers/parameter_server.h"
+#include "stretto/papers/servers/served_bucket.h"
+#include "stretto/papers/servers/server_messages.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "stretto/collective/collective.h"
-#include "stretto/collective/server/served_bucket.h"
-#include "stretto/collective/server/server_options.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/papers/servers/served_bucket.h"
+#include "stretto/papers/servers/server_options.h"
 
 namespace stretto {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "stretto/collective/server/shard.h"
 #include "stretto/kernel/bucket.h"
+#include "stretto/papers/servers/shard.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/parameter_server.h"
+#include "stretto/papers/servers/parameter_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/shard.h"
+#include "stretto/papers/servers/shard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stretto/collective/server/shard.h"
+#include "stretto/papers/servers/shard.h"
 
 #include <algorithm>
 #include <limits>

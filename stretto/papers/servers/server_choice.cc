@@ -1,4 +1,4 @@
-#include "stretto/train/recipes/options/server_choice.h"
+#include "stretto/papers/servers/server_choice.h"
 
 #include <algorithm>
 #include <charconv>
@@ -52,6 +52,11 @@ ServerOptions server_options(ServerMode mode, const std::string& argument, const
   }
   server.servers = static_cast<int>(std::min<std::uint64_t>(*count, std::numeric_limits<int>::max()));
   return server;
+}
+
+std::string dedicated_servers(const AlgorithmOptions& said) {
+  const std::string servers = said.word("servers", "");
+  return servers.starts_with("dedicated") ? "servers " + servers : "";
 }
 
 }  // namespace stretto

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "stretto/base/error.h"
+#include "stretto/papers/servers/server.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/run.h"
-#include "stretto/train/recipes/server.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
