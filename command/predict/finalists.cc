@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "command/predict/advice.h"
+#include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
 
@@ -18,6 +19,14 @@ std::set<int> quarters_of(int ranks, std::initializer_list<int> quarters) {
   std::set<int> some;
   for (const int number : quarters) some.insert(std::max(1, ranks * number / 4));
   return some;
+}
+
+/// The settings of algorithms that are built in.
+std::vector<Choice> known(std::vector<Choice> settings) {
+  std::erase_if(settings, [](const Choice& choice) {
+    return find_recipe(choice.algorithm.substr(0, choice.algorithm.find(':'))) == nullptr;
+  });
+  return settings;
 }
 
 }  // namespace
@@ -78,11 +87,11 @@ std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts) {
   }
   for (const char* bound : {"1", "3", "10"}) settings.push_back({fmt::format("ssp:{}", bound)});
   for (const int some : quarters_of(ranks, {2, 3})) settings.push_back({fmt::format("k-sync:{}", some)});
-  return settings;
+  return known(settings);
 }
 
 std::vector<Choice> settings_without_shape() {
-  return {{"d-psgd"}, {"sgp"}, {"osgp"}, {"gossip-grad"}, {"ad-psgd"}, {"easgd"}, {"easgd-async"}};
+  return known({{"d-psgd"}, {"sgp"}, {"osgp"}, {"gossip-grad"}, {"ad-psgd"}, {"easgd"}, {"easgd-async"}});
 }
 
 std::vector<Choice> all_settings_for(int ranks, const SimulatedHosts& hosts) {

@@ -10,16 +10,24 @@
 #include "command/predict/step_times_argument.h"
 #include "command/predict/trial.h"
 #include "command/statistics/statistics.h"
+#include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
 
 namespace {
 
+/// The algorithms that need no argument.
+std::string without_argument() {
+  std::vector<std::string_view> names;
+  for (const RecipeInfo& recipe : recipes()) {
+    if (!recipe.argument.starts_with(':')) names.push_back(recipe.name);
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
 struct RunCommand {
   StepTimesArgument times;
-  std::string algorithms =  // of the library all that need no argument
-      "sync,eager-solo,eager-majority,eager-quorum,wagma,wagma-quorum,local,diloco,d-psgd,sgp,osgp,gossip-grad,"
-      "ad-psgd,easgd,easgd-async,ps-sync,ps-async";
+  std::string algorithms = without_argument();
   Output output;
 };
 

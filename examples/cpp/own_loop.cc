@@ -94,6 +94,7 @@ int train(stretto::RankContext& rank, const std::string& folder, const std::stri
 }  // namespace
 
 int main(int argc, char** argv) {
+  stretto::register_papers();  // ALGORITHM may be one of theirs
   return stretto::run_ranks({.ranks = 4}, [&](stretto::RankContext& rank) {
     return train(rank, argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "eager-quorum");
   });
