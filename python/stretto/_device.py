@@ -332,18 +332,21 @@ class Staging:
 
     def rest(self) -> None:
         """All ranks have met: what was lent is taken back, and nothing is copied to sets or from sums, which may go."""
-        self.drop()
-        self._wait_for_sums()
-        self.take_back()
-        if self._weights is not None:
-            self._weights.rest()
-        self._unpin_all()
-        self._sets.clear()
-        self._sums.clear()
+        try:
+            self.take_back()
+        finally:  # the device may have no memory left
+            self.drop()
+            self._wait_for_sums()
+            if self._weights is not None:
+                self._weights.rest()
+            self._unpin_all()
+            self._sets.clear()
+            self._sums.clear()
 
     def leave(self) -> None:
-        """The library's memory may go."""
-        self.rest()
+        """Behind rest(), which may have failed as the device has: that copies nothing any more. The library's memory
+        may go."""
+        self._unpin_all()
         self.countdown.remove()
 
 

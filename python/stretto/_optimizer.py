@@ -430,11 +430,12 @@ class Optimizer(torch.optim.Optimizer):
     def _end(self) -> None:
         self._stop_watch()
         if not self._loop.ended:
-            with contextlib.suppress(UsageError):
-                self._tensors.point_home()
-            for optimizer in [self, *_not_finished()]:  # their rounds may come meanwhile
-                if optimizer._tensors.staging is not None:
-                    optimizer._tensors.staging.meet()
+            with self._aborting():  # where a device has failed
+                with contextlib.suppress(UsageError):
+                    self._tensors.point_home()
+                for optimizer in [self, *_not_finished()]:  # their rounds may come meanwhile
+                    if optimizer._tensors.staging is not None:
+                        optimizer._tensors.staging.meet()
             self._loop.end(self._tensors)
         self._tensors.leave()
         self._loop.close()
@@ -443,7 +444,8 @@ class Optimizer(torch.optim.Optimizer):
         self._stop_watch()
         self._close()
         self._loop.abort(reason)
-        self._tensors.leave()
+        with contextlib.suppress(RuntimeError):  # of a device that has failed
+            self._tensors.leave()
         self._loop.close()
 
     def _close(self) -> None:

@@ -171,6 +171,8 @@ class Tensors(Contents):
             for p, view in zip(self.parameters, self.flat):
                 self._require_same(p, view)
             self._addresses = list(map(_address, self.parameters))
+            self.staging.drop()  # what has been copied may not be what has been moved
+            self._remake_views()
             return
         if any(map(torch.Tensor.is_shared, self.parameters)) and not self._told_shared:
             self._told_shared = True
@@ -324,14 +326,16 @@ class Tensors(Contents):
             self.views = self._own
 
     def leave(self) -> None:
-        """The optimizer is over: its parameters are Torch's alone."""
-        self.give_gradients_back()
-        if self.overlap is not None:
-            self.overlap.countdown.remove()
-        if self.clipping is not None:
-            self.clipping.remove()
-        if self.staging is not None:
-            self.staging.leave()
+        """The optimizer is over: its parameters are Torch's alone, also where this raises what a device says."""
+        try:
+            self.give_gradients_back()
+        finally:
+            if self.overlap is not None:
+                self.overlap.countdown.remove()
+            if self.clipping is not None:
+                self.clipping.remove()
+            if self.staging is not None:
+                self.staging.leave()
 
     def bring_home(self, first: int, last: int) -> None:
         """Copies the gradients of these parameters that lie elsewhere to where p.grad has been pointed at."""

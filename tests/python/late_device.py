@@ -4,6 +4,8 @@ caller forgets to wait for, and no hardware is needed.
 A model computes at once, in the host's memory, and yet that is an operation of the stream that is current. Copies are
 carried out as late as they may be: when the host, or what is computed, waits for them. With a seed some are carried out
 earlier, as drawn. Until then their targets are not a number.
+
+Each process has a device of its own: none reads what another's device holds, as nothing that is built has ranks do so.
 """
 
 from __future__ import annotations
@@ -32,6 +34,22 @@ def stage() -> None:
     """From now on models on the CPU are staged in this process, on this device; behind the switch."""
     _device.KINDS["cpu"] = Late
     _cuda.torch = _device.torch = _Torch()  # type: ignore[assignment]
+
+
+def _asked() -> None:
+    """For each question to the device, and each order: after an error it answers none, and carries out nothing."""
+    Late.asked += 1
+    if Late.asked == Late.fails_at:
+        Late.fault = "CUDA error: device-side assert triggered"
+    if Late.fault:
+        raise RuntimeError(Late.fault)
+
+
+def _waited_for() -> None:
+    """For each question that the host waits with: while a graph is captured there is none."""
+    _asked()
+    if Late.capturing:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
 
 
 class Operation:
@@ -76,6 +94,7 @@ class Stream:
     """A queue of operations, each of which is after those before it."""
 
     def __init__(self, where: torch.device | None = None) -> None:
+        self.device = torch.device("cpu", Runtime.number_of(where))
         self.cuda_stream = next(_numbers)  # its handle
         self._queue: deque[Operation] = deque()
         Late.streams.append(self)
@@ -92,19 +111,22 @@ class Stream:
         return self._queue[0] if self._queue else None
 
     def query(self) -> bool:
+        _waited_for()
         return self.first() is None
 
     def wait_stream(self, other: Stream) -> None:
+        _asked()
         self._wait_for(other.put())
 
     def wait_event(self, event: Event) -> None:
+        _asked()
         if event.operation is not None:
             self._wait_for(event.operation)
 
     def _wait_for(self, other: Operation) -> None:
         Late.go_on()
         waits = self.put(other)
-        if self is Runtime.current_stream():  # what is computed is computed at once, and needs what comes before it
+        if self is Runtime.current_stream(self.device):  # what is computed is so at once, and needs what comes before
             waits.make()
 
 
@@ -115,10 +137,12 @@ class Event:
         self.operation: Operation | None = None
 
     def record(self) -> None:
+        _asked()
         self._stream = Runtime.current_stream()
         self.operation = self._stream.put()
 
     def synchronize(self) -> None:
+        _waited_for()
         Late.go_on()
         if self.operation is not None:
             self.operation.carry_out()
@@ -132,30 +156,46 @@ class Runtime:
     _of_thread = threading.local()
 
     @classmethod
+    def number_of(cls, where: torch.device | None = None) -> int:
+        """Of a device; without one, or for one that has no number, of the current one of this thread."""
+        index = None if where is None else where.index
+        return getattr(cls._of_thread, "number", 0) if index is None else index
+
+    @classmethod
     def current_stream(cls, where: torch.device | None = None) -> Stream:
-        return getattr(cls._of_thread, "stream", None) or Late.default
+        number = cls.number_of(where)
+        streams: dict[int, Stream] = getattr(cls._of_thread, "streams", {})
+        return streams.get(number) or Late.default[number]
 
     @classmethod
     def set_stream(cls, stream: Stream) -> None:
-        cls._of_thread.stream = stream
+        number = cls._of_thread.number = cls.number_of(stream.device)
+        cls._of_thread.streams = {**getattr(cls._of_thread, "streams", {}), number: stream}
 
     @classmethod
     @contextlib.contextmanager
     def stream(cls, stream: Stream) -> Iterator[None]:
-        before = cls.current_stream()
-        cls.set_stream(stream)
+        with cls.device(stream.device):
+            before = cls.current_stream()
+            cls.set_stream(stream)
+            try:
+                yield
+            finally:
+                cls.set_stream(before)
+
+    @classmethod
+    @contextlib.contextmanager
+    def device(cls, where: torch.device) -> Iterator[None]:
+        before = cls.number_of()
+        cls._of_thread.number = cls.number_of(where)
         try:
             yield
         finally:
-            cls.set_stream(before)
+            cls._of_thread.number = before
 
-    @staticmethod
-    def device(where: torch.device) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    @staticmethod
-    def is_current_stream_capturing() -> bool:
-        return Late.is_capturing
+    @classmethod
+    def is_current_stream_capturing(cls) -> bool:
+        return cls.current_stream() is Late.capturing
 
 
 class _Norms:
@@ -163,6 +203,7 @@ class _Norms:
 
     @staticmethod
     def vector_norm(gradients: torch.Tensor, order: float) -> torch.Tensor:
+        _asked()
         norm = torch.linalg.vector_norm(_as_it_is_now(gradients), order)
         Late.is_computed(norm)
         return norm
@@ -175,6 +216,7 @@ class _Torch:
 
     @staticmethod
     def stack(norms: list[torch.Tensor]) -> torch.Tensor:
+        _asked()
         return torch.stack(list(map(_as_it_is_now, norms)))
 
     def __getattr__(self, name: str) -> Any:
@@ -194,6 +236,9 @@ class Pages:
         return why_not
 
     def _why_not(self, first: int, last: int) -> str:
+        Late.contexts.add(Runtime.number_of())
+        if Late.fault:
+            return Late.fault
         if len(Late.pinned) == Late.room:
             return "no memory left"
         for begin, length in Late.pinned.items():
@@ -249,14 +294,18 @@ class Late(_cuda.Cuda):
     """A Device whose memory is the host's. What there is of it is one for all of a process."""
 
     seed: int | None = None  # of what is carried out earlier than it has to be; None: nothing
-    is_capturing = False
+    capturing: Stream | None = None  # what is asked for on this stream goes into a graph
+    asked = 0  # questions and orders so far
+    fails_at = 0  # so many questions and orders from the first; 0: never
+    fault = ""  # the error that there has been
+    contexts: set[int] = set()  # numbers of devices whose driver was asked for something
     room = 1000  # for so many pieces of memory that are pinned at once
     log: list[str] = []
     pinned: dict[int, int] = {}  # address and size
     registrations: list[tuple[int, int]] = []  # all that were asked for
     refusals: list[str] = []
     streams: list[Stream] = []
-    default: Stream
+    default: dict[int, Stream] = {}  # by the device's number
     under_way: list[_Copy] = []  # for all that the host knows
     _computed: dict[int, tuple[int, Operation]] = {}  # where a tensor begins: its end, and what has it computed
     _chance: random.Random | None = None
@@ -276,7 +325,7 @@ class Late(_cuda.Cuda):
     @staticmethod
     def is_computed(tensor: torch.Tensor) -> None:
         begin, end = _extent(tensor)
-        Late._computed[begin] = end, Runtime.current_stream().put()
+        Late._computed[begin] = end, Runtime.current_stream(tensor.device).put()
 
     @staticmethod
     def computing(tensor: torch.Tensor) -> list[Operation]:
@@ -284,8 +333,20 @@ class Late(_cuda.Cuda):
         begin, end = _extent(tensor)
         return [work for first, (last, work) in Late._computed.items() if first < end and begin < last]
 
+    @staticmethod
+    @contextlib.contextmanager
+    def capture() -> Iterator[None]:
+        """What the block asks the device for goes into a graph. What it computes is computed nevertheless."""
+        Late.capturing = Stream()
+        try:
+            with Runtime.stream(Late.capturing):
+                yield
+        finally:
+            Late.capturing = None
+
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> Any:
-        behind = [*Late.computing(source), Runtime.current_stream().put()]
+        _asked()
+        behind = [*Late.computing(source), Runtime.current_stream(self._where).put()]
         return super().copy(_Target(target, behind), source)  # type: ignore[arg-type]
 
     @staticmethod
@@ -310,7 +371,8 @@ class Late(_cuda.Cuda):
                     Late.are_over(stream, operation.number)
 
 
-Late.default = Stream()
+for _number in range(2):
+    Late.default[_number] = Stream(torch.device("cpu", _number))
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
@@ -319,7 +381,7 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 def _as_it_is_now(tensor: torch.Tensor) -> torch.Tensor:
     """As the current stream sees it: zeros, where it is computed on other streams meanwhile."""
-    now = Runtime.current_stream().put()
+    now = Runtime.current_stream(tensor.device).put()
     return tensor if all(map(now.is_after, Late.computing(tensor))) else torch.zeros_like(tensor)
 
 
