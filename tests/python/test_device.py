@@ -158,48 +158,56 @@ def test_weights_on_a_device_that_something_else_moves_are_told_in_the_first_rou
 # ---- graphs ----
 
 
-def _by_a_graph(staged: bool) -> tuple[list[bytes], list[str]]:
-    """Steps of which all passes but the first are a graph's: no hook runs, and no gradient becomes a new version."""
+def _captured(model: Net, optimizer: stretto.Optimizer, use_all: bool) -> list[str]:
+    """What is refused meanwhile. The passes are computed nowhere, and a graph's are."""
+    gradients = [p.grad.clone() for p in trained(model) if p.grad is not None]
+    running = [buffer.clone() for buffer in model.norm.buffers()]
+    complaints = []
+    with Late.capture():
+        loss(model, 0, use_all).backward()
+        for call in (optimizer.step, optimizer.zero_grad, optimizer.together().__enter__):
+            with pytest.raises(stretto.UsageError) as refused:
+                call()  # type: ignore[operator]
+            complaints.append(str(refused.value))
+    for p, gradient in zip(trained(model), gradients):
+        p.grad.data.copy_(gradient)  # type: ignore[union-attr]
+    for buffer, value in zip(model.norm.buffers(), running):
+        buffer.copy_(value)
+    return complaints
+
+
+def _by_graphs(staged: bool, of_all: dict[int, bool]) -> tuple[list[bytes], list[str]]:
+    """Steps of which all passes but the first are a graph's: no hook runs, and no gradient becomes a new version. Which
+    steps have one captured before them, and whether that is of all parameters."""
     torch.manual_seed(stretto.rank())
     model = Net()
     optimizer = wrap(model, staged)
     plainly(model, optimizer, 0)
     complaints = []
-    optimizer.zero_grad()
-    if staged:
-        Late.is_capturing = True
-        before = [p.grad.clone() for p in trained(model) if p.grad is not None]
-        running = [buffer.clone() for buffer in model.norm.buffers()]
-        loss(model, 1).backward()
-        for call in (optimizer.step, optimizer.zero_grad, optimizer.together().__enter__):
-            with pytest.raises(stretto.UsageError) as refused:
-                call()  # type: ignore[operator]
-            complaints.append(str(refused.value))
-        Late.is_capturing = False
-        for p, gradient in zip(trained(model), before):  # what is captured is not computed
-            p.grad.data.copy_(gradient)  # type: ignore[union-attr]
-        for buffer, value in zip(model.norm.buffers(), running):
-            buffer.copy_(value)
     for step in range(1, STEPS):
         optimizer.zero_grad()
-        for p, gradient in zip(trained(model), torch.autograd.grad(loss(model, step), trained(model))):
-            if staged:
-                p.grad.data.add_(gradient)  # type: ignore[union-attr]
-            else:
-                p.grad.add_(gradient)  # type: ignore[union-attr]
+        if step in of_all:
+            use_all = of_all[step]
+            complaints += _captured(model, optimizer, use_all) if staged else []
+        gradients = torch.autograd.grad(loss(model, step, use_all), trained(model), allow_unused=True)
+        for p, gradient in zip(trained(model), gradients):
+            assert p.grad is not None
+            (p.grad.data if staged else p.grad).add_(0 if gradient is None else gradient)
         optimizer.step()
     optimizer.finish()
     return contents(model, optimizer), complaints
 
 
-def _with_and_without_a_graph() -> tuple[Any, Any]:
-    return _by_a_graph(True), _by_a_graph(False)
+def _with_and_without_graphs(of_all: dict[int, bool]) -> tuple[Any, Any]:
+    return _by_graphs(True, of_all), _by_graphs(False, of_all)
 
 
-def test_what_a_graph_computes_is_handed_over() -> None:
-    for (staged, complaints), (plain, _) in values(_with_and_without_a_graph, 2, timeout=240):
+# What the first of two graphs alone computes counts as used, with a gradient of zeros, where the second is replayed.
+@pytest.mark.parametrize("of_all", [{1: True}, {1: True, 3: False}])
+def test_what_a_graph_computes_is_handed_over(of_all: dict[int, bool]) -> None:
+    for (staged, complaints), (plain, _) in values(_with_and_without_graphs, 2, timeout=240, args=(of_all,)):
         assert staged == plain
-        for call, complaint in zip(("step()", "zero_grad()", "together()"), complaints, strict=True):
+        for call, complaint in zip(("step()", "zero_grad()", "together()") * len(of_all), complaints, strict=True):
             assert complaint.startswith(f"{call} while a graph of cpu is captured: expected forward and backward")
 
 

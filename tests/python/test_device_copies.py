@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stretto
-from device_jobs import STEPS_OF, Net, loss, plainly, trained, wrap
+from device_jobs import STEPS, STEPS_OF, Net, contents, loss, plainly, trained, wrap
 from late_device import Late
 from ranks import values
 from stretto import _device
@@ -116,22 +116,28 @@ def test_copies_in_the_backward_pass_are_tried_again() -> None:
         assert all(early[128:])  # that of step 128 was not in vain
 
 
-def _report(room: int) -> tuple[str, dict[int, int]]:
-    Late.room = room
+def _trained_and_told(staged: bool) -> tuple[list[bytes], str]:
+    torch.manual_seed(0)
     model = Net()
-    optimizer = wrap(model, True)
-    plainly(model, optimizer, 1)
+    optimizer = wrap(model, staged)
+    for step in range(STEPS):
+        plainly(model, optimizer, step)
     optimizer.finish()
-    assert _device.KINDS["cpu"] is Late
-    return " ".join(str(optimizer.report()).split()), Late.pinned
+    return contents(model, optimizer), " ".join(str(optimizer.report()).split())
 
 
-def test_report_says_how_gradients_are_copied() -> None:
-    text, _ = values(_report, 1, timeout=240, args=(1000,))[0]
-    assert "The model is on cpu; gradients go through the host's memory, which is pinned." in text
-    for room in (0, 1):
-        text, pinned = values(_report, 1, timeout=240, args=(room,))[0]
-        assert "which is not pinned (no memory left), so that copies wait." in text
+def _in_so_much_room(pieces: int) -> tuple[str, bool, dict[int, int]]:
+    Late.room = pieces
+    staged, report = _trained_and_told(True)
+    return report, staged == _trained_and_told(False)[0], Late.pinned
+
+
+@pytest.mark.parametrize("pieces", [1000, 1, 0])
+def test_report_says_how_gradients_are_copied(pieces: int) -> None:
+    how = "pinned." if pieces == 1000 else "not pinned (no memory left), so that copies wait."
+    for report, same_bits, pinned in values(_in_so_much_room, 2, timeout=240, args=(pieces,)):
+        assert f"The model is on cpu; gradients go through the host's memory, which is {how}" in report
+        assert same_bits
         assert not pinned  # any more
 
 
