@@ -110,10 +110,10 @@ class Driver:
     def __init__(self) -> None:
         self._missing = ""  # what of it is
         try:
-            library = ctypes.CDLL("libcuda.so.1")
-            self._register = library.cuMemHostRegister_v2
-            self._unregister = library.cuMemHostUnregister
-            self._text = library.cuGetErrorString
+            self._library = ctypes.CDLL("libcuda.so.1")
+            self._register = self._library.cuMemHostRegister_v2
+            self._unregister = self._library.cuMemHostUnregister
+            self._text = self._library.cuGetErrorString
         except (OSError, AttributeError) as error:
             self._missing = str(error)
             return

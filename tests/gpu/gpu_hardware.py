@@ -5,55 +5,39 @@ import statistics
 import time
 
 import torch
+from late_device import Pages
 
-PAGE = 4096
-ALREADY_REGISTERED = 712  # CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+from stretto import _cuda
 
 
 class Handle(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * 64)]
 
 
-class Driver:
-    """Functions of libcuda that torch does not offer. An error is what they return; nothing is left pending."""
+class Driver(_cuda.Driver):
+    """With functions that the package does without. An error is what they return; nothing is left pending."""
 
     def __init__(self):
-        self._library = ctypes.CDLL("libcuda.so.1")
+        super().__init__()
         pointer, size, flags, address = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_uint64
         for name, arguments in {
-            "cuMemHostRegister_v2": [pointer, size, flags],
-            "cuMemHostUnregister": [pointer],
             "cuLaunchHostFunc": [pointer, pointer, pointer],
             "cuMemAlloc_v2": [ctypes.POINTER(address), size],
             "cuIpcGetMemHandle": [ctypes.POINTER(Handle), address],
             "cuIpcOpenMemHandle_v2": [ctypes.POINTER(address), Handle, flags],
             "cuIpcCloseMemHandle": [address],
         }.items():
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = arguments, ctypes.c_int
+            getattr(self._library, name).argtypes = arguments
 
     def __call__(self, name, *arguments):
         return int(getattr(self._library, name)(*arguments))
 
 
-class MadeUpDriver:
-    """Registers pages as the driver does, and calls a host function at once. It has no handles of memory."""
+class MadeUpDriver(Pages):
+    """Calls a host function at once, and has nothing else that the package does without."""
 
-    def __init__(self):
-        self._ranges = {}
-
-    def __call__(self, name, *arguments):
-        if name == "cuMemHostRegister_v2":
-            first, last = arguments[0] // PAGE, (arguments[0] + arguments[1] - 1) // PAGE
-            if any(begin <= last and first <= end for begin, end in self._ranges.values()):
-                return ALREADY_REGISTERED
-            self._ranges[arguments[0]] = first, last
-        elif name == "cuMemHostUnregister":
-            del self._ranges[arguments[0]]
-        elif name == "cuLaunchHostFunc":
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(arguments[1].value)(arguments[2])
-        else:
-            return 801  # CUDA_ERROR_NOT_SUPPORTED
+    def __call__(self, name, _, function, argument):
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.value)(argument)
         return 0
 
 

@@ -25,9 +25,9 @@ import gpu_hardware
 import gpu_times
 import gpu_training
 import torch
-from gpu_hardware import PAGE
 
 import stretto
+from stretto._device import PAGE
 
 
 def row(what, value, unit="", limit=None, goal=None):
@@ -90,14 +90,14 @@ def section_copies(gpu):
         if touched:
             host.fill_(1)
         begin = time.perf_counter()
-        error = gpu.driver("cuMemHostRegister_v2", host.data_ptr(), size, 0)
+        why_not = gpu.driver.register(host.data_ptr(), size)
         row(f"registering 1 GiB of memfd, {name}", round(1e3 * (time.perf_counter() - begin), 1), "ms", goal=100)
-        case(f"memfd can be registered, {name}", error == 0, f"error {error}")
+        case(f"memfd can be registered, {name}", not why_not, why_not)
         if name == "touched":
             measure_copies(gpu, device, host, "pinned")
             if not gpu.fake:
                 register_in_two_processes(host, path, size)
-        gpu.driver("cuMemHostUnregister", host.data_ptr())
+        gpu.driver.unregister(host.data_ptr())
         if name == "huge, touched":
             measure_copies(gpu, device, host, "pageable")
     other = torch.empty_like(device)
@@ -131,28 +131,27 @@ def register_in_two_processes(host, path, size):
     ours, theirs = context.Pipe()
     second = context.Process(target=register_elsewhere, args=(path, size, theirs))
     second.start()
-    error = ours.recv() if ours.poll(30) else "nothing heard"
+    why_not = ours.recv() if ours.poll(30) else "nothing heard"
     second.join(10)
-    case("the same pages registered in a second process", error == 0, f"error {error}")
+    case("the same pages registered in a second process", not why_not, why_not)
     case("what the second process's GPU wrote is seen by this one", (host == 7).all())
 
 
 def register_elsewhere(path, size, pipe):
     torch.zeros(1, device="cuda")
     host = torch.frombuffer(mmap.mmap(os.open(path, os.O_RDWR), size), dtype=torch.uint8)
-    error = gpu_hardware.Driver()("cuMemHostRegister_v2", host.data_ptr(), size, 0)
+    why_not = gpu_hardware.Driver().register(host.data_ptr(), size)
     host.copy_(torch.full((size,), 7, dtype=torch.uint8, device="cuda"), non_blocking=True)
     torch.cuda.synchronize()
-    pipe.send(error)
+    pipe.send(why_not)
 
 
 def ranges_on_one_page(gpu):
     """Two ranges without common bytes on one page; and what the next kernel says after a refusal of the runtime."""
     memory, _ = shared(4 * PAGE)
     at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    errors = [gpu.driver("cuMemHostRegister_v2", at, PAGE + 64, 0)]
-    errors.append(gpu.driver("cuMemHostRegister_v2", at + PAGE + 64, PAGE, 0))
-    row("ranges that share a page: errors of the driver", errors, limit=[0, gpu_hardware.ALREADY_REGISTERED])
+    refusals = [gpu.driver.register(at, PAGE + 64), gpu.driver.register(at + PAGE + 64, PAGE)]
+    row("ranges that share a page: refusals of the driver", refusals)
     torch.zeros(8, device=gpu.where).sum().item()
     case("a kernel runs after the driver's refusal", True)
     if not gpu.fake:
@@ -164,9 +163,9 @@ def ranges_on_one_page(gpu):
         except RuntimeError as error:
             pending = str(error).splitlines()[0]
         row("the runtime's refusal, and what the next kernel says", f"{refused}: {pending}")
-    if errors[1] == 0:
-        gpu.driver("cuMemHostUnregister", at + PAGE + 64)
-    gpu.driver("cuMemHostUnregister", at)
+    if not refusals[1]:
+        gpu.driver.unregister(at + PAGE + 64)
+    gpu.driver.unregister(at)
 
 
 def bell(gpu):
