@@ -366,8 +366,10 @@ def spread(numbers):
 
 def section_round(gpu):
     goals = {100: 40}
-    for megabytes in gpu.size((1, 25, 100, 1000), (1,)):
-        found = timed(gpu, gpu_times.rounds, megabytes, gpu.size(11, 2))
+    sizes = gpu.size((1, 25, 100, 1000), (1, 2))
+    taken = timed(gpu, gpu_times.rounds, sizes, gpu.size(11, 2))
+    for megabytes in sizes:
+        found = [rank[megabytes] for rank in taken]
         staged, by_gloo = slowest(found, "staged"), slowest(found, "gloo")
         row(
             f"{megabytes} MB, 4 ranks: staged",
@@ -381,14 +383,13 @@ def section_round(gpu):
 
 
 def section_resnet50(gpu):
-    blocks = gpu.size(11, 1)
-    together = timed(gpu, gpu_times.resnet, ["plain", "staged", "overlap", "gloo"], blocks)
+    together = timed(gpu, gpu_times.resnet, ["plain", "staged", "overlap", "gloo"], gpu.size(11, 1))
     plain = slowest(together, "plain")
     row("a step of 4 ranks without exchange", round(1e3 * statistics.median(plain), 1), "ms")
     for way, goal in (("staged", None), ("overlap", 15), ("gloo", None)):
         added = spread(1e3 * (with_it - without) for with_it, without in zip(slowest(together, way), plain))
         row(f"added by {way}: lowest, median, highest", added, "ms", goal=goal)
-    eager, waiting = (timed(gpu, gpu_times.resnet, [way], blocks) for way in ("eager", "gloo"))
+    eager, waiting = (timed(gpu, gpu_times.resnet, [way], gpu.size(7, 1)) for way in ("eager", "gloo"))
 
     def images_a_second(found, way):
         return sum(1 / statistics.median(rank[way]) for rank in found)

@@ -19,11 +19,19 @@ def gloo(folder):
     return torch.distributed
 
 
-def rounds(megabytes, fake, blocks, folder):
-    """Seconds of step(), a list of blocks, by the package and by Gloo on a tensor of the device, interleaved."""
+def rounds(sizes, fake, blocks, folder):
+    """By size in MB: seconds of step(), a list of blocks, by the package and by Gloo on a tensor of the device,
+    interleaved."""
     where = gpu_training.prepare(fake)
     gpu = gpu_hardware.Gpu(fake)
     distributed = gloo(folder)
+    taken = {megabytes: rounds_of(megabytes, where, gpu, blocks, distributed) for megabytes in sizes}
+    stretto.barrier()  # nobody closes what another still receives by
+    distributed.destroy_process_group()
+    return taken
+
+
+def rounds_of(megabytes, where, gpu, blocks, distributed):
     model = torch.nn.ParameterList([torch.zeros(25 * 10**4, device=where) for _ in range(megabytes)])
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.0), model, "sync")
     flat = torch.zeros(megabytes * 25 * 10**4, device=where)
@@ -50,8 +58,6 @@ def rounds(megabytes, fake, blocks, folder):
             if block >= 2:
                 taken[way].append(time.perf_counter() - begin)
     optimizer.finish()
-    stretto.barrier()  # nobody closes what another still receives by
-    distributed.destroy_process_group()
     return taken
 
 

@@ -26,6 +26,10 @@ def tool():
     return loaded
 
 
+def test_sections_leave_time_for_the_start(tool):
+    assert sum(tool.SECTIONS.values()) <= tool.BUDGET - 10
+
+
 def test_made_up_device(tmp_path, tool):
     done = check("--fake", "--out", tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
