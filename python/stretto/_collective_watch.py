@@ -33,16 +33,22 @@ def explain(line: str, silence: float) -> str:
 
 
 class CollectiveWatch:
-    """A thread that looks now and then where the thread that has made it is. It says once that it is in the same
+    """A thread that looks now and then where the thread that has begun it is. It says once that it is in the same
     collective of torch.distributed for `silence` seconds, and in which. It is not told of calls, which costs nothing.
     """
 
     def __init__(self, rank: int, silence: float) -> None:
         self._rank = rank
         self._silence = silence
-        self._watched = threading.get_ident()
         self._rests = False
         self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Starts the thread, unless it runs, where there are collectives of torch.distributed by now."""
+        if self._thread is not None or not active():
+            return
+        self._watched = threading.get_ident()
         self._thread = threading.Thread(target=self._look, name="stretto collective watch", daemon=True)
         self._thread.start()
 
@@ -51,9 +57,10 @@ class CollectiveWatch:
         self._rests = rests
 
     def stop(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, for good."""
         self._end.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _look(self) -> None:
         before: types.FrameType | None = None

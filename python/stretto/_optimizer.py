@@ -11,7 +11,8 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import stretto._core as _core
-from stretto import _checks, _collective_watch, _half, _job, _process_group, _scaler, _unattached
+from stretto import _checks, _half, _job, _process_group, _scaler, _unattached
+from stretto._collective_watch import CollectiveWatch
 from stretto._errors import Error, UsageError
 from stretto._report import Report
 from stretto._rounds import Round
@@ -143,7 +144,7 @@ class Optimizer(torch.optim.Optimizer):
         self._schedulers = Schedulers([self, optimizer], self._loop, self._job.ranks)
         self._tensors.schedulers = self._schedulers
         self._tensors.silence = self._silence
-        self._watch: _collective_watch.CollectiveWatch | None = None
+        self._watch = CollectiveWatch(self._job.rank, self._silence)
         self._last_rounds = 0
         self._stepped = False
         self._met = False
@@ -298,7 +299,7 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors.check_model()
         if self._tensors.model is not None:
             _checks.check_owned(self._tensors.model, [self, *_not_finished()])
-        self._watch_collectives()
+        self._watch.begin()
         self._stepped = True
 
     # ---- hooks ----
@@ -337,7 +338,7 @@ class Optimizer(torch.optim.Optimizer):
             self._look_at_all()
         self._loop.finish(self._tensors, False)
         self._tensors.leave()
-        self._stop_watch()
+        self._watch.stop()
         self._close()
 
     @contextlib.contextmanager
@@ -385,11 +386,11 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors.give_gradients_back()
         self._met = True
         self._schedulers.begin_together()
-        self._rest_watch(True)
+        self._watch.rest(True)
 
     def _end_together(self) -> None:
-        self._rest_watch(False)
-        self._watch_collectives()  # where torch.distributed was begun since the first step
+        self._watch.rest(False)
+        self._watch.begin()  # where torch.distributed was begun since the first step
         self._schedulers.end_together()
 
     @contextlib.contextmanager
@@ -428,7 +429,7 @@ class Optimizer(torch.optim.Optimizer):
         return self._loop.busy
 
     def _end(self) -> None:
-        self._stop_watch()
+        self._watch.stop()
         if not self._loop.ended:
             with self._aborting():  # where a device has failed
                 with contextlib.suppress(UsageError):
@@ -441,7 +442,7 @@ class Optimizer(torch.optim.Optimizer):
         self._loop.close()
 
     def _abort(self, reason: str) -> None:
-        self._stop_watch()
+        self._watch.stop()
         self._close()
         self._loop.abort(reason)
         with contextlib.suppress(RuntimeError):  # of a device that has failed
@@ -452,19 +453,6 @@ class Optimizer(torch.optim.Optimizer):
         this = self._this()
         assert this is not None
         _job.remove(this)
-
-    def _watch_collectives(self) -> None:
-        if self._watch is None and _collective_watch.active():
-            self._watch = _collective_watch.CollectiveWatch(self._job.rank, self._silence)
-
-    def _rest_watch(self, rests: bool) -> None:
-        if self._watch is not None:
-            self._watch.rest(rests)
-
-    def _stop_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
 
 
 def _not_finished() -> list[Optimizer]:
@@ -485,7 +473,7 @@ def _take_over(optimizer: torch.optim.Optimizer) -> None:
     if others and _job.size() == 1:
         for other in _checks.sharing(optimizer, others):
             assert isinstance(other, Optimizer)
-            other._stop_watch()
+            other._watch.stop()
             _give_up(other._loop, other._tensors)
 
 
