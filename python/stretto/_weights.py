@@ -29,8 +29,9 @@ class Weights:
         forget: Callable[[], None] | None,
     ) -> None:
         """`home`: the host's memory, a tensor a bucket; `parts(bucket, whole)`: the trained parameters of a bucket, and
-        where each of them lies in a tensor like its `home`. `forget()`: where weights are seldom looked at; what `home`
-        holds is not wanted behind take_back(), and its memory may go. It is not to be registered."""
+        where each of them lies in a tensor like its `home`. `forget()`: where the library writes to the weights before
+        the first take_back() alone, and seldom reads them later; what `home` holds is not wanted behind take_back(),
+        and its memory may go. It is not to be registered."""
         self._device = device
         self._where = where
         self.home = home
@@ -38,6 +39,7 @@ class Weights:
         self._forget = forget
         self.pinned = forget is not None  # or never to be
         self._shown = False
+        self._written = True  # or may have been
         self._taken: Any = None  # event of the last copy to the device, which may be under way
 
     def show(self) -> None:
@@ -64,7 +66,7 @@ class Weights:
         if not self._shown:
             return
         self._shown = False
-        for bucket, home in enumerate(self.home):
+        for bucket, home in enumerate(self.home if self._written else []):
             whole = torch.empty_like(home, device=self._where)
             self._taken = self._device.copy(whole, home)
             self._device.compute_after(self._taken)
@@ -72,6 +74,7 @@ class Weights:
             with torch.no_grad():
                 torch._foreach_copy_(parameters, views)
         if self._forget is not None:
+            self._written = False
             self.settle()
             self._forget()
 

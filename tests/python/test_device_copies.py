@@ -42,6 +42,25 @@ def test_buckets_are_copied_while_backward_goes_on() -> None:
         assert hooks == 0
 
 
+def _copies_of_weights() -> tuple[int, int]:
+    """In rounds 0 to 4, and at the end. Nothing else is copied that is not pinned: gradients of a page are."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4000, 1, bias=False)
+    optimizer = wrap(model, True)  # type: ignore[arg-type]
+    Late.log.clear()
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(torch.ones(4, 4000)).square().mean().backward()
+        optimizer.step()
+    compared = Late.log.count("copy of what is not pinned")
+    optimizer.finish()
+    return compared, Late.log.count("copy of what is not pinned") - compared
+
+
+def test_weights_that_are_compared_are_not_copied_back() -> None:
+    assert values(_copies_of_weights, 2, timeout=240) == [(3, 1)] * 2  # before rounds 1, 2 and 4, and all at the end
+
+
 def _copies_to_the_host(how: str, steps: int, overlap: bool) -> float:
     """Of a bucket, in all steps."""
     model = Net()

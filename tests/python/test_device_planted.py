@@ -211,7 +211,7 @@ def _averaging(staged: bool, algorithm: str = "local", told: bool = False) -> An
 
 
 _told = functools.partial(_averaging, told=True)
-_to_a_center = functools.partial(_averaging, algorithm="easgd")
+_to_a_center, _from_an_anchor = (functools.partial(_averaging, algorithm=name) for name in ("easgd", "diloco"))
 _plainly, _accumulating, _clipping, _beginning_anew = (
     functools.partial(train, how) for how in ("plainly", "accumulating", "clipping", "beginning anew")
 )
@@ -296,7 +296,7 @@ LEFT_OUT: dict[str, tuple[Plant, Job, str]] = {
         NOT_THERE,
     ),
     "rest() waits for weights": (call(Weights, "settle", (Staging, "rest")), _averaging, GONE),
-    "a step of the optimizer takes back": (call(Tensors, "take_back", (Tensors, "step")), _plainly, OTHER),
+    "a step of the optimizer takes back": (call(Tensors, "take_back", (Tensors, "step")), _from_an_anchor, OTHER),
     "step() takes back": (call(Tensors, "take_back", (Tensors, "settle")), _averaging, OTHER),
     "zero_grad() takes back": (call(Tensors, "take_back", (stretto.Optimizer, "zero_grad")), _to_a_center, OTHER),
     "a round is told behind take_back()": (call(Tensors, "take_back", (Tensors, "round")), _told, OTHER),
