@@ -344,9 +344,8 @@ class Staging:
             self._sums.clear()
 
     def leave(self) -> None:
-        """Behind rest(), which may have failed as the device has: that copies nothing any more. The library's memory
-        may go."""
-        self._unpin_all()
+        """Behind rest(); where that has raised what the device says, nothing is copied any more, and registrations end
+        with the process."""
         self.countdown.remove()
 
 

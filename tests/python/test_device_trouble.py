@@ -156,12 +156,12 @@ def _there_and_back(staged: bool) -> list[bytes]:
             model.double().float()
 
     for step in range(2 * STEPS):
-        move(0)
-        optimizer.zero_grad()
         move(1)
+        optimizer.zero_grad()
+        move(2)
         loss(lambda x, _: model(x), step).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
-        move(2)
+        move(0)  # also where the bucket has been copied before it was clipped: in the first step
         optimizer.step()
     optimizer.finish()
     return [bytes_of(t.detach()) for p in model.parameters() for t in (p, p.grad)]
