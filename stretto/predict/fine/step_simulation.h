@@ -10,21 +10,6 @@
 
 namespace stretto {
 
-/// A part of a simulation, in seconds.
-struct Window {
-  double begin;
-  double end;
-};
-
-/// The part of a job that counts, in which all workers work: the last nine tenths of the first worker to be done, which
-/// ended its steps at `ends`, its start before them.
-Window measured_window(std::span<const double> ends);
-
-/// Steps per second of a worker whose steps ended at `ends`, ascending, its start before them: over the steps that lie
-/// wholly in the window, so that it does not matter where in a step the window begins. Infinite where they took no
-/// time.
-double steady_rate(std::span<const double> ends, const Window& window);
-
 /// An operation of a simulated step, as it ran.
 struct SimulatedOperation {
   int host;  ///< the worker, where each host has one GPU
@@ -60,5 +45,20 @@ struct SimulatedSteps {
 /// docs/lab/prediction.md says it was corrected. Repeats to the bit for the same job and options. Throws UsageError
 /// where a step takes no time, and as plan_hosts() does.
 SimulatedSteps simulate_steps(const TrainingJob& job, const StepSimulationOptions& options);
+
+/// A part of a simulation, in seconds.
+struct Window {
+  double begin;
+  double end;
+};
+
+/// The part of a job that counts, in which all workers work: the last nine tenths of the first worker to be done, which
+/// ended its steps at `ends`, its start before them.
+Window measured_window(std::span<const double> ends);
+
+/// Steps per second of a worker whose steps ended at `ends`, ascending, its start before them: over the steps that lie
+/// wholly in the window, so that it does not matter where in a step the window begins. Infinite where they took no
+/// time.
+double steady_rate(std::span<const double> ends, const Window& window);
 
 }  // namespace stretto
