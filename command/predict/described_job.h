@@ -8,7 +8,7 @@
 #include "stretto/imbalance/spec.h"
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/model/training_job.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto::command {
 

@@ -10,7 +10,7 @@
 
 #include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/shape/algorithm_shape.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto::command {
 

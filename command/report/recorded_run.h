@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/train/job/summary.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto::command {
 

@@ -6,7 +6,7 @@
 
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto::command {
 

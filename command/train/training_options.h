@@ -8,7 +8,7 @@
 #include "command/cli/output.h"
 #include "command/cli/subcommand.h"
 #include "stretto/train/job/task.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 #include "workloads/catalogue.h"
 
 namespace stretto::command {

@@ -10,7 +10,7 @@
 
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
-#include "stretto/train/loop/distributed_options.h"
+#include "stretto/train/options/distributed_options.h"
 #include "stretto/train/replica/torch_replica.h"
 
 namespace torch::optim {

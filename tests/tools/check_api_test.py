@@ -50,7 +50,7 @@ class CheckApi(unittest.TestCase):
         self.expect_finding(f"stretto/schedule/print.h:{line + 1}", "to_text(const Schedule &schedule) (function)")
 
     def test_option_without_its_comment(self):
-        name = "stretto/train/loop/distributed_options.h"  # installed below stretto/detail/
+        name = "stretto/train/options/distributed_options.h"  # installed below stretto/detail/
         text = (self.root / name).read_text(encoding="utf-8")
         comment = re.search(r"int max_lag = 4;( *///<[^\n]*)", text).group(1)
         line = self.change(name, comment, "")
@@ -88,7 +88,7 @@ class CheckApi(unittest.TestCase):
         self.assertEqual(self.run_tool("--html", html), PASSES)
         self.assertIn("classstretto_1_1PartialAllreduce.html", (html / "index.html").read_text(encoding="utf-8"))
         page = (html / "structstretto_1_1DistributedOptions.html").read_text(encoding="utf-8")
-        self.assertIn("stretto/detail/train/loop/distributed_options.h", page)
+        self.assertIn("stretto/detail/train/options/distributed_options.h", page)
         self.assertFalse((html / "classstretto_1_1Inbox.html").exists())
 
 

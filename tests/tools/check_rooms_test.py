@@ -82,6 +82,13 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("stretto/train/replica/flat.h:2: stretto/train/replica includes from stretto/train/job, which", output)
 
+    def test_circle_between_a_room_and_its_folders(self):
+        status, output = run_on({**BASE, "stretto/train/replica.cc": '#include "stretto/train/job/run.h"\n',
+                                 "stretto/train/job/run.h": '#pragma once\n#include "stretto/train/options.h"\n',
+                                 "stretto/train/options.h": "#pragma once\n"})
+        self.assertEqual(status, 1, output)
+        self.assertIn("stretto/train/job includes from stretto/train, which includes from stretto/train/job", output)
+
     def test_circle_between_modules_of_the_python_package(self):
         files = {"python/stretto/__init__.py": "import sys\nfrom stretto import _core, _job\n",
                  "python/stretto/_job.py": "import stretto._core as _core\nfrom stretto._parts import Part\n",

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stretto/train/job/task.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto {
 

@@ -9,7 +9,7 @@
 #include "stretto/observe/recent_steps.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto {
 

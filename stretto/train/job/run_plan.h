@@ -8,7 +8,7 @@
 #include "stretto/imbalance/spec.h"
 #include "stretto/simulate/cluster.h"
 #include "stretto/train/job/task.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 #include "stretto/train/recipes/options/lr_schedule.h"
 #include "stretto/train/recipes/recipes.h"
 

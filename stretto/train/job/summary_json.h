@@ -4,7 +4,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/job/summary.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 
 namespace stretto {
 

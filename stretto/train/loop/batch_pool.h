@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "stretto/dispenser/dispenser.h"
-#include "stretto/train/loop/distributed_options.h"
+#include "stretto/train/options/distributed_options.h"
 
 namespace stretto {
 

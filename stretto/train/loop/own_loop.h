@@ -13,10 +13,10 @@
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/job/session.h"
-#include "stretto/train/loop/distributed_options.h"
 #include "stretto/train/loop/loop_environment.h"
 #include "stretto/train/loop/loop_history.h"
 #include "stretto/train/loop/loop_reporter.h"
+#include "stretto/train/options/distributed_options.h"
 #include "stretto/train/recipes/options/lr_schedule.h"
 
 namespace stretto {

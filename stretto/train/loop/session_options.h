@@ -3,7 +3,7 @@
 #include <string>
 
 #include "stretto/train/job/session.h"
-#include "stretto/train/loop/distributed_options.h"
+#include "stretto/train/options/distributed_options.h"
 
 namespace stretto {
 

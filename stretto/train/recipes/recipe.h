@@ -12,7 +12,7 @@
 #include "stretto/observe/tensor_times.h"
 #include "stretto/ordering/graph.h"
 #include "stretto/ordering/ordering_statistics.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
 #include "stretto/train/recipes/options/core_sets.h"
 #include "stretto/train/recipes/round_notes.h"

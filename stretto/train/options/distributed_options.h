@@ -7,7 +7,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/driver.h"
-#include "stretto/train/options.h"
+#include "stretto/train/options/train_options.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
