@@ -25,7 +25,7 @@
 #include "stretto/ordering/waiting/stall_messages.h"
 #include "stretto/predict/coarse/threshold_fit.h"
 #include "stretto/predict/model/training_job.h"
-#include "stretto/train/job/rank_report.h"
+#include "stretto/train/job/summary_json.h"
 #include "stretto/transport/mpi.h"
 #include "stretto/transport/shm.h"
 #include "workloads/data_files.h"

@@ -43,11 +43,6 @@ class OrderingMeter {
 /// The same for processes whose SteadyClock shows the same: those of one kernel since it was started.
 std::string name_of_this_clock();
 
-/// For a rank's report, as JSON.
-std::string to_json(const RankOrdering& rank);
-/// Reads what that has written. Throws an exception of nlohmann::json for another text.
-RankOrdering rank_ordering_from_json(const std::string& text);
-
 /// The figures of a run that a person reads (docs/ordering.md); per step of the rank, in seconds, where they are times.
 struct OrderingFigures {
   struct Rank {
@@ -79,9 +74,5 @@ struct OrderingFigures {
 
 /// `ranks`: all of the job. Arrivals and stalls are compared where all ranks have one clock.
 OrderingFigures ordering_figures(std::span<const RankOrdering> ranks);
-/// For a summary, as JSON.
-std::string to_json(const OrderingFigures& figures);
-/// Reads what that has written. Throws an exception of nlohmann::json for another text.
-OrderingFigures ordering_figures_from_json(const std::string& text);
 
 }  // namespace stretto

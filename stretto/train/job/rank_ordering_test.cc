@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "stretto/train/job/summary_json.h"
+
 namespace stretto {
 namespace {
 
@@ -34,15 +36,19 @@ RankOrdering ten_steps() {
   return rank;
 }
 
+OrderingFigures there_and_back(const OrderingFigures& figures) {
+  return summary_from_json(to_json(RunSummary{.ordering = figures})).or_throw().ordering.value();
+}
+
 TEST(RankOrdering, ThereAndBackAsJson) {
   RankOrdering rank = ten_steps();
   rank.statistics.note_arrival({7ms});
   rank.statistics.note_arrival({9ms});
   rank.statistics.note_buffer(
       {.set = 1, .number = 5, .begun = {8ms}, .submitted = {TimePoint{3ms}, TimePoint::never()}});
-  const std::string text = to_json(rank);
-  const RankOrdering back = rank_ordering_from_json(text);
-  EXPECT_EQ(to_json(back), text);
+  const std::string text = to_json(RankReport{.ordering = rank});
+  const RankOrdering back = rank_report_from_json(text).or_throw().ordering.value();
+  EXPECT_EQ(to_json(RankReport{.ordering = back}), text);
   EXPECT_EQ(back.clock, "here");
   EXPECT_EQ(back.steps, 10u);
   EXPECT_EQ(back.step_p50, 0.020);
@@ -140,7 +146,7 @@ TEST(OrderingFigures, WhatAHostHasThrottledIsNotAddedUpOverItsRanks) {
   EXPECT_DOUBLE_EQ(figures.all.throttled_seconds.value(), 0.0025);
   EXPECT_DOUBLE_EQ(figures.ranks[1].throttled_periods.value(), 7);
   EXPECT_FALSE(figures.ranks[1].slice_seconds || figures.ranks[2].throttled_seconds);
-  const OrderingFigures back = ordering_figures_from_json(to_json(figures));
+  const OrderingFigures back = there_and_back(figures);
   EXPECT_EQ(back.all.throttled_seconds, figures.all.throttled_seconds);
   EXPECT_EQ(back.ranks.at(1).slice_seconds, std::nullopt);
 }
@@ -178,9 +184,8 @@ TEST(OrderingFigures, ThereAndBackAsJson) {
     for (RankOrdering& rank : ranks) rank.statistics.note_arrival({1ms});
     OrderingFigures figures = ordering_figures(ranks);
     figures.cores = CoreSets{.application = {0, 1}, .input = {2}, .background = {2}, .overlap = true};
-    const std::string text = to_json(figures);
-    const OrderingFigures back = ordering_figures_from_json(text);
-    EXPECT_EQ(to_json(back), text);
+    const OrderingFigures back = there_and_back(figures);
+    EXPECT_EQ(to_json(RunSummary{.ordering = back}), to_json(RunSummary{.ordering = figures}));
     EXPECT_EQ(back.all.stall, figures.all.stall);
     EXPECT_EQ(back.ranks.at(1).deviations, 2u);
     EXPECT_EQ(back.ranks.at(1).fill, 4096);

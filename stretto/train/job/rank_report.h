@@ -62,8 +62,4 @@ struct RankReport {
   std::vector<EvaluationPoint> evaluations;  ///< on rank 0, of the run since it was last started
 };
 
-std::string to_json(const RankReport& report);
-/// Errc::bad_input for text that to_json() has not written whole (a rank that died while writing).
-Result<RankReport> rank_report_from_json(const std::string& json);
-
 }  // namespace stretto

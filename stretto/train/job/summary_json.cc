@@ -1,6 +1,8 @@
 #include "stretto/train/job/summary_json.h"
 
 #include <cmath>
+#include <concepts>
+#include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -22,100 +24,378 @@ const char* name_of(Normalize normalize) {
   return "";
 }
 
-ordered_json number_or_null(std::optional<double> value) {
-  return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
-}
-
-// What is no number was written as null; it is read as none, or as NaN.
-
-void read(const json& object, const char* key, std::optional<double>& out) {
-  const json& value = object.at(key);
-  out = value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
-void read(const json& object, const char* key, double& out) {
-  std::optional<double> value;
-  read(object, key, value);
-  out = value.value_or(std::numeric_limits<double>::quiet_NaN());
-}
-
 template <class T>
-void read(const json& object, const char* key, T& out) {
-  object.at(key).get_to(out);
+constexpr bool kIsList = false;
+template <class T>
+constexpr bool kIsList<std::vector<T>> = true;
+template <class T>
+constexpr bool kIsList<std::deque<T>> = true;
+
+/// Writes a record as an object, whose members are those that fields(json, record) names, in that order. JsonReader
+/// reads it by the same function. A number that is not finite becomes null.
+class JsonWriter {
+ public:
+  template <class T>
+  using Of = const T;
+
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    object_[name] = json_of(value);
+  }
+  /// Members that `use(json)` names, in an object of their own.
+  template <class Use>
+  void nest(const char* name, const Use& use) {
+    JsonWriter inner;
+    use(inner);
+    object_[name] = std::move(inner.object_);
+  }
+  void null(const char* name) { object_[name] = nullptr; }
+  /// Whether a member that may be left out is there.
+  bool has(const char* /*name*/, bool is_there = true) const { return is_there; }
+
+  template <class T>
+  static ordered_json json_of(const T& value) {
+    if constexpr (std::floating_point<T>) {
+      return std::isfinite(value) ? ordered_json(value) : ordered_json();
+    } else if constexpr (std::is_same_v<T, Duration>) {
+      return value.count();
+    } else if constexpr (std::is_same_v<T, TimePoint>) {
+      return value.since_start.count();
+    } else if constexpr (kIsList<T>) {
+      ordered_json out = ordered_json::array();
+      for (const auto& each : value) out.push_back(json_of(each));
+      return out;
+    } else if constexpr (requires { value.has_value(); }) {
+      return value ? json_of(*value) : ordered_json();
+    } else if constexpr (std::constructible_from<ordered_json, const T&>) {
+      return value;
+    } else {
+      JsonWriter inner;
+      fields(inner, value);
+      return std::move(inner.object_);
+    }
+  }
+
+ private:
+  ordered_json object_ = ordered_json::object();
+};
+
+class JsonReader {
+ public:
+  template <class T>
+  using Of = T;
+
+  explicit JsonReader(const json& object) : object_(object) {}
+
+  template <class T>
+  void operator()(const char* name, T& value) {
+    read(object_.at(name), value);
+  }
+  template <class Use>
+  void nest(const char* name, const Use& use) {
+    JsonReader inner(object_.at(name));
+    use(inner);
+  }
+  void null(const char* /*name*/) {}
+  bool has(const char* name, bool /*is_there*/ = true) const { return object_.contains(name); }
+
+  template <class T>
+  static void read(const json& from, T& value) {
+    if constexpr (std::floating_point<T>) {
+      value = from.is_null() ? std::numeric_limits<T>::quiet_NaN() : from.get<T>();
+    } else if constexpr (std::is_same_v<T, Duration>) {
+      value = Duration(from.get<std::int64_t>());
+    } else if constexpr (std::is_same_v<T, TimePoint>) {
+      read(from, value.since_start);
+    } else if constexpr (kIsList<T>) {
+      for (const json& each : from) read(each, value.emplace_back());
+    } else if constexpr (requires { value.has_value(); }) {
+      if (!from.is_null()) read(from, value.emplace());
+    } else if constexpr (std::constructible_from<json, const T&>) {
+      from.get_to(value);
+    } else {
+      JsonReader inner(from);
+      fields(inner, value);
+    }
+  }
+
+ private:
+  const json& object_;
+};
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<Traffic>& t) {
+  json("messages", t.messages);
+  json("body_bytes", t.body_bytes);
+  json("bytes", t.bytes);
 }
 
-RunSummary::EvaluationPoint evaluation_in(const json& object) {
-  RunSummary::EvaluationPoint point;
-  read(object, "seconds", point.seconds);
-  read(object, "batches", point.batches);
-  read(object, "of", point.of);
-  read(object, "loss", point.loss);
-  read(object, "accuracy", point.accuracy);
-  read(object, "top5", point.top5);
-  read(object, "train_loss", point.train_loss);
-  read(object, "train_accuracy", point.train_accuracy);
-  read(object, "train_top5", point.train_top5);
-  return point;
+template <class Json>
+void fields(Json& json, typename Json::template Of<Error>& e) {
+  json("code", e.code);
+  json("message", e.message);
+  json("rank", e.rank);
 }
 
-RunSummary summary_in(const json& object) {
-  RunSummary s;
-  read(object, "algorithm", s.algorithm);
-  read(object, "seed", s.seed);
-  read(object, "ranks", s.ranks);
-  read(object, "simulated", s.simulated);
-  if (s.simulated) read(object, "network", s.network);
-  read(object, "wall_seconds", s.wall_seconds);
-  read(object, "throughput", s.throughput);
-  read(object, "ideal_seconds", s.ideal_seconds);
-  read(object, "sync_ideal_seconds", s.sync_ideal_seconds);
-  read(object, "real_compute_share", s.real_compute_share);
-  read(object, "loss", s.loss);
-  read(object, "accuracy", s.accuracy);
-  read(object, "top5", s.top5);
-  read(object, "train_loss", s.train_loss);
-  read(object, "train_accuracy", s.train_accuracy);
-  read(object, "train_top5", s.train_top5);
-  read(object.at("final"), "model", s.final_model);
-  read(object.at("final"), "batches", s.final_batches);
-  read(object, "rounds", s.rounds);
-  read(object, "rounds_per_batch", s.rounds_per_batch);
-  read(object.at("staleness"), "mean", s.staleness_mean);
-  read(object.at("staleness"), "max", s.staleness_max);
-  read(object.at("staleness"), "histogram", s.staleness_histogram);
-  read(object, "fresh_share", s.fresh_share);
-  read(object, "wait_share", s.wait_share);
-  if (const auto steps = object.find("step_seconds"); steps != object.end()) {  // older runs have neither
-    read(*steps, "p50", s.step_p50);
-    read(*steps, "p99", s.step_p99);
+template <class Json>
+void fields(Json& json, typename Json::template Of<TaskScore>& s) {
+  json("loss", s.loss);
+  json("accuracy", s.accuracy);
+  json("top5", s.top5);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<EvaluationPoint>& p) {
+  json("seconds", p.seconds);
+  json("batches", p.batches);
+  json("average", p.average);
+  json("test", p.test);
+  json("training", p.training);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<LossBin>& b) {
+  json("seconds", b.seconds);
+  json("batches", b.batches);
+  json("sum", b.sum);
+  json("count", b.count);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RoundTotals>& t) {
+  json("rounds", t.rounds);
+  json("batches", t.batches);
+  json("dropped", t.dropped);
+  json("passed_over", t.passed_over);
+  json("staleness_mean", t.staleness_mean);
+  json("staleness_max", t.staleness_max);
+  json("staleness_histogram", t.staleness_histogram);
+  json("fresh", t.fresh);
+  json("stale", t.stale);
+  json("null", t.null);
+  json("lost_seconds", t.lost_seconds);
+  json("lost_deposits", t.lost_deposits);
+  json("kept_deposits", t.kept_deposits);
+  json("ledger", t.ledger);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<BufferTimes>& b) {
+  json("set", b.set);
+  json("number", b.number);
+  json("begun", b.begun);
+  json("submitted", b.submitted);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<CoreSharing>& c) {
+  json("slice_ns", c.slice_ns);
+  json("throttled_periods", c.throttled_periods);
+  json("throttled_microseconds", c.throttled_microseconds);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<OrderingStatistics>& s) {
+  json("steps", s.steps);
+  json("tensors", s.tensors);
+  json("buffers", s.buffers);
+  json("buffer_bytes", s.buffer_bytes);
+  json("void_buffers", s.void_buffers);
+  json("deviations", s.deviations);
+  json("cycles", s.cycles);
+  json("controls", s.controls);
+  json("control_messages", s.control_messages);
+  json("control_bytes", s.control_bytes);
+  json("negotiation", s.negotiation);
+  json("background_cpu", s.background_cpu);
+  json("spun", s.spun);
+  json("oversleeps", s.oversleeps);
+  json("cycle_times", s.cycle_times);
+  json("arrivals", s.arrivals);
+  json("syncs", s.syncs);
+  json("buffer_times", s.buffer_times);
+  json("timed_tensors", s.timed_tensors);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RankOrdering>& r) {
+  json("clock", r.clock);
+  json("steps", r.steps);
+  json("step_p50", r.step_p50);
+  json("step_p99", r.step_p99);
+  json("application", r.application);
+  json("input", r.input);
+  json("sharing", r.sharing);
+  json("statistics", r.statistics);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<CoreSets>& c) {
+  json("app", c.application);
+  json("input", c.input);
+  json("bg", c.background);
+  json("dynamic", c.lends);
+  json("shared", c.overlap);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<OrderingFigures::Rank>& r) {
+  json("step_p50", r.step_p50);
+  json("step_p99", r.step_p99);
+  json("negotiation", r.negotiation);
+  json("negotiation_share", r.negotiation_share);
+  json("control_messages", r.control_messages);
+  json("control_bytes", r.control_bytes);
+  json("cycles", r.cycles);
+  json("buffers", r.buffers);
+  json("fill", r.fill);
+  json("application_cpu", r.application_cpu);
+  json("input_cpu", r.input_cpu);
+  json("background_cpu", r.background_cpu);
+  json("spin_cpu", r.spin_cpu);
+  json("cycle_p50", r.cycle_p50);
+  json("cycle_p99", r.cycle_p99);
+  json("oversleep_p50", r.oversleep_p50);
+  json("oversleep_p90", r.oversleep_p90);
+  json("oversleep_p99", r.oversleep_p99);
+  json("oversleep_max", r.oversleep_max);
+  json("stall", r.stall);
+  json("stall_share", r.stall_share);
+  json("slice_seconds", r.slice_seconds);
+  json("throttled_periods", r.throttled_periods);
+  json("throttled_seconds", r.throttled_seconds);
+  json("deviations", r.deviations);
+  json("void_buffers", r.void_buffers);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<OrderingFigures>& f) {
+  json("cores", f.cores);
+  json("all", f.all);
+  json("skew_p50", f.skew_p50);
+  json("skew_p99", f.skew_p99);
+  json("cascade", f.cascade);
+  json("ranks", f.ranks);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RankReport>& r) {
+  json("rank", r.rank);
+  json("usage_error", r.usage_error);
+  json("error", r.error);
+  json("seconds", r.seconds);
+  json("waited", r.waited);
+  json("computed", r.computed);
+  json("compute_share", r.compute_share);
+  json("units", r.units);
+  json("made", r.made);
+  json("sent", r.sent);
+  json("lost_records", r.lost_records);
+  json("why_lost", r.why_lost);
+  json("identical", r.identical);
+  json("step_p50", r.step_p50);
+  json("step_p99", r.step_p99);
+  json("ordering", r.ordering);
+  json("losses", r.losses);
+  json("totals", r.totals);
+  json("test", r.test);
+  json("training", r.training);
+  json("final_batches", r.final_batches);
+  json("evaluations", r.evaluations);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RunSummary::EvaluationPoint>& p) {
+  json("seconds", p.seconds);
+  json("batches", p.batches);
+  json("of", p.of);
+  json("loss", p.loss);
+  json("accuracy", p.accuracy);
+  json("top5", p.top5);
+  json("train_loss", p.train_loss);
+  json("train_accuracy", p.train_accuracy);
+  json("train_top5", p.train_top5);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RunSummary::CurvePoint>& p) {
+  json("seconds", p.seconds);
+  json("batches", p.batches);
+  json("loss", p.loss);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RunSummary::Deposits>& d) {
+  json("made", d.made);
+  json("applied", d.applied);
+  json("dropped", d.dropped);
+  json("pending", d.pending);
+  json("lost", d.lost);
+  if (json.has("passed_over", d.passed_over > 0)) json("passed_over", d.passed_over);
+  if (json.has("kept", d.kept.has_value())) json("kept", d.kept);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<RunSummary>& s) {
+  json("algorithm", s.algorithm);
+  json("seed", s.seed);
+  json("ranks", s.ranks);
+  json("simulated", s.simulated);
+  if (s.simulated) {
+    json("network", s.network);
+  } else {
+    json.null("network");
   }
-  if (const auto ordering = object.find("ordering"); ordering != object.end() && !ordering->is_null()) {
-    s.ordering = ordering_figures_from_json(ordering->dump());
+  json("wall_seconds", s.wall_seconds);
+  json("throughput", s.throughput);
+  json("ideal_seconds", s.ideal_seconds);
+  json("sync_ideal_seconds", s.sync_ideal_seconds);
+  json("real_compute_share", s.real_compute_share);
+  json("loss", s.loss);
+  json("accuracy", s.accuracy);
+  json("top5", s.top5);
+  json("train_loss", s.train_loss);
+  json("train_accuracy", s.train_accuracy);
+  json("train_top5", s.train_top5);
+  json.nest("final", [&](auto& final) {
+    final("model", s.final_model);
+    final("batches", s.final_batches);
+  });
+  json("rounds", s.rounds);
+  json("rounds_per_batch", s.rounds_per_batch);
+  json.nest("staleness", [&](auto& staleness) {
+    staleness("mean", s.staleness_mean);
+    staleness("max", s.staleness_max);
+    staleness("histogram", s.staleness_histogram);
+  });
+  json("fresh_share", s.fresh_share);
+  json("wait_share", s.wait_share);
+  if (json.has("step_seconds")) {  // older runs do not
+    json.nest("step_seconds", [&](auto& step) {
+      step("p50", s.step_p50);
+      step("p99", s.step_p99);
+    });
   }
-  read(object, "messages_per_step", s.messages_per_step);
-  read(object, "bytes_per_step", s.bytes_per_step);
-  const json& sent = object.at("sent");
-  read(sent, "messages", s.sent.messages);
-  read(sent, "body_bytes", s.sent.body_bytes);
-  read(sent, "bytes", s.sent.bytes);
-  const json& deposits = object.at("deposits");
-  read(deposits, "made", s.deposits.made);
-  read(deposits, "applied", s.deposits.applied);
-  read(deposits, "dropped", s.deposits.dropped);
-  read(deposits, "pending", s.deposits.pending);
-  read(deposits, "lost", s.deposits.lost);
-  if (deposits.contains("passed_over")) read(deposits, "passed_over", s.deposits.passed_over);
-  if (deposits.contains("kept")) s.deposits.kept = deposits.at("kept").get<double>();
-  read(object, "replicas_identical", s.replicas_identical);
-  read(object, "lost_seconds", s.lost_seconds);
-  for (const json& point : object.at("curve")) {
-    auto& made = s.curve.emplace_back();
-    read(point, "seconds", made.seconds);
-    read(point, "batches", made.batches);
-    read(point, "loss", made.loss);
+  if (json.has("ordering")) json("ordering", s.ordering);
+  json("messages_per_step", s.messages_per_step);
+  json("bytes_per_step", s.bytes_per_step);
+  json("sent", s.sent);
+  json("deposits", s.deposits);
+  json("replicas_identical", s.replicas_identical);
+  json("lost_seconds", s.lost_seconds);
+  json("curve", s.curve);
+  json("evaluations", s.evaluations);
+}
+
+template <class Record>
+Result<Record> record_in(const std::string& text, const char* otherwise) {
+  try {
+    Record record;
+    JsonReader::read(json::parse(text), record);
+    return record;
+  } catch (const json::exception& error) {
+    return Error{Errc::bad_input, stretto::text(otherwise, json_fault(error))};
   }
-  for (const json& point : object.at("evaluations")) s.evaluations.push_back(evaluation_in(point));
-  return s;
 }
 
 }  // namespace
@@ -161,72 +441,20 @@ std::string to_json(const TrainOptions& o) {
       .dump(2);
 }
 
-std::string to_json(const RunSummary& s) {
-  ordered_json deposits = {{"made", s.deposits.made},
-                           {"applied", s.deposits.applied},
-                           {"dropped", s.deposits.dropped},
-                           {"pending", s.deposits.pending},
-                           {"lost", s.deposits.lost}};
-  if (s.deposits.passed_over > 0) deposits["passed_over"] = s.deposits.passed_over;
-  if (s.deposits.kept) deposits["kept"] = *s.deposits.kept;
-  ordered_json curve = ordered_json::array();
-  for (const auto& point : s.curve) {
-    curve.push_back({{"seconds", point.seconds}, {"batches", point.batches}, {"loss", number_or_null(point.loss)}});
-  }
-  ordered_json evaluations = ordered_json::array();
-  for (const auto& point : s.evaluations) {
-    evaluations.push_back({{"seconds", point.seconds},
-                           {"batches", point.batches},
-                           {"of", point.of},
-                           {"loss", number_or_null(point.loss)},
-                           {"accuracy", number_or_null(point.accuracy)},
-                           {"top5", number_or_null(point.top5)},
-                           {"train_loss", number_or_null(point.train_loss)},
-                           {"train_accuracy", number_or_null(point.train_accuracy)},
-                           {"train_top5", number_or_null(point.train_top5)}});
-  }
-  return ordered_json{
-      {"algorithm", s.algorithm},
-      {"seed", s.seed},
-      {"ranks", s.ranks},
-      {"simulated", s.simulated},
-      {"network", s.simulated ? ordered_json(s.network) : ordered_json()},
-      {"wall_seconds", s.wall_seconds},
-      {"throughput", s.throughput},
-      {"ideal_seconds", s.ideal_seconds},
-      {"sync_ideal_seconds", s.sync_ideal_seconds},
-      {"real_compute_share", s.real_compute_share},
-      {"loss", number_or_null(s.loss)},
-      {"accuracy", number_or_null(s.accuracy)},
-      {"top5", number_or_null(s.top5)},
-      {"train_loss", number_or_null(s.train_loss)},
-      {"train_accuracy", number_or_null(s.train_accuracy)},
-      {"train_top5", number_or_null(s.train_top5)},
-      {"final", {{"model", s.final_model}, {"batches", s.final_batches}}},
-      {"rounds", s.rounds},
-      {"rounds_per_batch", s.rounds_per_batch},
-      {"staleness", {{"mean", s.staleness_mean}, {"max", s.staleness_max}, {"histogram", s.staleness_histogram}}},
-      {"fresh_share", s.fresh_share},
-      {"wait_share", s.wait_share},
-      {"step_seconds", {{"p50", s.step_p50}, {"p99", s.step_p99}}},
-      {"ordering", s.ordering ? ordered_json::parse(to_json(*s.ordering)) : ordered_json()},
-      {"messages_per_step", s.messages_per_step},
-      {"bytes_per_step", s.bytes_per_step},
-      {"sent", {{"messages", s.sent.messages}, {"body_bytes", s.sent.body_bytes}, {"bytes", s.sent.bytes}}},
-      {"deposits", deposits},
-      {"replicas_identical", s.replicas_identical},
-      {"lost_seconds", s.lost_seconds},
-      {"curve", curve},
-      {"evaluations", evaluations}}
-      .dump(2);
+std::string to_json(const RunSummary& summary) {
+  return JsonWriter::json_of(summary).dump(2);
 }
 
 Result<RunSummary> summary_from_json(const std::string& text) {
-  try {
-    return summary_in(json::parse(text));
-  } catch (const json::exception& error) {
-    return Error{Errc::bad_input, stretto::text("no summary of a run: ", json_fault(error))};
-  }
+  return record_in<RunSummary>(text, "no summary of a run: ");
+}
+
+std::string to_json(const RankReport& report) {
+  return JsonWriter::json_of(report).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+Result<RankReport> rank_report_from_json(const std::string& text) {
+  return record_in<RankReport>(text, "a rank's report cannot be read: ");
 }
 
 }  // namespace stretto
