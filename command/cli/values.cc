@@ -188,11 +188,4 @@ Setter one_of(std::string& target, std::vector<std::string> known) {
           }};
 }
 
-Setter noted(bool& given, Setter set) {
-  return {set.known(), [&given, set](std::string_view option, const std::string& text) {
-            set(option, text);
-            given = true;
-          }};
-}
-
 }  // namespace stretto::command

@@ -73,21 +73,5 @@ Setter into(std::string& target);
 Setter into(std::string& target, std::vector<std::string> known);
 /// One of `known`, with a suggestion for a misspelt one.
 Setter one_of(std::string& target, std::vector<std::string> known);
-/// The same for names that stand for values, of which `set` gets one.
-template <class T>
-Setter one_of(std::vector<std::pair<std::string, T>> values, std::function<void(T)> set) {
-  std::vector<std::string> known;
-  for (const auto& [name, value] : values) known.push_back(name);
-  return {known,
-          [known, values = std::move(values), set = std::move(set)](std::string_view option, const std::string& text) {
-            std::string chosen;
-            one_of(chosen, known)(option, text);
-            for (const auto& [name, value] : values) {
-              if (name == chosen) set(value);
-            }
-          }};
-}
-/// `set`, which also sets `given`.
-Setter noted(bool& given, Setter set);
 
 }  // namespace stretto::command

@@ -85,19 +85,10 @@ TEST(Values, PoliciesMayHaveACommaOfTheirOwn) {
 
 TEST(Setter, KnowsItsValues) {
   std::string text;
-  double value = 0;
-  bool given = false;
   EXPECT_EQ(one_of(text, {"a", "b"}).known(), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(into(text).known().empty());
   into(text, {"a"})("--x", "other");
   EXPECT_EQ(text, "other");
-  const Setter set = noted(given, one_of<double>({{"one", 1}, {"two", 2}}, [&value](double v) { value = v; }));
-  EXPECT_EQ(set.known(), (std::vector<std::string>{"one", "two"}));
-  EXPECT_THROW(set("--x", "three"), UsageError);
-  EXPECT_FALSE(given);
-  set("--x", "two");
-  EXPECT_EQ(value, 2);
-  EXPECT_TRUE(given);
 }
 
 TEST(ParseFloat32Sizes, TakesWholeElementsOnly) {

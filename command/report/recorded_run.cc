@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kMaxRanks = 100'000;
-
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Failure({Errc::bad_input, fmt::format("'{}' {}", path, why)});
 }
@@ -34,29 +32,11 @@ bool is_run(const fs::path& folder) {
 
 /// What the page says of how the run was made.
 TrainOptions options_in(const std::string& path, const std::string& config) {
-  TrainOptions options;
   try {
-    const auto json = nlohmann::json::parse(config);
-    json.at("workload").get_to(options.workload);
-    json.at("algorithm").get_to(options.algorithm);
-    json.at("ranks").get_to(options.ranks);
-    json.at("imbalance").get_to(options.imbalance);
-    options.pace = require_duration("pace", json.at("pace").get<std::string>());
-    json.at("seed").get_to(options.seed);
-    json.at("quorum").get_to(options.quorum);
-    json.at("time_scale").get_to(options.time_scale);
-    json.at("simulated").get_to(options.simulated);
-    json.at("network").get_to(options.network);
-    json.at("no_gradients").get_to(options.no_gradients);
-    json.at("model_bytes").get_to(options.model_bytes);
-    options.model_buckets = json.value("model_buckets", options.model_buckets);
+    return options_from_json(config);
   } catch (const std::exception& error) {
     refuse(path + "/config.json", fmt::format("is not that of a run of this version: {}", json_fault(error)));
   }
-  if (options.ranks < 1 || options.ranks > kMaxRanks) {
-    refuse(path + "/config.json", fmt::format("has {} ranks; expected 1 to {}", options.ranks, kMaxRanks));
-  }
-  return options;
 }
 
 /// Of one rank, and what was found of them; Errc::io where they cannot be read.

@@ -3,27 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <limits>
 
 #include "command/predict/simulated_choice.h"
 #include "command/train/rate_watch.h"
 #include "stretto/base/error.h"
+#include "stretto/base/function_ref.h"
 #include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/simulate/cluster.h"
 #include "stretto/train/job/run.h"
+#include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
 namespace {
-
-constexpr double kHuge = std::numeric_limits<double>::max();
 
 std::vector<std::string> workload_names() {
   std::vector<std::string> out;
@@ -40,193 +37,69 @@ void check_algorithm(std::string_view option, const std::string& text) {
   throw UsageError(fmt::format("{} {}: {}", option, text, suggestion(name, algorithm_names())));
 }
 
-// A name of a sharing, or labels:K.
-Setter sharing(std::string& data) {
-  const std::vector<std::string> known = {"shared", "partitioned", "ring", "sampled", "labels"};
-  return {known, [&data, known](std::string_view option, const std::string& text) {
-            if (text.starts_with("labels:")) {
-              if (labels_a_rank(text) == 0) reject(option, text, "expected labels:K with K from 1", "labels:3");
-              data = text;
-            } else {
-              one_of(data, known)(option, text);
-            }
-          }};
+// Calls `take`, whose complaints begin with the name of an option without its dashes.
+void with_dashes(FunctionRef<void()> take) {
+  try {
+    take();
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--{}", error.what()));
+  }
+}
+
+std::vector<std::string> known_values(const JobOption& option) {
+  if (option.name == "algorithm") return algorithm_names();
+  if (option.name == "data") return {"shared", "partitioned", "ring", "sampled", "labels"};
+  if (option.name == "network") return {"latency=", "bandwidth="};
+  if (option.is_flag()) return {};
+  return {option.words.begin(), option.words.end()};
+}
+
+// Beyond JobOption::set(): suggests what was meant, and refuses a text whose parts do not fit.
+void check_text(const JobOption& option, std::string_view written, const std::string& text) {
+  if (option.name == "algorithm") return check_algorithm(written, text);
+  if (option.name == "network") return with_dashes([&] { parse_network(text); });
+  if (option.name == "data" && text.starts_with("labels:")) {
+    if (labels_a_rank(text) == 0) reject(written, text, "expected labels:K with K from 1", "labels:3");
+  } else if (const auto known = known_values(option); !known.empty()) {
+    std::string word;
+    one_of(word, known)(written, text);
+  }
+}
+
+void describe(CommandLine& line, TrainOptions& options, std::string_view heading) {
+  line.heading(std::string(heading));
+  for (const JobOption& option : job_options()) {
+    if (option.heading != heading) continue;
+    const auto add = option.is_flag() ? &CommandLine::flag : &CommandLine::option;
+    const Setter::Function set = [&option, &options](std::string_view written, const std::string& text) {
+      check_text(option, written, text);
+      option.set(options, written, option.is_flag() ? "true" : text);
+    };
+    (line.*add)(fmt::format("--{}", option.name), std::string(option.value), std::string(option.help),
+                {known_values(option), set});
+  }
 }
 
 void describe_job(CommandLine& line, TrainOptions& options) {
   if (const auto launched = launched_rank()) options.ranks = launched->ranks;
   line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
                   one_of(options.workload, workload_names()));
-  line.heading("The job");
-  line.option("--ranks", "N",
-              "How many worker processes. Default 4; under mpirun, srun and torchrun as many as they have started, if "
-              "more than one.",
-              into(options.ranks, 1, JobMemory::kMaxRanks, "4"));
-  line.option("--steps", "N", "Stop after N × ranks batches in all, whoever computes them.",
-              into(options.steps, 1, "200"));
-  line.option("--epochs", "N", "Stop after N passes over the training data in all. Default: the workload's.",
-              into(options.epochs, 1, "10"));
-  line.option("--batch", "N", "Samples a batch and rank. Default: the workload's.",
-              into(options.batch, 1, 1 << 20, "4"));
-  line.option("--lr", "X", "Learning rate of the averaged gradient. Default: the workload's.",
-              into(options.lr, std::numeric_limits<double>::min(), kHuge, "0.1"));
-  line.option(
-      "--lr-schedule", "S",
-      "constant (default); warmup:100 rises over so many steps; decay:10@400@800 divides by 10 at each of these steps; "
-      "joined by +. A step is as many batches as there are ranks.",
-      into(options.lr_schedule));
-  line.option("--momentum", "X", "Of SGD. Default: the workload's.", into(options.momentum, 0, 0.9999, "0.9"));
-  line.option("--seed", "N", "Of the model, the order of the data and the injected delays. Default 1.",
-              into(options.seed, 0, "1"));
-  line.option(
-      "--data", "KIND",
-      "Who gets which batch. shared: whoever is ready takes the next, so that no rank runs out before the "
-      "others; partitioned: fixed, so that a run repeats to the bit; ring: fixed, too, each rank's samples in the next "
-      "pass those of the rank before it (GossipGraD); sampled: drawn with replacement; labels:K: each rank's from a "
-      "part of the data that has K of the labels at most (labels: 3), so that ranks learn different things. Default: "
-      "shared where rounds do not wait for all ranks, partitioned for the others.",
-      sharing(options.data));
+  describe(line, options, "The job");
 }
 
-void describe_imbalance(CommandLine& line, TrainOptions& options) {
-  line.heading("Who is slow");
-  line.option(
-      "--imbalance", "SPEC",
-      "Delays injected on top of what the data brings: none (default), random:ranks=1,delay=200ms, "
-      "rotate:50ms..400ms, linear:1ms..32ms, persistent:rank=3,factor=3 (or delay=40ms), lognormal:mean=20ms,cv=1, "
-      "trace:FILE, measured ones (ucf101, wmt16, cloud, habitat, with scale=0.1), and sums of them with +.",
-      into(options.imbalance));
-  line.option(
-      "--pace", "TIME",
-      "Emulates an accelerator: a step takes this long for each unit of work (a padded time step of a sequence, "
-      "an image, a row), by sleeping the rest. So that many ranks on few cores show the algorithm and not the "
-      "scheduler.",
-      into(options.pace, "50us"));
-  line.option(
-      "--input-threads", "N",
-      "Emulates an input pipeline: so many threads of each rank burn --input-load for the next batch while this "
-      "one is computed, and take cores from it. A step waits for its own batch. Default 0.",
-      into(options.input_threads, 1, 1024, "2"));
-  line.option("--input-load", "TIME", "With --input-threads: processor time that all of them burn for a batch.",
-              into(options.input_load, "20ms"));
-}
-
-void describe_simulation(CommandLine& line, TrainOptions& options) {
-  line.heading("In virtual time");
-  line.flag("--simulated", "",
-            "All ranks in one process, on a virtual clock: the gradients are real, and a step takes what --pace and "
-            "--imbalance say, a message what --network says. The same seed gives the same bits on any number of cores.",
-            [&options](std::string_view, const std::string&) { options.simulated = true; });
-  line.option("--network", "SPEC",
-              "Between the ranks, one on each host: latency=TIME, bandwidth=RATE of a host's card in each direction, "
-              "overhead=TIME of a message at its sender, jitter=TIME, sharing=fifo or fair, unevenness=NUMBER. Default "
-              "latency=1us,bandwidth=10GB/s,overhead=100ns.",
-              {{"latency=", "bandwidth="}, [&options](std::string_view option, const std::string& written) {
-                 try {
-                   parse_network(written);
-                 } catch (const UsageError& error) {
-                   throw UsageError(fmt::format("--{}", error.what()));
-                 }
-                 if (written.empty()) reject(option, written, "a network", "latency=1us,bandwidth=10GB/s");
-                 options.network = written;
-               }});
-  line.flag("--no-gradients", "", "Compute nothing: throughput alone, of more ranks in less time.",
-            [&options](std::string_view, const std::string&) { options.no_gradients = true; });
-  line.option("--model-bytes", "SIZE",
-              "With --no-gradients: bytes of the model whose messages take their time. Default: the workload's.",
-              [&options](std::string_view option, const std::string& written) {
-                options.model_bytes = parse_bytes(option, written, "100MiB");
-                if (options.model_bytes == 0) reject(option, written, "at least 1 byte", "100MiB");
-              });
-  line.option(
-      "--model-buckets", "N",
-      "With --no-gradients: the model is in so many buckets of equal size, which servers share out. Default: 1.",
-      into(options.model_buckets, 1, kMostModelBuckets, "8"));
-  line.option("--compute-threads", "N",
-              "So many ranks compute at once. Default: as many as there are cores. Changes no result.",
-              into(options.compute_threads, 1, JobMemory::kMaxRanks, "2"));
-}
-
-void describe_algorithm(CommandLine& line, TrainOptions& options, GivenOptions& given) {
-  line.heading("How it averages");
-  line.option(
-      "--quorum", "N",
-      "eager-quorum: a round starts when so many ranks have come. The dial between waiting and staleness: P waits "
-      "for all, as sync does; 1 for nobody, as eager-solo. Default: half of the ranks.",
-      noted(given.quorum, into(options.quorum, 1, JobMemory::kMaxRanks, "2")));
-  line.option(
-      "--max-lag", "N",
-      "No gradient is staler than N rounds. A rank k times slower than the rest needs N ≥ k + 1 to slow nobody; "
-      "memory grows with N. Default 4.",
-      into(options.max_lag, 1, 1024, "4"));
-  line.option(
-      "--seats", "N",
-      "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last, "
-      "with messages between the boards. 1: messages alone, as between hosts.",
-      noted(given.seats, into(options.seats, 1, JobMemory::kMaxRanks, "1")));
-  line.option(
-      "--normalize", "BY",
-      "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that "
-      "brought something; diloco: phases of --sync-every steps), samples (unequal batches are unbiased).",
-      one_of<Normalize>(
-          {{"ranks", Normalize::ranks}, {"contributors", Normalize::contributors}, {"samples", Normalize::samples}},
-          [&options, &given](Normalize by) {
-            options.normalize = by;
-            given.normalize_ranks = by == Normalize::ranks;
-          }));
-  line.option(
-      "--evaluate-every", "N",
-      "Rank 0 copies a model once N more batches have been applied, and a thread of its own evaluates it on test and "
-      "training data while all ranks go on: a curve in summary.json. Default: none while the run goes on.",
-      into(options.evaluate_every, 1, "1000"));
-  line.option(
-      "--evaluate", "WHAT",
-      "With --evaluate-every. average (default): at the first round after which all ranks have the same weights; "
-      "where models are averaged under a policy such rounds are made. replica: rank 0's as it is.",
-      one_of(options.evaluate, {"average", "replica"}));
-  line.option("--final", "MODEL",
-              "Which model counts at the end. average (default): that of all ranks. best: of those evaluated that with "
-              "the lowest training loss. rank0: that rank's before the last average, where models are averaged.",
-              one_of(options.final_model, {"average", "best", "rank0"}));
-  line.option("--order", "ORDER",
-              "arrival (default): sums in the order in which contributions come. fixed: one order, so that runs repeat "
-              "to the bit; sync always has it. Not to be confused with --ordering: which gradients are summed when.",
-              one_of<bool>({{"arrival", false}, {"fixed", true}}, [&options, &given](bool fixed) {
-                options.fixed_order = fixed;
-                given.order_arrival = !fixed;
-              }));
-  line.option(
-      "--delivery", "WHAT",
-      "every (default): each rank applies every round, so replicas never diverge. latest: only the newest, as in "
-      "the paper; replicas drift until --sync-every brings them together.",
-      one_of(options.delivery, {"every", "latest"}));
-  line.option(
-      "--sync-every", "N",
-      "Batches between rounds that wait for all. local, diloco: batches of each rank between two rounds (H, "
-      "default 8). easgd, easgd-async: between two exchanges (default 10). d-psgd, sgp, osgp, gossip-grad, "
-      "ad-psgd: between two averages of all (default: as often as --checkpoint-every and --evaluate average want "
-      "one, else only at the end). ps-sync, ps-async, ssp, k-sync: between two points at which all ranks have the same "
-      "weights (default: the same).",
-      into(options.sync_every, 1, "1000"));
-  line.option(
-      "--progress-by", "WHO",
-      "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside "
-      "calls, so a rank that computes holds up the others.",
-      one_of<ProgressBy>({{"thread", ProgressBy::thread}, {"application", ProgressBy::application}},
-                         [&options](ProgressBy by) { options.progress_by = by; }));
+void describe_algorithm(CommandLine& line, TrainOptions& options) {
+  describe(line, options, "How it averages");
   line.heading("What only some algorithms have");
   for (const AlgorithmOption& option : algorithm_options()) {
     const std::string name(option.name);
-    std::vector<std::string> words(option.words.begin(), option.words.end());
-    line.option("--" + name, std::string(option.value), std::string(option.help),
-                {std::move(words), [&options, name](std::string_view, const std::string& value) {
-                   try {
-                     options.algorithm_options.set(name, value);
-                   } catch (const UsageError& error) {
-                     throw UsageError(fmt::format("--{}", error.what()));
-                   }
-                 }});
+    line.option(
+        "--" + name, std::string(option.value), std::string(option.help),
+        {{option.words.begin(), option.words.end()}, [&options, name](std::string_view, const std::string& value) {
+           with_dashes([&] { options.algorithm_options.set(name, value); });
+         }});
   }
+  describe(line, options, "Who is slow");
+  describe(line, options, "In virtual time");
 }
 
 void add_epilogue(CommandLine& line) {
@@ -249,15 +122,8 @@ void add_epilogue(CommandLine& line) {
 
 void describe_train(CommandLine& line, TrainCommand& command) {
   describe_job(line, command.options);
-  line.heading("The algorithm");
-  line.option("--algorithm", "NAME", "One of those below. Default sync.",
-              {algorithm_names(), [&command](std::string_view option, const std::string& text) {
-                 check_algorithm(option, text);
-                 command.options.algorithm = text;
-               }});
-  describe_algorithm(line, command.options, command.given);
-  describe_imbalance(line, command.options);
-  describe_simulation(line, command.options);
+  describe(line, command.options, "The algorithm");
+  describe_algorithm(line, command.options);
   line.heading("How fast it should be");
   line.flag("--predict", "STEPS",
             "Predicts the rate from the first steps of the run (50 of each rank, or so many), shows it beside the "
@@ -267,21 +133,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
               command.predict_from = RateWatch::kSteps;
               if (!text.empty()) into(command.predict_from, RateWatch::kFewest, "20")(option, text);
             });
-  line.heading("What it leaves behind");
-  line.option("--out", "DIR",
-              "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and "
-              "trace.json, which https://ui.perfetto.dev opens.",
-              into(command.options.out));
-  line.flag(
-      "--timeline", "",
-      "--ordering: trace.json has a track for each gradient of each rank, with QUEUE, NEGOTIATE, FUSE and TRANSFER "
-      "(docs/ordering.md). Four lines a gradient and step, of 120 bytes each.",
-      [&command](std::string_view, const std::string&) { command.options.timeline = true; });
-  line.option("--checkpoint-every", "N",
-              "Batches between checkpoints, in the run folder. Each is a round that waits for all.",
-              into(command.options.checkpoint_every, 1, "1000"));
-  line.option("--resume", "DIR", "Continues the run of this folder from its last checkpoint.",
-              into(command.options.resume));
+  describe(line, command.options, "What it leaves behind");
   command.output.add_option(line);
   line.example("stretto train vowels --algorithm eager-quorum", "Real, naturally imbalanced data on four ranks.");
   line.example(
@@ -305,9 +157,7 @@ void describe_compare(CommandLine& line, CompareCommand& command) {
               "Runs of each algorithm, with seeds from --seed on, interleaved. From two on the table has spreads, and "
               "differences their 95 % intervals. Default 3.",
               into(command.repeats, 1, 1000, "10"));
-  describe_algorithm(line, command.options, command.given);
-  describe_imbalance(line, command.options);
-  describe_simulation(line, command.options);
+  describe_algorithm(line, command.options);
   line.heading("What it leaves behind");
   line.option(
       "--out", "DIR",
@@ -343,13 +193,13 @@ TaskFacts plentiful(const WorkloadInfo& info) {
 
 }  // namespace
 
-void require_effect(const GivenOptions& given, const TrainOptions& options, std::span<const std::string> algorithms) {
+void require_effect(const TrainOptions& options, std::span<const std::string> algorithms) {
   const auto require = [&](bool was_given, const char* option, auto has_effect, const char* expected) {
     if (!was_given || std::ranges::any_of(algorithms, has_effect)) return;
     throw UsageError(fmt::format("{} has no effect with {}: {}", option, join(algorithms), expected));
   };
   require(
-      given.quorum, "--quorum", [](const std::string& name) { return name == "eager-quorum"; },
+      options.quorum != 0, "--quorum", [](const std::string& name) { return name == "eager-quorum"; },
       "expected with eager-quorum, without a number behind its colon");
   const auto recipe = [](const std::string& algorithm) {
     return find_recipe(algorithm.substr(0, algorithm.find(':')));
@@ -365,19 +215,19 @@ void require_effect(const GivenOptions& given, const TrainOptions& options, std:
         fmt::format("expected with {}", join(takers, " or ")).c_str());
   }
   require(
-      given.normalize_ranks, "--normalize ranks",
+      options.normalize == Normalize::ranks, "--normalize ranks",
       [&](const std::string& algorithm) { return !recipe(algorithm)->averages_models; },
       "models are averaged over those that contribute; expected contributors or samples");
   require(
-      given.order_arrival, "--order arrival",
+      options.fixed_order == false, "--order arrival",
       [](const std::string& name) { return name != "local" && name != "diloco" && name != "sync"; },
       "it sums in one order; leave it out, or say --order fixed");
-  if (given.order_arrival && options.simulated) {
+  if (options.fixed_order == false && options.simulated) {
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
   }
   const auto launched = launched_rank();
   const bool speaks_mpi = launched && !launched->shares_memory;
-  if (given.seats && options.seats > 1 && (options.delivery == "latest" || speaks_mpi)) {
+  if (options.seats > 1 && (options.delivery == "latest" || speaks_mpi)) {
     throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
                                  options.seats, speaks_mpi ? "under mpirun and srun" : "with --delivery latest"));
   }
@@ -428,7 +278,7 @@ Subcommand train_command(std::function<int(const TrainCommand&)> run) {
   const auto checked = [run = std::move(run)](const TrainCommand& command) {
     check_training(command.options);
     if (command.predict_from != 0) check_prediction(command.options);
-    require_effect(command.given, command.options, std::span(&command.options.algorithm, 1));
+    require_effect(command.options, std::span(&command.options.algorithm, 1));
     return run(command);
   };
   return make_command({.name = "train",
@@ -450,7 +300,7 @@ Subcommand compare_command(std::function<int(const CompareCommand&)> run) {
       check_training(options);
       command.algorithms.push_back(algorithm);
     }
-    require_effect(command.given, command.options, command.algorithms);
+    require_effect(command.options, command.algorithms);
     return run(command);
   };
   return make_command({.name = "compare",

@@ -13,15 +13,9 @@
 
 namespace stretto::command {
 
-/// Options that have an effect under some algorithms only, where they were given explicitly.
-struct GivenOptions {
-  bool quorum = false, seats = false, normalize_ranks = false, order_arrival = false;
-};
-
 /// The options of `stretto train`.
 struct TrainCommand {
   TrainOptions options;
-  GivenOptions given;
   std::uint64_t predict_from = 0;  ///< --predict: from so many first steps of each rank; 0: no prediction
   Output output;
 };
@@ -29,7 +23,6 @@ struct TrainCommand {
 /// The options of `stretto compare`: the same job by several algorithms, with several seeds.
 struct CompareCommand {
   TrainOptions options;  ///< `algorithm` is left open
-  GivenOptions given;
   std::string list = "sync,eager-quorum,eager-solo";
   std::vector<std::string> algorithms;  ///< those of `list`
   int repeats = 3;
@@ -41,8 +34,8 @@ struct CompareCommand {
 Subcommand train_command(std::function<int(const TrainCommand&)> run);
 Subcommand compare_command(std::function<int(const CompareCommand&)> run);
 
-/// Throws UsageError where something was given that has an effect under none of the algorithms.
-void require_effect(const GivenOptions& given, const TrainOptions& options, std::span<const std::string> algorithms);
+/// Throws UsageError for an option that was given and has an effect under none of the algorithms.
+void require_effect(const TrainOptions& options, std::span<const std::string> algorithms);
 
 /// Throws UsageError where `options` do not fit each other, the machine's folders, or a workload that has data enough.
 void check_training(const TrainOptions& options);

@@ -1,13 +1,11 @@
 #include "python/binding/py_loop.h"
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "python/binding/memory.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/spec.h"
+#include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace nb = nanobind;
@@ -41,47 +40,23 @@ PyModel model_of(const std::vector<Parameter>& parameters, std::uint64_t bucket_
   return made;
 }
 
-std::optional<Normalize> normalize_of(const std::optional<std::string>& name) {
-  if (!name) return std::nullopt;
-  if (*name == "ranks") return Normalize::ranks;
-  if (*name == "contributors") return Normalize::contributors;
-  if (*name == "samples") return Normalize::samples;
-  throw UsageError(text("normalize '", *name, "': expected ranks, contributors or samples"));
-}
-
-template <class T>
-constexpr const char* kKindOf = "text";
-template <>
-constexpr const char* kKindOf<bool> = "True or False";
-template <>
-constexpr const char* kKindOf<int> = "a whole number";
-template <>
-constexpr const char* kKindOf<std::uint64_t> = "a whole number from 0";
-
-template <class T>
-T option(const nb::dict& options, const char* name, T fallback) {
-  if (!options.contains(name)) return fallback;
-  const nb::object value = options[name];
-  try {
-    return nb::cast<T>(value);
-  } catch (const nb::cast_error&) {
-    throw UsageError(text(name, " ", nb::cast<std::string>(nb::repr(value)), ": expected ", kKindOf<T>));
-  }
-}
-
 DistributedOptions options_of(const nb::dict& given) {
-  DistributedOptions options{
-      .algorithm = option<std::string>(given, "algorithm", "eager-quorum"),
-      .max_lag = option(given, "max_lag", 4),
-      .normalize = normalize_of(option<std::optional<std::string>>(given, "normalize", std::nullopt)),
-      .fixed_order = option(given, "fixed_order", false),
-      .overlap = option(given, "overlap", false),
-      .full_every = option<std::uint64_t>(given, "full_every", 0),
-      .sync_every = option<std::uint64_t>(given, "sync_every", 0),
-      .seed = option<std::uint64_t>(given, "seed", 0),
-      .bucket_bytes = option<std::uint64_t>(given, "bucket_bytes", kBucketBytes)};
+  const DistributedOptions defaults;
+  DistributedOptions options;
+  for (const JobOption& option : job_options()) {
+    const std::string key = option.key();
+    if (option.loop.index() == 0 || !given.contains(key.c_str()) || given[key.c_str()].is_none()) continue;
+    const nb::object value = given[key.c_str()];
+    const bool is_quoted = nb::isinstance<nb::str>(value) && option.kind != AlgorithmOption::Kind::word;
+    std::string written = nb::cast<std::string>(is_quoted ? nb::repr(value) : nb::str(value));
+    if (option.is_flag()) {
+      if (!nb::isinstance<nb::bool_>(value)) throw UsageError(text(key, " ", written, ": expected True or False"));
+      written = nb::cast<bool>(value) ? "true" : "false";
+    }
+    if (written != option.value_in(defaults)) option.set(options, key, written);
+  }
   for (const auto& [name, value] :
-       option(given, "algorithm_options", std::vector<std::pair<std::string, std::string>>())) {
+       nb::cast<std::vector<std::pair<std::string, std::string>>>(given["algorithm_options"])) {
     options.algorithm_options.set(name, value);
   }
   return options;
@@ -159,11 +134,10 @@ void bind_loop(nb::module_& module) {
             const DistributedOptions made = options_of(options);
             PyModel wrapped = model_of(parameters, made.bucket_bytes, gradients_stay, std::move(model),
                                        std::move(optimizer), std::move(library));
-            wrapped.wide_gradients = option(options, "wide_gradients", false);
-            wrapped.staged = option(options, "staged", false);
-            const std::chrono::duration<double> silence(option(options, "silence", 0.0));
-            new (self)
-                PyLoop(calls, std::move(job), std::move(wrapped), made, std::chrono::duration_cast<Duration>(silence));
+            wrapped.wide_gradients = nb::cast<bool>(options["wide_gradients"]);
+            wrapped.staged = nb::cast<bool>(options["staged"]);
+            const Duration silence = from_seconds(nb::cast<double>(options["silence"]));
+            new (self) PyLoop(calls, std::move(job), std::move(wrapped), made, silence);
           },
           "calls"_a, "job"_a, "parameters"_a, "options"_a, "gradients_stay"_a, "model"_a, "optimizer"_a, "library"_a,
           "`parameters`: name, type, elements and whether it is trained, in the model's order.")

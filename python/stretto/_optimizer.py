@@ -45,6 +45,8 @@ class Optimizer(torch.optim.Optimizer):
             are broadcast from rank 0. None: only the optimizer's parameters are known.
         algorithm: "sync", "eager-quorum:3", "eager-solo", "local", "wagma:2", …, as `stretto train --help` explains.
         max_lag: bound of staleness in rounds, from 1; memory grows with it.
+        seats: ranks that meet at a board in the memory of their host, with messages between the boards; 0: all of a
+            host; 1: messages alone, as between hosts.
         normalize: the divisor of the sum of gradients: "ranks" of the job, "contributors" of the round, or their
             "samples". None: by the algorithm, which is ranks where gradients are averaged.
         sync_every: steps of each rank between two rounds, for algorithms that have steps of their own; 0: the
@@ -83,6 +85,7 @@ class Optimizer(torch.optim.Optimizer):
         algorithm: str = "eager-quorum",
         *,
         max_lag: int = 4,
+        seats: int = 0,
         normalize: Literal["ranks", "contributors", "samples"] | None = None,
         sync_every: int = 0,
         full_every: int = 0,
@@ -117,6 +120,7 @@ class Optimizer(torch.optim.Optimizer):
         given = {
             "algorithm": algorithm,
             "max_lag": max_lag,
+            "seats": seats,
             "normalize": normalize,
             "sync_every": sync_every,
             "full_every": full_every,

@@ -75,9 +75,9 @@ class Batches {
 /// no rank moves a parameter that no rank of the round had a gradient for. The model's parameters stay where they are:
 /// model->to() and torch::load() come before this. The loop does not call the step() of the wrapped optimizer, which
 /// moves the weights of one rank: finish() names the rank where replicas have parted so. A failure on some rank is
-/// thrown as Failure on all of them. One thread. STRETTO_ALGORITHM and STRETTO_SEED in the environment override the
-/// options, for `stretto compare --program`. The algorithms, with their papers: docs/algorithms.md. A loop with all of
-/// it: docs/own_training_loop.md.
+/// thrown as Failure on all of them. One thread. STRETTO_ALGORITHM, STRETTO_SEATS and STRETTO_SEED in the environment
+/// override the options, for `stretto compare --program`. The algorithms, with their papers: docs/algorithms.md. A loop
+/// with all of it: docs/own_training_loop.md.
 class DistributedOptimizer {
  public:
   /// On every rank of the job; `rank` must outlive it. Throws UsageError for a model, optimizer or option that does not

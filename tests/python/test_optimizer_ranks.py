@@ -407,6 +407,7 @@ def _wrap_with(of_rank: list[dict[str, Any]]) -> None:
     "name, of_first, of_second, what, text",
     [
         ("max_lag", 4, 3, "options", " max-lag={} "),
+        ("seats", 1, 2, "options", " seats={} "),
         ("algorithm", "sync", "eager-solo", "options", "'{} "),
         ("lr", 0.25, 0.5, "optimizer", "'lr': {},"),
         ("unused", "skip", "zero", "optimizer", "unused='{}'"),

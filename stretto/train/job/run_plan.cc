@@ -9,6 +9,7 @@
 #include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/simulate/cluster.h"
+#include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {
@@ -20,29 +21,20 @@ void require(bool condition, const char* name, const T& value, const char* expec
 }
 
 void check(const TrainOptions& o) {
-  require(o.ranks >= 1, "ranks", o.ranks, "at least 1");
+  check_values(o, o.ranks);
   require(o.steps == 0 || o.epochs == 0, "steps", o.steps, "either steps or epochs, not both");
-  require(o.batch >= 0, "batch", o.batch, "at least 1 sample a batch");
   require(std::isfinite(static_cast<float>(o.lr)) && o.lr >= 0, "learning rate", o.lr,
           "a number above 0 that a float32 holds, such as 0.1");
   require(std::isfinite(o.momentum) && o.momentum < 1, "momentum", o.momentum, "a number from 0 to below 1");
   require(o.pace >= Duration(0), "pace", text(o.pace.count(), " ns"), "a time such as 50us");
-  require(o.max_lag >= 1 && o.max_lag <= 1024, "max-lag", o.max_lag, "a number from 1 to 1024, such as 4");
-  require(o.input_threads >= 0 && o.input_threads <= 1024, "input-threads", o.input_threads, "a number from 0 to 1024");
   require(o.input_load >= Duration(0), "input-load", text(o.input_load.count(), " ns"), "a time such as 20ms");
   require((o.input_threads == 0) == (o.input_load == Duration(0)), "input-threads", o.input_threads,
           "input-load, the time that they burn for a batch, beside it, and neither without the other");
-  require(o.seats >= 0 && o.seats <= o.ranks, "seats", o.seats,
-          text("a number from 1, for messages alone, to ", o.ranks, ", the number of ranks").c_str());
-  require(o.quorum >= 0 && o.quorum <= o.ranks, "quorum", o.quorum,
+  require(o.quorum <= o.ranks, "quorum", o.quorum,
           text("a number from 1 to ", o.ranks, ", the number of ranks").c_str());
-  require(o.delivery == "every" || o.delivery == "latest", "delivery", o.delivery, "every or latest");
   require(std::isfinite(o.time_scale) && o.time_scale > 0, "time scale", o.time_scale, "a number above 0, such as 0.1");
-  require(o.evaluate == "average" || o.evaluate == "replica", "evaluate", o.evaluate, "average or replica");
   require(o.evaluate == "average" || o.evaluate_every != 0, "evaluate", o.evaluate,
           "evaluate-every, the batches between two evaluations, beside it");
-  require(o.final_model == "average" || o.final_model == "best" || o.final_model == "rank0", "final", o.final_model,
-          "average, best or rank0");
   require(o.final_model != "best" || o.evaluate_every != 0, "final", o.final_model,
           "evaluate-every beside it: best is the lowest training loss of the models evaluated");
   require(o.checkpoint_every == 0 || !o.out.empty() || !o.resume.empty(), "checkpoints every",
@@ -62,7 +54,6 @@ void check_simulation(const TrainOptions& o) {
     require(o.input_threads == 0, "input-threads", o.input_threads,
             "a real run: a simulated one has no cores to share");
     require(o.seats <= 1, "seats", o.seats, "1: simulated ranks are hosts of a network, and share no memory");
-    require(o.compute_threads >= 0, "compute-threads", o.compute_threads, "a number from 1");
   }
   require(o.no_gradients || o.model_bytes == 0, "model-bytes", o.model_bytes,
           "a run without gradients; with them the model is the workload's");
@@ -70,9 +61,6 @@ void check_simulation(const TrainOptions& o) {
           "a run without gradients; with them the model's layers say what is a bucket");
   require(o.no_gradients || o.model_layers.empty(), "model-layers", o.model_layers.size(),
           "a run without gradients; with them the model has layers");
-  require(o.model_buckets >= 1 && o.model_buckets <= kMostModelBuckets, "model-buckets", o.model_buckets,
-          "a number from 1 to 32");
-  static_assert(kMostModelBuckets == 32);
 }
 
 // A rank waits for all others in the middle of such a pass, so each of them has to be in its own.
@@ -141,6 +129,8 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.data.empty()) o.data = default_data(recipe, plan.algorithm.policy);
   o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
+  o.normalize = o.normalize.value_or(Normalize::ranks);
+  o.fixed_order = o.fixed_order.value_or(false);
   NetworkOptions network;
   if (o.simulated) {
     network = parse_network(o.network);
@@ -190,9 +180,9 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   plan.pace = from_seconds(seconds(o.pace) * o.time_scale);
   plan.lr = LrSchedule::parse(o.lr_schedule);
   plan.recipe = {.policy = plan.algorithm.policy,
-                 .normalize = o.normalize,
+                 .normalize = *o.normalize,
                  .delivery = latest ? Delivery::latest : Delivery::every,
-                 .order = o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
+                 .order = *o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
                  .max_lag = o.max_lag,
                  .seats = o.seats,
                  .seed = o.seed,

@@ -100,7 +100,7 @@ TEST(RunPlan, WithoutPaceAStepTakesWhatComputingTakes) {
 }
 
 TEST(RunPlan, SaysWhatDoesNotFitAndWhatWould) {
-  EXPECT_THAT(complaint({.ranks = 0}), HasSubstr("ranks 0: expected at least 1"));
+  EXPECT_THAT(complaint({.ranks = 0}), HasSubstr("ranks 0: expected a whole number from 1 to 1024, as in ranks 4"));
   EXPECT_THAT(complaint({.ranks = -2}), HasSubstr("ranks -2"));
   EXPECT_THAT(complaint({.algorithm = "eager-magic"}), HasSubstr("unknown algorithm 'eager-magic': "));
   EXPECT_THAT(complaint({.algorithm = "sync:3"}), HasSubstr("algorithm 'sync:3': expected sync"));

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "stretto/train/job/summary_json.h"
+#include "stretto/train/options/option_table.h"
 
 namespace stretto {
 namespace {
@@ -238,6 +239,21 @@ TEST_F(SummarizeTest, IsWrittenAsJson) {
   EXPECT_EQ(point.at("train_accuracy"), 0.375);
   EXPECT_EQ(point.at("train_top5"), 0.625);
   EXPECT_EQ(nlohmann::json::parse(to_json(plan.options)).at("pace"), "5ms");
+}
+
+TEST(JsonOfOptions, IsReadAsItWasWritten) {
+  TrainOptions options;
+  for (const JobOption& option : job_options()) option.set(options, option.name, std::string(option.example));
+  const TrainOptions back = options_from_json(to_json(options));
+  const std::set<std::string_view> unrecorded = {"compute-threads", "out", "timeline", "resume"};
+  for (const JobOption& option : job_options()) {
+    const TrainOptions expected = unrecorded.contains(option.name) ? TrainOptions() : options;
+    EXPECT_EQ(option.value_in(back), option.value_in(expected)) << option.name;
+  }
+  EXPECT_EQ(back.normalize, Normalize::samples);
+  EXPECT_EQ(back.model_bytes, 100u << 20);
+  EXPECT_EQ(back.pace, std::chrono::microseconds(50));
+  EXPECT_EQ(back.fixed_order, true);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "stretto/train/job/summary_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <deque>
@@ -7,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
+#include "stretto/train/options/option_table.h"
 
 namespace stretto {
 namespace {
@@ -15,13 +16,14 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-const char* name_of(Normalize normalize) {
-  switch (normalize) {
-    case Normalize::ranks: return "ranks";
-    case Normalize::contributors: return "contributors";
-    case Normalize::samples: return "samples";
-  }
-  return "";
+/// What a run does not depend on.
+constexpr std::string_view kUnrecorded[] = {"compute-threads", "out", "timeline", "resume"};
+/// What each version has recorded.
+constexpr std::string_view kNeeded[] = {"workload", "algorithm", "ranks"};
+
+bool is_text(const JobOption& option) {
+  return option.kind == AlgorithmOption::Kind::time ||
+         (option.kind == AlgorithmOption::Kind::word && !option.is_flag());
 }
 
 template <class T>
@@ -400,45 +402,33 @@ Result<Record> record_in(const std::string& text, const char* otherwise) {
 
 }  // namespace
 
-std::string to_json(const TrainOptions& o) {
-  ordered_json layers = ordered_json::array();
-  for (const ModelLayer& layer : o.model_layers) layers.push_back({layer.bytes, layer.forward, layer.backward});
-  return ordered_json{{"workload", o.workload},
-                      {"algorithm", o.algorithm},
-                      {"ranks", o.ranks},
-                      {"steps", o.steps},
-                      {"epochs", o.epochs},
-                      {"batch", o.batch},
-                      {"lr", o.lr},
-                      {"lr_schedule", o.lr_schedule},
-                      {"momentum", o.momentum},
-                      {"imbalance", o.imbalance},
-                      {"pace", to_text(o.pace)},
-                      {"data", o.data},
-                      {"seed", o.seed},
-                      {"max_lag", o.max_lag},
-                      {"seats", o.seats},
-                      {"quorum", o.quorum},
-                      {"sync_every", o.sync_every},
-                      {"delivery", o.delivery},
-                      {"normalize", name_of(o.normalize)},
-                      {"order", o.fixed_order ? "fixed" : "arrival"},
-                      {"algorithm_options", o.algorithm_options.values()},
-                      {"evaluate_every", o.evaluate_every},
-                      {"evaluate", o.evaluate},
-                      {"final", o.final_model},
-                      {"checkpoint_every", o.checkpoint_every},
-                      {"progress_by", o.progress_by == ProgressBy::thread ? "thread" : "application"},
-                      {"time_scale", o.time_scale},
-                      {"input_threads", o.input_threads},
-                      {"input_load", to_text(o.input_load)},
-                      {"simulated", o.simulated},
-                      {"network", o.network},
-                      {"no_gradients", o.no_gradients},
-                      {"model_bytes", o.model_bytes},
-                      {"model_buckets", o.model_buckets},
-                      {"model_layers", std::move(layers)}}
-      .dump(2);
+std::string to_json(const TrainOptions& options) {
+  ordered_json json;
+  for (const JobOption& option : job_options()) {
+    if (option.train.index() == 0 || std::ranges::count(kUnrecorded, option.name) != 0) continue;
+    const std::string value = option.value_in(options);
+    json[option.key()] = is_text(option) ? ordered_json(value) : ordered_json::parse(value);
+  }
+  json["algorithm_options"] = options.algorithm_options.values();
+  json["model_layers"] = ordered_json::array();
+  for (const ModelLayer& layer : options.model_layers) {
+    json["model_layers"].push_back({layer.bytes, layer.forward, layer.backward});
+  }
+  return json.dump(2);
+}
+
+TrainOptions options_from_json(const std::string& text) {
+  const TrainOptions defaults;
+  TrainOptions options;
+  const auto json = json::parse(text);
+  for (const JobOption& option : job_options()) {
+    const std::string key = option.key();
+    if (!json.contains(key) && std::ranges::count(kNeeded, option.name) == 0) continue;
+    const nlohmann::json& given = json.at(key);
+    const std::string value = is_text(option) ? given.get<std::string>() : given.dump();
+    if (value != option.value_in(defaults)) option.set(options, key, value);
+  }
+  return options;
 }
 
 std::string to_json(const RunSummary& summary) {

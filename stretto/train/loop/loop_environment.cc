@@ -1,34 +1,25 @@
 #include "stretto/train/loop/loop_environment.h"
 
-#include <charconv>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
-#include <cstring>
 
 #include "stretto/base/error.h"
 #include "stretto/train/loop/session_options.h"
+#include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/recipes.h"
-#include "stretto/transport/job_memory.h"
 
 namespace stretto {
 namespace {
 
-/// The value of a variable that is set and not empty.
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : nullptr;
-}
-
-template <class Number>
-std::optional<Number> number(const char* name, Number low, Number high) {
-  const char* value = variable(name);
-  if (value == nullptr) return std::nullopt;
-  Number parsed{};
-  const char* end = value + std::strlen(value);
-  const auto [at, error] = std::from_chars(value, end, parsed);
-  if (error != std::errc() || at != end || parsed < low || parsed > high) {
-    throw UsageError(text(name, "=", value, ": expected a number from ", low, " to ", high));
-  }
-  return parsed;
+/// Sets the option as its variable says: "ranks" as STRETTO_RANKS. Returns whether that is set and not empty.
+bool take(TrainOptions& options, std::string_view name) {
+  std::string variable = text("STRETTO_", name);
+  std::ranges::transform(variable, variable.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  const char* value = std::getenv(variable.c_str());
+  if (value == nullptr || *value == '\0') return false;
+  std::ranges::find(job_options(), name, &JobOption::name)->set(options, variable + "=", value);
+  return true;
 }
 
 // Without what this algorithm has no use for.
@@ -49,16 +40,19 @@ DistributedOptions with_algorithm(DistributedOptions options, const std::string&
 
 LoopEnvironment loop_environment() {
   LoopEnvironment environment;
-  if (const char* algorithm = variable("STRETTO_ALGORITHM")) environment.algorithm = algorithm;
-  environment.ranks = number<int>("STRETTO_RANKS", 1, JobMemory::kMaxRanks);
-  environment.seed = number<std::uint64_t>("STRETTO_SEED", 0, std::uint64_t{1} << 62).value_or(0);
-  if (const char* imbalance = variable("STRETTO_IMBALANCE")) environment.imbalance = imbalance;
-  if (const char* out = variable("STRETTO_OUT")) environment.out = out;
+  TrainOptions said;
+  if (take(said, "algorithm")) environment.algorithm = said.algorithm;
+  if (take(said, "ranks")) environment.ranks = said.ranks;
+  if (take(said, "seats")) environment.seats = said.seats;
+  if (take(said, "seed")) environment.seed = said.seed;
+  if (take(said, "imbalance")) environment.imbalance = said.imbalance;
+  if (take(said, "out")) environment.out = said.out;
   return environment;
 }
 
 DistributedOptions overridden(DistributedOptions options, const LoopEnvironment& environment) {
   if (environment.algorithm) options = with_algorithm(std::move(options), *environment.algorithm);
+  options.seats = environment.seats.value_or(options.seats);
   if (draws(options)) {
     options.seed += environment.seed;
   } else if (environment.algorithm) {

@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
+#include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/options/ordering_choice.h"
 
 namespace stretto {
@@ -37,7 +38,7 @@ bool draws(const DistributedOptions& o) {
 }
 
 SessionOptions session_options(const DistributedOptions& o, int ranks) {
-  if (o.max_lag < 1) throw UsageError(text("max-lag ", o.max_lag, ": expected at least 1"));
+  check_values(o, ranks);
   if (o.overlap && o.normalize == Normalize::samples) {
     throw UsageError("overlap with normalize samples: expected another, since step() says the samples only afterwards");
   }
@@ -71,6 +72,7 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                          .normalize = o.normalize.value_or(Normalize::ranks),
                          .order = o.fixed_order ? SumOrder::fixed : SumOrder::arrival,
                          .max_lag = o.max_lag,
+                         .seats = o.seats,
                          .seed = o.seed,
                          .full_every = algorithm.policy.kind == Policy::Kind::full ? 0 : o.full_every,
                          .local_steps = o.sync_every != 0 ? o.sync_every : recipe.local_steps,
@@ -86,11 +88,12 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
 }
 
 std::string describe(const DistributedOptions& o) {
-  return text(o.algorithm, " quorum=", o.quorum, " max-lag=", o.max_lag,
-              " normalize=", static_cast<int>(o.normalize.value_or(Normalize::ranks)), " fixed=", o.fixed_order,
-              " sync-every=", o.sync_every, " lr-schedule=", o.lr_schedule, " seed=", o.seed,
-              " clip-norm=", o.clip_norm, " full-every=", o.full_every, " bucket=", o.bucket_bytes, " ",
-              o.algorithm_options.to_string());
+  std::string out = o.algorithm;
+  for (const JobOption& option : job_options()) {
+    if (option.loop.index() == 0 || option.name == "algorithm") continue;
+    out += text(" ", option.name, "=", option.value_in(o));
+  }
+  return text(out, " ", o.algorithm_options.to_string());
 }
 
 }  // namespace stretto

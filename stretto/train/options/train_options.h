@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,9 +56,9 @@ struct TrainOptions {
   int quorum = 0;  ///< 0: ⌈ranks/2⌉
   std::uint64_t sync_every =
       0;  ///< batches between model synchronizations (delivery latest), H of algorithms that have one
-  std::string delivery = "every";  ///< every, latest
-  Normalize normalize = Normalize::ranks;
-  bool fixed_order = false;            ///< --order fixed
+  std::string delivery = "every";      ///< every, latest
+  std::optional<Normalize> normalize;  ///< none: ranks
+  std::optional<bool> fixed_order;     ///< whether sums are added up in one order; none: no
   AlgorithmOptions algorithm_options;  ///< those that the algorithm does not take have no effect
   std::uint64_t evaluate_every = 0;    ///< batches between evaluations while the run goes on; 0: none
   std::string evaluate = "average";    ///< what is evaluated: average, or replica, that of rank 0

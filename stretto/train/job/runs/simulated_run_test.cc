@@ -258,7 +258,7 @@ TEST_F(SimulatedRunTest, RefusesOptionsThatDoNotFit) {
   EXPECT_THAT(refused(with([](auto& o) { o.model_buckets = 5; })), HasSubstr("expected a run without gradients"));
   for (const int buckets : {0, kMostModelBuckets + 1}) {
     EXPECT_THAT(refused(with([&](auto& o) { o.no_gradients = true, o.model_buckets = buckets; })),
-                HasSubstr("expected a number from 1 to 32"));
+                HasSubstr("expected a whole number from 1 to 32"));
   }
 }
 

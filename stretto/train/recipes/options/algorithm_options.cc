@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
+#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 namespace {
@@ -32,8 +34,7 @@ constexpr AlgorithmOption kOptions[] = {
     {"rounds", "one|per-bucket",
      "eager algorithms: one (default): a step is one round of all gradients. per-bucket: each bucket of gradients has "
      "rounds of its own, one a step, so that a late rank's first buckets may still be in time; a gradient may be "
-     "partly "
-     "in one round and partly in the next, and each bucket costs the messages or wake-ups of a round.",
+     "partly in one round and partly in the next, and each bucket costs the messages or wake-ups of a round.",
      "per-bucket", Kind::word, 0, 0, kRounds},
     {"outer-lr", "RATE",
      "diloco: rate of the outer step, by which all ranks move the outer model in each round; 1 with --outer-momentum 0 "
@@ -49,18 +50,15 @@ constexpr AlgorithmOption kOptions[] = {
      "yes", Kind::word, 0, 0, kYesOrNo},
     {"full-every", "N",
      "diloco under a policy, easgd-async: batches between rounds that wait for all; easgd-async goes on from the "
-     "center. "
-     "Default: none; diloco with --keep yes ten phases of each rank.",
+     "center. Default: none; diloco with --keep yes ten phases of each rank.",
      "1000", Kind::count, 1},
     {"post-local", "N",
      "local: averages after every step until N batches of all ranks have been applied, and only then every "
-     "--sync-every "
-     "steps (post-local SGD). Default 0.",
+     "--sync-every steps (post-local SGD). Default 0.",
      "1000", Kind::count},
     {"tau", "N",
      "wagma: every N-th round is one of all ranks, who wait for each other. A larger N waits less often, and lets "
-     "models "
-     "part further meanwhile. Default 10.",
+     "models part further meanwhile. Default 10.",
      "10", Kind::count, 1, 1e9},
     {"group-order", "ORDER",
      "wagma: which ranks are in a group. dynamic (default): others in each round; fixed: always the same, for "
@@ -68,8 +66,7 @@ constexpr AlgorithmOption kOptions[] = {
      "dynamic", Kind::word, 0, 0, kGroupOrders},
     {"group-quorum", "N",
      "wagma: a round in groups starts when N of all ranks have come; 0: when the first has. A larger N waits longer, "
-     "and "
-     "averages fewer models that are out of date. Default 0; wagma-quorum: half of the ranks.",
+     "and averages fewer models that are out of date. Default 0; wagma-quorum: half of the ranks.",
      "4", Kind::count, 0, 1e6},
     {"stale", "RULE",
      "wagma: what becomes of a rank that computes while its group averages an older model of its own. mix (the "
@@ -87,8 +84,7 @@ constexpr AlgorithmOption kOptions[] = {
      "jump", Kind::word, 0, 0, kLateRanks},
     {"group-sum", "WHICH",
      "wagma with stale mix or carry: the sum that a late rank uses. newest (default): the newest there is; own: that "
-     "of its own iteration, for "
-     "comparison, with memory for --tau + 1 sums instead of 3.",
+     "of its own iteration, for comparison, with memory for --tau + 1 sums instead of 3.",
      "own", Kind::word, 0, 0, kLateSums},
     {"average-momentum", "YES",
      "Where models are averaged: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in rounds "
@@ -108,8 +104,7 @@ constexpr AlgorithmOption kOptions[] = {
     {"cycle-time", "TIME", "--ordering: from one agreement to the next at least. Default 5ms.", "1ms"},
     {"fusion-bytes", "SIZE",
      "--ordering: gradients that are reduced together have so many bytes at most. More are fewer messages, and wait "
-     "for "
-     "one another. Default 64MiB.",
+     "for one another. Default 64MiB.",
      "1MiB"},
     {"gs-every", "N", "--ordering gs: cycles after which all ranks sleep equally long. Default 1.", "10", Kind::count,
      1, 1e9},
@@ -120,8 +115,7 @@ constexpr AlgorithmOption kOptions[] = {
     {"cache", "on|off", "--ordering: off: nothing is remembered. Default on.", "off", Kind::word, 0, 0, kCaches},
     {"negotiation-wait", "HOW",
      "--ordering: how a rank waits for the others' agreement: sleep (default), or spin, as MPI does, which takes a "
-     "core "
-     "from computing.",
+     "core from computing.",
      "spin", Kind::word, 0, 0, kWaits},
     {"in-flight", "N", "--ordering: so many buffers are reduced at a time, each in memory of its own. Default 4.", "2",
      Kind::count, 1, 1024},
@@ -133,8 +127,7 @@ constexpr AlgorithmOption kOptions[] = {
      "shared"},
     {"background-only", "yes|no",
      "--ordering: yes: a rank that waits leaves everything to its background thread, so that the two can be told "
-     "apart; needs --progress-by thread. "
-     "Default no; with scp yes.",
+     "apart; needs --progress-by thread. Default no; with scp yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
     {"scheduler-threads", "N",
      "--ordering: gradients are handed over by so many threads, in an order that differs between ranks, as those of "
@@ -176,17 +169,24 @@ std::optional<double> finite(const std::string& text) {
 }
 
 std::string expected(const AlgorithmOption& option) {
-  if (option.kind == Kind::word) {
-    const std::vector<std::string> words(option.words.begin(), option.words.end());
-    return join(words, " or ");
+  std::string out;
+  for (const std::string_view& word : option.words) {
+    out += text(out.empty() ? "" : &word == &option.words.back() ? " or " : ", ", word);
   }
-  std::string out = text(option.kind == Kind::count ? "a whole number" : "a number", " from ", option.least);
-  if (option.most < 1e9) out += text(" to ", option.most);
-  return out;
+  if (option.kind == Kind::word) return out.empty() ? "a value" : out;
+  if (option.kind == Kind::time) return text("a time with its unit (s, ms, us), at most ", to_text(kLongestDuration));
+  if (option.kind == Kind::bytes)
+    return text("a size from ", option.least, " to below 1e15, in bytes, kB, KiB, MB, MiB, GB or GiB");
+  if (option.least == std::numeric_limits<double>::min()) return "a number above 0";
+  out = text(option.kind == Kind::count ? "a whole number" : "a number", " from ", option.least);
+  return option.most < 1e9 ? text(out, " to ", option.most) : out;
 }
 
 bool fits(const AlgorithmOption& option, const std::string& value) {
-  if (option.kind == Kind::word) return option.words.empty() || std::ranges::count(option.words, value) > 0;
+  if (option.kind == Kind::word)
+    return option.words.empty() ? !value.empty() : std::ranges::count(option.words, value) > 0;
+  if (option.kind == Kind::time) return parse_duration(value).has_value();
+  if (option.kind == Kind::bytes) return bytes_from_text(value).value_or(0) >= option.least;
   if (option.kind == Kind::count && !parsed<std::uint64_t>(value)) return false;
   const auto number = finite(value);
   return number && *number >= option.least && *number <= option.most;
@@ -241,10 +241,11 @@ void register_algorithm_option(const AlgorithmOption& option) {
   options().push_back(option);
 }
 
-void check_value(const AlgorithmOption& option, const std::string& value) {
+void check_value(const AlgorithmOption& option, const std::string& value, std::string_view written) {
   if (fits(option, value)) return;
-  throw UsageError(
-      text(option.name, " ", value, ": expected ", expected(option), ", as in ", option.name, " ", option.example));
+  const std::string_view name = written.empty() ? option.name : written;
+  const char* space = name.ends_with('=') ? "" : " ";
+  throw UsageError(text(name, space, value, ": expected ", expected(option), ", as in ", name, space, option.example));
 }
 
 }  // namespace stretto

@@ -47,6 +47,8 @@ struct AlgorithmOption {
     count,   ///< a whole number
     number,  ///< any number
     word,    ///< one of AlgorithmOption::words, or any text where there are none
+    time,    ///< "200ms"
+    bytes,   ///< "4MiB"
   };
   std::string_view name;                         ///< without dashes
   std::string_view value;                        ///< "N"
@@ -65,7 +67,7 @@ std::span<const AlgorithmOption> algorithm_options();
 /// For register_recipe().
 void register_algorithm_option(const AlgorithmOption& option);
 /// \endcond
-/// Throws UsageError: "tau 0: expected a whole number from 1, as in tau 10".
-void check_value(const AlgorithmOption& option, const std::string& value);
+/// Throws UsageError: "tau 0: expected a whole number from 1, as in tau 10"; `written`: instead of the name.
+void check_value(const AlgorithmOption& option, const std::string& value, std::string_view written = {});
 
 }  // namespace stretto
