@@ -42,7 +42,7 @@ class Agreement final : private RoundOwner {
   /// All members get the bytes of the first; what others say counts for nothing.
   void broadcast(std::span<const std::byte> bytes);
 
-  /// What a number has brought.
+  /// The outcome of a number.
   struct Outcome {
     std::uint64_t number = 0;
     std::vector<std::uint64_t> words;              ///< of a reduction
@@ -75,7 +75,7 @@ class Agreement final : private RoundOwner {
   /// How many numbers a member has begun, by its answer to the last question.
   std::optional<std::uint64_t> answered(int member) const { return answers_[static_cast<std::size_t>(member)]; }
 
-  /// What this rank has begun so far, and sent for it.
+  /// Numbers that this rank has begun so far, and the messages sent for them.
   struct Traffic {
     std::uint64_t begun = 0;     ///< numbers
     std::uint64_t messages = 0;  ///< sent

@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What all classes share that run a collective over an engine: they register with it, and fail once, for good, on
+/// The base of all classes that run a collective over an engine: they register with it, and fail once, for good, on
 /// every rank. An heir without schedules is asked nothing of what RoundOwner adds.
 class CollectiveBase : protected RoundOwner {
  public:
@@ -43,9 +43,9 @@ class CollectiveBase : protected RoundOwner {
   void completed(Round) override {}
   void retired(Round) override {}
 
-  Engine& engine_;
-  CollectiveId id_ = 0;
-  CollectiveFailure failure_;
+  Engine& engine_;             ///< outlives this
+  CollectiveId id_ = 0;        ///< on the engine, once it has been registered
+  CollectiveFailure failure_;  ///< of this collective
 
  private:
   void enroll(CollectiveId id) {

@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-/// What the rounds of a partial and of a group allreduce share: how they end, and how ranks ask one another for their
+/// The base of the rounds of partial and of group allreduces: how they end, and how ranks ask one another for their
 /// state.
 class RoundsBase : public CollectiveBase {
  public:

@@ -85,7 +85,7 @@ struct ServerMemory {
   Memory velocities;  // of the buckets served here; the engine's thread, between phases the application's
 };
 
-class Server final : public Recipe {
+class Server final : public Recipe, private WeightsByBucket {
  public:
   Server(const RecipeContext& context, const ServerOptions& options)
       : context_(context),
@@ -123,6 +123,7 @@ class Server final : public Recipe {
     context_.replica.attach(set_, attached_);
   }
 
+  WeightsByBucket* weights_by_bucket() override { return this; }
   bool bring_by_bucket() override {
     by_bucket_ = layerwise_ && trains_;
     if (by_bucket_) memory_->add_set();

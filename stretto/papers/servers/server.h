@@ -23,8 +23,8 @@ namespace stretto {
 /// Normalize::contributors the number of gradients that the version takes. Buffers as StateAverage says.
 ///
 /// Layer by layer (is_layerwise()) a bucket is pushed as soon as its backward pass is done. With
-/// Recipe::bring_by_bucket() a forward pass begins, too, when the weights of its first layer are there, and waits
-/// before each layer for those of that layer; gradients then lie in two sets by turns.
+/// WeightsByBucket::bring_by_bucket() a forward pass begins, too, when the weights of its first layer are there, and
+/// waits before each layer for those of that layer; gradients then lie in two sets by turns.
 ///
 /// Every RecipeOptions::local_steps steps of its own, and as often as RecipeOptions::full_every asks, each rank pulls
 /// the weights that hold all gradients so far, the same on all ranks, and a full round (FullRounds) counts the batches;

@@ -92,7 +92,9 @@ class LayerwisePull : public testing::Test {
     ASSERT_EQ(rank_.recipe->end_backward(), std::nullopt);
     rank_.recipe->deposit(1ms);
   }
-  void bring(int bucket) { ASSERT_TRUE(rank_.recipe->bring(bucket, driver_, TimePoint::never()).ok()); }
+  void bring(int bucket) {
+    ASSERT_TRUE(rank_.recipe->weights_by_bucket()->bring(bucket, driver_, TimePoint::never()).ok());
+  }
 
   SimulatedCluster cluster_{2, {}, 1};
   Rank rank_{cluster_, 0}, server_{cluster_, 1};
@@ -100,7 +102,7 @@ class LayerwisePull : public testing::Test {
 };
 
 TEST_F(LayerwisePull, AForwardPassBeginsWhenItsFirstLayerIsThere) {
-  ASSERT_TRUE(rank_.recipe->bring_by_bucket());
+  ASSERT_TRUE(rank_.recipe->weights_by_bucket()->bring_by_bucket());
   step([this](int bucket) { bring(bucket); });
   const auto first = rank_.weights(0), second = rank_.weights(1);
   driver_.hold();
@@ -129,7 +131,7 @@ TEST_F(LayerwisePull, WithoutItExchangeBringsAllLayers) {
 
 TEST_F(LayerwisePull, ALayerThatIsNotAskedForIsAMistake) {
   const CheckFailuresThrow checks_throw;
-  ASSERT_TRUE(rank_.recipe->bring_by_bucket());
+  ASSERT_TRUE(rank_.recipe->weights_by_bucket()->bring_by_bucket());
   step([](int) {});
   EXPECT_THROW(step([](int) {}), CheckFailure);
 }

@@ -5,6 +5,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/ordering/model_collectives.h"
+#include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -113,14 +114,14 @@ void Session::begin(std::span<const Fingerprint> fingerprints) {
 }
 
 void Session::sum_for(ModelCollectives& sums) {
-  if (!recipe_->sums_in_passes()) {
+  if (recipe_->ordered() == nullptr) {
     throw UsageError(text("a model that sums over the ranks while it computes, under algorithm ", options_.recipe->name,
                           ": expected sync with an ordering, as in --ordering topo: every rank has to take part in "
                           "each of its sums"));
   }
   sums.sum_by([this](const TensorDescription& tensor, std::span<std::byte> data) {
     require_no_failure("a sum inside the model");
-    insist([&](TimePoint deadline) { return recipe_->sum_in_pass(tensor, data, driver_, deadline); });
+    insist([&](TimePoint deadline) { return recipe_->ordered()->sum_in_pass(tensor, data, driver_, deadline); });
   });
 }
 
@@ -165,14 +166,15 @@ void Session::pass() {
 }
 
 void Session::bring_by_layer() {
-  by_layer_ = replica_.announces_reads() && recipe_->bring_by_bucket();
+  WeightsByBucket* const weights = recipe_->weights_by_bucket();
+  by_layer_ = replica_.announces_reads() && weights != nullptr && weights->bring_by_bucket();
   if (by_layer_) replica_.on_bucket_read([this](int bucket) { bring(bucket); });
 }
 
 void Session::bring(int bucket) {
   require_no_failure("bring_weights");
   const TimePoint begin = driver_.clock().now();
-  insist([this, bucket](TimePoint deadline) { return recipe_->bring(bucket, driver_, deadline); });
+  insist([this, bucket](TimePoint deadline) { return recipe_->weights_by_bucket()->bring(bucket, driver_, deadline); });
   waited_for_layers_ += driver_.clock().now() - begin;
 }
 
@@ -328,7 +330,7 @@ int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
     TimePoint silent_until = driver_.deadline(options_.silence);
     for (;;) {
       TimePoint deadline = silent_until;
-      if (recipe_->tells_while_waiting()) deadline = std::min(deadline, driver_.deadline(kTellsWithin));
+      if (recipe_->ordered() != nullptr) deadline = std::min(deadline, driver_.deadline(kTellsWithin));
       const Result<int> rounds = call(deadline);
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);

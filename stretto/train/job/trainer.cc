@@ -18,6 +18,7 @@
 #include "stretto/train/job/step/timed_pass.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
+#include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/transport/memory_budget.h"
 
 namespace stretto {
@@ -223,7 +224,9 @@ void Trainer::Impl::begin() {
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
     records_.emplace(*folder_, rank_, mode);
     trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
-    if (options.timeline) session_.recipe().record_timeline();
+    if (OrderedGradients* const ordered = session_.recipe().ordered(); ordered != nullptr && options.timeline) {
+      ordered->record_timeline();
+    }
   }
 }
 
@@ -394,7 +397,9 @@ void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
     trace_->slice(kind, at, duration, number);
     at = at + duration;
   }
-  for (const TensorTimes& tensor : session_.recipe().take_timeline()) trace_->tensor(tensor);
+  if (OrderedGradients* const ordered = session_.recipe().ordered()) {
+    for (const TensorTimes& tensor : ordered->take_timeline()) trace_->tensor(tensor);
+  }
 }
 
 void Trainer::Impl::note_loss(double loss) {
@@ -431,9 +436,9 @@ void Trainer::Impl::report_steps() {
   if (step_seconds_.empty()) return;
   report_.step_p50 = quantile(step_seconds_, 0.5);
   report_.step_p99 = quantile(step_seconds_, 0.99);
-  const auto ordering = session_.recipe().ordering();
-  if (!ordering) return;
-  report_.ordering = RankOrdering{.statistics = *ordering,
+  const OrderedGradients* const ordered = session_.recipe().ordered();
+  if (ordered == nullptr) return;
+  report_.ordering = RankOrdering{.statistics = ordered->statistics(),
                                   .steps = step_seconds_.size(),
                                   .step_p50 = report_.step_p50,
                                   .step_p99 = report_.step_p99,

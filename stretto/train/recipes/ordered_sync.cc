@@ -10,6 +10,7 @@
 #include "stretto/ordering/ordered_allreduce.h"
 #include "stretto/train/ordering/model_collectives.h"
 #include "stretto/train/recipes/gradient_averaging.h"
+#include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/replica/flat_math.h"
 
@@ -64,7 +65,7 @@ std::vector<TrainedTensor> tensors_of(const Replica& replica) {
   return out;
 }
 
-class OrderedSync final : public Recipe {
+class OrderedSync final : public Recipe, private OrderedGradients {
  public:
   OrderedSync(const RecipeContext& context, const OrderingChoice& choice);
   ~OrderedSync() override;
@@ -74,7 +75,6 @@ class OrderedSync final : public Recipe {
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
   void pass() override;
-  bool sums_in_passes() const override { return true; }
   Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
                           TimePoint deadline) override;
   Result<int> exchange(Driver& driver, TimePoint deadline) override;
@@ -88,8 +88,8 @@ class OrderedSync final : public Recipe {
   RecipeMemory memory() const override;
   bool averages_gradients() const override { return true; }
   std::vector<std::string> take_lines() override;
-  bool tells_while_waiting() const override { return true; }
-  std::optional<OrderingStatistics> ordering() const override { return tensors_->statistics(); }
+  OrderedGradients* ordered() override { return this; }
+  OrderingStatistics statistics() const override { return tensors_->statistics(); }
   void record_timeline() override { tensors_->record_timeline(); }
   std::vector<TensorTimes> take_timeline() override { return tensors_->take_timeline(); }
 

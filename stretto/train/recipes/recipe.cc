@@ -8,12 +8,6 @@ void Recipe::pass() {
   throw UsageError("pass() under an algorithm whose ranks cannot drop a batch: expected deposit() in each step");
 }
 
-Result<int> Recipe::sum_in_pass(const TensorDescription& tensor, std::span<std::byte>, Driver&, TimePoint) {
-  throw UsageError(text("the model sums ", tensor.name,
-                        " over the ranks while it computes: expected algorithm sync, "
-                        "in which all ranks take part in each step"));
-}
-
 void Recipe::set_state(const std::string& state) {
   if (!state.empty()) throw Failure({Errc::bad_input, "a state of an algorithm that has none"});
 }

@@ -9,9 +9,6 @@
 #include "stretto/collective/collective.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/observe/ledger.h"
-#include "stretto/observe/tensor_times.h"
-#include "stretto/ordering/graph.h"
-#include "stretto/ordering/ordering_statistics.h"
 #include "stretto/train/options/train_options.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
 #include "stretto/train/recipes/options/core_sets.h"
@@ -94,6 +91,20 @@ RecipeMemory memory_of(const PartialAllreduce& collective);
 /// infinite there.
 void check_weights(Normalize normalize, const std::vector<BucketSpec>& buckets);
 
+/// The facet of a recipe whose weights may be on their way when exchange() returns. One application thread.
+class WeightsByBucket {
+ public:
+  virtual ~WeightsByBucket() = default;  ///< with the recipe
+  /// Before the first step: from now on weights are read after bring() alone. Returns whether the algorithm can; false:
+  /// it brings them with exchange().
+  virtual bool bring_by_bucket() = 0;
+  /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
+  /// Recipe::exchange() does.
+  virtual Result<int> bring(int bucket, Driver& driver, TimePoint deadline) = 0;
+};
+
+class OrderedGradients;
+
 /// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
 /// options on every rank, in the same order with regard to other collectives of the engine and before anybody drives
 /// it. One application thread.
@@ -114,18 +125,6 @@ class Recipe {
   virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
   /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
   virtual void set_samples(std::uint64_t samples) = 0;
-  /// Before the first step: from now on weights may be on their way when exchange() returns, and are read after
-  /// bring() alone. Returns whether the algorithm can; false: it brings them with exchange().
-  virtual bool bring_by_bucket() { return false; }
-  /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
-  /// exchange() does.
-  virtual Result<int> bring(int /*bucket*/, Driver& /*driver*/, TimePoint /*deadline*/) { return 0; }
-  /// Whether the model may sum over the ranks while it computes.
-  virtual bool sums_in_passes() const { return false; }
-  /// In a pass: puts the sum over all ranks in the place of the elements in `data`, and returns 0, or as exchange()
-  /// does; after a timeout the same call again. Requires: sums_in_passes().
-  virtual Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
-                                  TimePoint deadline);
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
@@ -158,8 +157,6 @@ class Recipe {
   virtual std::string warning() const { return {}; }
   /// Lines for a person to read that have come up since the last call, the same on every rank or on this one alone.
   virtual std::vector<std::string> take_lines() { return {}; }
-  /// Whether lines may come up while this rank waits.
-  virtual bool tells_while_waiting() const { return false; }
   /// The recipe's state beside the replica that a job has to go on with, the same on every rank: for a checkpoint,
   /// where all ranks are at the same full round. Empty: nothing.
   virtual std::string state() const { return {}; }
@@ -168,12 +165,6 @@ class Recipe {
   virtual void set_state(const std::string& state);
   /// The recipe's own counts on this rank. Requires: after finish().
   virtual OwnCounts own_counts() const { return {}; }
-  /// The cost on this rank of reducing gradients in one order with the others; none: they have no such order.
-  virtual std::optional<OrderingStatistics> ordering() const { return std::nullopt; }
-  /// From now on keeps the times of each tensor for take_timeline(), where ordering() has something. Between two steps.
-  virtual void record_timeline() {}
-  /// The times of this rank's tensors since the last call, by the engine's clock.
-  virtual std::vector<TensorTimes> take_timeline() { return {}; }
   /// For whom a rank waits: two algorithms side by side must not wait for each other.
   virtual StepWaits waits() const { return {}; }
   /// So many batches had been applied when the checkpoint was written that this rank goes on from; before the first
@@ -181,6 +172,11 @@ class Recipe {
   virtual void go_on_after(std::uint64_t /*batches*/) {}
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
+
+  /// Facets that only some algorithms have; null: this one has it not. They live as long as the recipe.
+  virtual WeightsByBucket* weights_by_bucket() { return nullptr; }
+  /// Lines may come up while this rank waits, where there is one (take_lines()).
+  virtual OrderedGradients* ordered() { return nullptr; }
 };
 
 }  // namespace stretto
