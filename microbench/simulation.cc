@@ -2,21 +2,19 @@
 
 #include <benchmark/benchmark.h>
 
-#include "stretto/check/partial/scenario.h"
-#include "stretto/check/partial/search.h"
+#include "stretto/check/job_search.h"
 
 namespace stretto {
 namespace {
 
 void checked_rounds(benchmark::State& state) {
-  ScenarioLimits limits;
-  limits.ranks = static_cast<int>(state.range(0));
+  const JobLimits limits{.ranks = static_cast<int>(state.range(0))};
   std::uint64_t seed = 1;
   std::uint64_t rounds = 0;
   for (auto _ : state) {
-    const Finding finding = run_scenario(draw_scenario(seed++, limits));
+    const JobFinding finding = run_job(job_searches().front(), seed++, limits);
     if (finding.violation) return state.SkipWithError(finding.violation->c_str());
-    rounds += finding.coverage.rounds;
+    rounds += finding.rounds;
   }
   state.counters["rounds/s"] = benchmark::Counter(static_cast<double>(rounds), benchmark::Counter::kIsRate);
 }

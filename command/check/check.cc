@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,6 @@
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
 #include "stretto/check/job_search.h"
-#include "stretto/check/partial/search.h"
 #include "stretto/papers/register.h"
 
 namespace stretto::command {
@@ -110,19 +110,21 @@ const JobSearch* find_search(std::string_view name) {
 }
 
 std::vector<std::string> collective_names() {
-  std::vector<std::string> names{"partial"};
+  std::vector<std::string> names;
   for (const JobSearch& search : all_searches()) names.emplace_back(search.name);
   return names;
 }
 
 void describe_options(CommandLine& line, CheckCommand& command) {
-  std::string others;
-  for (const JobSearch& search : all_searches()) others += fmt::format("; {}: {}", search.name, search.description);
+  std::vector<std::string> kinds;
+  for (const JobSearch& search : all_searches()) {
+    kinds.push_back(fmt::format("{}: {}", search.name, search.description));
+  }
   line.heading("What is searched");
   line.option("--collective", "NAME",
-              fmt::format("Only this kind. partial: the partial allreduce{}. Default: partial, and then each of the "
-                          "others with a tenth of the rounds.",
-                          others),
+              fmt::format("Only this kind. {}. Default: partial, and then each of the others with a tenth of the "
+                          "rounds.",
+                          fmt::join(kinds, "; ")),
               one_of(command.collective, collective_names()));
   line.flag("--ordering", "", "The same as --collective ordering.",
             [&command](std::string_view, const std::string&) { command.ordering = true; });
@@ -179,85 +181,41 @@ std::string replay_line(const CheckCommand& command, std::uint64_t seed) {
   return out;
 }
 
-void print_coverage(const SearchResult& result) {
-  const Coverage& coverage = result.coverage;
-  const auto share = [&](std::uint64_t count) {
-    return coverage.rounds == 0 ? 0.0 : 100 * static_cast<double>(count) / static_cast<double>(coverage.rounds);
-  };
-  const std::uint64_t by_messages = coverage.rounds - coverage.on_boards;
-  const double pipelined =
-      by_messages == 0 ? 0.0 : 100 * static_cast<double>(coverage.pipelined) / static_cast<double>(by_messages);
-  print_to(stdout, fmt::format("{} rounds of {} jobs, {} messages, in {:.1f} s ({:.0f} rounds a minute)\n",
-                               coverage.rounds, coverage.scenarios, result.messages, result.seconds,
-                               result.seconds > 0 ? 60 * static_cast<double>(coverage.rounds) / result.seconds : 0));
-  print_to(
-      stdout,
-      fmt::format(
-          "reached: s - c >= 2 on some rank in {:.1f} % of the rounds by messages, a late rank in {:.1f} % of all, a "
-          "drained rank in {:.1f} %,\n"
-          "         full rounds {:.1f} %, held back by max_lag {:.1f} %, empty {:.1f} %; on a board {:.1f} %, on "
-          "several {:.1f} %, of several hosts {:.1f} %;\n"
-          "         float32 in {:.1f} %; {} batches dropped; {} jobs with a crash\n",
-          pipelined, share(coverage.late), share(coverage.drained), share(coverage.full), share(coverage.held),
-          share(coverage.empty), share(coverage.on_boards - coverage.between_boards), share(coverage.between_boards),
-          share(coverage.between_hosts), share(coverage.real), coverage.passes, coverage.crashes));
-}
-
-/// Says how the search of a collective has ended. Returns whether it has found nothing, and reached enough.
-bool conclude(const CheckCommand& command, const std::optional<std::string>& violation, std::uint64_t seed,
-              const std::string& job, const std::string& shortfall) {
-  if (violation) {
-    print_to(stdout, fmt::format("VIOLATED at seed {}: {}\n  {}\n  again: {}\n", seed, *violation, job,
-                                 replay_line(command, seed)));
-    return false;
-  }
-  if (!shortfall.empty()) {
-    print_to(stdout, fmt::format("the search did not reach enough: {}\n", shortfall));
-    return false;
-  }
-  return true;
-}
-
-bool search_partial(const CheckCommand& command, std::uint64_t rounds) {
-  SearchOptions options{.first_seed = *command.first_seed, .last_seed = command.last_seed, .rounds = rounds};
-  if (!command.policy.empty()) options.limits.policy = kPolicies.at(command.policy);
-  if (!command.over.empty()) options.limits.over = kOver.at(command.over);
-  options.limits.ranks = command.ranks;
-  std::optional<Progress> progress(std::in_place, "check", "rounds", rounds == kUnlimited ? 0 : rounds);
-  options.progress = [&](const Coverage& coverage) { progress->update(coverage.rounds); };
-  const SearchResult result = search(options);
-  progress.reset();
-  print_coverage(result);
-  return conclude(command, result.violation, result.violating_seed, result.scenario, result.shortfall);
-}
-
-bool search_other(const CheckCommand& command, std::uint64_t rounds) {
-  const JobSearch& search = *find_search(command.collective);
+bool search(const CheckCommand& command, std::uint64_t rounds) {
+  const JobSearch& searched = *find_search(command.collective);
+  JobLimits limits{.ranks = command.ranks};
+  if (!command.over.empty()) limits.over = kOver.at(command.over);
+  if (!command.policy.empty()) limits.policy = kPolicies.at(command.policy);
   std::optional<Progress> progress(std::in_place, "check", "rounds", rounds == kUnlimited ? 0 : rounds);
   const JobSearchResult result =
-      search_jobs(search, {.first_seed = *command.first_seed,
-                           .last_seed = command.last_seed,
-                           .rounds = rounds,
-                           .ranks = command.ranks,
-                           .over = command.over.empty() ? std::nullopt : std::optional(kOver.at(command.over)),
-                           .progress = [&](std::uint64_t searched) { progress->update(searched); }});
+      search_jobs(searched, {.first_seed = *command.first_seed,
+                             .last_seed = command.last_seed,
+                             .rounds = rounds,
+                             .limits = limits,
+                             .progress = [&](std::uint64_t done) { progress->update(done); }});
   progress.reset();
   print_to(stdout, fmt::format("{}: {} rounds of {} jobs, {} messages, in {:.1f} s ({:.0f} rounds a minute)\n",
-                               search.name, result.rounds, result.jobs, result.messages, result.seconds,
+                               searched.name, result.rounds, result.jobs, result.messages, result.seconds,
                                result.seconds > 0 ? 60 * static_cast<double>(result.rounds) / result.seconds : 0));
-  for (std::size_t i = 0; i < search.reaches.size(); ++i) {
-    print_to(stdout, fmt::format("{}{}: {}{}", i == 0 ? "reached: " : ", ", search.reaches[i], result.reached[i],
-                                 i + 1 == search.reaches.size() ? "\n" : ""));
+  for (std::size_t i = 0; i < searched.reaches.size(); ++i) {
+    print_to(stdout, fmt::format("{}{}: {}{}", i == 0 ? "reached: " : ", ", searched.reaches[i].name, result.reached[i],
+                                 i + 1 == searched.reaches.size() ? "\n" : ""));
   }
-  return conclude(command, result.violation, result.violating_seed, result.job, result.shortfall);
+  if (result.violation) {
+    print_to(stdout, fmt::format("VIOLATED at seed {}: {}\n  {}\n  again: {}\n", result.violating_seed,
+                                 *result.violation, result.job, replay_line(command, result.violating_seed)));
+  } else if (!result.shortfall.empty()) {
+    print_to(stdout, fmt::format("the search did not reach enough: {}\n", result.shortfall));
+  }
+  return !result.violation && result.shortfall.empty();
 }
 
 void reject_without_effect(const CheckCommand& command) {
-  if (command.collective.empty() || command.collective == "partial") return;
-  const bool takes_over = find_search(command.collective)->run_over != nullptr;
-  for (const auto& [option, value] :
-       {std::pair{"--policy", command.policy}, std::pair{"--over", takes_over ? "" : command.over}}) {
-    if (value.empty()) continue;
+  if (command.collective.empty()) return;
+  const JobSearch& search = *find_search(command.collective);
+  for (const auto& [option, value, taken] : {std::tuple{"--policy", command.policy, search.takes_policy},
+                                             std::tuple{"--over", command.over, search.takes_over}}) {
+    if (value.empty() || taken) continue;
     throw UsageError(fmt::format("{} {} has no effect with --collective {}: expected with partial alone", option, value,
                                  command.collective));
   }
@@ -304,16 +262,16 @@ int run(const CheckCommand& given) {
   const bool all = command.collective.empty();
   const std::vector<std::string> names = all ? collective_names() : std::vector{command.collective};
   const auto found_in = not_clean(names, [&](const std::string& name) {
-    if (const JobSearch* search = find_search(name); search != nullptr && !has_ranks(*search, command.ranks)) {
+    const JobSearch& one_of_all = *find_search(name);
+    if (!has_ranks(one_of_all, command.ranks)) {
       print_to(stdout,
-               fmt::format("{}: left out, has {} to {} ranks\n", name, search->fewest_ranks, search->most_ranks));
+               fmt::format("{}: left out, has {} to {} ranks\n", name, one_of_all.fewest_ranks, one_of_all.most_ranks));
       return true;
     }
     CheckCommand one = command;
     one.collective = name;
     const bool others = all && name != "partial" && rounds != kUnlimited;
-    return name == "partial" ? search_partial(one, rounds)
-                             : search_other(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
+    return search(one, others ? (rounds + kOthersShare - 1) / kOthersShare : rounds);
   });
   if (found_in.empty()) {
     print_to(stdout, fmt::format("no violation\n"));

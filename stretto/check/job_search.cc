@@ -9,6 +9,7 @@
 #include "stretto/check/groups/group_search.h"
 #include "stretto/check/ordering/ordering_search.h"
 #include "stretto/check/partial/bucket_search.h"
+#include "stretto/check/partial/partial_search.h"
 #include "stretto/check/threshold/threshold_search.h"
 
 namespace stretto {
@@ -17,22 +18,36 @@ namespace {
 constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 
 constexpr JobSearch kSearches[] = {
-    {"group", "models averaged in groups of ranks, others in each round", kGroupReaches,
-     [](std::uint64_t seed, int ranks) { return run_group_job(seed, ranks); }, run_group_job},
-    {"buckets", "partial collectives whose buckets have rounds of their own", kBucketReaches,
-     [](std::uint64_t seed, int ranks) { return run_bucket_job(seed, ranks, std::nullopt); }, run_bucket_job},
+    {.name = "partial",
+     .description = "the partial allreduce",
+     .reaches = kPartialReaches,
+     .run = run_partial_job,
+     .takes_over = true,
+     .takes_policy = true},
+    {.name = "group",
+     .description = "models averaged in groups of ranks, others in each round",
+     .reaches = kGroupReaches,
+     .run = run_group_job,
+     .takes_over = true},
+    {.name = "buckets",
+     .description = "partial collectives whose buckets have rounds of their own",
+     .reaches = kBucketReaches,
+     .run = run_bucket_job,
+     .takes_over = true},
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
-    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, nullptr,
-     2, 8},
+    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, 2, 8},
     {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator, gs, nbcs and topo",
-     kOrderingReaches, run_ordering_job, nullptr, 2, 5},
+     kOrderingReaches, run_ordering_job, 2, 5},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {
   std::string out;
   for (std::size_t i = 0; i < search.reaches.size(); ++i) {
-    if (result.reached[i] == 0) out += text(out.empty() ? "" : ", ", search.reaches[i]);
+    const auto [name, share] = search.reaches[i];
+    const std::uint64_t count = result.reached[i];
+    if (count > 0 && static_cast<double>(count) >= share * static_cast<double>(result.rounds)) continue;
+    out += text(out.empty() ? "" : ", ", name, ": ", count, " in ", result.rounds, " rounds");
   }
   return out;
 }
@@ -43,14 +58,25 @@ std::span<const JobSearch> job_searches() {
   return kSearches;
 }
 
+JobFinding run_job(const JobSearch& search, std::uint64_t seed, const JobLimits& limits) {
+  JobFinding finding;
+  finding.reached.resize(search.reaches.size());
+  const CheckFailuresThrow checks_throw;
+  try {
+    search.run(seed, limits, finding);
+  } catch (const CheckFailure& failure) {
+    finding.violated(text("internal check: ", failure.what()));
+  }
+  return finding;
+}
+
 JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& options) {
   JobSearchResult result;
   result.reached.resize(search.reaches.size());
   const auto start = std::chrono::steady_clock::now();
   auto told = start;
   for (std::uint64_t seed = options.first_seed; result.rounds < options.rounds; ++seed) {
-    JobFinding finding =
-        options.over ? search.run_over(seed, options.ranks, options.over) : search.run(seed, options.ranks);
+    JobFinding finding = run_job(search, seed, options.limits);
     ++result.jobs;
     result.rounds += finding.rounds;
     result.messages += finding.messages;
@@ -69,7 +95,8 @@ JobSearchResult search_jobs(const JobSearch& search, const JobSearchOptions& opt
     if (seed == options.last_seed) break;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool judged = options.ranks == 0 && !options.over && result.rounds >= kJudgedFrom;
+  const JobLimits& limits = options.limits;
+  const bool judged = limits.ranks == 0 && !limits.over && !limits.policy && result.rounds >= kJudgedFrom;
   if (judged && !result.violation) result.shortfall = shortfall(search, result);
   return result;
 }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "stretto/base/random.h"
 
 namespace stretto {
 
@@ -16,6 +19,7 @@ class Field {
 
   friend constexpr Field operator+(Field a, Field b) { return Field(a.value_ + b.value_); }
   friend constexpr Field operator-(Field a, Field b) { return Field(a.value_ + kPrime - b.value_); }
+  friend constexpr Field operator-(Field a) { return Field() - a; }
   friend constexpr Field operator*(Field a, Field b) { return Field(a.value_ * b.value_); }
   /// Requires: b is not 0.
   friend constexpr Field operator/(Field a, Field b) { return a * b.inverse(); }
@@ -33,5 +37,20 @@ class Field {
 
   std::uint64_t value_ = 0;
 };
+
+/// In memory an int64 each.
+using FieldVector = std::vector<Field>;
+
+/// Requires: as many elements; of `to` there may be none, which counts as zeros.
+inline void add(FieldVector& to, const FieldVector& more, Field factor = Field(1)) {
+  if (to.empty()) to.resize(more.size());
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = to[i] + more[i] * factor;
+}
+
+inline FieldVector draw_vector(Random& random, std::size_t size) {
+  FieldVector out;
+  while (out.size() < size) out.push_back(Field(random.below(Field::kPrime)));
+  return out;
+}
 
 }  // namespace stretto

@@ -3,13 +3,13 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/check/partial/scenario.h"
+#include "stretto/check/prime_field.h"
 #include "stretto/collective/protocol/outer_phases.h"
 #include "stretto/engine/engine.h"
 #include "stretto/simulate/cluster.h"
@@ -18,45 +18,8 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kStream = 0x64696c6f636f;
-constexpr std::uint64_t kPrime = 2'147'483'647;  // sums of as many as there are ranks, and more, fit into 63 bits
 constexpr std::size_t kElements = 2;
 constexpr std::uint64_t kMaxEvents = 5'000'000;
-
-using Vector = std::array<std::uint64_t, kElements>;  // each below kPrime
-
-Vector sum(const Vector& a, const Vector& b) {
-  Vector out;
-  for (std::size_t i = 0; i < kElements; ++i) out[i] = (a[i] + b[i]) % kPrime;
-  return out;
-}
-
-Vector difference(const Vector& a, const Vector& b) {
-  Vector out;
-  for (std::size_t i = 0; i < kElements; ++i) out[i] = (a[i] + kPrime - b[i]) % kPrime;
-  return out;
-}
-
-Vector product(const Vector& a, std::uint64_t factor) {
-  Vector out;
-  for (std::size_t i = 0; i < kElements; ++i) out[i] = a[i] * factor % kPrime;
-  return out;
-}
-
-/// 1 / n: n to the power of kPrime − 2.
-std::uint64_t inverse(std::uint64_t n) {
-  std::uint64_t out = 1;
-  for (std::uint64_t exponent = kPrime - 2; exponent > 0; exponent /= 2) {
-    if (exponent % 2 == 1) out = out * n % kPrime;
-    n = n * n % kPrime;
-  }
-  return out;
-}
-
-Vector drawn(Random& random) {
-  Vector out;
-  for (auto& element : out) element = random.below(kPrime);
-  return out;
-}
 
 struct Job {
   Scenario scenario;
@@ -69,7 +32,7 @@ struct Job {
 };
 
 Job draw_job(std::uint64_t seed, int ranks) {
-  Job job{.scenario = draw_scenario(seed, {.over = Over::messages, .ranks = ranks})};
+  Job job{.scenario = draw_scenario(seed, {.ranks = ranks, .over = Over::messages})};
   Scenario& s = job.scenario;
   s.over = Over::messages;
   s.buckets = {{DataType::int64, kElements}};
@@ -86,17 +49,14 @@ Job draw_job(std::uint64_t seed, int ranks) {
 /// What the ranks of a job must agree on.
 class Facts {
  public:
-  Facts(const Job& job, const Vector& initial)
-      : ranks_(static_cast<std::uint64_t>(job.scenario.ranks)), initial_(initial) {}
+  Facts(const Job& job, const FieldVector& initial, JobFinding& finding)
+      : finding(finding), ranks_(static_cast<std::uint64_t>(job.scenario.ranks)), initial_(initial) {}
 
-  void violated(const std::string& what) {
-    if (!violation_) violation_ = what;
-  }
-  const std::optional<std::string>& violation() const { return violation_; }
+  void violated(std::string what) { finding.violated(std::move(what)); }
   std::uint64_t rounds() const { return outer_.size(); }
 
   /// The outer model of `rank` after `round`.
-  void applied(int rank, Round round, const Vector& outer) {
+  void applied(int rank, Round round, const FieldVector& outer) {
     if (round == outer_.size()) outer_.push_back(outer);
     if (round > outer_.size()) {
       violated(text("rank ", rank, " is handed round ", round, " before round ", outer_.size()));
@@ -106,55 +66,56 @@ class Facts {
   }
 
   /// `round` is full, or the last; `steps` is the sum of all steps of `rank` so far, which it has all deposited.
-  void settled(int rank, Round round, const Vector& steps) {
+  void settled(int rank, Round round, const FieldVector& steps) {
     Settled& settled = settled_[round];
-    settled.steps = sum(settled.steps, steps);
+    add(settled.steps, steps);
     if (++settled.ranks < ranks_ || round >= outer_.size()) return;
-    if (outer_[round] != sum(initial_, product(settled.steps, inverse(ranks_)))) {
+    FieldVector expected = initial_;
+    add(expected, settled.steps, Field(1) / Field(ranks_));
+    if (outer_[round] != expected) {
       violated(text("after round ", round, ", of which rank ", rank,
                     " hears last, the outer model is not the initial one moved by the mean of all steps"));
     }
   }
 
-  std::array<std::uint64_t, std::size(kDilocoReaches)> reached{};
+  JobFinding& finding;
 
  private:
   struct Settled {
     std::uint64_t ranks = 0;
-    Vector steps{};
+    FieldVector steps;
   };
 
   const std::uint64_t ranks_;
-  const Vector initial_;
-  std::vector<Vector> outer_;         // after each round
+  const FieldVector initial_;
+  std::vector<FieldVector> outer_;    // after each round
   std::map<Round, Settled> settled_;  // full rounds, and the last
-  std::optional<std::string> violation_;
 };
 
 /// The models of a rank, for OuterPhases.
 struct IntegerModels {
-  std::uint64_t one_rank;  // 1 / ranks
-  std::array<Vector, 3> all{};
+  Field ranks;
+  std::array<FieldVector, 3> all{};
 
-  Vector& of(PhaseModel model) { return all[static_cast<std::size_t>(model)]; }
+  FieldVector& of(PhaseModel model) { return all[static_cast<std::size_t>(model)]; }
   void copy(PhaseModel to, PhaseModel from) { of(to) = of(from); }
   void subtract(Contribution& to, PhaseModel from) {
-    const Vector d = difference(of(from), of(PhaseModel::weights));
-    for (std::size_t i = 0; i < kElements; ++i) to.as<std::int64_t>(0)[i] = static_cast<std::int64_t>(d[i]);
+    for (std::size_t i = 0; i < kElements; ++i) {
+      to.as<std::uint64_t>(0)[i] = (of(from)[i] - of(PhaseModel::weights)[i]).value();
+    }
   }
   void outer_step(const RoundResult& result) {
-    Vector gradients;
     for (std::size_t i = 0; i < kElements; ++i) {
-      gradients[i] = static_cast<std::uint64_t>(result.as<std::int64_t>(0)[i]) % kPrime;
+      Field& outer = of(PhaseModel::outer)[i];
+      outer = outer - Field(result.as<std::uint64_t>(0)[i]) / ranks;
     }
-    of(PhaseModel::outer) = difference(of(PhaseModel::outer), product(gradients, one_rank));
   }
 };
 
 /// One rank: engine, collective, and an application that trains integers.
 class Actor {
  public:
-  Actor(const Job& job, SimulatedCluster& cluster, Facts& facts, const Vector& initial, int rank)
+  Actor(const Job& job, SimulatedCluster& cluster, Facts& facts, const FieldVector& initial, int rank)
       : job_(job),
         cluster_(cluster),
         facts_(facts),
@@ -162,7 +123,7 @@ class Actor {
         random_(job.scenario.seed, 2000 + static_cast<std::uint64_t>(rank)),
         engine_(cluster.transport(rank), cluster.clock()),
         partial_(engine_, job.scenario.buckets, job.scenario.options),
-        models_{inverse(static_cast<std::uint64_t>(job.scenario.ranks))},
+        models_{Field(static_cast<std::uint64_t>(job.scenario.ranks))},
         phases_(models_, job.keep),
         expected_(initial) {
     models_.of(PhaseModel::weights) = initial;
@@ -194,11 +155,10 @@ class Actor {
   }
 
   void step() {
-    const Vector step = drawn(random_);
-    Vector& weights = models_.of(PhaseModel::weights);
-    weights = sum(weights, step);
-    expected_ = sum(expected_, step);
-    steps_ = sum(steps_, step);
+    const FieldVector step = draw_vector(random_, kElements);
+    add(models_.of(PhaseModel::weights), step);
+    add(expected_, step);
+    add(steps_, step);
     ++step_;
     if (++in_phase_ < job_.local_steps) return next_step();
     end_phase();
@@ -240,23 +200,23 @@ class Actor {
 
   void apply(const RoundResult& result) {
     phases_.apply(result);
-    const Vector& outer = models_.of(PhaseModel::outer);
+    const FieldVector& outer = models_.of(PhaseModel::outer);
     const bool full = last_was_full_ = result.policy.kind == Policy::Kind::full;
     facts_.applied(rank_, result.round, outer);
     if (full) facts_.settled(rank_, result.round, steps_);
     if (full) expected_ = outer;
     if (rank_ != 0) return;
-    ++facts_.reached[full ? 0 : 1];
-    facts_.reached[2] += result.header->num_stale() > 0 ? 1 : 0;
+    ++facts_.finding.reached[full ? 0 : 1];
+    facts_.finding.reached[2] += result.header->num_stale() > 0 ? 1 : 0;
   }
 
   void exchanged() {
     phases_.exchanged();
-    const Vector& outer = models_.of(PhaseModel::outer);
+    const FieldVector& outer = models_.of(PhaseModel::outer);
     if (!job_.keep) expected_ = outer;
     look_at_weights("after an exchange");
-    facts_.reached[3] += std::exchange(any_, false) ? 0 : 1;
-    facts_.reached[4] += models_.of(PhaseModel::weights) != outer ? 1 : 0;
+    facts_.finding.reached[3] += std::exchange(any_, false) ? 0 : 1;
+    facts_.finding.reached[4] += models_.of(PhaseModel::weights) != outer ? 1 : 0;
     next_step();
   }
 
@@ -264,7 +224,7 @@ class Actor {
     phases_.finish();
     state_ = State::done;
     if (partial_.handed() == 0) return facts_.violated(text("rank ", rank_, " ends without a round"));
-    const Vector& outer = models_.of(PhaseModel::outer);
+    const FieldVector& outer = models_.of(PhaseModel::outer);
     if (!last_was_full_) facts_.settled(rank_, partial_.handed() - 1, steps_);
     if (models_.of(PhaseModel::weights) != outer) {
       facts_.violated(text("rank ", rank_, " ends with other weights than the outer model"));
@@ -286,8 +246,8 @@ class Actor {
   PartialAllreduce partial_;
   IntegerModels models_;
   OuterPhases<IntegerModels> phases_;
-  Vector expected_;  // the weights: those taken last, and the steps since
-  Vector steps_{};   // their sum
+  FieldVector expected_;                        // the weights: those taken last, and the steps since
+  FieldVector steps_ = FieldVector(kElements);  // their sum
   State state_ = State::computing;
   std::uint64_t step_ = 0;
   std::uint64_t in_phase_ = 0;  // steps of the phase under way
@@ -295,41 +255,30 @@ class Actor {
   bool last_was_full_ = false;  // of the rounds handed over
 };
 
-void run_actors(const Job& job, SimulatedCluster& cluster, Facts& facts, const Vector& initial) {
-  std::vector<std::unique_ptr<Actor>> all;
-  for (int rank = 0; rank < job.scenario.ranks; ++rank) {
-    all.push_back(std::make_unique<Actor>(job, cluster, facts, initial, rank));
-  }
-  for (const auto& actor : all) actor->start();
-  while (!facts.violation() && cluster.run_next()) {
-    if (cluster.events() > kMaxEvents) facts.violated("the run does not end");
-  }
-  for (const auto& actor : all) {
-    if (!actor->done()) facts.violated(text("the job rests after ", facts.rounds(), " rounds"));
-  }
-}
-
 }  // namespace
 
-JobFinding run_diloco_job(std::uint64_t seed, int ranks) {
-  const Job job = draw_job(seed, ranks);
+void run_diloco_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const Job job = draw_job(seed, limits.ranks);
   const Scenario& s = job.scenario;
+  finding.job = job.to_string();
   SimulatedCluster cluster(s.ranks, s.network, seed);
   for (const auto& link : s.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
   Random random(seed, kStream + 1);
-  const Vector initial = drawn(random);
-  Facts facts(job, initial);
-  const CheckFailuresThrow checks_throw;
-  try {
-    run_actors(job, cluster, facts, initial);
-  } catch (const CheckFailure& failure) {
-    facts.violated(text("internal check: ", failure.what()));
+  const FieldVector initial = draw_vector(random, kElements);
+  Facts facts(job, initial, finding);
+  std::vector<std::unique_ptr<Actor>> all;
+  for (int rank = 0; rank < s.ranks; ++rank) {
+    all.push_back(std::make_unique<Actor>(job, cluster, facts, initial, rank));
   }
-  return {.job = job.to_string(),
-          .violation = facts.violation(),
-          .rounds = facts.rounds(),
-          .messages = cluster.messages(),
-          .reached = {facts.reached.begin(), facts.reached.end()}};
+  for (const auto& actor : all) actor->start();
+  while (!finding.violation && cluster.run_next()) {
+    if (cluster.events() > kMaxEvents) finding.violated("the run does not end");
+  }
+  for (const auto& actor : all) {
+    if (!actor->done()) finding.violated(text("the job rests after ", facts.rounds(), " rounds"));
+  }
+  finding.rounds = facts.rounds();
+  finding.messages = cluster.messages();
 }
 
 }  // namespace stretto

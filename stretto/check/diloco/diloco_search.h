@@ -1,15 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "stretto/check/job_search.h"
 
 namespace stretto {
 
-inline constexpr std::string_view kDilocoReaches[] = {"full rounds", "partial rounds", "stale pseudo-gradients",
-                                                      "exchanges without a round",
-                                                      "weights kept that are not the outer model"};
+inline constexpr Situation kDilocoReaches[] = {{"full rounds", 0.02},
+                                               {"partial rounds", 0.02},
+                                               {"stale pseudo-gradients", 0.02},
+                                               {"exchanges without a round", 0.02},
+                                               {"weights kept that are not the outer model", 0.02}};
 
 /// Runs the job of `seed` through the real engine, the real PartialAllreduce by messages and the real OuterPhases,
 /// under the policies, speeds and faults of a Scenario: DiLoCo with an outer step of 1 and plain averaging. Models are
@@ -20,6 +21,6 @@ inline constexpr std::string_view kDilocoReaches[] = {"full rounds", "partial ro
 /// steps since; whenever a round is handed over, that all ranks have the same outer model after it; after each full
 /// round and at the end, that the outer model is the initial one moved by the mean of all steps so far, each once; at
 /// the end, that this is every rank's weights, and that every rank has come there.
-JobFinding run_diloco_job(std::uint64_t seed, int ranks = 0);
+void run_diloco_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 }  // namespace stretto

@@ -66,12 +66,13 @@ GroupModels::Content GroupModels::read(std::span<const std::span<const std::byte
   return content;
 }
 
-GroupOracle::GroupOracle(const GroupJob& job)
+GroupOracle::GroupOracle(const GroupJob& job, JobFinding& finding)
     : job_(job),
       models_(job),
       groups_(job.ranks, job.options.group_size, job.options.order),
       // On a board a rank may get the result of a full round while the next block is under way among others.
       most_apart_(job.on_board() ? 2 * job.options.full_every - 1 : job.options.full_every),
+      finding_(finding),
       at_(static_cast<std::size_t>(job.ranks)) {
   if (const auto mixing = mixing_number(groups_); mixing && !job.on_board())
     most_apart_ = std::min<Round>(most_apart_, static_cast<Round>(*mixing));
@@ -193,7 +194,7 @@ void GroupOracle::completed(int rank, const StandingSum& sum) {
   } else {
     check_sum(rank, round, content);
   }
-  if (violation_) return;
+  if (finding_.violation) return;
   Expected& expected = rounds_[round];
   Group& group = expected.groups[static_cast<std::size_t>(expected.group_of[static_cast<std::size_t>(rank)])];
   if (group.checked && (group.header != *sum.header || group.content != content)) {
@@ -246,7 +247,7 @@ void GroupOracle::used(int rank, const GroupResult& result, Field before, Field 
     return;
   }
   check_sum(rank, result.round, content);  // it may have been overwritten since
-  if (violation_) return;
+  if (finding_.violation) return;
   const std::uint64_t own = content.versions[static_cast<std::size_t>(rank)];
   const bool fresh = own == at.publications.size();
   if (!fresh) ++stale_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stretto/check/hosts.h"
-#include "stretto/check/over.h"
+#include "stretto/check/job_search.h"
 #include "stretto/check/prime_field.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
@@ -53,10 +53,10 @@ class GroupModels {
 };
 
 /// Knows what every rank has published, and so what every sum and every model must be. Checks the promises of a group
-/// allreduce (docs/groups.md, G1 to G11). Keeps the first violation.
+/// allreduce (docs/groups.md, G1 to G11).
 class GroupOracle {
  public:
-  explicit GroupOracle(const GroupJob& job);
+  GroupOracle(const GroupJob& job, JobFinding& finding);
 
   void published(int rank, std::uint64_t version, Round ticket, Field weight);
   /// Under StaleRule::moves: the step of `rank` has been put on what stands.
@@ -77,10 +77,7 @@ class GroupOracle {
   void quiet(const std::vector<ProtocolState>& states);
   void ended(const std::vector<bool>& done, const std::vector<Field>& models, const std::vector<std::uint64_t>& steps);
 
-  void violated(const std::string& what) {
-    if (!violation_) violation_ = what;
-  }
-  const std::optional<std::string>& violation() const { return violation_; }
+  void violated(std::string what) { finding_.violated(std::move(what)); }
   std::uint64_t rounds() const { return rounds_.size(); }
   std::uint64_t stale() const { return stale_; }
   std::uint64_t put_on_means() const { return put_on_means_; }
@@ -123,7 +120,7 @@ class GroupOracle {
   const GroupModels models_;
   const Groups groups_;
   Round most_apart_;  // that two ranks may be, in rounds
-  std::optional<std::string> violation_;
+  JobFinding& finding_;
   std::vector<RankState> at_;
   std::vector<Expected> rounds_;
   std::optional<Round> last_;  // the full round that showed all ranks drained

@@ -63,12 +63,12 @@ constexpr ModelMath kFieldMath{
 constexpr std::uint64_t kSlowestWake = 100'000;  // nanoseconds
 constexpr std::uint64_t kSlowestStep = 100;
 
-Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
+Job draw_job(std::uint64_t seed, const JobLimits& limits) {
   Random random(seed, kStream);
   Job job{.seed = seed};
   GroupJob& what = job.what;
   what.ranks = random.chance(0.03) ? (random.chance(0.5) ? 16 : 33) : static_cast<int>(random.between(2, 8));
-  if (ranks != 0) what.ranks = ranks;
+  if (limits.ranks != 0) what.ranks = limits.ranks;
   GroupOptions& options = what.options;
   options.group_size = what.ranks == 1 ? 1 : static_cast<int>(random.between(2, what.ranks));
   if (random.chance(0.15)) options.order = GroupOrder::fixed;
@@ -100,7 +100,7 @@ Job draw_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
   }
   // Drawn last, so that the rest of a seed's job stays what it was.
   const bool several = random.chance(0.5);
-  what.over = over.value_or(!shares ? Over::messages : several ? Over::boards : Over::board);
+  what.over = limits.over.value_or(!shares ? Over::messages : several ? Over::boards : Over::board);
   if (what.over == Over::boards && what.ranks < 3) what.over = Over::board;
   if (what.ranks == 1) what.over = Over::messages;
   const int between = static_cast<int>(random.between(2, std::max(2, what.ranks - 1)));
@@ -343,8 +343,11 @@ class Actor final : private GroupObserver {
   std::uint32_t rings_seen_ = 0;
 };
 
-JobFinding run_checked(const Job& job) {
-  JobFinding finding{.job = job.what.to_string()};
+}  // namespace
+
+void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const Job job = draw_job(seed, limits);
+  finding.job = job.what.to_string();
   SimulatedCluster cluster(job.what.ranks, job.network, job.seed);
   Random random(job.seed, kStream + 1);
   cluster.place(job.what.members);
@@ -354,16 +357,16 @@ JobFinding run_checked(const Job& job) {
     const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(job.what.ranks)));
     if (from != to) cluster.slow_link(from, to, static_cast<double>(random.log_uniform(2, 100)));
   }
-  GroupOracle oracle(job.what);
+  GroupOracle oracle(job.what, finding);
   std::vector<std::unique_ptr<Actor>> actors;
   for (int rank = 0; rank < job.what.ranks; ++rank) {
     actors.push_back(std::make_unique<Actor>(job, cluster, oracle, rank));
   }
   for (const auto& actor : actors) actor->start();
   bool moved = false;
-  while (!oracle.violation() && cluster.run_next()) {
+  while (!finding.violation && cluster.run_next()) {
     if (cluster.events() > kMaxEvents) oracle.violated("the run does not end");
-    if (job.what.stale == StaleRule::moves && !oracle.violation()) {
+    if (job.what.stale == StaleRule::moves && !finding.violation) {
       std::vector<Field> weights;
       for (const auto& actor : actors) weights.push_back(actor->stands());
       oracle.stands(weights);
@@ -387,9 +390,8 @@ JobFinding run_checked(const Job& job) {
     steps.push_back(actor->steps());
     jumps += actor->jumps();
   }
-  if (!oracle.violation()) oracle.ended(done, models, steps);
+  if (!finding.violation) oracle.ended(done, models, steps);
   const GroupOptions& options = job.what.options;
-  finding.violation = oracle.violation();
   finding.rounds = oracle.rounds();
   finding.messages = cluster.messages();
   const auto counted = [&](bool yes) { return yes ? finding.rounds : 0; };
@@ -404,19 +406,6 @@ JobFinding run_checked(const Job& job) {
                      counted(job.what.over == Over::boards),
                      oracle.put_on_means(),
                      counted(job.what.members.hosts() > 1)};
-  return finding;
-}
-
-}  // namespace
-
-JobFinding run_group_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
-  const Job job = draw_job(seed, ranks, over);
-  const CheckFailuresThrow checks_throw;
-  try {
-    return run_checked(job);
-  } catch (const CheckFailure& failure) {
-    return {.job = job.what.to_string(), .violation = text("internal check: ", failure.what())};
-  }
 }
 
 }  // namespace stretto

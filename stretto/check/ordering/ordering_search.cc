@@ -168,17 +168,10 @@ class OrderingRun {
 
 }  // namespace
 
-JobFinding run_ordering_job(std::uint64_t seed, int ranks) {
-  const OrderingJob job = draw_ordering_job(seed, ranks == 0 ? 0 : std::clamp(ranks, 2, 5));
-  JobFinding finding{.job = job.to_string()};
-  finding.reached.resize(std::size(kOrderingReaches));
-  const CheckFailuresThrow checks_throw;
-  try {
-    OrderingRun(job).run(finding);
-  } catch (const CheckFailure& failure) {
-    finding.violation = text("internal check: ", failure.what());
-  }
-  return finding;
+void run_ordering_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const OrderingJob job = draw_ordering_job(seed, limits.ranks == 0 ? 0 : std::clamp(limits.ranks, 2, 5));
+  finding.job = job.to_string();
+  OrderingRun(job).run(finding);
 }
 
 }  // namespace stretto

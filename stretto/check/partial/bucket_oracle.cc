@@ -16,8 +16,8 @@ std::uint64_t behind(int rank, std::uint64_t number, std::size_t bucket, std::si
 
 }  // namespace
 
-BucketOracle::BucketOracle(const Scenario& scenario)
-    : RoundsOracle(scenario.ranks, scenario.options.max_lag),
+BucketOracle::BucketOracle(const Scenario& scenario, JobFinding& finding)
+    : RoundsOracle(scenario.ranks, scenario.options.max_lag, finding),
       scenario_(scenario),
       bases_(at(scenario.ranks)),
       taken_(scenario.buckets.size(), std::vector<std::uint64_t>(at(scenario.ranks))),
@@ -149,6 +149,7 @@ void BucketOracle::see(const RoundResult& result) {
   if (result.policy.kind == Policy::Kind::full) check_nothing_pending(text("the full round ", result.round));
   if (last_is_over_) check_nothing_pending(text("the last round, ", result.round, ','));
   note(seen);
+  ++finding().rounds;
   rounds_.push_back(std::move(seen));
 }
 
@@ -156,12 +157,12 @@ void BucketOracle::note(const Seen& seen) {
   const RoundHeader& first = seen.buckets[0].header;
   const bool split =
       std::ranges::any_of(seen.buckets, [&](const Taken& taken) { return taken.numbers != seen.buckets[0].numbers; });
-  reached_[0] += split;
-  reached_[1] += scenario_.shares_memory();
-  reached_[2] += seen.policy.kind == Policy::Kind::full;
-  reached_[3] += !(first.arrived | first.drained).all();
-  reached_[4] += !first.drained.empty();
-  reached_[6] += first.empty();
+  finding().reached[0] += split;
+  finding().reached[1] += scenario_.shares_memory();
+  finding().reached[2] += seen.policy.kind == Policy::Kind::full;
+  finding().reached[3] += !(first.arrived | first.drained).all();
+  finding().reached[4] += !first.drained.empty();
+  finding().reached[6] += first.empty();
 }
 
 void BucketOracle::handed_over(int rank, const RoundResult& result, const IntegerModel&) {

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "stretto/check/partial/rounds_oracle.h"
@@ -11,13 +9,13 @@
 
 namespace stretto {
 
-inline constexpr std::string_view kBucketReaches[] = {"rounds that took other deposits of one bucket than of the next",
-                                                      "rounds on a board",
-                                                      "full rounds",
-                                                      "late ranks",
-                                                      "drained ranks",
-                                                      "dropped batches",
-                                                      "rounds to which no rank contributed"};
+inline constexpr Situation kBucketReaches[] = {{"rounds that took other deposits of one bucket than of the next"},
+                                               {"rounds on a board"},
+                                               {"full rounds"},
+                                               {"late ranks"},
+                                               {"drained ranks"},
+                                               {"dropped batches"},
+                                               {"rounds to which no rank contributed"}};
 
 /// Judges a partial allreduce whose buckets have rounds of their own (docs/boards.md, A bucket of its own) by what it
 /// hands over alone. Element 2r of a bucket counts the deposits of rank r, 2r + 1 sums their numbers, so that a sum
@@ -27,18 +25,15 @@ inline constexpr std::string_view kBucketReaches[] = {"rounds that took other de
 class BucketOracle final : public RoundsOracle {
  public:
   /// Requires: int64 buckets of at least 2 · ranks elements.
-  explicit BucketOracle(const Scenario& scenario);
+  BucketOracle(const Scenario& scenario, JobFinding& finding);
 
   void fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
             std::size_t end) const override;
   void deposit_begins(int rank) override;
-  void passed() override { ++reached_[5]; }
+  void passed() override { ++finding().reached[5]; }
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
   void quiet(const std::vector<ProtocolState>& states) override;
   void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) override;
-
-  std::uint64_t rounds() const { return rounds_.size(); }
-  std::vector<std::uint64_t> reached() const { return {reached_.begin(), reached_.end()}; }
 
  private:
   /// The result of a bucket, as the first rank was handed it.
@@ -68,7 +63,6 @@ class BucketOracle final : public RoundsOracle {
   std::vector<Round> next_handed_;                 // per rank
   PolicyRule rule_;                                // knows the headers of the first bucket
   bool last_is_over_ = false;
-  std::array<std::uint64_t, std::size(kBucketReaches)> reached_{};
 };
 
 }  // namespace stretto

@@ -12,9 +12,10 @@ namespace {
 
 constexpr std::uint64_t kStream = 0x6275636b657473;
 
-Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
+Scenario draw(std::uint64_t seed, const JobLimits& limits) {
   Random random(seed, kStream);
-  Scenario s = draw_scenario(seed, {.ranks = ranks > 0 ? ranks : static_cast<int>(random.log_uniform(1, 12))});
+  Scenario s =
+      draw_scenario(seed, {.ranks = limits.ranks > 0 ? limits.ranks : static_cast<int>(random.log_uniform(1, 12))});
   s.buckets.resize(random.between(2, 5));
   const std::uint64_t told = 2 * static_cast<std::uint64_t>(s.ranks);  // elements that say what a sum holds
   for (auto& bucket : s.buckets) bucket = {DataType::int64, told + random.log_uniform(1, 500)};
@@ -23,7 +24,7 @@ Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
   s.options.seats = 1;
   s.over = Over::messages;
   const Over drawn = random.chance(0.5) ? Over::board : Over::messages;
-  if (s.ranks > 1 && over.value_or(drawn) != Over::messages) {
+  if (s.ranks > 1 && limits.over.value_or(drawn) != Over::messages) {
     s.over = Over::board;
     s.options.seats = 0;
   }
@@ -34,20 +35,11 @@ Scenario draw(std::uint64_t seed, int ranks, std::optional<Over> over) {
 
 }  // namespace
 
-JobFinding run_bucket_job(std::uint64_t seed, int ranks, std::optional<Over> over) {
-  const Scenario scenario = draw(seed, ranks, over);
-  JobFinding finding{.job = text(scenario.to_string(), ", rounds of ", scenario.options.buckets_per_round, " buckets")};
-  const CheckFailuresThrow checks_throw;
-  BucketOracle oracle(scenario);
-  try {
-    finding.messages = run_ranks(scenario, oracle);
-    finding.violation = oracle.violation();
-  } catch (const CheckFailure& failure) {
-    finding.violation = text("internal check: ", failure.what());
-  }
-  finding.rounds = oracle.rounds();
-  finding.reached = oracle.reached();
-  return finding;
+void run_bucket_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const Scenario scenario = draw(seed, limits);
+  finding.job = text(scenario.to_string(), ", rounds of ", scenario.options.buckets_per_round, " buckets");
+  BucketOracle oracle(scenario, finding);
+  run_ranks(scenario, oracle, finding);
 }
 
 }  // namespace stretto

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "stretto/check/job_search.h"
 #include "stretto/check/partial/bucket_oracle.h"
@@ -11,6 +10,6 @@ namespace stretto {
 /// Runs the job of `seed` through the real engine: a partial allreduce of two to five buckets that have rounds of their
 /// own, one or two a round, under any policy, by messages or on a board, which is one also for Over::boards; deposits
 /// whole or bucket by bucket, ranks of different speeds, dropped batches, crashes. BucketOracle judges it.
-JobFinding run_bucket_job(std::uint64_t seed, int ranks, std::optional<Over> over);
+void run_bucket_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 }  // namespace stretto

@@ -4,26 +4,8 @@
 
 namespace stretto {
 
-Coverage& Coverage::operator+=(const Coverage& other) {
-  rounds += other.rounds;
-  on_boards += other.on_boards;
-  between_boards += other.between_boards;
-  between_hosts += other.between_hosts;
-  pipelined += other.pipelined;
-  real += other.real;
-  late += other.late;
-  drained += other.drained;
-  full += other.full;
-  held += other.held;
-  empty += other.empty;
-  passes += other.passes;
-  scenarios += other.scenarios;
-  crashes += other.crashes;
-  return *this;
-}
-
-Oracle::Oracle(const Scenario& scenario)
-    : RoundsOracle(scenario.ranks, scenario.options.max_lag),
+Oracle::Oracle(const Scenario& scenario, JobFinding& finding)
+    : RoundsOracle(scenario.ranks, scenario.options.max_lag, finding),
       scenario_(scenario),
       payload_(scenario),
       begun_(static_cast<std::size_t>(scenario.ranks)),
@@ -304,26 +286,23 @@ void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolStat
   }
 }
 
-Coverage Oracle::coverage() const {
-  Coverage c;
-  c.scenarios = 1;
-  c.passes = passes_;
-  c.crashes = scenario_.crashed_rank >= 0 ? 1 : 0;
+void Oracle::count_rounds() {
+  finding().reached[11] += scenario_.crashed_rank >= 0;
   for (const auto& e : rounds_) {
     if (!e.header_seen) continue;
-    ++c.rounds;
-    c.on_boards += scenario_.shares_memory();
-    c.between_boards += scenario_.over == Over::boards;
-    c.between_hosts += scenario_.members.hosts() > 1;
-    c.pipelined += e.pipelined;
-    c.held += e.held;
-    c.real += payload_.is_real();
-    c.late += !(e.header.arrived | e.header.drained).all();
-    c.drained += !e.header.drained.empty();
-    c.full += e.policy.kind == Policy::Kind::full;
-    c.empty += e.header.empty();
+    ++finding().rounds;
+    const bool counted[] = {e.pipelined,
+                            scenario_.shares_memory(),
+                            scenario_.over == Over::boards,
+                            scenario_.members.hosts() > 1,
+                            payload_.is_real(),
+                            !(e.header.arrived | e.header.drained).all(),
+                            !e.header.drained.empty(),
+                            e.policy.kind == Policy::Kind::full,
+                            e.held,
+                            e.header.empty()};
+    for (std::size_t i = 0; i < std::size(counted); ++i) finding().reached[i] += counted[i];
   }
-  return c;
 }
 
 }  // namespace stretto

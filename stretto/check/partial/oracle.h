@@ -12,37 +12,31 @@
 
 namespace stretto {
 
-/// Counts of the situations that a run has reached.
-struct Coverage {
-  std::uint64_t rounds = 0;
-  std::uint64_t on_boards = 0;       ///< of them: held on a board, or several, where one is in flight at a time
-  std::uint64_t between_boards = 0;  ///< of these: several
-  std::uint64_t between_hosts = 0;   ///< of these: on several hosts
-  std::uint64_t pipelined = 0;       ///< rounds during which some rank had s − c ≥ 2
-  std::uint64_t real = 0;            ///< rounds that sum float32
-  std::uint64_t late = 0;            ///< rounds some rank was late for
-  std::uint64_t drained = 0;         ///< rounds with a drained rank
-  std::uint64_t full = 0;            ///< rounds with policy full
-  std::uint64_t held = 0;            ///< rounds held back by the bound on the lag
-  std::uint64_t empty = 0;           ///< rounds to which no rank contributed
-  std::uint64_t passes = 0;          ///< batches that were dropped: their ranks arrived without them
-  std::uint64_t scenarios = 0;
-  std::uint64_t crashes = 0;
-
-  Coverage& operator+=(const Coverage& other);
-};
+/// What Oracle::count_rounds() counts: each but the last two in rounds. On a board one round is in flight at a time.
+inline constexpr Situation kPartialReaches[] = {{"s - c >= 2 on some rank", 0.025},
+                                                {"on boards", 0.2},
+                                                {"on several boards", 0.05},
+                                                {"on several hosts", 0.02},
+                                                {"of float32", 0.1},
+                                                {"with a late rank", 0.3},
+                                                {"with a drained rank"},
+                                                {"full"},
+                                                {"held back by max_lag"},
+                                                {"to which no rank contributed"},
+                                                {"batches dropped"},
+                                                {"jobs with a crash"}};
 
 /// Knows every result that the deposits must lead to. Checks invariants I1–I7 and the six promises (docs/protocol.md)
 /// after every transition.
 class Oracle final : public RoundsOracle {
  public:
-  explicit Oracle(const Scenario& scenario);
+  Oracle(const Scenario& scenario, JobFinding& finding);
 
   void fill(Contribution& contribution, int rank, std::uint64_t deposit, std::size_t first,
             std::size_t end) const override;
   void deposit_begins(int rank) override;
   void deposit_made(int rank) override;
-  void passed() override { ++passes_; }
+  void passed() override { ++finding().reached[10]; }
   void handed_over(int rank, const RoundResult& result, const IntegerModel& model) override;
   void taken(int rank, Round round, const ContributionFacts* facts) override;
   void started(Round round, int come) override;
@@ -50,7 +44,8 @@ class Oracle final : public RoundsOracle {
   void quiet(const std::vector<ProtocolState>& states) override;
   void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) override;
 
-  Coverage coverage() const;
+  /// Once, in the end: counts the rounds and the situations that they have reached.
+  void count_rounds();
 
  private:
   struct Expected {
@@ -89,7 +84,6 @@ class Oracle final : public RoundsOracle {
   std::vector<Round> next_handed_;    // per rank
   PolicyRule rule_;                   // knows the headers that have been handed over (delivery every)
   bool last_is_over_ = false;         // the header before rule_'s next round shows every rank drained
-  std::uint64_t passes_ = 0;          // of all ranks
   Round settled_ = 0;                 // rounds whose model is known
   IntegerModel model_;
 };

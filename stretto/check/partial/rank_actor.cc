@@ -248,7 +248,7 @@ void RankActor::wake() {
   });
 }
 
-std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle) {
+void run_ranks(const Scenario& scenario, RoundsOracle& oracle, JobFinding& finding) {
   SimulatedCluster cluster(scenario.ranks, scenario.network, scenario.seed);
   cluster.place(scenario.members);
   if (scenario.shares_memory()) cluster.share_memory(kSharedBytes);
@@ -268,14 +268,14 @@ std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle) {
   // On a board a rank's steps are no messages, and nothing rests while one is still to be taken.
   const auto moves = [&] { return cluster.busy() || shared.stepping > 0; };
   bool moved = false;
-  while (!oracle.violation() && cluster.run_next()) {
+  while (!finding.violation && cluster.run_next()) {
     if (cluster.events() > kMaxEvents * scenario.buckets.size()) oracle.violated("promise 5: the run does not end");
     const bool moving = moves();
     if (moved && !moving && scenario.crashed_rank < 0) oracle.quiet(states());
     moved = moving;
   }
   const bool crashed = scenario.crashed_rank >= 0;
-  if (!oracle.violation() && !crashed) {
+  if (!finding.violation && !crashed) {
     std::vector<bool> done;
     for (const auto& actor : actors) done.push_back(actor->done());
     oracle.ended(done, states());
@@ -286,7 +286,7 @@ std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle) {
       oracle.violated(text("rank ", rank, " hangs after rank ", scenario.crashed_rank, " has crashed"));
     }
   }
-  return cluster.messages();
+  finding.messages = cluster.messages();
 }
 
 }  // namespace stretto

@@ -84,8 +84,7 @@ class RankActor final : private PartialObserver {
   IntegerModel model_;
 };
 
-/// Runs the ranks of a scenario until nothing can happen any more, or the oracle has found a violation. Returns how
-/// many messages there were.
-std::uint64_t run_ranks(const Scenario& scenario, RoundsOracle& oracle);
+/// Runs the ranks of a scenario until nothing can happen any more, or the oracle has found a violation.
+void run_ranks(const Scenario& scenario, RoundsOracle& oracle, JobFinding& finding);
 
 }  // namespace stretto

@@ -23,8 +23,11 @@ bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& d
   return false;
 }
 
-RoundsOracle::RoundsOracle(int ranks, int max_lag)
-    : max_lag_(static_cast<Round>(max_lag)), waits_at_(static_cast<std::size_t>(ranks)), drained_(ranks) {}
+RoundsOracle::RoundsOracle(int ranks, int max_lag, JobFinding& finding)
+    : max_lag_(static_cast<Round>(max_lag)),
+      waits_at_(static_cast<std::size_t>(ranks)),
+      drained_(ranks),
+      finding_(finding) {}
 
 void RoundsOracle::exchanged(int rank, const ProtocolState& state) {
   waits_at_[static_cast<std::size_t>(rank)] = 0;

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "stretto/check/job_search.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/protocol/policy.h"
 #include "stretto/collective/protocol/protocol_state.h"
@@ -26,12 +28,11 @@ struct IntegerModel {
 /// or drained.
 bool start_is_due(const Policy& policy, const RankSet& arrived, const RankSet& drained);
 
-/// The judge of a simulated partial allreduce, whose ranks tell it of all they do. Reports the first violation; later
-/// ones are ignored.
+/// The judge of a simulated partial allreduce, whose ranks tell it of all they do.
 class RoundsOracle {
  public:
   /// `max_lag`: PartialOptions::max_lag.
-  RoundsOracle(int ranks, int max_lag);
+  RoundsOracle(int ranks, int max_lag, JobFinding& finding);
   virtual ~RoundsOracle() = default;
 
   /// Writes the buckets first … end − 1 of a rank's deposit number `deposit`, from 0.
@@ -64,10 +65,7 @@ class RoundsOracle {
   /// Nothing can happen any more; `done[rank]`: the rank has finished.
   virtual void ended(const std::vector<bool>& done, const std::vector<ProtocolState>& states) = 0;
 
-  void violated(const std::string& what) {
-    if (!violation_) violation_ = what;
-  }
-  const std::optional<std::string>& violation() const { return violation_; }
+  void violated(std::string what) { finding_.violated(std::move(what)); }
 
  protected:
   /// The ranks whose applications wait at `round`.
@@ -77,12 +75,13 @@ class RoundsOracle {
   /// The ranks whose applications have drained.
   const RankSet& all_drained() const { return drained_; }
   Round max_lag() const { return max_lag_; }
+  JobFinding& finding() { return finding_; }
 
  private:
   const Round max_lag_;
   std::vector<Round> waits_at_;  // per rank: the round its application waits at, plus 1; 0: it does not wait
   RankSet drained_;
-  std::optional<std::string> violation_;
+  JobFinding& finding_;
 };
 
 }  // namespace stretto

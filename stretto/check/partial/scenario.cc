@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kScenarios = 0x7363656e6172696f;
 
-Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Duration compute) {
+Policy draw_policy(Random& random, const JobLimits& limits, int ranks, Duration compute) {
   const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,     Policy::Kind::solo,
                                 Policy::Kind::solo,   Policy::Kind::majority, Policy::Kind::quorum,
                                 Policy::Kind::quorum, Policy::Kind::deadline, Policy::Kind::full};
@@ -29,7 +29,7 @@ Policy draw_policy(Random& random, const ScenarioLimits& limits, int ranks, Dura
 
 }  // namespace
 
-Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits) {
+Scenario draw_scenario(std::uint64_t seed, const JobLimits& limits) {
   Random random(seed, kScenarios);
   Scenario s;
   s.seed = seed;

@@ -6,18 +6,11 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/check/over.h"
+#include "stretto/check/job_search.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
-
-/// Properties of a scenario that a search fixes instead of drawing them.
-struct ScenarioLimits {
-  std::optional<Policy::Kind> policy;
-  std::optional<Over> over;  ///< where it is possible
-  int ranks = 0;             ///< 0: drawn, 1 … 33
-};
 
 /// One run of a partial allreduce on a simulated cluster, drawn from a seed.
 struct Scenario {
@@ -50,7 +43,7 @@ struct Scenario {
   std::string to_string() const;
 };
 
-/// The scenario of `seed` within `limits`. Sizes are drawn log-uniformly.
-Scenario draw_scenario(std::uint64_t seed, const ScenarioLimits& limits);
+/// The scenario of `seed` within `limits`. Sizes are drawn log-uniformly, ranks from 1 to 33.
+Scenario draw_scenario(std::uint64_t seed, const JobLimits& limits);
 
 }  // namespace stretto

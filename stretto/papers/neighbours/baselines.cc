@@ -80,9 +80,9 @@ constexpr RecipeInfo kRecipes[] = {
      .draws = true}};
 
 constexpr JobSearch kSearches[] = {{"push-sum", "biased models and their weights, sent on in parts to out-neighbours",
-                                    kPushSumReaches, run_push_sum_job, nullptr, 2},
+                                    kPushSumReaches, run_push_sum_job, 2},
                                    {"neighbours", "models averaged with those of neighbours, on graphs or by gossip",
-                                    kNeighbourReaches, run_neighbour_job, nullptr, 2}};
+                                    kNeighbourReaches, run_neighbour_job, 2}};
 
 }  // namespace
 

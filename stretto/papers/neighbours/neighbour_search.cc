@@ -21,18 +21,12 @@
 namespace stretto {
 namespace {
 
-using Model = std::vector<Field>;
-
-void add(Model& to, const Model& more, Field factor = Field(1)) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = to[i] + more[i] * factor;
-}
-
-void scale(Model& model, Field factor) {
+void scale(FieldVector& model, Field factor) {
   for (Field& x : model) x = x * factor;
 }
 
 struct Mass {
-  Model z;
+  FieldVector z;
   Field w;
   double weight = 0;  // w as a floating point number
 };
@@ -42,12 +36,9 @@ class Rank;
 /// What the ranks have done, beside the code under test: which messages are on their way, and what all models sum to.
 class Ledger {
  public:
-  explicit Ledger(const NeighbourJob& job) : job_(job) {}
+  Ledger(const NeighbourJob& job, JobFinding& finding) : finding(finding), job_(job) {}
 
-  void violated(std::string what) {
-    if (!violation_) violation_ = std::move(what);
-  }
-  const std::optional<std::string>& violation() const { return violation_; }
+  void violated(std::string what) { finding.violated(std::move(what)); }
 
   void sent(Round round, int sender, int receiver, Mass mass) {
     on_their_way_[{receiver, round, sender}] = std::move(mass);
@@ -76,15 +67,14 @@ class Ledger {
   /// After each transition.
   void look_at(const std::vector<std::unique_ptr<Rank>>& all);
 
-  std::map<std::pair<Round, int>, Model> models;  // as of their rounds (Kind::mean, Kind::gossip)
-  Model total;                                    // first models and all updates
-  int at_average = 0;                             // ranks that have come to the next average of all
-  std::vector<std::uint64_t> reached;
+  std::map<std::pair<Round, int>, FieldVector> models;  // as of their rounds (Kind::mean, Kind::gossip)
+  FieldVector total;                                    // first models and all updates
+  int at_average = 0;                                   // ranks that have come to the next average of all
+  JobFinding& finding;
 
  private:
   const NeighbourJob& job_;
   std::map<std::tuple<int, Round, int>, Mass> on_their_way_;  // by receiver, round, sender
-  std::optional<std::string> violation_;
 };
 
 class Rank {
@@ -104,20 +94,20 @@ class Rank {
                    .block = job.block}) {
     for (const BucketSpec& bucket : job.buckets) size_ += bucket.count;
     mine_ = draw();
-    update_total();
+    add(ledger_.total, mine_);
     cluster.on_wake(rank, [this] { wake(); });
   }
 
   void start() { next(); }
 
-  const Model& model() const { return mine_; }
+  const FieldVector& model() const { return mine_; }
   Field weight() const { return weight_.value(); }
   double approximate_weight() const { return approximate_.value(); }
   Round begun() const { return exchange_.begun(); }
   bool is_over() const { return state_ == State::over; }
   bool has_crashed() const { return state_ == State::crashed; }
   bool has_failed() const { return state_ == State::failed || exchange_.failure(); }
-  void average(const Model& mean) {
+  void average(const FieldVector& mean) {
     mine_ = mean;
     weight_ = {};
     approximate_ = {};
@@ -128,15 +118,7 @@ class Rank {
   enum class State { computing, taking, averaging, ending, over, crashed, failed };
 
   Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(3000))); }
-  Model draw() {
-    Model model;
-    for (std::uint64_t i = 0; i < size_; ++i) model.push_back(Field(random_.bits()));
-    return model;
-  }
-  void update_total() {
-    if (ledger_.total.empty()) ledger_.total.resize(size_);
-    add(ledger_.total, mine_);
-  }
+  FieldVector draw() { return draw_vector(random_, size_); }
   bool first_averages() const { return job_.average_first; }
 
   /// The next batch, or the end.
@@ -169,8 +151,8 @@ class Rank {
     poll();
   }
 
-  void step(Model& model) {
-    const Model update = draw();
+  void step(FieldVector& model) {
+    const FieldVector update = draw();
     add(model, update);
     add(ledger_.total, update);
   }
@@ -197,7 +179,7 @@ class Rank {
     }
     for (const int peer : links.out) {
       ledger_.sent(round, rank_, peer, mass);
-      if (all_[static_cast<std::size_t>(peer)]->begun() < round) ++ledger_.reached[0];
+      if (all_[static_cast<std::size_t>(peer)]->begun() < round) ++ledger_.finding.reached[0];
     }
     exchange_.begin(mass.w.value());
     if (job_.kind != NeighbourJob::Kind::push_sum) {
@@ -212,7 +194,7 @@ class Rank {
   void take(const NeighbourMessage& message) {
     const auto sent = ledger_.came(message.round, message.sender, rank_);
     if (!sent) return;
-    Model z;
+    FieldVector z;
     for (const auto bucket : message.buckets) {
       for (std::size_t i = 0; i < bucket.size(); i += sizeof(std::uint64_t)) {
         std::uint64_t value = 0;
@@ -225,7 +207,7 @@ class Rank {
                             " has sent for round ", message.round));
     }
     if (job_.kind == NeighbourJob::Kind::push_sum) {
-      if (message.round + 1 < exchange_.begun()) ++ledger_.reached[1];
+      if (message.round + 1 < exchange_.begun()) ++ledger_.finding.reached[1];
       add(mine_, z);
       weight_.add(Field(message.word));
       approximate_.add(sent->weight);
@@ -249,7 +231,7 @@ class Rank {
 
   void check_mean() {
     const Round round = exchange_.begun() - 1;
-    Model mean(size_);
+    FieldVector mean(size_);
     Field own(1);
     for (const Share& share : job_.shares(rank_, round)) {
       const Field part = Field(1) / Field(share.parts);
@@ -304,7 +286,7 @@ class Rank {
     ledger_.look_at(all_);
     if (*next == NeighbourExchange::Next::begin) {
       begin();
-      ++ledger_.reached[without_batches()];
+      ++ledger_.finding.reached[without_batches()];
       state_ = State::taking;
       return look();
     }
@@ -321,8 +303,8 @@ class Rank {
     state_ = State::averaging;
     if (++ledger_.at_average < job_.ranks) return;
     ledger_.at_average = 0;
-    ++ledger_.reached[without_batches() + 1];
-    Model mean(size_);
+    ++ledger_.finding.reached[without_batches() + 1];
+    FieldVector mean(size_);
     for (const auto& rank : all_) add(mean, rank->model());
     if (mean != ledger_.total) {
       ledger_.violated(
@@ -335,7 +317,7 @@ class Rank {
 
   void fail(const Error& error) {
     state_ = State::failed;
-    ++ledger_.reached[without_batches() + 2];
+    ++ledger_.finding.reached[without_batches() + 2];
     if (error.rank != job_.crashed_rank) ledger_.violated(text("rank ", rank_, " fails with: ", error.message));
   }
 
@@ -360,16 +342,16 @@ class Rank {
   std::uint64_t size_ = 0;
   std::uint64_t polled_at_ = ~std::uint64_t{0};
   int batch_ = 0;
-  Model mine_;  // of push-sum the biased one, z
+  FieldVector mine_;  // of push-sum the biased one, z
   PushSumWeight<Field> weight_;
   PushSumWeight<double> approximate_;
-  Model sum_;  // of the round under way
+  FieldVector sum_;  // of the round under way
 };
 
 void Ledger::look_at(const std::vector<std::unique_ptr<Rank>>& all) {
   if (job_.kind != NeighbourJob::Kind::push_sum) return;
   Field weights;
-  Model sum(total.size());
+  FieldVector sum(total.size());
   for (const auto& rank : all) {
     weights = weights + rank->weight();
     add(sum, rank->model());
@@ -386,7 +368,7 @@ void Ledger::look_at(const std::vector<std::unique_ptr<Rank>>& all) {
 void check_end(const NeighbourJob& job, const std::vector<std::unique_ptr<Rank>>& all, Ledger& ledger) {
   auto rounds = static_cast<Round>(*std::ranges::max_element(job.batches));
   if (job.block > 1) rounds = (rounds + job.block - 1) / job.block * job.block;
-  Model sum(ledger.total.size());
+  FieldVector sum(ledger.total.size());
   for (int rank = 0; rank < job.ranks; ++rank) {
     const Rank& one = *all[static_cast<std::size_t>(rank)];
     if (job.crashed_rank >= 0 && (one.has_crashed() || one.has_failed() || one.is_over())) continue;
@@ -401,43 +383,33 @@ void check_end(const NeighbourJob& job, const std::vector<std::unique_ptr<Rank>>
   if (sum != ledger.total) ledger.violated("the models at the end do not sum to the first ones and all updates");
 }
 
-JobFinding run(const NeighbourJob& job, std::size_t situations) {
+void run(const NeighbourJob& job, JobFinding& finding) {
   SimulatedCluster cluster(job.ranks, job.network, job.seed);
   for (const auto& [src, dst] : job.slow_links) cluster.slow_link(src, dst, 20);
-  JobFinding finding{.job = job.to_string()};
-  Ledger ledger(job);
-  ledger.reached.resize(situations);
-  const CheckFailuresThrow checks_throw;
-  try {
-    std::vector<std::unique_ptr<Rank>> all;
-    for (int rank = 0; rank < job.ranks; ++rank) {
-      all.push_back(std::make_unique<Rank>(job, cluster, ledger, all, rank));
-    }
-    for (const auto& rank : all) rank->start();
-    while (!ledger.violation() && cluster.run_next()) {
-    }
-    if (!ledger.violation()) check_end(job, all, ledger);
-    for (const auto& rank : all) finding.rounds = std::max(finding.rounds, rank->begun());
-  } catch (const CheckFailure& failure) {
-    ledger.violated(text("internal check: ", failure.what()));
+  finding.job = job.to_string();
+  Ledger ledger(job, finding);
+  std::vector<std::unique_ptr<Rank>> all;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    all.push_back(std::make_unique<Rank>(job, cluster, ledger, all, rank));
   }
-  finding.violation = ledger.violation();
+  for (const auto& rank : all) rank->start();
+  while (!finding.violation && cluster.run_next()) {
+  }
+  if (!finding.violation) check_end(job, all, ledger);
+  for (const auto& rank : all) finding.rounds = std::max(finding.rounds, rank->begun());
   finding.messages = cluster.messages();
-  finding.reached = ledger.reached;
-  return finding;
 }
 
 }  // namespace
 
-JobFinding run_push_sum_job(std::uint64_t seed, int ranks) {
-  return run(NeighbourJob::draw(seed, true, ranks), std::size(kPushSumReaches));
+void run_push_sum_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  run(NeighbourJob::draw(seed, true, limits.ranks), finding);
 }
 
-JobFinding run_neighbour_job(std::uint64_t seed, int ranks) {
-  const NeighbourJob job = NeighbourJob::draw(seed, false, ranks);
-  JobFinding finding = run(job, std::size(kNeighbourReaches));
+void run_neighbour_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const NeighbourJob job = NeighbourJob::draw(seed, false, limits.ranks);
+  run(job, finding);
   if (job.kind == NeighbourJob::Kind::gossip) finding.reached.back() += finding.rounds;
-  return finding;
 }
 
 }  // namespace stretto

@@ -22,20 +22,14 @@ static_assert(Field::kPrime == kMixPrime);
 
 constexpr std::uint64_t kJobStream = 0x7061697273;
 
-using Values = std::vector<std::vector<std::int64_t>>;  // residues, by bucket
+using Values = std::vector<FieldVector>;  // by bucket
 
-std::span<std::byte> bytes(std::vector<std::int64_t>& values) {
+std::span<std::byte> bytes(FieldVector& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  return a * b % kMixPrime;
-}
-
-void add(Values& sum, const Values& values, std::int64_t factor = 1) {
-  for (std::size_t b = 0; b < sum.size(); ++b) {
-    for (std::size_t i = 0; i < sum[b].size(); ++i) sum[b][i] = (sum[b][i] + times(factor, values[b][i])) % kMixPrime;
-  }
+void add(Values& sum, const Values& values, Field factor = Field(1)) {
+  for (std::size_t b = 0; b < sum.size(); ++b) add(sum[b], values[b], factor);
 }
 
 struct Job {
@@ -51,7 +45,12 @@ struct Job {
   bool center() const { return options.pairing == Pairing::center; }
   Values zeros() const {
     Values out;
-    for (const BucketSpec& bucket : buckets) out.emplace_back(bucket.count, 0);
+    for (const BucketSpec& bucket : buckets) out.emplace_back(bucket.count);
+    return out;
+  }
+  Values draw(Random& random) const {
+    Values out;
+    for (const BucketSpec& bucket : buckets) out.push_back(draw_vector(random, bucket.count));
     return out;
   }
   std::string to_string() const {
@@ -96,11 +95,9 @@ Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
 /// What must hold whenever the ranks meet. A rank may be in a phase while another has not met at the end of the last.
 class Sums {
  public:
-  explicit Sums(const Job& job) : models_(job.ranks + (job.center() ? 1 : 0)), start_(job.zeros()) {
+  Sums(const Job& job, JobFinding& finding) : finding(finding), models_(job.ranks + (job.center() ? 1 : 0)) {
     Random random(job.seed, kJobStream + 1);
-    for (auto& bucket : start_) {
-      for (auto& x : bucket) x = static_cast<std::int64_t>(random.below(kMixPrime));
-    }
+    start_ = job.draw(random);
     for (std::size_t i = 0; i < job.batches.size(); ++i) phases_.push_back({.moved = job.zeros(), .sum = job.zeros()});
   }
 
@@ -112,7 +109,7 @@ class Sums {
     Phase& p = phases_[phase];
     add(p.sum, model);
     if (++p.settled < models_) return;
-    add(p.moved, phase == 0 ? start_ : phases_[phase - 1].meeting, models_);
+    add(p.moved, phase == 0 ? start_ : phases_[phase - 1].meeting, Field(static_cast<std::uint64_t>(models_)));
     if (p.sum != p.moved) violated(text("phase ", phase, ": the models have moved by more or less than the steps"));
   }
 
@@ -123,12 +120,9 @@ class Sums {
     if (model != p.meeting) violated(text("phase ", phase, ": the ranks end with different models"));
   }
 
-  void violated(std::string what) {
-    if (!violation) violation = std::move(what);
-  }
+  void violated(std::string what) { finding.violated(std::move(what)); }
 
-  std::optional<std::string> violation;
-  std::uint64_t reached[std::size(kPairReaches)] = {};
+  JobFinding& finding;
 
  private:
   struct Phase {
@@ -182,7 +176,7 @@ class Rank {
     for (auto& bucket : model_) all.push_back(bytes(bucket));
     pairs_.begin(all);
     step_ = 0;
-    if (batches() == 0) ++sums_.reached[2];
+    if (batches() == 0) ++sums_.finding.reached[2];
     next_batch();
   }
 
@@ -196,10 +190,7 @@ class Rank {
     state_ = State::computing;
     const double factor = job_.slowness[static_cast<std::size_t>(rank_)] * (0.5 + random_.uniform());
     cluster_.after(from_seconds(seconds(job_.compute) * factor), rank_, [this] {
-      Values step = job_.zeros();
-      for (auto& bucket : step) {
-        for (auto& x : bucket) x = static_cast<std::int64_t>(random_.below(kMixPrime));
-      }
+      const Values step = job_.draw(random_);
       sums_.made_step(phase_, step);
       add(model_, step);
       changed_ = false;
@@ -212,13 +203,13 @@ class Rank {
     if (bucket + 1 < model_.size()) {
       return cluster_.after(short_while(), rank_, [this, bucket] { add_bucket(bucket + 1); });
     }
-    if (changed_) ++sums_.reached[0];
+    if (changed_) ++sums_.finding.reached[0];
     ++step_;
     if (step_ % job_.every != 0) return next_batch();
     cluster_.after(short_while(), rank_, [this] {
       state_ = State::exchanging;
       look();
-      if (state_ == State::exchanging) ++sums_.reached[1];
+      if (state_ == State::exchanging) ++sums_.finding.reached[1];
     });
   }
 
@@ -252,14 +243,14 @@ class Rank {
     if (job_.center()) {
       // The center is all that is brought.
       for (std::size_t b = 0; b < model_.size(); ++b) {
-        std::ranges::fill(model_[b], 0);
+        std::ranges::fill(model_[b], Field());
         if (pairs_.owns_center()) pairs_.read_center(static_cast<int>(b), bytes(model_[b]));
       }
       if (pairs_.owns_center()) sums_.settled(phase_, model_);
     }
     Contribution& mine = meeting_.acquire();
     for (std::size_t b = 0; b < model_.size(); ++b) {
-      std::ranges::copy(model_[b], mine.as<std::int64_t>(static_cast<int>(b)).begin());
+      std::ranges::transform(model_[b], mine.as<std::uint64_t>(static_cast<int>(b)).begin(), &Field::value);
     }
     meeting_.deposit(mine, {});
     state_ = State::meeting;
@@ -269,12 +260,9 @@ class Rank {
 
   void meet(const RoundResult& result) {
     for (std::size_t b = 0; b < model_.size(); ++b) {
-      const auto sum = result.as<std::int64_t>(static_cast<int>(b));
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        const Field x(static_cast<std::uint64_t>(sum[i]));
-        const Field model = job_.center() ? x : x / Field(static_cast<std::uint64_t>(job_.ranks));
-        model_[b][i] = static_cast<std::int64_t>(model.value());
-      }
+      const auto sum = result.as<std::uint64_t>(static_cast<int>(b));
+      const Field models(job_.center() ? 1 : static_cast<std::uint64_t>(job_.ranks));
+      for (std::size_t i = 0; i < sum.size(); ++i) model_[b][i] = Field(sum[i]) / models;
     }
     sums_.met(phase_, model_);
   }
@@ -321,7 +309,7 @@ class Rank {
   Values model_;
 };
 
-JobFinding run(std::uint64_t seed, int ranks, Pairing pairing) {
+void run(std::uint64_t seed, int ranks, Pairing pairing, JobFinding& finding) {
   const Job job = draw(seed, ranks, pairing);
   Random random(seed, kJobStream + 2);
   NetworkOptions network{.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)))};
@@ -333,38 +321,29 @@ JobFinding run(std::uint64_t seed, int ranks, Pairing pairing) {
     const int to = (i + static_cast<int>(random.between(1, job.ranks - 1))) % job.ranks;
     cluster.slow_link(i, to, static_cast<double>(random.log_uniform(2, 100)));
   }
-  JobFinding finding{.job = job.to_string()};
-  const CheckFailuresThrow checks_throw;
-  try {
-    Sums sums(job);
-    std::vector<std::unique_ptr<Rank>> all;
-    for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(cluster, job, sums, rank));
-    for (const auto& rank : all) rank->start();
-    while (!sums.violation && cluster.run_next()) {
-    }
-    for (const auto& rank : all) {
-      if (!sums.violation) sums.violation = rank->rests();
-      finding.rounds += rank->exchanges();
-    }
-    finding.rounds += job.batches.size();
-    finding.violation = sums.violation;
-    finding.messages = cluster.messages();
-    finding.reached.assign(std::begin(sums.reached), std::end(sums.reached));
-  } catch (const CheckFailure& failure) {
-    finding.violation = text("internal check: ", failure.what());
+  finding.job = job.to_string();
+  Sums sums(job, finding);
+  std::vector<std::unique_ptr<Rank>> all;
+  for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(cluster, job, sums, rank));
+  for (const auto& rank : all) rank->start();
+  while (!finding.violation && cluster.run_next()) {
   }
-  finding.reached.resize(std::size(kPairReaches));
-  return finding;
+  for (const auto& rank : all) {
+    if (!finding.violation) finding.violation = rank->rests();
+    finding.rounds += rank->exchanges();
+  }
+  finding.rounds += job.batches.size();
+  finding.messages = cluster.messages();
 }
 
 }  // namespace
 
-JobFinding run_ad_psgd_job(std::uint64_t seed, int ranks) {
-  return run(seed, ranks, Pairing::bipartite);
+void run_ad_psgd_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  run(seed, limits.ranks, Pairing::bipartite, finding);
 }
 
-JobFinding run_easgd_async_job(std::uint64_t seed, int ranks) {
-  return run(seed, ranks, Pairing::center);
+void run_easgd_async_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  run(seed, limits.ranks, Pairing::center, finding);
 }
 
 }  // namespace stretto

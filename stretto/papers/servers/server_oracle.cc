@@ -40,8 +40,8 @@ std::size_t ServerJob::phase_of(int rank, std::uint64_t step) const {
   return phase;
 }
 
-ServerOracle::ServerOracle(const ServerJob& job)
-    : job_(job), buckets_(job.elements.size()), ranks_(static_cast<std::size_t>(job.ranks)) {
+ServerOracle::ServerOracle(const ServerJob& job, JobFinding& finding)
+    : job_(job), buckets_(job.elements.size()), ranks_(static_cast<std::size_t>(job.ranks)), finding_(finding) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     buckets_[b].values = {std::vector<std::uint64_t>(job.elements[b])};
     buckets_[b].clocks = {std::vector<std::uint64_t>(ranks_.size())};
@@ -52,10 +52,6 @@ ServerOracle::ServerOracle(const ServerJob& job)
     rank.pushed.resize(buckets_.size());
     rank.based_on.assign(buckets_.size(), {0});
   }
-}
-
-void ServerOracle::violated(std::string what) {
-  if (!violation_) violation_ = std::move(what);
 }
 
 void ServerOracle::fill(int bucket, int rank, std::uint64_t step, std::span<std::int64_t> gradient) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/check/job_search.h"
 #include "stretto/papers/servers/parameter_server.h"
 
 namespace stretto {
@@ -33,7 +34,7 @@ struct ServerJob {
 /// servers do not count it.
 class ServerOracle final : public ServerObserver {
  public:
-  explicit ServerOracle(const ServerJob& job);
+  ServerOracle(const ServerJob& job, JobFinding& finding);
 
   /// Writes the gradient of a step.
   void fill(int bucket, int rank, std::uint64_t step, std::span<std::int64_t> gradient) const;
@@ -52,8 +53,7 @@ class ServerOracle final : public ServerObserver {
 
   void released(int bucket, int rank, std::uint64_t step, Version base, std::optional<Version> into) override;
 
-  void violated(std::string what);
-  const std::optional<std::string>& violation() const { return violation_; }
+  void violated(std::string what) { finding_.violated(std::move(what)); }
 
   std::uint64_t dropped() const { return dropped_; }  ///< gradients
   std::uint64_t stale() const { return stale_; }      ///< taken that were computed on an older version
@@ -98,7 +98,7 @@ class ServerOracle final : public ServerObserver {
   const ServerJob& job_;
   std::vector<Bucket> buckets_;
   std::vector<Rank> ranks_;
-  std::optional<std::string> violation_;
+  JobFinding& finding_;
   std::uint64_t dropped_ = 0, stale_ = 0, lowered_ = 0, ahead_ = 0, too_new_ = 0, staleness_ = 0, taken_ = 0;
   std::uint64_t others_went_on_ = 0, passed_ = 0;
 };

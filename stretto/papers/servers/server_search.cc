@@ -274,7 +274,14 @@ class Rank {
   bool passes_ = false;  // the step under way
 };
 
-void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& finding) {
+}  // namespace
+
+void run_server_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  const Scenario scenario = draw(seed, limits.ranks);
+  finding.job = scenario.to_string();
+  for (const auto& phase : scenario.job.steps) {
+    finding.rounds += std::max<std::uint64_t>(1, *std::ranges::max_element(phase));
+  }
   SimulatedCluster cluster(scenario.job.ranks, scenario.network, seed);
   Random links(seed, kStream + 1);
   for (int src = 0; src < scenario.job.ranks; ++src) {
@@ -282,7 +289,7 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
       if (src != dst && links.chance(0.1)) cluster.slow_link(src, dst, static_cast<double>(links.log_uniform(2, 50)));
     }
   }
-  ServerOracle oracle(scenario.job);
+  ServerOracle oracle(scenario.job, finding);
   std::vector<std::unique_ptr<Rank>> all;
   for (int rank = 0; rank < scenario.job.ranks; ++rank) {
     all.push_back(std::make_unique<Rank>(cluster, scenario, oracle, seed, rank));
@@ -291,7 +298,7 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
     cluster.after(Duration(static_cast<std::int64_t>(links.below(20'000))), rank,
                   [&, rank] { all[static_cast<std::size_t>(rank)]->start(); });
   }
-  while (!oracle.violation() && cluster.events() < kMostEvents && cluster.run_next()) {
+  while (!finding.violation && cluster.events() < kMostEvents && cluster.run_next()) {
   }
   ServerCounts counts;
   std::uint64_t no_batch = 0;
@@ -302,29 +309,10 @@ void run_to_the_end(const Scenario& scenario, std::uint64_t seed, JobFinding& fi
     counts.ages.add(own.ages);
     no_batch += all[rank]->phases_without_batch();
   }
-  if (!oracle.violation()) oracle.over(counts);
-  finding.violation = oracle.violation();
+  if (!finding.violation) oracle.over(counts);
   finding.messages = cluster.messages();
   finding.reached = {oracle.dropped(), oracle.stale(),          oracle.lowered(), oracle.ahead(),
                      oracle.too_new(), oracle.others_went_on(), no_batch,         oracle.passed()};
-}
-
-}  // namespace
-
-JobFinding run_server_job(std::uint64_t seed, int ranks) {
-  const Scenario scenario = draw(seed, ranks);
-  JobFinding finding{.job = scenario.to_string()};
-  finding.reached.resize(std::size(kServerReaches));
-  for (const auto& phase : scenario.job.steps) {
-    finding.rounds += std::max<std::uint64_t>(1, *std::ranges::max_element(phase));
-  }
-  const CheckFailuresThrow checks_throw;
-  try {
-    run_to_the_end(scenario, seed, finding);
-  } catch (const CheckFailure& failure) {
-    finding.violation = text("internal check: ", failure.what());
-  }
-  return finding;
 }
 
 }  // namespace stretto
