@@ -9,10 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/check/over.h"
 #include "stretto/collective/protocol/policy.h"
 
 namespace stretto {
+
+/// The way in which the ranks of a simulated job meet.
+enum class Over {
+  messages,
+  board,   ///< all ranks meet at one
+  boards,  ///< at several, with a schedule between them
+};
 
 /// Properties of a job that a search fixes instead of drawing them.
 struct JobLimits {

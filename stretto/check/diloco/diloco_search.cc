@@ -10,16 +10,14 @@
 #include "stretto/base/random.h"
 #include "stretto/check/partial/scenario.h"
 #include "stretto/check/prime_field.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/collective/protocol/outer_phases.h"
-#include "stretto/engine/engine.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::uint64_t kStream = 0x64696c6f636f;
 constexpr std::size_t kElements = 2;
-constexpr std::uint64_t kMaxEvents = 5'000'000;
 
 struct Job {
   Scenario scenario;
@@ -34,7 +32,6 @@ struct Job {
 Job draw_job(std::uint64_t seed, int ranks) {
   Job job{.scenario = draw_scenario(seed, {.ranks = ranks, .over = Over::messages})};
   Scenario& s = job.scenario;
-  s.over = Over::messages;
   s.buckets = {{DataType::int64, kElements}};
   s.options.delivery = Delivery::every;
   s.options.seats = 0;
@@ -112,23 +109,20 @@ struct IntegerModels {
   }
 };
 
-/// One rank: engine, collective, and an application that trains integers.
+/// One rank: the collective, and an application that trains integers.
 class Actor {
  public:
-  Actor(const Job& job, SimulatedCluster& cluster, Facts& facts, const FieldVector& initial, int rank)
+  Actor(const Job& job, SearchedJob& searched, Facts& facts, const FieldVector& initial, int rank)
       : job_(job),
-        cluster_(cluster),
         facts_(facts),
         rank_(rank),
-        random_(job.scenario.seed, 2000 + static_cast<std::uint64_t>(rank)),
-        engine_(cluster.transport(rank), cluster.clock()),
-        partial_(engine_, job.scenario.buckets, job.scenario.options),
+        application_(searched, rank, {.waits = [this] { return waits(); }, .look = [this] { look_at_rounds(); }}),
+        partial_(application_.engine(), job.scenario.buckets, job.scenario.options),
         models_{Field(static_cast<std::uint64_t>(job.scenario.ranks))},
         phases_(models_, job.keep),
         expected_(initial) {
     models_.of(PhaseModel::weights) = initial;
     phases_.begin();
-    cluster.on_wake(rank, [this] { run(); });
   }
 
   void start() { next_step(); }
@@ -137,25 +131,20 @@ class Actor {
  private:
   enum class State { computing, exchanging, finishing, done };
 
+  bool waits() const { return state_ == State::exchanging || state_ == State::finishing; }
+
   void next_step() {
-    const auto rank = static_cast<std::size_t>(rank_);
-    const Scenario& s = job_.scenario;
-    if (step_ == s.steps[rank]) {
+    if (step_ == job_.scenario.steps[static_cast<std::size_t>(rank_)]) {
       if (in_phase_ > 0) end_phase();
       state_ = State::finishing;
-      return run();
+      return application_.poll();
     }
     state_ = State::computing;
-    double factor = s.slowness[rank] * (1 + s.spread * (2 * random_.uniform() - 1));
-    if (random_.chance(s.stall_probability)) factor *= static_cast<double>(random_.between(10, 50));
-    if (random_.chance(s.stop_probability)) {
-      cluster_.stop(rank_, cluster_.now() + Duration(s.compute.count() * random_.between(1, 20)));
-    }
-    cluster_.after(from_seconds(seconds(s.compute) * factor), rank_, [this] { step(); });
+    application_.compute([this] { step(); });
   }
 
   void step() {
-    const FieldVector step = draw_vector(random_, kElements);
+    const FieldVector step = draw_vector(application_.random(), kElements);
     add(models_.of(PhaseModel::weights), step);
     add(expected_, step);
     add(steps_, step);
@@ -163,7 +152,7 @@ class Actor {
     if (++in_phase_ < job_.local_steps) return next_step();
     end_phase();
     state_ = State::exchanging;
-    run();
+    application_.poll();
   }
 
   void end_phase() {
@@ -174,21 +163,7 @@ class Actor {
     in_phase_ = 0;
   }
 
-  void run() {
-    do {
-      look_at_rounds();
-    } while (step_engine());
-    cluster_.wake_by(rank_, engine_.step_by());
-  }
-
-  bool step_engine() {
-    bool any = false;
-    while (engine_.step()) any = true;
-    return any;
-  }
-
   void look_at_rounds() {
-    if (state_ != State::exchanging && state_ != State::finishing) return;
     const Round before = partial_.handed();
     const auto apply = [this](const RoundResult& result) { this->apply(result); };
     const auto progress = state_ == State::exchanging ? partial_.try_exchange(apply) : partial_.try_finish(apply);
@@ -238,11 +213,9 @@ class Actor {
   }
 
   const Job& job_;
-  SimulatedCluster& cluster_;
   Facts& facts_;
   const int rank_;
-  Random random_;
-  Engine engine_;
+  SimulatedApplication application_;
   PartialAllreduce partial_;
   IntegerModels models_;
   OuterPhases<IntegerModels> phases_;
@@ -261,24 +234,20 @@ void run_diloco_job(std::uint64_t seed, const JobLimits& limits, JobFinding& fin
   const Job job = draw_job(seed, limits.ranks);
   const Scenario& s = job.scenario;
   finding.job = job.to_string();
-  SimulatedCluster cluster(s.ranks, s.network, seed);
-  for (const auto& link : s.slow_links) cluster.slow_link(link.src, link.dst, link.factor);
+  SearchedJob searched(s.machines, seed, finding);
   Random random(seed, kStream + 1);
   const FieldVector initial = draw_vector(random, kElements);
   Facts facts(job, initial, finding);
   std::vector<std::unique_ptr<Actor>> all;
   for (int rank = 0; rank < s.ranks; ++rank) {
-    all.push_back(std::make_unique<Actor>(job, cluster, facts, initial, rank));
+    all.push_back(std::make_unique<Actor>(job, searched, facts, initial, rank));
   }
   for (const auto& actor : all) actor->start();
-  while (!finding.violation && cluster.run_next()) {
-    if (cluster.events() > kMaxEvents) finding.violated("the run does not end");
-  }
+  searched.run();
   for (const auto& actor : all) {
     if (!actor->done()) finding.violated(text("the job rests after ", facts.rounds(), " rounds"));
   }
   finding.rounds = facts.rounds();
-  finding.messages = cluster.messages();
 }
 
 }  // namespace stretto

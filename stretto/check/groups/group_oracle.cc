@@ -29,11 +29,7 @@ std::string GroupJob::to_string() const {
            stale == StaleRule::mix     ? ", mix"
            : stale == StaleRule::carry ? ", carry"
                                        : ", moves",
-           publish_after ? ", published after" : "",
-           on_board()             ? std::string(", on a board")
-           : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members))
-                                  : std::string(),
-           ", batches");
+           publish_after ? ", published after" : "", text_of_boards(machines, options.seats), ", batches");
   for (const std::uint64_t each : batches) out += text(" ", each);
   return out + text("; ", length, " elements");
 }
@@ -303,7 +299,7 @@ void GroupOracle::quiet(const std::vector<ProtocolState>& states) {
     // A board joins a round once all its ranks may, and then for all of them.
     bool all = true;
     for (std::size_t peer = 0; peer < states.size() && all; ++peer) {
-      if (group_of[peer] != group_of[rank] && job_.over == Over::messages) continue;
+      if (group_of[peer] != group_of[rank] && job_.machines.over == Over::messages) continue;
       all = states[peer].complete > round || (states[peer].complete == round && can_join(peer, round));
     }
     if (all) violated(text("G5: round ", round, " may be over, and rank ", rank, " has not got it"));

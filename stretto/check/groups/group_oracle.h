@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/hosts.h"
 #include "stretto/check/job_search.h"
+#include "stretto/check/machines.h"
 #include "stretto/check/prime_field.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
@@ -24,10 +24,9 @@ struct GroupJob {
   bool publish_after = false;          ///< the model that an exchange has led to stands, too, not only the one before
   std::vector<std::uint64_t> batches;  ///< of each rank
   std::uint64_t length = 1;            ///< elements of the model's tail
-  Over over = Over::messages;          ///< how the ranks meet
-  Members members{2};                  ///< over boards: the hosts that these are on
-  bool on_board() const { return over == Over::board; }          ///< all at one
-  bool shares_memory() const { return over != Over::messages; }  ///< their engines step one access at a time
+  Machines machines;
+  bool on_board() const { return machines.over == Over::board; }  ///< all at one
+  bool shares_memory() const { return machines.shares_memory(); }
   std::string to_string() const;
 };
 

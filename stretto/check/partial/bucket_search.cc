@@ -21,14 +21,11 @@ Scenario draw(std::uint64_t seed, const JobLimits& limits) {
   for (auto& bucket : s.buckets) bucket = {DataType::int64, told + random.log_uniform(1, 500)};
   s.options.buckets_per_round = random.chance(0.7) ? 1 : 2;
   s.options.delivery = Delivery::every;
-  s.options.seats = 1;
-  s.over = Over::messages;
   const Over drawn = random.chance(0.5) ? Over::board : Over::messages;
-  if (s.ranks > 1 && limits.over.value_or(drawn) != Over::messages) {
-    s.over = Over::board;
-    s.options.seats = 0;
-  }
-  s.members = Members(s.ranks);
+  const bool meet = s.ranks > 1 && limits.over.value_or(drawn) != Over::messages;
+  s.machines.over = meet ? Over::board : Over::messages;
+  s.machines.members = Members(s.ranks);
+  s.options.seats = meet ? 0 : 1;
   s.bucketwise = random.chance(0.6);
   return s;
 }

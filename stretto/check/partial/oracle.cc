@@ -293,8 +293,8 @@ void Oracle::count_rounds() {
     ++finding().rounds;
     const bool counted[] = {e.pipelined,
                             scenario_.shares_memory(),
-                            scenario_.over == Over::boards,
-                            scenario_.members.hosts() > 1,
+                            scenario_.machines.over == Over::boards,
+                            scenario_.machines.members.hosts() > 1,
                             payload_.is_real(),
                             !(e.header.arrived | e.header.drained).all(),
                             !e.header.drained.empty(),

@@ -12,7 +12,7 @@
 
 namespace stretto {
 
-/// What Oracle::count_rounds() counts: each but the last two in rounds. On a board one round is in flight at a time.
+/// All but the last two count rounds. On a board one round is in flight at a time.
 inline constexpr Situation kPartialReaches[] = {{"s - c >= 2 on some rank", 0.025},
                                                 {"on boards", 0.2},
                                                 {"on several boards", 0.05},

@@ -39,7 +39,8 @@ Part tree(const std::vector<Part>& parts) {
 }  // namespace
 
 Payload::Payload(const Scenario& scenario) : scenario_(scenario) {
-  const Seating seating(scenario.members, 0, scenario.over == Over::boards ? scenario.options.seats : 0);
+  const Seating seating(scenario.machines.members, 0,
+                        scenario.machines.over == Over::boards ? scenario.options.seats : 0);
   for (int board = 0; board < seating.boards(); ++board) boards_.push_back(seating.at(board));
 }
 

@@ -12,7 +12,7 @@ Scenario scenario_of(int ranks, DataType type) {
   Scenario scenario;
   scenario.seed = 7;
   scenario.ranks = ranks;
-  scenario.members = Members(ranks);
+  scenario.machines.members = Members(ranks);
   scenario.buckets = {{type, 40}, {type, 5}};
   return scenario;
 }
@@ -75,7 +75,7 @@ TEST(Payload, ExpectsTheFixedTreeAndTellsItFromAnother) {
 /// Five ranks at boards of three: the tree of each board, then that of the boards.
 TEST(Payload, SumsWithinEachBoardFirst) {
   Scenario scenario = scenario_of(5, DataType::float32);
-  scenario.over = Over::boards;
+  scenario.machines.over = Over::boards;
   scenario.options.seats = 3;
   const Payload payload(scenario);
   std::vector<std::vector<float>> of;

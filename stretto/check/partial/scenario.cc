@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "stretto/base/random.h"
-#include "stretto/check/hosts.h"
 
 namespace stretto {
 namespace {
@@ -36,54 +35,34 @@ Scenario draw_scenario(std::uint64_t seed, const JobLimits& limits) {
   s.ranks = limits.ranks > 0 ? limits.ranks : static_cast<int>(random.log_uniform(1, 33));
   const auto num_buckets = random.chance(0.6) ? 1 : random.between(2, 4);
   for (int i = 0; i < num_buckets; ++i) s.buckets.push_back({DataType::int64, random.log_uniform(1, 4096)});
-  s.compute = Duration(static_cast<std::int64_t>(random.log_uniform(2'000, 200'000)));
-  s.spread = random.uniform();
-  s.options.policy = draw_policy(random, limits, s.ranks, s.compute);
+  s.machines = draw_machines(random, s.ranks);
+  s.options.policy = draw_policy(random, limits, s.ranks, s.machines.compute);
   s.options.max_lag = static_cast<int>(random.chance(0.1) ? random.between(7, 16) : random.between(1, 6));
   s.options.order = random.chance(0.5) ? SumOrder::fixed : SumOrder::arrival;
   s.options.seed = random.bits();
   const auto mean_steps = random.log_uniform(3, 60);
   for (int rank = 0; rank < s.ranks; ++rank) {
     s.steps.push_back(random.chance(0.5) ? mean_steps : random.below(2 * mean_steps + 1));
-    s.slowness.push_back(random.chance(0.25) ? 1.0 + 7.0 * random.uniform() : 1.0);
   }
   if (random.chance(0.4)) s.options.full_every = random.log_uniform(1, 20) * static_cast<std::uint64_t>(s.ranks);
   s.bucketwise = s.options.policy.kind == Policy::Kind::full && random.chance(0.5);
-  s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 60'000)));
-  s.network.overhead = Duration(static_cast<std::int64_t>(random.below(500)));
-  s.network.jitter = random.chance(0.7) ? Duration(s.network.latency.count() * random.between(0, 16)) : Duration(0);
-  s.network.bytes_per_second = 1e9 * static_cast<double>(random.log_uniform(1, 50));
-  if (random.chance(0.2)) s.stall_probability = 0.1 * random.uniform();
-  if (random.chance(0.2)) s.stop_probability = 0.1 * random.uniform();
-  if (s.ranks > 1 && random.chance(0.8)) {
-    for (int i = 0; i < 1 + s.ranks / 4; ++i) {
-      const int src = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
-      const int dst = (src + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks - 1)))) % s.ranks;
-      s.slow_links.push_back({src, dst, static_cast<double>(random.log_uniform(2, 100))});
-    }
-  }
   if (s.ranks > 1 && random.chance(0.02)) {
     s.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
     s.crash_step = random.below(s.steps[static_cast<std::size_t>(s.crashed_rank)] + 1);
   }
-  if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) s.options.delivery = Delivery::latest;
-  // Drawn last, so that the rest of a seed's scenario stays what it was.
-  const bool shares = random.chance(0.5);
+  if (s.options.policy.kind != Policy::Kind::full && random.chance(0.1)) {
+    s.options.delivery = Delivery::latest;
+    s.machines.latest *= 20;  // more than one round passes, of which only the newest result is kept
+  }
   s.options.piece_bytes = 64 * random.log_uniform(1, 64);
-  const bool several = random.chance(0.5);
-  const bool can_meet = s.ranks > 1 && s.options.delivery == Delivery::every;
-  const Over drawn = !shares ? Over::messages : several ? Over::boards : Over::board;
-  if (can_meet) s.over = limits.over.value_or(drawn);
-  if (s.over == Over::boards && s.ranks < 3) s.over = Over::board;
-  if (s.over == Over::boards) s.options.seats = static_cast<int>(random.between(2, s.ranks - 1));
+  const bool can_meet = s.options.delivery == Delivery::every;
+  s.options.seats = draw_over(random, can_meet ? limits.over : Over::messages, s.machines);
   // The order of arrival has no bits to compare.
   if (random.chance(0.5) && s.options.order == SumOrder::fixed) {
     for (auto& bucket : s.buckets) bucket.type = DataType::float32;
   }
   if (random.chance(0.3)) s.pass_probability = random.chance(0.1) ? 1 : 0.5 * random.uniform();
   if (random.chance(0.1)) s.passing_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
-  s.members = s.over == Over::boards ? draw_hosts(random, s.ranks) : Members(s.ranks);
-  if (s.members.hosts() > 1 && random.chance(0.5)) s.options.seats = 0;
   return s;
 }
 
@@ -93,10 +72,8 @@ std::string Scenario::to_string() const {
   return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
               ", elements ", sizes, buckets[0].type == DataType::float32 ? " of float32" : " of int64", ", full every ",
               options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-              over == Over::board    ? text(", on a board in pieces of ", options.piece_bytes, " bytes")
-              : over == Over::boards ? text(", on boards of ", options.seats, " ranks on ", text_of_hosts(members),
-                                            " in pieces of ", options.piece_bytes, " bytes")
-                                     : std::string(),
+              text_of_boards(machines, options.seats),
+              shares_memory() ? text(" in pieces of ", options.piece_bytes, " bytes") : "",
               bucketwise ? ", bucket by bucket" : "",
               pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
               passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),

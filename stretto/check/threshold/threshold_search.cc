@@ -8,9 +8,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/engine/engine.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/schedule/builder.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
@@ -58,20 +57,23 @@ Schedule schedule_of(const Job& job, int rank) {
 /// Begins the next round when the one before is retired.
 class Rank final : public RoundOwner {
  public:
-  Rank(SimulatedCluster& cluster, const Job& job, int rank)
-      : job_(job), engine_(cluster.transport(rank), cluster.clock()), schedule_(schedule_of(job, rank)) {
+  Rank(SearchedJob& searched, const Job& job, int rank)
+      : job_(job),
+        application_(searched, rank,
+                     {.waits = [this] { return true; },
+                      .look =
+                          [this] {
+                            while (begin_next()) {
+                            }
+                          }}),
+        engine_(application_.engine()),
+        schedule_(schedule_of(job, rank)) {
     buffers_ =
         static_cast<std::size_t>(std::ranges::count(schedule_.buffers(), BufferSpec::Role::given, &BufferSpec::role));
     id_ = engine_.add(*this);
-    cluster.on_wake(rank, [this] { run(); });
   }
 
-  void run() {
-    do {
-      while (engine_.step()) {
-      }
-    } while (begin_next());
-  }
+  void start() { application_.poll(); }
 
   Round retired() const { return then_.size(); }
   std::uint64_t dropped() const { return dropped_; }
@@ -111,7 +113,8 @@ class Rank final : public RoundOwner {
   }
 
   const Job& job_;
-  Engine engine_;
+  SimulatedApplication application_;
+  Engine& engine_;
   const Schedule schedule_;
   std::size_t buffers_ = 0;
   CollectiveId id_ = 0;
@@ -164,22 +167,16 @@ void run_threshold_job(std::uint64_t seed, const JobLimits& limits, JobFinding& 
   job.count = random.log_uniform(1, 1000);
   job.rounds = random.log_uniform(1, 30);
   job.into = static_cast<Into>(random.below(3));
-  NetworkOptions network{.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)))};
-  network.jitter = Duration(network.latency.count() * random.between(0, 16));
-  network.pieces = static_cast<int>(random.between(1, 16));
-  SimulatedCluster cluster(job.ranks, network, seed);
-  for (int rank = 1; rank < job.ranks; ++rank) {
-    if (random.chance(0.4)) cluster.slow_link(rank, 0, static_cast<double>(random.log_uniform(2, 100)));
-  }
+  Machines machines = draw_machines(random, job.ranks);
+  if (random.chance(0.5)) machines.network.pieces = static_cast<int>(random.between(1, 16));
+  SearchedJob searched(machines, seed, finding);
   finding.job = job.to_string();
   std::vector<std::unique_ptr<Rank>> all;
-  for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(cluster, job, rank));
-  for (const auto& rank : all) rank->run();
-  while (cluster.run_next()) {
-  }
-  finding.violation = violation_of(all, job);
+  for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(searched, job, rank));
+  for (const auto& rank : all) rank->start();
+  searched.run();
+  if (!finding.violation) finding.violation = violation_of(all, job);
   finding.rounds = job.rounds;
-  finding.messages = cluster.messages();
   finding.reached = {all[0]->dropped()};
 }
 

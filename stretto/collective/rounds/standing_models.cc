@@ -84,6 +84,7 @@ const StandingModel* StandingModels::follow() {
 
 const StandingModel* StandingModels::stands() const {
   const MutexLock lock(mutex_);
+  STRETTO_CHECK(newest_ != nullptr, "no model stands");
   return newest_;
 }
 

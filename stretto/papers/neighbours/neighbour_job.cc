@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::uint64_t kStream = 0x6e65696768626f72;
 
-int draw_ranks(Random& random) {
-  if (random.chance(0.02)) return random.chance(0.3) ? 33 : 16;
-  return static_cast<int>(random.between(2, 8));
-}
-
 /// A random tree, and some edges more.
 Edges draw_edges(Random& random, int ranks) {
   std::set<std::pair<int, int>> edges;
@@ -62,31 +57,25 @@ NeighbourJob NeighbourJob::draw(std::uint64_t seed, bool push_sum, int ranks) {
   Random random(seed, kStream);
   NeighbourJob job;
   job.seed = seed;
-  job.ranks = draw_ranks(random);
-  if (ranks != 0) job.ranks = std::max(ranks, 2);
+  job.ranks = ranks != 0 ? std::max(ranks, 2) : draw_ranks(random);
+  job.machines = draw_machines(random, job.ranks);
   push_sum ? draw_push_graph(job, random) : draw_mean(job, random);
   job.block = random.chance(0.5) ? 0 : static_cast<Round>(random.between(1, 7));
   for (auto i = random.between(1, 3); i > 0; --i) {
     job.buckets.push_back({DataType::int64, static_cast<std::uint64_t>(random.between(1, 3))});
   }
-  job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(1'000, 100'000)));
   const auto most = random.between(0, 20);
   const bool equal = random.chance(0.3);
   for (int rank = 0; rank < job.ranks; ++rank) {
     job.batches.push_back(static_cast<int>(equal ? most : random.between(0, most)));
-    job.slowness.push_back(random.chance(0.2) ? static_cast<double>(random.between(2, 20)) : 1);
   }
   if (random.chance(0.03)) {
     job.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(job.ranks)));
     job.crash_batch = static_cast<int>(random.between(0, job.batches[static_cast<std::size_t>(job.crashed_rank)]));
   }
-  job.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 50'000)));
-  job.network.jitter = Duration(job.network.latency.count() * random.between(0, 16));
-  job.network.pieces = static_cast<int>(random.between(1, 3));
-  if (random.chance(0.3)) job.network.eager_bytes = 1 << 20;
   for (int src = 0; src < job.ranks; ++src) {
     for (const int dst : job.links(src, 0).out) {
-      if (random.chance(0.15)) job.slow_links.emplace_back(src, dst);
+      if (random.chance(0.15)) job.machines.slow_links.push_back({src, dst, 20});
     }
   }
   return job;

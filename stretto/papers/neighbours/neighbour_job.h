@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "stretto/check/machines.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/papers/neighbours/mixing_graph.h"
 #include "stretto/papers/neighbours/push_graph.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 
@@ -34,13 +34,10 @@ struct NeighbourJob {
   Round overlap = 0;
   Round block = 0;
   std::vector<BucketSpec> buckets;
-  std::vector<int> batches;      // of each rank
-  std::vector<double> slowness;  // of each rank
-  Duration compute{0};           // a batch
-  int crashed_rank = -1;         // none
+  std::vector<int> batches;  // of each rank
+  int crashed_rank = -1;     // none
   int crash_batch = 0;
-  NetworkOptions network;
-  std::vector<std::pair<int, int>> slow_links;
+  Machines machines;
 };
 
 }  // namespace stretto

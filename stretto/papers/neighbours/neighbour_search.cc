@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/base/random.h"
 #include "stretto/check/prime_field.h"
-#include "stretto/engine/engine.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/papers/neighbours/neighbour_job.h"
 #include "stretto/papers/neighbours/push_sum_weight.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
@@ -79,23 +77,22 @@ class Ledger {
 
 class Rank {
  public:
-  Rank(const NeighbourJob& job, SimulatedCluster& cluster, Ledger& ledger, std::vector<std::unique_ptr<Rank>>& all,
+  Rank(const NeighbourJob& job, SearchedJob& searched, Ledger& ledger, std::vector<std::unique_ptr<Rank>>& all,
        int rank)
       : job_(job),
-        cluster_(cluster),
         ledger_(ledger),
         all_(all),
         rank_(rank),
-        random_(job.seed, 5000 + static_cast<std::uint64_t>(rank)),
-        engine_(cluster.transport(rank), cluster.clock()),
-        exchange_(engine_, job.buckets,
+        application_(searched, rank,
+                     {.waits = [this] { return state_ == State::taking || state_ == State::ending; },
+                      .look = [this] { look(); }}),
+        exchange_(application_.engine(), job.buckets,
                   {.links = [&job, rank](Round round) { return job.links(rank, round); },
                    .graph = job.graph_words,
                    .block = job.block}) {
     for (const BucketSpec& bucket : job.buckets) size_ += bucket.count;
     mine_ = draw();
     add(ledger_.total, mine_);
-    cluster.on_wake(rank, [this] { wake(); });
   }
 
   void start() { next(); }
@@ -111,35 +108,31 @@ class Rank {
     mine_ = mean;
     weight_ = {};
     approximate_ = {};
-    cluster_.after(short_while(), rank_, [this] { next(); });
+    application_.soon([this] { next(); }, 3000);
   }
 
  private:
   enum class State { computing, taking, averaging, ending, over, crashed, failed };
 
-  Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(3000))); }
-  FieldVector draw() { return draw_vector(random_, size_); }
+  FieldVector draw() { return draw_vector(application_.random(), size_); }
   bool first_averages() const { return job_.average_first; }
 
   /// The next batch, or the end.
   void next() {
     if (rank_ == job_.crashed_rank && batch_ == job_.crash_batch) {
       state_ = State::crashed;
-      return cluster_.crash(rank_, job_.network.latency);
+      return application_.crash();
     }
     if (batch_ == job_.batches[static_cast<std::size_t>(rank_)]) {
       exchange_.drain();
       state_ = State::ending;
-      return poll();
+      return application_.poll();
     }
     ++batch_;
     state_ = State::computing;
     if (first_averages()) begin();
-    step_engine();
-    const double spread = 0.5 + random_.uniform();
-    const Duration compute =
-        from_seconds(seconds(job_.compute) * job_.slowness[static_cast<std::size_t>(rank_)] * spread);
-    cluster_.after(compute, rank_, [this] { computed(); });
+    application_.step();
+    application_.compute([this] { computed(); });
   }
 
   void computed() {
@@ -148,7 +141,7 @@ class Rank {
       begin();
     }
     state_ = State::taking;
-    poll();
+    application_.poll();
   }
 
   void step(FieldVector& model) {
@@ -256,20 +249,6 @@ class Rank {
     return at_end_of_block() ? begun : begun - std::min(begun, job_.overlap);
   }
 
-  /// What the application does, until it waits; the engine sees what it has done.
-  void poll() {
-    do {
-      polled_at_ = exchange_.news();
-      look();
-      step_engine();
-    } while ((state_ == State::taking || state_ == State::ending) && polled_at_ != exchange_.news());
-  }
-
-  void step_engine() {
-    while (engine_.step()) {
-    }
-  }
-
   void look() {
     const auto add = [this](const NeighbourMessage& message) { take(message); };
     if (state_ == State::taking) {
@@ -280,7 +259,6 @@ class Rank {
       if (at_end_of_block()) return come_to_average();
       return next();
     }
-    if (state_ != State::ending) return;
     const auto next = exchange_.try_next(add);
     if (!next) return fail(next.error());
     ledger_.look_at(all_);
@@ -321,26 +299,14 @@ class Rank {
     if (error.rank != job_.crashed_rank) ledger_.violated(text("rank ", rank_, " fails with: ", error.message));
   }
 
-  void wake() {
-    if (state_ == State::crashed) return;
-    step_engine();
-    if (polled_at_ == exchange_.news() && !exchange_.failure()) return;
-    if (random_.chance(0.8)) return poll();
-    // A thread that is woken need not run at once.
-    cluster_.after(short_while(), rank_, [this] { poll(); });
-  }
-
   const NeighbourJob& job_;
-  SimulatedCluster& cluster_;
   Ledger& ledger_;
   std::vector<std::unique_ptr<Rank>>& all_;
   const int rank_;
-  Random random_;
-  Engine engine_;
+  SimulatedApplication application_;
   NeighbourExchange exchange_;
   State state_ = State::computing;
   std::uint64_t size_ = 0;
-  std::uint64_t polled_at_ = ~std::uint64_t{0};
   int batch_ = 0;
   FieldVector mine_;  // of push-sum the biased one, z
   PushSumWeight<Field> weight_;
@@ -384,20 +350,17 @@ void check_end(const NeighbourJob& job, const std::vector<std::unique_ptr<Rank>>
 }
 
 void run(const NeighbourJob& job, JobFinding& finding) {
-  SimulatedCluster cluster(job.ranks, job.network, job.seed);
-  for (const auto& [src, dst] : job.slow_links) cluster.slow_link(src, dst, 20);
+  SearchedJob searched(job.machines, job.seed, finding);
   finding.job = job.to_string();
   Ledger ledger(job, finding);
   std::vector<std::unique_ptr<Rank>> all;
   for (int rank = 0; rank < job.ranks; ++rank) {
-    all.push_back(std::make_unique<Rank>(job, cluster, ledger, all, rank));
+    all.push_back(std::make_unique<Rank>(job, searched, ledger, all, rank));
   }
   for (const auto& rank : all) rank->start();
-  while (!finding.violation && cluster.run_next()) {
-  }
+  searched.run();
   if (!finding.violation) check_end(job, all, ledger);
   for (const auto& rank : all) finding.rounds = std::max(finding.rounds, rank->begun());
-  finding.messages = cluster.messages();
 }
 
 }  // namespace

@@ -9,11 +9,10 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/check/prime_field.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/engine/engine.h"
 #include "stretto/kernel/mix.h"
 #include "stretto/papers/pairs/pair_exchange.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
@@ -39,8 +38,7 @@ struct Job {
   std::uint64_t every = 1;                          // own steps between two exchanges
   std::vector<BucketSpec> buckets;                  // of int64
   std::vector<std::vector<std::uint64_t>> batches;  // by phase and rank
-  Duration compute{1000};
-  std::vector<double> slowness;  // by rank
+  Machines machines;
 
   bool center() const { return options.pairing == Pairing::center; }
   Values zeros() const {
@@ -68,9 +66,7 @@ struct Job {
 
 Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
   Random random(seed, kJobStream);
-  Job job{.seed = seed, .ranks = static_cast<int>(random.between(2, 8))};
-  if (random.chance(0.03)) job.ranks = random.chance(0.5) ? 16 : 33;
-  if (ranks != 0) job.ranks = ranks;
+  Job job{.seed = seed, .ranks = ranks != 0 ? ranks : draw_ranks(random)};
   job.options = {.pairing = pairing, .seed = random.bits()};
   if (pairing == Pairing::center) {
     job.options.weight = job.options.back = random.uniform();
@@ -79,16 +75,12 @@ Job draw(std::uint64_t seed, int ranks, Pairing pairing) {
   const auto num_buckets = random.between(1, 3);
   for (int b = 0; b < num_buckets; ++b) job.buckets.push_back({DataType::int64, random.log_uniform(1, 20)});
   const auto phases = random.between(1, 3);
-  const double slow = random.uniform();
   const std::uint64_t most = random.log_uniform(1, 12);
   for (int phase = 0; phase < phases; ++phase) {
     auto& batches = job.batches.emplace_back();
     for (int rank = 0; rank < job.ranks; ++rank) batches.push_back(random.chance(0.1) ? 0 : random.below(most + 1));
   }
-  job.compute = Duration(static_cast<std::int64_t>(random.log_uniform(100, 50'000)));
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    job.slowness.push_back(random.chance(0.3 * slow) ? static_cast<double>(random.log_uniform(2, 50)) : 1.0);
-  }
+  job.machines = draw_machines(random, job.ranks);
   return job;
 }
 
@@ -138,21 +130,19 @@ class Sums {
 
 class Rank {
  public:
-  Rank(SimulatedCluster& cluster, const Job& job, Sums& sums, int rank)
-      : cluster_(cluster),
-        job_(job),
+  Rank(SearchedJob& searched, const Job& job, Sums& sums, int rank)
+      : job_(job),
         sums_(sums),
         rank_(rank),
-        random_(job.seed, kJobStream + 100 + static_cast<std::uint64_t>(rank)),
-        engine_(cluster.transport(rank), cluster.clock()),
-        pairs_(engine_, job.buckets, job.options),
-        meeting_(engine_, job.buckets, {.policy = Policy::full()}) {
-    cluster.on_wake(rank, [this] { wake(); });
-  }
+        application_(searched, rank,
+                     {.waits = [this] { return state_ != State::computing && state_ != State::done; },
+                      .look = [this] { look(); }}),
+        pairs_(application_.engine(), job.buckets, job.options),
+        meeting_(application_.engine(), job.buckets, {.policy = Policy::full()}) {}
 
   void start() {
     begin(sums_.start());
-    wake();
+    application_.look_again();
   }
 
   std::uint64_t exchanges() const { return pairs_.exchanges(); }
@@ -167,8 +157,6 @@ class Rank {
 
  private:
   enum class State { computing, exchanging, settling, meeting, done };
-
-  Duration short_while() { return Duration(static_cast<std::int64_t>(random_.below(300))); }
 
   void begin(const Values& model) {
     model_ = model;
@@ -185,12 +173,11 @@ class Rank {
   void next_batch() {
     if (step_ == batches()) {
       state_ = State::settling;
-      return look();
+      return application_.poll();
     }
     state_ = State::computing;
-    const double factor = job_.slowness[static_cast<std::size_t>(rank_)] * (0.5 + random_.uniform());
-    cluster_.after(from_seconds(seconds(job_.compute) * factor), rank_, [this] {
-      const Values step = job_.draw(random_);
+    application_.compute([this] {
+      const Values step = job_.draw(application_.random());
       sums_.made_step(phase_, step);
       add(model_, step);
       changed_ = false;
@@ -201,26 +188,19 @@ class Rank {
   void add_bucket(std::size_t bucket) {
     if (pairs_.add_step(static_cast<int>(bucket), bytes(model_[bucket])) > 0) changed_ = true;
     if (bucket + 1 < model_.size()) {
-      return cluster_.after(short_while(), rank_, [this, bucket] { add_bucket(bucket + 1); });
+      return application_.soon([this, bucket] { add_bucket(bucket + 1); });
     }
     if (changed_) ++sums_.finding.reached[0];
     ++step_;
     if (step_ % job_.every != 0) return next_batch();
-    cluster_.after(short_while(), rank_, [this] {
+    application_.soon([this] {
       state_ = State::exchanging;
-      look();
+      application_.poll();
       if (state_ == State::exchanging) ++sums_.finding.reached[1];
     });
   }
 
   void look() {
-    look_at_collectives();
-    if (engine_.doorbell().rings() == rings_seen_) return;
-    rings_seen_ = engine_.doorbell().rings();
-    wake();
-  }
-
-  void look_at_collectives() {
     if (state_ == State::exchanging) {
       const auto done = pairs_.try_exchange();
       if (!done) return sums_.violated(done.error().message);
@@ -254,8 +234,7 @@ class Rank {
     }
     meeting_.deposit(mine, {});
     state_ = State::meeting;
-    look_at_collectives();  // arrives, which its engine sees in its next step
-    wake();
+    application_.poll();  // arrives, which its engine sees in its next step
   }
 
   void meet(const RoundResult& result) {
@@ -275,35 +254,15 @@ class Rank {
     }
   }
 
-  // The engine takes one step an event, as a thread of its own that may be late.
-  void wake() {
-    rung_ = true;
-    schedule();
-  }
-  void schedule() {
-    if (std::exchange(scheduled_, true)) return;
-    const std::uint64_t slowest = random_.chance(0.01) ? 20'000 : 200;
-    cluster_.after(Duration(static_cast<std::int64_t>(random_.below(slowest))), rank_, [this] { step_once(); });
-  }
-  void step_once() {
-    scheduled_ = rung_ = false;
-    const bool more = engine_.step();
-    look();
-    if (more || rung_) schedule();
-  }
-
-  SimulatedCluster& cluster_;
   const Job& job_;
   Sums& sums_;
   const int rank_;
-  Random random_;
-  Engine engine_;
+  SimulatedApplication application_;
   PairExchange pairs_;
   PartialAllreduce meeting_;
 
   State state_ = State::computing;
-  bool scheduled_ = false, rung_ = false, changed_ = false;
-  std::uint32_t rings_seen_ = 0;
+  bool changed_ = false;
   std::size_t phase_ = 0;
   std::uint64_t step_ = 0;
   Values model_;
@@ -311,29 +270,18 @@ class Rank {
 
 void run(std::uint64_t seed, int ranks, Pairing pairing, JobFinding& finding) {
   const Job job = draw(seed, ranks, pairing);
-  Random random(seed, kJobStream + 2);
-  NetworkOptions network{.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)))};
-  network.jitter = Duration(network.latency.count() * random.between(0, 8));
-  network.pieces = random.chance(0.3) ? 4 : 1;
-  SimulatedCluster cluster(job.ranks, network, seed);
-  for (int i = 0; i < job.ranks && job.ranks > 1; ++i) {
-    if (!random.chance(0.2)) continue;
-    const int to = (i + static_cast<int>(random.between(1, job.ranks - 1))) % job.ranks;
-    cluster.slow_link(i, to, static_cast<double>(random.log_uniform(2, 100)));
-  }
+  SearchedJob searched(job.machines, seed, finding, true);
   finding.job = job.to_string();
   Sums sums(job, finding);
   std::vector<std::unique_ptr<Rank>> all;
-  for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(cluster, job, sums, rank));
+  for (int rank = 0; rank < job.ranks; ++rank) all.push_back(std::make_unique<Rank>(searched, job, sums, rank));
   for (const auto& rank : all) rank->start();
-  while (!finding.violation && cluster.run_next()) {
-  }
+  searched.run();
   for (const auto& rank : all) {
     if (!finding.violation) finding.violation = rank->rests();
     finding.rounds += rank->exchanges();
   }
   finding.rounds += job.batches.size();
-  finding.messages = cluster.messages();
 }
 
 }  // namespace

@@ -7,24 +7,19 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/engine/engine.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/papers/servers/parameter_server.h"
 #include "stretto/papers/servers/server_oracle.h"
-#include "stretto/simulate/cluster.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::uint64_t kStream = 0x736572766572;
-constexpr std::uint64_t kMostEvents = 3'000'000;
 
 struct Scenario {
   ServerJob job;
-  NetworkOptions network;
-  std::vector<double> slowness;  // of each rank
-  Duration compute{1000};
-  double stops = 0;   // probability of a long stop before a step
-  double passes = 0;  // that a step brings no gradient
+  Machines machines;
+  double passes = 0;  // probability that a step brings no gradient
 
   std::string to_string() const {
     std::string steps;
@@ -39,17 +34,11 @@ struct Scenario {
   }
 };
 
-int draw_ranks(Random& random) {
-  if (random.chance(0.02)) return random.chance(0.5) ? 16 : 33;
-  return static_cast<int>(random.between(2, 8));
-}
-
 Scenario draw(std::uint64_t seed, int ranks) {
   Random random(seed, kStream);
   Scenario s;
   ServerJob& job = s.job;
-  job.ranks = draw_ranks(random);
-  if (ranks != 0) job.ranks = ranks;
+  job.ranks = ranks != 0 ? ranks : draw_ranks(random);
   job.options.mode = static_cast<ServerMode>(random.below(4));
   job.options.servers = static_cast<int>(random.between(0, job.ranks));
   job.options.dedicated = job.ranks > 1 && random.chance(0.2);
@@ -66,30 +55,29 @@ Scenario draw(std::uint64_t seed, int ranks) {
       const std::uint64_t steps = equal ? most : random.chance(0.1) ? 0 : random.below(most + 1);
       phase.push_back(rank < workers ? steps : 0);
     }
-    s.slowness.push_back(random.chance(0.3) ? static_cast<double>(random.log_uniform(1, 30)) : 1.0);
   }
   job.overlapped = random.chance(0.5);
-  s.compute = Duration(static_cast<std::int64_t>(random.log_uniform(100, 50'000)));
-  s.stops = random.chance(0.3) ? 0.1 : 0;
-  s.network.latency = Duration(static_cast<std::int64_t>(random.log_uniform(100, 20'000)));
-  s.network.jitter = Duration(s.network.latency.count() * random.between(0, 8));
-  s.network.pieces = static_cast<int>(random.between(1, 4));
+  s.machines = draw_machines(random, job.ranks);
   if (random.chance(0.5)) s.passes = random.chance(0.1) ? 1 : random.uniform();
   return s;
 }
 
-/// One rank: its engine, its end of the server, and an application that computes for a while and pushes. Between phases
-/// it reads what it serves.
+/// One rank: its end of the server, and an application that computes for a while and pushes. Between phases it reads
+/// what it serves.
 class Rank {
  public:
-  Rank(SimulatedCluster& cluster, const Scenario& scenario, ServerOracle& oracle, std::uint64_t seed, int rank)
-      : cluster_(cluster),
-        scenario_(scenario),
+  Rank(SearchedJob& searched, const Scenario& scenario, ServerOracle& oracle, int rank)
+      : scenario_(scenario),
         job_(scenario.job),
         oracle_(oracle),
-        random_(seed, 1000 + static_cast<std::uint64_t>(rank)),
         rank_(rank),
-        engine_(cluster.transport(rank), cluster.clock()) {
+        application_(searched, rank,
+                     {.waits = [this] { return waits(); },
+                      .look =
+                          [this] {
+                            while (waits() && look()) {
+                            }
+                          }}) {
     std::vector<BucketSpec> buckets;
     for (const std::uint64_t count : job_.elements) {
       buckets.push_back({DataType::int64, count});
@@ -98,13 +86,12 @@ class Rank {
       served_.emplace_back(count);
     }
     server_.emplace(
-        engine_, buckets, job_.options,
+        application_.engine(), buckets, job_.options,
         [this](int bucket, std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum, int) {
           add(to, from, sum);
           std::ranges::copy(to, std::as_writable_bytes(std::span(served_[static_cast<std::size_t>(bucket)])).begin());
         });
     server_->observe(oracle);
-    cluster.on_wake(rank, [this] { run(); });
   }
 
   void start() {
@@ -112,14 +99,7 @@ class Rank {
     for (const auto& value : values_) values.push_back(std::as_bytes(std::span(value)));
     server_->begin(values);
     begin_phase();
-    run();
-  }
-
-  void run() {
-    do {
-      while (engine_.step()) {
-      }
-    } while (look() || rung());
+    application_.poll();
   }
 
   bool over() const { return state_ == State::over; }
@@ -129,6 +109,8 @@ class Rank {
 
  private:
   enum class State { computing, pushing, waiting, settling, reading, over, failed };
+
+  bool waits() const { return state_ == State::waiting || state_ == State::settling; }
 
   /// The first element counts versions.
   static void add(std::span<std::byte> to, std::span<const std::byte> from, std::span<std::byte> sum) {
@@ -153,14 +135,10 @@ class Rank {
       return;
     }
     state_ = State::computing;
-    if (random_.chance(scenario_.stops)) {
-      cluster_.stop(rank_, cluster_.now() + Duration(scenario_.compute.count() * random_.between(1, 20)));
-    }
-    const double factor = scenario_.slowness[static_cast<std::size_t>(rank_)] * (0.5 + random_.uniform());
-    cluster_.after(from_seconds(seconds(scenario_.compute) * factor), rank_, [this] {
+    application_.compute([this] {
       state_ = State::pushing;
       next_ = 0;
-      passes_ = scenario_.passes > 0 && random_.chance(scenario_.passes);
+      passes_ = scenario_.passes > 0 && application_.random().chance(scenario_.passes);
       push();
     });
   }
@@ -180,18 +158,17 @@ class Rank {
       }
       if (job_.overlapped && next_ + 1 < buckets) {
         ++next_;
-        cluster_.after(Duration(static_cast<std::int64_t>(random_.below(3000))), rank_, [this] { push(); });
-        return run();
+        application_.soon([this] { push(); }, 3000);
+        return application_.step();
       }
     }
     ++step_;
-    state_ = step_ == ends_at_ && random_.chance(0.5) ? State::settling : State::waiting;
-    run();
+    state_ = step_ == ends_at_ && application_.random().chance(0.5) ? State::settling : State::waiting;
+    application_.poll();
   }
 
   /// Returns whether the application has gone on.
   bool look() {
-    if (state_ != State::waiting && state_ != State::settling) return false;
     const bool waits = state_ == State::waiting;
     if (waits && job_.overlapped && !look_by_layer()) return false;
     const Result<bool> there = waits ? server_->ready() : server_->try_settle(targets());
@@ -210,7 +187,7 @@ class Rank {
     } else {
       oracle_.settled(rank_, values);
       state_ = State::reading;
-      cluster_.after(from_seconds(seconds(scenario_.compute) * random_.uniform()), rank_, [this] { read(); });
+      application_.soon([this] { read(); }, static_cast<std::uint64_t>(scenario_.machines.compute.count()));
     }
     return true;
   }
@@ -226,7 +203,7 @@ class Rank {
     }
     server_->go_on();
     begin_phase();
-    run();
+    application_.poll();
   }
 
   /// A forward pass, which reads the bucket pushed last first, and each as soon as it is there. Returns whether it has
@@ -242,25 +219,17 @@ class Rank {
     return true;
   }
 
-  /// Whether the application has told the engine of something since it was last asked.
-  bool rung() {
-    const std::uint32_t rings = engine_.doorbell().rings();
-    return std::exchange(rings_, rings) != rings;
-  }
-
   std::vector<std::span<std::byte>> targets() {
     std::vector<std::span<std::byte>> all;
     for (auto& value : values_) all.push_back(std::as_writable_bytes(std::span(value)));
     return all;
   }
 
-  SimulatedCluster& cluster_;
   const Scenario& scenario_;
   const ServerJob& job_;
   ServerOracle& oracle_;
-  Random random_;
   const int rank_;
-  Engine engine_;
+  SimulatedApplication application_;
   std::optional<ParameterServer> server_;
   std::vector<std::vector<std::int64_t>> gradients_, values_, served_;  // by bucket
   std::vector<std::vector<std::int64_t>> read_;                         // by bucket: the value when it was ready
@@ -269,9 +238,8 @@ class Rank {
   std::uint64_t step_ = 0;
   std::uint64_t ends_at_ = 0;   // steps at the end of the phase
   std::uint64_t no_batch_ = 0;  // phases
-  std::uint32_t rings_ = 0;
-  int next_ = 0;         // bucket to be pushed
-  bool passes_ = false;  // the step under way
+  int next_ = 0;                // bucket to be pushed
+  bool passes_ = false;         // the step under way
 };
 
 }  // namespace
@@ -282,24 +250,18 @@ void run_server_job(std::uint64_t seed, const JobLimits& limits, JobFinding& fin
   for (const auto& phase : scenario.job.steps) {
     finding.rounds += std::max<std::uint64_t>(1, *std::ranges::max_element(phase));
   }
-  SimulatedCluster cluster(scenario.job.ranks, scenario.network, seed);
-  Random links(seed, kStream + 1);
-  for (int src = 0; src < scenario.job.ranks; ++src) {
-    for (int dst = 0; dst < scenario.job.ranks; ++dst) {
-      if (src != dst && links.chance(0.1)) cluster.slow_link(src, dst, static_cast<double>(links.log_uniform(2, 50)));
-    }
-  }
+  SearchedJob searched(scenario.machines, seed, finding);
+  Random random(seed, kStream + 1);
   ServerOracle oracle(scenario.job, finding);
   std::vector<std::unique_ptr<Rank>> all;
   for (int rank = 0; rank < scenario.job.ranks; ++rank) {
-    all.push_back(std::make_unique<Rank>(cluster, scenario, oracle, seed, rank));
+    all.push_back(std::make_unique<Rank>(searched, scenario, oracle, rank));
   }
   for (int rank = 0; rank < scenario.job.ranks; ++rank) {  // some servers begin late
-    cluster.after(Duration(static_cast<std::int64_t>(links.below(20'000))), rank,
-                  [&, rank] { all[static_cast<std::size_t>(rank)]->start(); });
+    searched.cluster.after(Duration(static_cast<std::int64_t>(random.below(20'000))), rank,
+                           [&, rank] { all[static_cast<std::size_t>(rank)]->start(); });
   }
-  while (!finding.violation && cluster.events() < kMostEvents && cluster.run_next()) {
-  }
+  searched.run();
   ServerCounts counts;
   std::uint64_t no_batch = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -310,7 +272,6 @@ void run_server_job(std::uint64_t seed, const JobLimits& limits, JobFinding& fin
     no_batch += all[rank]->phases_without_batch();
   }
   if (!finding.violation) oracle.over(counts);
-  finding.messages = cluster.messages();
   finding.reached = {oracle.dropped(), oracle.stale(),          oracle.lowered(), oracle.ahead(),
                      oracle.too_new(), oracle.others_went_on(), no_batch,         oracle.passed()};
 }
