@@ -128,16 +128,16 @@ def _many(make: Callable[[], None], number: int) -> tuple[list[dict[str, Any]], 
 
 def _assert_flat(make: Callable[[], None], ranks: int, number: int) -> None:
     for rank, (held, allocated, resident) in enumerate(values(_many, ranks, timeout=500, args=(make, number))):
-        objects, descriptors = ([h.pop(name) for h in held] for name in ("objects", "descriptors"))
-        objects, descriptors, bytes_allocated, bytes_resident = (
-            after - before for before, after in (objects, descriptors, allocated, resident)
+        objects, descriptors, tasks = ([h.pop(name) for h in held] for name in ("objects", "descriptors", "tasks"))
+        objects, descriptors, tasks, bytes_allocated, bytes_resident = (
+            after - before for before, after in (objects, descriptors, tasks, allocated, resident)
         )
         print(
             f"rank {rank}: of {number} optimizers the last {number - number // 5} add {objects} objects, "
             f"{bytes_allocated / MEBIBYTE:.2f} MiB allocated, {bytes_resident / MEBIBYTE:.1f} MiB resident"
         )
         assert held[1] == held[0], rank
-        assert descriptors <= 0, rank  # Gloo closes some of its own late
+        assert descriptors <= 0 and tasks <= 0, rank  # Gloo closes descriptors, and ends threads, late
         assert objects < number // 5, rank  # not one that an optimizer leaves
         assert bytes_allocated < 4 * MEBIBYTE, rank  # a model, or a set of its gradients, is a third of a MiB
         assert bytes_resident < 64 * MEBIBYTE, rank  # of 80 sets of two ranks it would be 50, and 100 of 400
