@@ -60,7 +60,7 @@ class Rank final : public RoundOwner {
   Rank(SearchedJob& searched, const Job& job, int rank)
       : job_(job),
         application_(searched, rank,
-                     {.waits = [this] { return true; },
+                     {.waits = [] { return true; },
                       .look =
                           [this] {
                             while (begin_next()) {
