@@ -22,7 +22,9 @@ class CollectiveBase : protected RoundOwner {
       : engine_(engine), failure_(engine), name_(std::move(name)) {}
   /// Registers an heir whose rounds run on schedules. Last of all in its constructor; its destructor removes id_.
   void enroll(const std::string& description) { enroll(engine_.add(static_cast<RoundOwner&>(*this), description)); }
-  /// The same for an heir without schedules.
+  /// The error for a round that still needs a rank that has left in order.
+  static Error has_left(int peer) { return {Errc::lost_peer, text("rank ", peer, " has left"), peer}; }
+  /// enroll() of an heir without schedules.
   void enroll_client(const std::string& description) {
     enroll(engine_.add(static_cast<EngineClient&>(*this), description));
   }
@@ -46,14 +48,13 @@ class CollectiveBase : protected RoundOwner {
   Engine& engine_;             ///< outlives this
   CollectiveId id_ = 0;        ///< on the engine, once it has been registered
   CollectiveFailure failure_;  ///< of this collective
+  const std::string name_;     ///< in words
 
  private:
   void enroll(CollectiveId id) {
     id_ = id;
     failure_.enroll(id);
   }
-
-  const std::string name_;
 };
 
 }  // namespace stretto

@@ -31,8 +31,8 @@ class PlainCollective : public Collective {
 
  protected:
   /// As ScheduledCollective's.
-  PlainCollective(Engine& engine, Schedule schedule, std::string shape = "")
-      : rounds_(engine, std::move(schedule), std::move(shape)) {}
+  PlainCollective(Engine& engine, Schedule schedule, const std::string& shape = "")
+      : rounds_(engine, std::move(schedule), shape) {}
 
   ScheduledCollective rounds_;  ///< runs the schedule
 };

@@ -25,10 +25,9 @@ bool needs_all(const Schedule& schedule) {
 
 }  // namespace
 
-ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std::string shape)
+ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, const std::string& shape)
     : CollectiveBase(engine, words_of(shape_of(schedule, shape))),
       schedule_(std::move(schedule)),
-      shape_(shape_of(schedule_, shape)),
       needs_all_(needs_all(schedule_)),
       made_(engine.size()) {
   if (schedule_.rank() != engine.rank() || schedule_.ranks() != engine.size()) {
@@ -39,7 +38,7 @@ ScheduledCollective::ScheduledCollective(Engine& engine, Schedule schedule, std:
     if (schedule_.buffers()[id].role == BufferSpec::Role::given) given_.push_back(id);
   }
   const Engine::Pause pause(engine);
-  enroll(shape_);
+  enroll(shape_of(schedule_, shape));
 }
 
 ScheduledCollective::~ScheduledCollective() {
@@ -50,13 +49,12 @@ ScheduledCollective::~ScheduledCollective() {
 
 void ScheduledCollective::check(const std::vector<Argument>& arguments) const {
   if (arguments.size() != given_.size()) {
-    throw UsageError(
-        text(words_of(shape_), ": ", arguments.size(), " arguments; it has ", given_.size(), " given buffers"));
+    throw UsageError(text(name_, ": ", arguments.size(), " arguments; it has ", given_.size(), " given buffers"));
   }
   for (std::size_t i = 0; i < given_.size(); ++i) {
     const BufferSpec& spec = schedule_.buffers()[given_[i]];
     if (arguments[i].type() != spec.type || arguments[i].count() != spec.count) {
-      throw UsageError(text(words_of(shape_), ": \"", spec.name, "\" was given ", arguments[i].count(), ' ',
+      throw UsageError(text(name_, ": \"", spec.name, "\" was given ", arguments[i].count(), ' ',
                             name_of(arguments[i].type()), "; expected ", spec.count, ' ', name_of(spec.type)));
     }
   }
@@ -65,7 +63,7 @@ void ScheduledCollective::check(const std::vector<Argument>& arguments) const {
 void ScheduledCollective::start(std::vector<Argument> arguments) {
   check(arguments);
   if (started_ != retired_.load(std::memory_order_acquire)) {
-    throw UsageError(text(words_of(shape_), ": round ", started_ - 1, " has not finished"));
+    throw UsageError(text(name_, ": round ", started_ - 1, " has not finished"));
   }
   arguments_ = std::move(arguments);
   begun_ = engine_.clock().now();
@@ -83,8 +81,7 @@ Result<void> ScheduledCollective::run(Driver& driver, TimePoint deadline, std::v
   if (!resumes_ && started_ == retired_.load(std::memory_order_acquire)) {
     start(std::move(arguments));
   } else if (arguments != arguments_) {
-    throw UsageError(
-        text(words_of(shape_), ": round ", started_ - 1, " has not finished; call again with the same arguments"));
+    throw UsageError(text(name_, ": round ", started_ - 1, " has not finished; call again with the same arguments"));
   }
   const TimePoint called = engine_.clock().now();
   const auto over = [&] { return retired_.load(std::memory_order_acquire) == started_ || failure_.failed(); };
@@ -93,13 +90,13 @@ Result<void> ScheduledCollective::run(Driver& driver, TimePoint deadline, std::v
     const auto result = finished();
     return result.ok() ? Result<void>() : Result<void>(result.error());
   }
-  return Error{Errc::timeout, text(words_of(shape_), ", round ", started_ - 1, ": not complete after ",
+  return Error{Errc::timeout, text(name_, ", round ", started_ - 1, ": not complete after ",
                                    seconds(engine_.clock().now() - called), " s; ", silent_peers(driver))};
 }
 
 std::string ScheduledCollective::who_is_missing(Driver& driver, Duration) {
-  if (started_ == 0) return words_of(shape_) + ": no round has been started";
-  return text(words_of(shape_), ", round ", started_ - 1, ": ", silent_peers(driver));
+  if (started_ == 0) return name_ + ": no round has been started";
+  return text(name_, ", round ", started_ - 1, ": ", silent_peers(driver));
 }
 
 std::string ScheduledCollective::silent_peers(Driver& driver) const {
@@ -158,7 +155,7 @@ void ScheduledCollective::look_who_has_left() {
     // without those of a rank that has left.
     const bool needed = agreed_ ? needs_all_ && engine_.lacks(id_, wanted - 1, peer)
                                 : peer == 0 || (engine_.rank() == 0 && !made_.contains(peer));
-    if (needed) return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});
+    if (needed) return lost(peer, has_left(peer));
   }
 }
 

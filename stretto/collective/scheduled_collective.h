@@ -26,7 +26,7 @@ class ScheduledCollective final : public Collective, private CollectiveBase {
   /// `shape`: what must be the same on every rank, such as sizes and types, in words and, on lines of their own, item
   /// by item (base/description.h); the schedule's name is part of it. Throws UsageError for a schedule of another rank
   /// or of another number of ranks.
-  ScheduledCollective(Engine& engine, Schedule schedule, std::string shape = "");
+  ScheduledCollective(Engine& engine, Schedule schedule, const std::string& shape = "");
   /// Between two rounds. In the middle of one the engine steps no more (Engine::remove()).
   ~ScheduledCollective() override;
 
@@ -72,7 +72,6 @@ class ScheduledCollective final : public Collective, private CollectiveBase {
 
   // Fixed after construction, but on_call_ before the first round.
   const Schedule schedule_;
-  const std::string shape_;
   std::vector<BufferId> given_;
   const bool needs_all_;  // no operation fires before all of its predecessors have finished
   std::function<void(std::uint32_t)> on_call_ = [](std::uint32_t) {};

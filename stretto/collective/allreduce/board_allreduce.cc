@@ -1,6 +1,7 @@
 #include "stretto/collective/allreduce/board_allreduce.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "stretto/base/machine/cores.h"
@@ -31,13 +32,12 @@ std::string words_for(const BucketSpec& bucket, ReduceOp op) {
 BoardAllreduce::BoardAllreduce(Engine& engine, const BucketSpec& bucket, ReduceOp op, const AllreduceChoice& choice)
     : CollectiveBase(engine, words_for(bucket, op)),
       bucket_(bucket),
-      shape_(words_for(bucket, op)),
       seating_(engine.members(), engine.rank(), choice.seats),
       inquiry_(engine, kControlChannel, [this](std::uint64_t rounds) { return attendance(rounds); }),
       backoff_(static_cast<int>(engine.host().members.size()) <= num_cores(), engine.rank()) {
   const Engine::Pause pause(engine);
   // Ranks that have read different tuning files may differ in way and pieces.
-  std::string description = text(shape_, " through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
+  std::string description = text(name_, " through ", name_of(choice.way), " by ", choice.piece_bytes, " B");
   if (choice.seats > 0) description += text(" at boards of ", choice.seats);
   make_board(op, choice, description);
   enroll_client(description);
@@ -76,20 +76,20 @@ void BoardAllreduce::look_who_has_left(Driver& driver) {
   for (int seat = 0; seat < seating_.seats(); ++seat) {
     const int peer = seating_.rank_at(seat);
     if (!engine_.liveness().has_left(peer) || has_come(seat)) continue;
-    const Error gone{Errc::lost_peer, text(shape_, ": rank ", peer, " has left"), peer};
+    const Error gone{Errc::lost_peer, text(name_, ": ", has_left(peer).message), peer};
     return between_ != nullptr ? failure_.fail_everywhere(driver, gone) : failure_.fail(gone, false);
   }
 }
 
 void BoardAllreduce::check(const Argument& argument, const char* which) const {
   if (argument.type() == bucket_.type && argument.count() == bucket_.count) return;
-  throw UsageError(text(shape_, ": \"", which, "\" was given ", argument.count(), ' ', name_of(argument.type()),
+  throw UsageError(text(name_, ": \"", which, "\" was given ", argument.count(), ' ', name_of(argument.type()),
                         "; expected ", bucket_.count, ' ', name_of(bucket_.type)));
 }
 
 bool BoardAllreduce::begins(const std::optional<Argument>& mine, const std::optional<Argument>& sum) {
   if (running_ && (mine != mine_ || sum != sum_)) {
-    throw UsageError(text(shape_, ": the round before has not finished; call again with the same arguments"));
+    throw UsageError(text(name_, ": the round before has not finished; call again with the same arguments"));
   }
   mine_ = mine;
   sum_ = sum;
@@ -176,7 +176,7 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
     board.sleepers().leave(seating_.seat());
     if (failure_.failed() && !board.complete()) return *failure();
     if (!board.complete()) {
-      return Error{Errc::timeout, text(shape_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
+      return Error{Errc::timeout, text(name_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
                                        missing(driver, std::chrono::milliseconds(200)))};
     }
   }
@@ -185,7 +185,7 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
 }
 
 std::string BoardAllreduce::who_is_missing(Driver& driver, Duration timeout) {
-  return text(shape_, ": ", missing(driver, timeout));
+  return text(name_, ": ", missing(driver, timeout));
 }
 
 std::string BoardAllreduce::missing(Driver& driver, Duration timeout) {

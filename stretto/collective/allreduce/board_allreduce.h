@@ -1,10 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "stretto/base/backoff.h"
 #include "stretto/board/exchange_board.h"
@@ -77,7 +77,6 @@ class BoardAllreduce final : public AllreduceWay, private CollectiveBase {
   bool has_come(int seat) const;
 
   const BucketSpec bucket_;
-  const std::string shape_;
   const Seating seating_;
   std::optional<BoardMemory> memory_;
   Board board_;

@@ -260,7 +260,7 @@ void RankRunner::look_who_has_left() {
     if (!engine_.liveness().has_left(peer)) continue;
     for (const SetRunner* runner : mine_) {
       if (!runner->ended() && runner->lacks(peer)) {
-        return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});
+        return lost(peer, has_left(peer));
       }
     }
   }

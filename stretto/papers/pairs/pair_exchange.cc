@@ -151,7 +151,7 @@ std::string PairExchange::who_is_missing(Driver& driver, Duration) {
 }
 
 std::string PairExchange::missing() const {
-  std::string out = text(words_of(description_), ", phase ", protocol_.phase(), ": ");
+  std::string out = text(name_, ", phase ", protocol_.phase(), ": ");
   if (protocol_.in_flight()) return out + text("no answer from rank ", protocol_.partner(opened_ - 1));
   std::string peers;
   for (int peer = 0; peer < engine_.size(); ++peer) {
@@ -330,7 +330,7 @@ void PairExchange::look_who_has_left() {
     if (!engine_.liveness().has_left(peer)) continue;
     const bool asked = protocol_.in_flight() && protocol_.partner(opened_ - 1) == peer;
     if (asked || protocol_.is_missing(peer)) {
-      return lost(peer, {Errc::lost_peer, text("rank ", peer, " has left"), peer});
+      return lost(peer, has_left(peer));
     }
   }
 }

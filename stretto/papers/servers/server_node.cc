@@ -392,7 +392,7 @@ void ServerNode::look_who_has_left() {
                                       : round_of({Kind::value, bucket, engine_.rank(), asking.asked});
       needed |= engine_.lacks(id_, round, peer);
     }
-    if (needed) return failure_.lose({Errc::lost_peer, text("rank ", peer, " has left"), peer}, kWhat);
+    if (needed) return failure_.lose(has_left(peer), kWhat);
   }
 }
 
