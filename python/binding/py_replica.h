@@ -79,6 +79,9 @@ class PyReplica final : public Replica {
   void end_backward() override;
   int num_trained() const override { return static_cast<int>(trained_.size()); }
   bool used(int parameter) const override { return used_[static_cast<std::size_t>(parameter)] != 0; }
+  int bucket_of(int parameter) const override {
+    return plan_.placements[trained_[static_cast<std::size_t>(parameter)]].bucket;
+  }
   std::optional<std::string> find_non_finite(int bucket) const override;
   void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) override;
   void attached_returns(bool yes) override;

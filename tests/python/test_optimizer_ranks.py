@@ -72,6 +72,36 @@ def test_every_algorithm(ranks: int) -> None:
         assert other == first
 
 
+def _each_bucket_by_itself() -> tuple[list[list[float]], list[float], int]:
+    """Each step gives one of three parameters a gradient, and leaves a fourth alone, which weight decay would move."""
+    parameters = [torch.nn.Parameter(torch.zeros(40)) for _ in range(3)]
+    idle = torch.nn.Parameter(torch.ones(40))
+    inner = torch.optim.SGD([{"params": parameters}, {"params": [idle], "weight_decay": 0.5}], 1.0)
+    optimizer = stretto.Optimizer(inner, algorithm="eager-solo", bucket_mb=1e-4, options={"rounds": "per-bucket"})
+    for step in range(12 - stretto.rank()):
+        optimizer.zero_grad()
+        (parameters[(step + stretto.rank()) % 3].sum() * (stretto.rank() + 1)).backward()
+        optimizer.step()
+    optimizer.finish()
+    return [p[:2].tolist() for p in parameters], idle[:2].tolist(), optimizer.batches_applied
+
+
+def _three_times_by_itself() -> list[tuple[list[list[float]], list[float], int]]:
+    return [_each_bucket_by_itself() for _ in range(3)]
+
+
+def test_rounds_of_each_bucket() -> None:
+    sums = [0.0, 0.0, 0.0]
+    for rank in range(4):
+        for step in range(12 - rank):
+            sums[(step + rank) % 3] -= (rank + 1) / 4
+    for rank in values(_three_times_by_itself, 4):
+        for trained, idle, applied in rank:
+            assert trained == [[of, of] for of in sums]
+            assert idle == [1, 1]
+            assert applied == 12 + 11 + 10 + 9
+
+
 def _quantize() -> list[float]:
     torch.manual_seed(0)
     model = quantization.QuantWrapper(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU()))

@@ -88,6 +88,7 @@ class ZeroReplica final : public Replica {
   }
   int num_trained() const override { return static_cast<int>(buckets_.size()); }
   bool used(int) const override { return true; }
+  int bucket_of(int parameter) const override { return parameter; }
   std::optional<std::string> find_non_finite(int) const override { return std::nullopt; }
   bool announces_reads() const override { return true; }
   void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }

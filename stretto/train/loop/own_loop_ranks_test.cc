@@ -30,10 +30,21 @@ using testing::StartsWith;
 constexpr int kRanks = 4;
 constexpr int kFailing = 2;  // the rank on which something goes wrong
 
+/// "eager-solo by bucket": each bucket has rounds of its own.
+DistributedOptions options_of(std::string algorithm) {
+  DistributedOptions options;
+  if (const auto name = algorithm.find(" by bucket"); name != std::string::npos) {
+    options.algorithm_options = AlgorithmOptions{{"rounds", "per-bucket"}};
+    algorithm.resize(name);
+  }
+  options.algorithm = std::move(algorithm);
+  return options;
+}
+
 /// One rank's loop.
 struct RankOfTest {
   RankOfTest(RankContext& context, const std::string& algorithm, LoopHooks hooks = {})
-      : rank(context.rank()), loop(context, replica, {.algorithm = algorithm}, std::move(hooks)) {
+      : rank(context.rank()), loop(context, replica, options_of(algorithm), std::move(hooks)) {
     loop.begin();
   }
 
@@ -348,7 +359,9 @@ TEST_P(OwnLoopRanks, HearOfALoopThatAnExceptionEnds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, OwnLoopRanks, testing::Values("sync", "eager-quorum", "eager-solo"));
+INSTANTIATE_TEST_SUITE_P(Algorithms, OwnLoopRanks,
+                         testing::Values("sync", "eager-quorum", "eager-solo", "eager-quorum by bucket",
+                                         "eager-solo by bucket"));
 
 }  // namespace
 }  // namespace stretto

@@ -14,7 +14,7 @@ class Eager final : public GradientAveraging {
   explicit Eager(const RecipeContext& context)
       : GradientAveraging(context, context.options.policy, context.options.delivery),
         by_bucket_(has_bucket_rounds(context.options)),
-        overlaps_(by_bucket_ && context.options.overlap) {
+        overlaps_(by_bucket_ && context.options.overlap && notes_ == nullptr) {
     if (overlaps_) context.replica.on_bucket_ready([this](int bucket) { hand_over(bucket); });
   }
   ~Eager() override {
@@ -40,7 +40,7 @@ class Eager final : public GradientAveraging {
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     auto rounds = GradientAveraging::finish(driver, deadline);
     if (rounds && context_.options.delivery == Delivery::latest) context_.meeting.average_parameters(driver);
-    if (rounds && by_bucket_) {
+    if (rounds && by_bucket_ && notes_ == nullptr) {
       lines_.push_back(text("in ", split_, " of ", collective_->handed(),
                             " rounds the buckets have summed gradients of different batches"));
     }
@@ -130,11 +130,6 @@ void check_eager(const RecipeOptions& options, int ranks) {
   if (options.delivery == Delivery::latest) refuse("delivery latest: expected every");
   if (options.seats > 1 && options.seats < ranks) {
     refuse(text("seats ", options.seats, ": expected 1, or none at all for one board of all ranks"));
-  }
-  if (options.notes) {
-    refuse(
-        "a loop of one's own: expected one there, since for which parameters a loop has had no gradient is said once a "
-        "step");
   }
 }
 

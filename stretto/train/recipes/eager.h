@@ -23,6 +23,7 @@ Policy deadline_policy(const std::string& argument, int ranks, int quorum);
 ///
 /// With `rounds` per-bucket each bucket of gradients has rounds of its own (PartialOptions::buckets_per_round), one a
 /// step, as in the paper, whose framework reduces tensor by tensor. Round r of all buckets moves the weights together.
+/// In a loop of one's own they are handed over one after the other in its step, each with its notes.
 std::unique_ptr<Recipe> make_eager(const RecipeContext& context);
 /// RecipeInfo::check.
 void check_eager(const RecipeOptions& options, int ranks);

@@ -13,6 +13,11 @@ namespace {
 /// Whoever deposits in a round of all ranks has read the results of those before.
 constexpr int kResultsOfFullRounds = 2;
 
+/// A bucket's notes follow it where its rounds are its own; else those of all follow the last.
+int stride_of(const RecipeOptions& options) {
+  return has_bucket_rounds(options) && options.notes ? 2 : 1;
+}
+
 PartialOptions partial_options(const RecipeOptions& options, Policy policy, Delivery delivery) {
   const bool full = policy.kind == Policy::Kind::full;
   return {.policy = policy,
@@ -23,7 +28,7 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .seed = options.seed,
           .batches_before = options.batches_before,
           .seats = options.seats,
-          .buckets_per_round = has_bucket_rounds(options) ? 1 : 0};
+          .buckets_per_round = has_bucket_rounds(options) ? stride_of(options) : 0};
 }
 
 double divisor(const RoundHeader& header, Normalize normalize) {
@@ -38,8 +43,12 @@ double divisor(const RoundHeader& header, Normalize normalize) {
 std::vector<BucketSpec> buckets_of(const RecipeContext& context, const RoundNotes* notes) {
   std::vector<BucketSpec> buckets = context.replica.buckets();
   check_weights(context.options.normalize, buckets);
-  if (notes) buckets.push_back(notes->bucket());
-  return buckets;
+  if (notes == nullptr) return buckets;
+  buckets.push_back(notes->bucket());
+  if (stride_of(context.options) == 1) return buckets;
+  std::vector<BucketSpec> noted;
+  for (const BucketSpec& bucket : context.replica.buckets()) noted.insert(noted.end(), {bucket, notes->bucket()});
+  return noted;
 }
 
 /// A hash of the weights with which a round begins, where ranks compare it.
@@ -92,6 +101,7 @@ GradientAveraging::GradientAveraging(const RecipeContext& context, Policy policy
     : context_(context),
       num_buckets_(static_cast<int>(context.replica.buckets().size())),
       notes_(make_round_notes(context)),
+      stride_(stride_of(context.options)),
       collective_(std::make_shared<PartialAllreduce>(context.engine, buckets_of(context, notes_.get()),
                                                      partial_options(context.options, policy, delivery))) {
   const bool full = policy.kind == Policy::Kind::full && !has_bucket_rounds(context.options);
@@ -109,7 +119,7 @@ void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
   non_finite_.reset();
   if (current_ == nullptr) current_ = &collective_->acquire();
   memory_.clear();
-  for (int b = 0; b < num_buckets_; ++b) memory_.push_back(current_->bucket(b));
+  for (int b = 0; b < num_buckets_; ++b) memory_.push_back(current_->bucket(b * stride_));
   context_.replica.attach(current_->index(), memory_);
 }
 
@@ -117,7 +127,7 @@ bool GradientAveraging::check_bucket(int bucket) {
   if (!non_finite_) non_finite_ = context_.replica.find_non_finite(bucket);
   if (non_finite_) return false;
   if (context_.options.normalize == Normalize::samples) {
-    const auto memory = current_->bucket(bucket);
+    const auto memory = current_->bucket(bucket * stride_);
     scale(context_.replica.buckets()[static_cast<std::size_t>(bucket)].type, memory, memory,
           static_cast<double>(samples_));
   }
@@ -135,8 +145,10 @@ std::optional<std::string> GradientAveraging::end_backward() {
 
 void GradientAveraging::write_notes() {
   if (!notes_) return;
-  notes_->write(current_->as<std::int64_t>(num_buckets_), context_.replica, collective_->handed(),
-                context_.listener.take_counts());
+  const LoopCounts counts = context_.listener.take_counts();
+  for (int at = stride_ == 1 ? num_buckets_ : 1; at < collective_->num_buckets(); at += stride_) {
+    notes_->write(current_->as<std::int64_t>(at), context_.replica, collective_->handed(), counts);
+  }
 }
 
 void GradientAveraging::deposit(Duration computed) {
@@ -158,9 +170,30 @@ Result<bool> GradientAveraging::drain(Driver& driver) {
   return *progress == PartialAllreduce::Progress::done;
 }
 
-void GradientAveraging::apply(Driver& driver, const RoundResult& result) {
-  std::span<const std::int64_t> noted;
-  if (notes_ && !result.empty()) noted = result.as<std::int64_t>(num_buckets_);
+RoundResult GradientAveraging::gradients_of(const RoundResult& result) {
+  sums_.clear();
+  headers_.clear();
+  noted_.assign(notes_->bucket().count, 0);
+  for (int b = 0; b < num_buckets_; ++b) {
+    sums_.push_back(result.buckets[static_cast<std::size_t>(2 * b)]);
+    headers_.push_back(&result.header_of(2 * b));
+    const auto own = result.as<std::int64_t>(2 * b + 1);
+    if (b == 0) {
+      std::ranges::copy(own, noted_.begin());
+    } else {
+      notes_->take_uses(noted_, context_.replica, b, own);
+    }
+  }
+  RoundResult gradients = result;
+  gradients.buckets = sums_;
+  gradients.headers = headers_;
+  return gradients;
+}
+
+void GradientAveraging::apply(Driver& driver, const RoundResult& of_all) {
+  const RoundResult result = stride_ == 1 ? of_all : gradients_of(of_all);
+  std::span<const std::int64_t> noted = noted_;
+  if (stride_ == 1 && notes_ && !result.empty()) noted = result.as<std::int64_t>(num_buckets_);
   move_by_average(context_, notes_.get(), result, noted);
   moved(driver, result);
   context_.listener.after(result);

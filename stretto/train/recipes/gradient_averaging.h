@@ -54,16 +54,23 @@ class GradientAveraging : public Recipe {
 
   /// Fills the bucket of the notes, which comes after those of the replica. After the backward pass.
   void write_notes();
+  /// The result of rounds of each bucket that carry notes: its gradients and their headers alone. What is noted goes to
+  /// noted_: of bucket 0, with the uses of each parameter in the round of its own bucket.
+  RoundResult gradients_of(const RoundResult& result);
 
   RecipeContext context_;                               ///< as given to the constructor
   const int num_buckets_;                               ///< of the replica
   const std::unique_ptr<RoundNotes> notes_;             ///< null without RecipeOptions::notes
+  const int stride_;                                    ///< from one bucket of gradients to the next in a deposit
   const std::shared_ptr<PartialAllreduce> collective_;  ///< what averages
   Contribution* current_ = nullptr;                     ///< being filled; null: the last one has been deposited
   std::vector<std::span<std::byte>> memory_;            ///< its buckets
   std::uint64_t samples_ = 0;                           ///< of the step under way
   Duration waited_{0};                                  ///< before it
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite
+  std::vector<std::int64_t> noted_;                     ///< gradients_of()
+  std::vector<std::span<const std::byte>> sums_;        ///< the same
+  std::vector<const RoundHeader*> headers_;             ///< the same
 };
 
 }  // namespace stretto

@@ -49,6 +49,14 @@ LoopCounts RoundNotes::counts(std::span<const std::int64_t> sum) const {
   return counts;
 }
 
+void RoundNotes::take_uses(std::span<std::int64_t> sum, const Replica& replica, int bucket,
+                           std::span<const std::int64_t> own) const {
+  for (std::size_t i = 0; i < num_parameters_; ++i) {
+    if (replica.bucket_of(static_cast<int>(i)) != bucket) continue;
+    sum[kNumbers * ranks_ + i] = own.empty() ? 0 : uses(own)[i];
+  }
+}
+
 std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> sum) const {
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const auto theirs = sum.subspan(kNumbers * rank, kNumbers);

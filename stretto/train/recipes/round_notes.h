@@ -39,6 +39,10 @@ class RoundNotes {
   std::span<const std::int64_t> uses(std::span<const std::int64_t> sum) const;
   /// The counts of the loops, summed over a round's deposits.
   LoopCounts counts(std::span<const std::int64_t> sum) const;
+  /// Where each bucket has rounds of its own, and notes in them: the uses of parameters of `bucket` in `sum` become
+  /// those in its own, of which nothing is the sum where nobody contributed.
+  void take_uses(std::span<std::int64_t> sum, const Replica& replica, int bucket,
+                 std::span<const std::int64_t> own) const;
   /// "rank 2 has lr 0.025 where rank 0 has 0.05 at round 40", where a rank that brought something differs.
   std::optional<std::string> difference(std::span<const std::int64_t> sum) const;
   /// The weights are about to be moved in `round` by these options; nothing: the round is empty. In order. `weights`:

@@ -43,6 +43,19 @@ TEST(RoundNotes, AddsUpWhatTheLoopsCountBesideTheUses) {
             (std::vector<std::int64_t>{3, 3}));
 }
 
+TEST(RoundNotes, TakesTheUsesOfABucketFromItsOwnRounds) {
+  const NotingRank a(0, 3), b(2, 3);
+  const auto task = linear_task()->start_rank({});  // a parameter in each of two buckets
+  const auto uses = [&](std::vector<std::int64_t> sum, std::span<const std::int64_t> own) {
+    a.notes.take_uses(sum, task->replica(), 1, own);
+    return std::vector<std::int64_t>(a.notes.uses(sum).begin(), a.notes.uses(sum).end());
+  };
+  const auto one = a.written(0), two = a.written(0) + b.written(0);
+  EXPECT_EQ(uses(one, two), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(uses(two, one), (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(uses(two, {}), (std::vector<std::int64_t>{2, 0}));
+}
+
 TEST(RoundNotes, NamesTheRankWhoseRateDiffers) {
   NotingRank a(0, 3), b(2, 3);
   for (std::uint64_t round = 0; round < 41; ++round) {

@@ -104,6 +104,8 @@ class Replica {
   virtual int num_trained() const = 0;
   /// Whether the backward pass that has ended gave a parameter a gradient.
   virtual bool used(int parameter) const = 0;
+  /// The bucket that a trained parameter lies in.
+  virtual int bucket_of(int parameter) const = 0;
   /// The first gradient of `bucket` that is infinite or NaN, as "lstm.weight_ih_l0 (element 12 is nan)".
   virtual std::optional<std::string> find_non_finite(int bucket) const = 0;
 

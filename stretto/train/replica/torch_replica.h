@@ -84,6 +84,7 @@ class TorchReplica final : public Replica {
   std::optional<std::string> find_non_finite(int bucket) const override;
   int num_trained() const override;
   bool used(int parameter) const override;
+  int bucket_of(int parameter) const override;
   void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t> uses) override;
   void step() override;
   OptimizerOptions optimizer_options() const override;

@@ -45,6 +45,7 @@ class HalfReplica final : public Replica {
   }
   int num_trained() const override { return 1; }
   bool used(int) const override { return true; }
+  int bucket_of(int) const override { return 0; }
   std::optional<std::string> find_non_finite(int) const override {
     if (all_finite(gradient_buckets_[0].type, gradient_)) return std::nullopt;
     return "w";

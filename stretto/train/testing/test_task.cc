@@ -81,6 +81,7 @@ class LinearReplica final : public Replica {
 
   int num_trained() const override { return 2; }
   bool used(int) const override { return true; }
+  int bucket_of(int parameter) const override { return parameter; }
   void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t>) override {
     for (std::size_t b = 0; b < 2; ++b) divide_or_clear(DataType::float32, bytes(own_[b]), sum[b], divisors[b]);
     gradient_ = {bytes(own_[0]), bytes(own_[1])};

@@ -43,18 +43,24 @@ class TwoNumbers final : public Replica {
   }
   int num_trained() const override { return 2; }
   bool used(int) const override { return true; }
+  int bucket_of(int parameter) const override { return parameter; }
   std::optional<std::string> find_non_finite(int bucket) const override {
     const auto at = first_non_finite(DataType::float32, gradients_[static_cast<std::size_t>(bucket)]);
     return at < 0 ? std::nullopt : std::optional(text("number ", bucket));
   }
 
   void step(ConstMemory sum, std::span<const double> divisors, std::span<const std::int64_t>) override {
-    for (std::size_t b = 0; b < 2; ++b) divide(DataType::float32, bytes(own_[b]), sum[b], divisors[b]);
+    for (std::size_t b = 0; b < 2; ++b) {
+      divide_or_clear(DataType::float32, bytes(own_[b]), sum[b], divisors[b]);
+      moves_[b] = !sum[b].empty();
+    }
     gradients_ = {bytes(own_[0]), bytes(own_[1])};
     step();
+    moves_ = {true, true};
   }
   void step() override {
     for (std::size_t b = 0; b < 2; ++b) {
+      if (!moves_[b]) continue;
       velocity_[b] = momentum_ * velocity_[b] + *reinterpret_cast<const float*>(gradients_[b].data());
       weights_[b] -= rate_ * velocity_[b];
     }
@@ -90,7 +96,8 @@ class TwoNumbers final : public Replica {
   float rate_ = 1;
   std::array<float, 2> weights_{};
   std::array<float, 2> velocity_{};
-  std::array<float, 2> own_{};  // gradients
+  std::array<bool, 2> moves_{true, true};  // in the step under way
+  std::array<float, 2> own_{};             // gradients
   std::vector<std::span<std::byte>> gradients_;
   int next_ = 0;  // bucket of the backward pass
   std::function<void(int)> ready_;
