@@ -13,6 +13,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import stretto
+from stretto._replica import Replica
+from stretto._tensors import Tensors
 
 torch.set_num_threads(1)  # tensors are small
 
@@ -279,6 +281,26 @@ def test_models(make: Callable[[], torch.nn.Module]) -> None:
             o.step()
     optimizer.finish()
     assert _bits(plain.parameters()) == _bits(model.parameters())
+
+
+def test_what_a_step_asks_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = torch.nn.Linear(300, 400)
+    asked: list[str] = []
+    for name in [name for name in vars(Replica) if not name.startswith("_")]:
+
+        def note(*arguments: Any, name: str = name, call: Any = getattr(Tensors, name)) -> Any:
+            asked.append(name)
+            return call(*arguments)
+
+        monkeypatch.setattr(Tensors, name, note)
+    optimizer = stretto.Optimizer(_sgd(model), model)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(4, 300)).sum().backward()
+        asked.clear()
+        optimizer.step()
+        assert asked == ["collect", "options", "step"]
+    optimizer.finish()
 
 
 def test_unused() -> None:
