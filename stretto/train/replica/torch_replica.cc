@@ -381,9 +381,6 @@ int TorchReplica::num_trained() const {
 bool TorchReplica::used(int parameter) const {
   return impl_->there_[static_cast<std::size_t>(parameter)];
 }
-int TorchReplica::bucket_of(int parameter) const {
-  return impl_->tensors_[static_cast<std::size_t>(parameter)].bucket;
-}
 
 void TorchReplica::end_backward() {
   STRETTO_CHECK(impl_->attached_ != nullptr, "no gradient memory attached");

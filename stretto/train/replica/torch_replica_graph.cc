@@ -17,6 +17,9 @@ void TorchReplica::Impl::hand_over_gradient(std::size_t parameter) {
 std::span<const TrainedTensor> TorchReplica::trained_tensors() const {
   return impl_->tensors_;
 }
+int TorchReplica::bucket_of(int parameter) const {
+  return impl_->tensors_[static_cast<std::size_t>(parameter)].bucket;
+}
 
 void TorchReplica::on_gradient_ready(std::function<void(int parameter)> ready, bool taken) {
   impl_->gradient_ready_ = std::move(ready);
