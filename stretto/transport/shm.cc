@@ -32,8 +32,10 @@ struct ShmTransport::Outgoing {
 };
 
 struct ShmTransport::Peer {
-  Peer(JobMemory& memory, int self, int peer)
-      : rank(peer),
+  /// `self` and `peer`: places on the host.
+  Peer(JobMemory& memory, int self, int peer, int rank)
+      : rank(rank),
+        place(peer),
         writer(memory.ring_words(self, peer), memory.ring_data(self, peer), memory.ring_bytes()),
         reader(memory.ring_words(peer, self), memory.ring_data(peer, self), memory.ring_bytes()),
         doorbell(memory.doorbell(peer), true),
@@ -51,7 +53,7 @@ struct ShmTransport::Peer {
     tell(my_data_bit);
   }
 
-  const int rank;
+  const int rank, place;
   RingWriter writer;
   RingReader reader;
   Doorbell doorbell;
@@ -81,7 +83,7 @@ class ShmTransport::Watch {
 
   TimePoint due() const { return due_; }
 
-  /// The ranks whose processes have ended since the last look.
+  /// The places of the ranks whose processes have ended since the last look.
   std::vector<int> ended(const JobMemory& memory) {
     due_ = clock_.now() + kWatchEvery;
     std::vector<int> out;
@@ -116,34 +118,40 @@ class ShmTransport::Watch {
   TimePoint due_;
 };
 
-ShmTransport::ShmTransport(JobMemory& memory, int rank)
+ShmTransport::ShmTransport(JobMemory& memory, int rank, Members members)
     : memory_(memory),
       rank_(rank),
-      members_(memory.ranks()),
+      members_(std::move(members)),
+      place_(members_.place_of(rank)),
       piece_(memory.ring_bytes() / 4),
-      doorbell_(memory.doorbell(rank), true),
-      with_data_(memory.peers_with_data(rank)),
-      with_room_(memory.peers_with_room(rank)) {
-  for (int peer = 0; peer < size(); ++peer) {
-    peers_.push_back(peer == rank ? nullptr : std::make_unique<Peer>(memory, rank, peer));
+      doorbell_(memory.doorbell(place_), true),
+      with_data_(memory.peers_with_data(place_)),
+      with_room_(memory.peers_with_room(place_)) {
+  const std::span<const int> here = host().members;
+  STRETTO_CHECK(std::ssize(here) == memory.ranks(), "memory of ", memory.ranks(), " ranks for ", here.size());
+  for (int place = 0; place < memory.ranks(); ++place) {
+    const int peer = here[static_cast<std::size_t>(place)];
+    peers_.push_back(peer == rank ? nullptr : std::make_unique<Peer>(memory, place_, place, peer));
   }
   if (!memory.arena().empty()) {
-    arena_.emplace(memory.arena(), rank, size(), [&memory](int peer) { Doorbell(memory.doorbell(peer), true).ring(); });
+    arena_.emplace(memory.arena(), place_, memory.ranks(),
+                   [&memory](int place) { Doorbell(memory.doorbell(place), true).ring(); });
   }
-  memory_.enter(rank, getpid());
-  if (!memory_.watched()) watch_ = std::make_unique<Watch>(size());
+  memory_.enter(place_, getpid());
+  if (!memory_.watched()) watch_ = std::make_unique<Watch>(memory.ranks());
 }
 
 ShmTransport::~ShmTransport() = default;
 
 void ShmTransport::send(int to, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
                         SendToken token) {
-  STRETTO_CHECK(to >= 0 && to < size() && to != rank_, "rank ", rank_, " sends to ", to);
+  STRETTO_CHECK(to >= 0 && to < size() && to != rank_ && members_.host_of(to) == members_.host_of(rank_), "rank ",
+                rank_, " sends to ", to);
   STRETTO_CHECK(head.size() <= kMaxHeadBytes, "head of ", head.size(), " bytes");
   STRETTO_CHECK(body.data() != nullptr || body.empty(), "body of ", body.size(), " bytes without address");
   envelope.head_bytes = static_cast<std::uint32_t>(head.size());
   envelope.body_bytes = body.size();
-  Peer& peer = *peers_[static_cast<std::size_t>(to)];
+  Peer& peer = *peers_[static_cast<std::size_t>(members_.place_of(to))];
   Outgoing message{.envelope = envelope, .head = head, .body = body, .token = token};
   if (peer.gone || (peer.waiting.empty() && push(peer, message))) {
     if (token != kNoToken) sent_.push_back(token);
@@ -281,7 +289,7 @@ ShmTransport::Departures ShmTransport::fates() {
     lost.clear();
     for (const auto& peer : peers_) {
       if (peer == nullptr || peer->gone) continue;
-      const RankFate fate = memory_.fate(peer->rank);
+      const RankFate fate = memory_.fate(peer->place);
       if (fate.kind == RankFate::Kind::left) gone.left.push_back(peer.get());
       if (fate.kind == RankFate::Kind::lost) lost.emplace_back(fate, peer.get());
     }
@@ -294,13 +302,13 @@ ShmTransport::Departures ShmTransport::fates() {
 bool ShmTransport::look_at_fates(MessageSink& sink) {
   Departures gone = fates();
   if (watch_ != nullptr && (!gone.left.empty() || watch_->clock().now() >= watch_->due())) {
-    for (const int rank : watch_->ended(memory_)) {
-      Peer* peer = peers_[static_cast<std::size_t>(rank)].get();
+    for (const int place : watch_->ended(memory_)) {
+      Peer* peer = peers_[static_cast<std::size_t>(place)].get();
       if (peer->gone || std::ranges::find(gone.left, peer) != gone.left.end()) continue;
-      if (memory_.fate(rank).kind == RankFate::Kind::left) {
+      if (memory_.fate(place).kind == RankFate::Kind::left) {
         gone.left.push_back(peer);
       } else {
-        gone.lost.emplace_back(peer, text("process ", memory_.process(rank), " has ended"));
+        gone.lost.emplace_back(peer, text("process ", memory_.process(place), " has ended"));
       }
     }
   }
@@ -328,7 +336,7 @@ void ShmTransport::leave(Peer& peer, MessageSink& sink) {
 void ShmTransport::lose(Peer& peer, const std::string& how, MessageSink& sink) {
   drain(peer, sink);  // whole messages of it count; the one it was in the middle of does not
   give_up(peer);
-  if (const std::string why = memory_.why(peer.rank); !why.empty()) {
+  if (const std::string why = memory_.why(peer.place); !why.empty()) {
     return sink.lost(peer.rank, {Errc::aborted, text("rank ", peer.rank, " stopped the job: ", why), peer.rank});
   }
   sink.lost(peer.rank, {Errc::lost_peer, text("rank ", peer.rank, " is lost: ", how), peer.rank});

@@ -27,11 +27,14 @@ namespace stretto {
 class ShmTransport final : public Transport {
  public:
   /// `memory` must outlive the transport. At most one transport for a rank of a job, ever.
-  ShmTransport(JobMemory& memory, int rank);
+  ShmTransport(JobMemory& memory, int rank) : ShmTransport(memory, rank, Members(memory.ranks())) {}
+  /// The same where the job is on several hosts: of the members those of this rank's host are in `memory`, by their
+  /// places, and it can send to these alone.
+  ShmTransport(JobMemory& memory, int rank, Members members);
   ~ShmTransport() override;
 
   int rank() const override { return rank_; }
-  int size() const override { return memory_.ranks(); }
+  int size() const override { return members_.size(); }
   void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
             SendToken token) override;
   bool poll(MessageSink& sink) override;
@@ -61,11 +64,12 @@ class ShmTransport final : public Transport {
   JobMemory& memory_;
   const int rank_;
   const Members members_;
+  const int place_;            // of this rank on its host, by which the memory knows it
   const std::uint64_t piece_;  // bytes moved between two looks at the other side
   Doorbell doorbell_;
   std::optional<SharedArena> arena_;
   std::span<std::atomic<std::uint64_t>> with_data_, with_room_;  // see JobMemory
-  std::vector<std::unique_ptr<Peer>> peers_;                     // null for this rank
+  std::vector<std::unique_ptr<Peer>> peers_;                     // by place; null for this rank
   std::vector<SendToken> sent_, reporting_;                      // complete, to be reported by the next poll()
   std::uint32_t changes_seen_ = 0;                               // of fates
   std::unique_ptr<Watch> watch_;                                 // null where a launcher watches

@@ -1,0 +1,146 @@
+#include "stretto/transport/hosts/door.h"
+
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/read.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/words.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr int kMostStrangers = 64;
+constexpr std::chrono::seconds kForHello{5};
+constexpr std::chrono::milliseconds kTryAgain{100};
+
+}  // namespace
+
+/// Of the network's thread.
+class Door::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, const DoorOptions& options) : io_(io), options_(options), acceptor_(io) { open(); }
+
+  tcp::endpoint endpoint() const { return endpoint_; }
+  void begin() {
+    asio::co_spawn(
+        io_, [self = shared_from_this()] { return self->listen(); }, asio::detached);
+  }
+  void close() {
+    asio::error_code ignored;
+    acceptor_.close(ignored);
+    closed_ = true;
+    receive_.clear();
+    waiting_.clear();
+  }
+  void receive(Hello::Use use, Receive receive) {
+    receive_[use] = std::move(receive);
+    if (!receive_[use]) return;
+    for (auto& [hello, socket] : std::exchange(waiting_[use], {})) receive_[use](hello, std::move(socket));
+  }
+
+ private:
+  void open();
+  asio::awaitable<void> listen();
+  asio::awaitable<void> greet(tcp::socket socket);
+  void welcome(const Hello& hello, tcp::socket socket) {
+    if (closed_) return;
+    if (const auto& receive = receive_[hello.use]) return receive(hello, std::move(socket));
+    waiting_[hello.use].emplace_back(hello, std::move(socket));
+  }
+
+  asio::io_context& io_;
+  const DoorOptions options_;
+  tcp::acceptor acceptor_;
+  tcp::endpoint endpoint_;
+  std::map<Hello::Use, Receive> receive_;
+  std::map<Hello::Use, std::vector<std::pair<Hello, tcp::socket>>> waiting_;
+  int strangers_ = 0;  // being heard
+  bool closed_ = false;
+};
+
+void Door::Impl::open() {
+  asio::error_code error;
+  for (int port = options_.first_port; port <= std::max(options_.first_port, options_.last_port); ++port) {
+    const tcp::endpoint at(options_.address, static_cast<std::uint16_t>(port));
+    acceptor_.close(error);
+    acceptor_.open(at.protocol(), error);
+    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.bind(at, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (!error) break;
+  }
+  if (error) {
+    throw Failure({Errc::unavailable,
+                   text("rank ", options_.rank, " cannot listen at ", options_.address.to_string(),
+                        options_.first_port == 0 ? ""
+                                                 : text(", ports ", options_.first_port, " to ",
+                                                        std::max(options_.first_port, options_.last_port)),
+                        ": ", error.message()),
+                   options_.rank});
+  }
+  endpoint_ = acceptor_.local_endpoint();
+}
+
+asio::awaitable<void> Door::Impl::listen() {
+  while (!closed_) {
+    asio::error_code error;
+    tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
+    if (error && !closed_) {  // no descriptor is left
+      asio::steady_timer later(io_, kTryAgain);
+      co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
+    if (strangers_ >= kMostStrangers) continue;  // closed here
+    ++strangers_;
+    asio::co_spawn(
+        io_, [self = shared_from_this(), guest = std::move(socket)]() mutable { return self->greet(std::move(guest)); },
+        asio::detached);
+  }
+}
+
+asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
+  const auto socket = std::make_shared<tcp::socket>(std::move(stranger));
+  asio::steady_timer limit(io_, kForHello);
+  limit.async_wait([socket](asio::error_code error) {
+    asio::error_code ignored;
+    if (!error) socket->cancel(ignored);
+  });
+  Hello::Bytes bytes;
+  asio::error_code error;
+  co_await asio::async_read(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+  limit.cancel();
+  --strangers_;
+  if (error) co_return;
+  const auto hello = Hello::decoded(bytes, options_.token);
+  if (!hello || hello->to != options_.rank || hello->ranks != options_.ranks) co_return;
+  welcome(*hello, std::move(*socket));
+}
+
+Door::Door(NetworkThread& network, const DoorOptions& options)
+    : network_(network), impl_(std::make_shared<Impl>(network.io(), options)) {
+  network.run([this] { impl_->begin(); });
+}
+
+Door::~Door() {
+  network_.run([this] { impl_->close(); });
+}
+
+tcp::endpoint Door::endpoint() const {
+  return impl_->endpoint();
+}
+
+void Door::receive(Hello::Use use, Receive receive) {
+  network_.run([&] { impl_->receive(use, std::move(receive)); });
+}
+
+}  // namespace stretto

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "stretto/transport/hosts/hello.h"
+#include "stretto/transport/hosts/network_thread.h"
+
+namespace stretto {
+
+/// As what a process listens.
+struct DoorOptions {
+  asio::ip::address address;     ///< of an interface of this host
+  std::uint16_t first_port = 0;  ///< the first that is free of these; 0: any
+  std::uint16_t last_port = 0;
+  Token token{};  ///< whoever has another one is not let in
+  int rank = 0;
+  int ranks = 1;  ///< of the job
+};
+
+/// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at
+/// most 64 of them are heard at a time. No memory is taken for what they send, and whoever is none of the job is
+/// closed.
+class Door {
+ public:
+  /// Failure (Errc::unavailable): no port is free, or the address is not this host's.
+  Door(NetworkThread& network, const DoorOptions& options);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  /// Where it listens.
+  asio::ip::tcp::endpoint endpoint() const;
+
+  /// Takes a connection that has said hello. Called on the network's thread.
+  using Receive = std::function<void(const Hello& hello, asio::ip::tcp::socket socket)>;
+  /// From now on `receive` takes those that come for `use`; those that have come are handed to it first. Null: they
+  /// wait again, and when this returns no call is under way.
+  void receive(Hello::Use use, Receive receive);
+
+ private:
+  class Impl;
+  NetworkThread& network_;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,92 @@
+#include "stretto/transport/hosts/hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stretto/transport/hosts/tcp.h"
+#include "stretto/transport/testing/conformance.h"
+
+namespace stretto {
+namespace {
+
+/// Where each rank is, by any number a host.
+using Hosts = std::vector<int>;
+
+/// Runs `program` as every rank, in threads of this process, on hosts that share nothing but loopback.
+std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&)>& program) {
+  const Members members(host_of);
+  const auto ranks = static_cast<std::size_t>(members.size());
+  std::vector<JobMemory> memories;
+  for (int host = 0; host < members.hosts(); ++host) {
+    memories.push_back(JobMemory::create(static_cast<int>(members.on(host).size())).or_throw());
+    memories.back().set_watched();
+  }
+  const Token token = new_token();
+  std::vector<asio::ip::tcp::endpoint> addresses(ranks);
+  std::vector<std::string> wrong(ranks);
+  std::barrier<> all(members.size());
+  const auto be = [&](int rank) {
+    JobMemory& memory = memories[static_cast<std::size_t>(members.host_of(rank))];
+    NetworkThread network;
+    Door door(network,
+              {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank, .ranks = members.size()});
+    addresses[static_cast<std::size_t>(rank)] = door.endpoint();
+    all.arrive_and_wait();
+    const int place = members.place_of(rank);
+    TcpCarrier carrier(network, door, {.from = rank, .ranks = members.size()}, token, addresses,
+                       Doorbell(memory.doorbell(place), true));
+    HostsTransport transport(memory, rank, members, carrier);
+    try {
+      program(transport);
+      carrier.leave();
+      memory.leave(place);
+    } catch (const std::exception& error) {
+      wrong[static_cast<std::size_t>(rank)] = error.what();
+      memory.mark_lost(place, 1 << 8);
+    }
+    all.arrive_and_wait();
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < members.size(); ++rank) threads.emplace_back(be, rank);
+  for (auto& thread : threads) thread.join();
+  return wrong;
+}
+
+struct Setting {
+  const char* name;
+  Hosts hosts;
+  const ConformanceCase* test;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.test->name << ", " << setting.name;
+}
+
+class HostsConformance : public testing::TestWithParam<Setting> {};
+
+TEST_P(HostsConformance, Passes) {
+  EXPECT_THAT(run(GetParam().hosts, GetParam().test->run), testing::Each(""));
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> out;
+  for (const auto& test : conformance_cases()) {
+    out.push_back({"2 hosts of 1", {0, 1}, &test});
+    out.push_back({"2 hosts of 2, in turn", {0, 1, 0, 1}, &test});
+    out.push_back({"3 hosts of 1, 2 and 3, in blocks", {0, 1, 1, 2, 2, 2}, &test});
+    out.push_back({"9 hosts of 1", {0, 1, 2, 3, 4, 5, 6, 7, 8}, &test});
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tcp, HostsConformance, testing::ValuesIn(settings()));
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace asio {
+class io_context;
+}
+
+namespace stretto {
+
+/// The thread of a process that waits for the network: for connections, for bytes, and for room to send some. It sleeps
+/// in the kernel, and needs neither engine nor application.
+class NetworkThread {
+ public:
+  NetworkThread();
+  ~NetworkThread();  ///< after all that waits by it
+  NetworkThread(const NetworkThread&) = delete;
+  NetworkThread& operator=(const NetworkThread&) = delete;
+
+  asio::io_context& io() { return *io_; }
+  /// Runs `work` on the thread, and returns when it has run: whatever was begun there before is over by then. Throws
+  /// what it throws. Requires: not called on the thread.
+  void run(const std::function<void()>& work);
+
+ private:
+  class Running;
+  std::unique_ptr<asio::io_context> io_;
+  std::unique_ptr<Running> running_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,434 @@
+#include "stretto/transport/hosts/tcp.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/write.hpp>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "stretto/base/mutex.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+
+static_assert(std::is_trivially_copyable_v<Envelope> && sizeof(Envelope) == 40, "envelopes travel as they are");
+
+constexpr std::size_t kBuffer = 64 << 10;              // of a connection, for what is no body under way
+constexpr std::uint64_t kMostAtOnce = 4 << 20;         // read of a connection before the others are looked at
+constexpr int kPiecesAtOnce = 48;                      // written by one system call
+constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
+constexpr std::chrono::seconds kToLeave{2};
+
+}  // namespace
+
+/// A message that has not left, or not whole.
+struct TcpCarrier::Outgoing {
+  Envelope envelope;
+  std::span<const std::byte> head, body;
+  SendToken token = kNoToken;
+  std::uint64_t written = 0;  // bytes of the three together
+  std::vector<std::byte> head_kept = {};
+
+  std::uint64_t bytes() const { return sizeof envelope + head.size() + body.size(); }
+  /// Adds what is left of it.
+  void add_to(std::vector<iovec>& pieces) const {
+    std::uint64_t skip = written;
+    const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&envelope, 1)), head, body};
+    for (const auto part : parts) {
+      const std::uint64_t skipped = std::min<std::uint64_t>(skip, part.size());
+      skip -= skipped;
+      if (skipped == part.size()) continue;
+      pieces.push_back({const_cast<std::byte*>(part.data() + skipped), part.size() - skipped});
+    }
+  }
+};
+
+/// What the network's thread says of a connection.
+struct TcpCarrier::Waits {
+  std::atomic<bool> can_read{true}, can_write{true};
+};
+
+struct TcpCarrier::Connection {
+  Connection(int peer, tcp::socket open) : peer(peer), socket(std::move(open)), buffer(kBuffer) {}
+
+  const int peer;
+  tcp::socket socket;
+  const std::shared_ptr<Waits> waits = std::make_shared<Waits>();
+  bool closed = false;
+
+  std::vector<std::byte> buffer;
+  std::size_t begin = 0, end = 0;  // of what is in it
+  bool in_body = false;
+  std::byte* body = nullptr;  // where the rest of it goes, or null
+  std::uint64_t body_left = 0;
+  bool goodbye = false;  // has come
+};
+
+struct TcpCarrier::Peer {
+  std::deque<Outgoing> waiting;  // in order; the first may be half written
+  Connection* out = nullptr;     // where this rank sends
+  bool connecting = false;
+  bool gone = false;  // has left or is lost: sends go nowhere
+  bool told = false;  // and the sink knows
+};
+
+/// Thread-safe. It rings whenever there is something in it.
+class TcpCarrier::Inbox {
+ public:
+  explicit Inbox(const Doorbell& doorbell) : doorbell_(doorbell) {}
+
+  void arrived(int peer, tcp::socket socket) {
+    const MutexLock lock(mutex_);
+    if (closed_) return;
+    arrived_.emplace_back(peer, std::move(socket));
+    there_.store(true, std::memory_order_release);
+    doorbell_.ring();
+  }
+  void lost(int peer, std::string how) {
+    const MutexLock lock(mutex_);
+    if (closed_) return;
+    lost_.emplace_back(peer, std::move(how));
+    there_.store(true, std::memory_order_release);
+    doorbell_.ring();
+  }
+  /// A socket can be read, or written.
+  void ready(std::atomic<bool>& can) {
+    const MutexLock lock(mutex_);
+    if (closed_) return;
+    can.store(true, std::memory_order_release);
+    there_.store(true, std::memory_order_release);
+    doorbell_.ring();
+  }
+  bool there() { return there_.load(std::memory_order_relaxed) && there_.exchange(false, std::memory_order_acquire); }
+  void look_again() { there_.store(true, std::memory_order_release); }
+  bool has_something() const { return there_.load(std::memory_order_relaxed); }
+  std::vector<std::pair<int, tcp::socket>> take_arrived() {
+    const MutexLock lock(mutex_);
+    return std::exchange(arrived_, {});
+  }
+  std::vector<std::pair<int, std::string>> take_lost() {
+    const MutexLock lock(mutex_);
+    return std::exchange(lost_, {});
+  }
+  /// Nothing comes any more, and nobody rings.
+  void close() {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    arrived_.clear();
+  }
+
+ private:
+  Doorbell doorbell_;
+  std::atomic<bool> there_{false};
+  Mutex mutex_;
+  std::vector<std::pair<int, tcp::socket>> arrived_ GUARDED_BY(mutex_);
+  std::vector<std::pair<int, std::string>> lost_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
+};
+
+TcpCarrier::TcpCarrier(NetworkThread& network, Door& door, const Hello& as, const Token& token,
+                       std::vector<tcp::endpoint> addresses, const Doorbell& doorbell)
+    : network_(network),
+      door_(door),
+      as_(as),
+      token_(token),
+      addresses_(std::move(addresses)),
+      inbox_(std::make_shared<Inbox>(doorbell)) {
+  for (std::size_t rank = 0; rank < addresses_.size(); ++rank) peers_.push_back(std::make_unique<Peer>());
+  door_.receive(Hello::Use::messages, [inbox = inbox_](const Hello& hello, tcp::socket socket) {
+    inbox->arrived(hello.from, std::move(socket));
+  });
+}
+
+TcpCarrier::~TcpCarrier() {
+  door_.receive(Hello::Use::messages, nullptr);
+  inbox_->close();
+  asio::error_code ignored;
+  for (const auto& connection : connections_) connection->socket.close(ignored);
+  network_.run([] {});  // what waited for them has heard that they are closed
+}
+
+void TcpCarrier::lose(int peer, const std::string& how) {
+  inbox_->lost(peer, how);
+}
+
+void TcpCarrier::send(int to, const Envelope& envelope, std::span<const std::byte> head,
+                      std::span<const std::byte> body, SendToken token) {
+  Peer& peer = peer_of(to);
+  if (peer.gone) {
+    if (token != kNoToken) sent_.push_back(token);
+    return;
+  }
+  Outgoing message{.envelope = envelope, .head = head, .body = body, .token = token};
+  peer.waiting.push_back(std::move(message));
+  if (peer.waiting.size() == 1 && peer.out != nullptr) write(peer);
+  if (!peer.waiting.empty()) {
+    Outgoing& last = peer.waiting.back();
+    last.head_kept.assign(head.begin(), head.end());
+    last.head = last.head_kept;
+  }
+  if (peer.out == nullptr && !std::exchange(peer.connecting, true)) connect(to);
+}
+
+/// Writes what waits for the peer, as far as the kernel has room. Returns whether anything was written.
+bool TcpCarrier::write(Peer& peer) {
+  Connection& out = *peer.out;
+  bool moved = false;
+  thread_local std::vector<iovec> pieces;
+  while (!peer.waiting.empty() && !out.closed) {
+    pieces.clear();
+    for (const Outgoing& message : peer.waiting) {
+      if (std::ssize(pieces) >= kPiecesAtOnce) break;
+      message.add_to(pieces);
+    }
+    const msghdr header{.msg_iov = pieces.data(), .msg_iovlen = pieces.size()};
+    const ssize_t bytes = ::sendmsg(out.socket.native_handle(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (bytes < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) wait_to_write(out);
+      return moved;  // else the end of the connection says so
+    }
+    moved = true;
+    auto left = static_cast<std::uint64_t>(bytes);
+    while (left > 0) {
+      Outgoing& front = peer.waiting.front();
+      const std::uint64_t of_it = std::min(left, front.bytes() - front.written);
+      front.written += of_it;
+      left -= of_it;
+      if (front.written < front.bytes()) break;
+      if (front.token != kNoToken) sent_.push_back(front.token);
+      peer.waiting.pop_front();
+    }
+  }
+  return moved;
+}
+
+void TcpCarrier::connect(int to) {
+  Hello hello = as_;
+  hello.use = Hello::Use::messages;
+  hello.to = to;
+  const auto bytes = std::make_shared<const Hello::Bytes>(hello.encoded(token_));
+  const auto socket = std::make_shared<tcp::socket>(network_.io());
+  const auto said = [inbox = inbox_, bytes, socket, to](asio::error_code error, std::size_t) {
+    if (error) return inbox->lost(to, text("saying hello: ", error.message()));
+    inbox->arrived(to, std::move(*socket));
+  };
+  const tcp::endpoint at = addresses_[static_cast<std::size_t>(to)];
+  const auto connected = [inbox = inbox_, bytes, socket, to, at, said](asio::error_code error) {
+    if (error) return inbox->lost(to, text(at.address().to_string(), ':', at.port(), ": ", error.message()));
+    asio::async_write(*socket, asio::buffer(*bytes), said);
+  };
+  asio::post(network_.io(), [socket, at, connected] { socket->async_connect(at, connected); });
+}
+
+/// Takes a connection that has come, or that this rank has made.
+void TcpCarrier::adopt(int from, tcp::socket socket) {
+  Peer& peer = peer_of(from);
+  if (peer.gone) return;
+  asio::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay(true), ignored);
+  connections_.push_back(std::make_unique<Connection>(from, std::move(socket)));
+  if (peer.out != nullptr) return;
+  peer.out = connections_.back().get();
+  write(peer);
+}
+
+void TcpCarrier::wait_to_read(Connection& connection) {
+  connection.socket.async_wait(tcp::socket::wait_read, [inbox = inbox_, waits = connection.waits](asio::error_code e) {
+    if (e != asio::error::operation_aborted) inbox->ready(waits->can_read);
+  });
+}
+
+void TcpCarrier::wait_to_write(Connection& connection) {
+  connection.waits->can_write.store(false, std::memory_order_relaxed);
+  connection.socket.async_wait(tcp::socket::wait_write, [inbox = inbox_, waits = connection.waits](asio::error_code e) {
+    if (e != asio::error::operation_aborted) inbox->ready(waits->can_write);
+  });
+}
+
+TimePoint TcpCarrier::poll_by() const {
+  return sent_.empty() && !inbox_->has_something() ? TimePoint::never() : TimePoint{};
+}
+
+bool TcpCarrier::poll(MessageSink& sink) {
+  bool moved = false;
+  if (inbox_->there()) {
+    for (auto& [from, socket] : inbox_->take_arrived()) adopt(from, std::move(socket));
+    for (std::size_t i = 0; i < connections_.size(); ++i) {  // a sink that sends may add to them, but not here
+      Connection& connection = *connections_[i];
+      Peer& peer = peer_of(connection.peer);
+      if (peer.out == &connection && connection.waits->can_write.load(std::memory_order_acquire)) moved |= write(peer);
+      if (connection.waits->can_read.exchange(false, std::memory_order_acquire)) moved |= read(connection, sink);
+    }
+    for (const auto& [peer, how] : inbox_->take_lost()) {
+      for (const auto& connection : connections_) {
+        if (connection->peer == peer && !connection->closed) read(*connection, sink);
+      }
+      moved |= tell_lost(peer, how, sink);
+    }
+    std::erase_if(connections_,
+                  [this](const auto& connection) { return connection->closed || peer_of(connection->peer).told; });
+  }
+  if (!sent_.empty()) {
+    reporting_.swap(sent_);  // a callback may send
+    for (const SendToken token : reporting_) sink.sent(token);
+    reporting_.clear();
+    moved = true;
+  }
+  return moved;
+}
+
+/// Reads what has come, and delivers it. Returns whether there was anything.
+bool TcpCarrier::read(Connection& connection, MessageSink& sink) {
+  std::uint64_t all = 0;
+  while (!connection.closed) {
+    if (all >= kMostAtOnce) {
+      connection.waits->can_read.store(true, std::memory_order_relaxed);
+      inbox_->look_again();
+      return true;
+    }
+    if (connection.begin > 0) {
+      std::memmove(connection.buffer.data(), connection.buffer.data() + connection.begin,
+                   connection.end - connection.begin);
+      connection.end -= std::exchange(connection.begin, 0);
+    }
+    const bool to_body = connection.in_body && connection.body != nullptr;
+    std::array<iovec, 2> into{{{connection.body, to_body ? connection.body_left : 0},
+                               {connection.buffer.data() + connection.end, kBuffer - connection.end}}};
+    const std::span<iovec> used = std::span(into).subspan(to_body ? 0 : 1);
+    const ssize_t bytes = ::readv(connection.socket.native_handle(), used.data(), static_cast<int>(used.size()));
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      wait_to_read(connection);
+      return all > 0;
+    }
+    if (bytes <= 0) {
+      end(connection, bytes == 0 ? "it has ended" : std::system_category().message(errno), sink);
+      return true;
+    }
+    auto there = static_cast<std::uint64_t>(bytes);
+    all += there;
+    if (to_body) {
+      const std::uint64_t of_body = std::min(there, connection.body_left);
+      connection.body += of_body;
+      connection.body_left -= of_body;
+      there -= of_body;
+    }
+    connection.end += there;
+    if (!deliver(connection, sink)) {
+      end(connection, "it has sent what is no message", sink);
+      return true;
+    }
+  }
+  return all > 0;
+}
+
+/// Hands on what lies in the connection's buffer. Returns false where that is no message.
+bool TcpCarrier::deliver(Connection& connection, MessageSink& sink) {
+  while (true) {
+    const std::uint64_t there = connection.end - connection.begin;
+    const std::byte* const at = connection.buffer.data() + connection.begin;
+    if (connection.in_body) {
+      const std::uint64_t bytes = std::min(there, connection.body_left);
+      if (connection.body != nullptr && bytes > 0) connection.body = std::copy_n(at, bytes, connection.body);
+      connection.begin += bytes;
+      connection.body_left -= bytes;
+      if (connection.body_left > 0) return true;
+      connection.in_body = false;
+      sink.end(connection.peer);
+      continue;
+    }
+    if (there < sizeof(Envelope)) return true;
+    Envelope envelope;
+    std::memcpy(&envelope, at, sizeof envelope);
+    if (connection.goodbye) return false;
+    if (envelope.head_bytes == kGoodbye) {
+      connection.goodbye = true;
+      connection.begin += sizeof envelope;
+      continue;
+    }
+    if (envelope.head_bytes > kMaxHeadBytes) return false;
+    if (there < sizeof envelope + envelope.head_bytes) return true;
+    connection.begin += sizeof envelope + envelope.head_bytes;
+    connection.in_body = true;
+    connection.body_left = envelope.body_bytes;
+    connection.body = sink.begin(connection.peer, envelope, {at + sizeof envelope, envelope.head_bytes});
+  }
+}
+
+/// The connection has ended. Its peer has left where it has said goodbye on all of them, and is lost where it has not.
+void TcpCarrier::end(Connection& connection, const std::string& how, MessageSink& sink) {
+  connection.closed = true;
+  Peer& peer = peer_of(connection.peer);
+  give_up(peer);
+  for (const auto& other : connections_) {
+    if (other->peer == connection.peer && !other->closed) read(*other, sink);
+    if (connection.goodbye && other->peer == connection.peer && !other->closed) return;  // its end is still to come
+  }
+  if (!connection.goodbye) {
+    tell_lost(connection.peer, how, sink);
+  } else if (!std::exchange(peer.told, true)) {
+    sink.left(connection.peer);
+  }
+}
+
+/// Once a peer. Returns whether this was it.
+bool TcpCarrier::tell_lost(int rank, const std::string& how, MessageSink& sink) {
+  Peer& peer = peer_of(rank);
+  give_up(peer);
+  if (std::exchange(peer.told, true)) return false;
+  sink.lost(rank, {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank});
+  return true;
+}
+
+/// Sends that wait for the peer complete now, and so will all later ones.
+void TcpCarrier::give_up(Peer& peer) {
+  peer.gone = true;
+  peer.out = nullptr;
+  for (const Outgoing& message : peer.waiting) {
+    if (message.token != kNoToken) sent_.push_back(message.token);
+  }
+  peer.waiting.clear();
+}
+
+void TcpCarrier::leave() {
+  const SteadyClock clock;
+  const TimePoint end = clock.now() + Duration(kToLeave);
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  const Envelope goodbye{.head_bytes = kGoodbye};
+  for (const auto& connection : connections_) {
+    if (connection->closed) continue;
+    Peer& peer = peer_of(connection->peer);
+    while (peer.out == connection.get() && !peer.waiting.empty() && clock.now() < end) {
+      if (!write(peer)) pause();
+    }
+    const int socket = connection->socket.native_handle();
+    while (::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN &&
+           clock.now() < end) {
+      pause();
+    }
+    ::shutdown(socket, SHUT_WR);
+  }
+  for (const auto& connection : connections_) {
+    int unsent = 0;
+    while (::ioctl(connection->socket.native_handle(), TIOCOUTQ, &unsent) == 0 && unsent > 0 && clock.now() < end) {
+      pause();
+    }
+  }
+}
+
+}  // namespace stretto
