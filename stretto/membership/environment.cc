@@ -2,12 +2,15 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "stretto/membership/hosts/bulletin.h"
+#include "stretto/membership/hosts/store_bulletin.h"
 #include "stretto/membership/launch.h"
 
 namespace stretto {
@@ -26,11 +29,13 @@ struct Starter {
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
 constexpr const char* kTorchrunJob[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
                                         "TORCHELASTIC_RESTART_COUNT"};
+constexpr const char* kByHandJob[] = {"STRETTO_MEETING"};
 constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
 constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
-// torchrun comes first: what it starts inside a job of another one has that one's variables, too.
+// By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
 constexpr Starter kStarters[] = {
+    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", "STRETTO_LOCAL_RANKS", kByHandJob, true},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
@@ -109,16 +114,31 @@ std::optional<Launch> find_launch() {
   return std::nullopt;
 }
 
+/// For ranks on several hosts: what rank 0's address is left at. Null: all are on one host.
+std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
+  if (const char* meeting = std::getenv("STRETTO_MEETING"); meeting != nullptr && *meeting != '\0') {
+    return std::make_shared<GivenAddress>(place.rank, place.ranks, meeting);
+  }
+  if (place.local_ranks == place.ranks) return nullptr;
+  const char* host = std::getenv("MASTER_ADDR");
+  const char* port = std::getenv("MASTER_PORT");
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (host != nullptr && port != nullptr && agent != nullptr && std::string_view(agent) == "True") {
+    return std::make_shared<StoreBulletin>(place.rank, place.ranks, host, port);
+  }
+  throw Failure({Errc::unavailable, text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
+                                         " of them on this host, and keeps no store where they could meet: expected "
+                                         "STRETTO_MEETING=host:port, an address of rank 0's host")});
+}
+
 JoinOptions join_options_by_environment() {
   const auto launch = find_launch();
   if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};
   const LaunchedRank& place = launch->place;
-  if (place.local_ranks < place.ranks) {
-    throw Failure({Errc::unavailable, text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
-                                           " of them on this host: expected all of them on one host, in whose memory "
-                                           "they meet")});
-  }
-  return {.rank = place.rank, .ranks = place.ranks, .job = launch->job};
+  JoinOptions options{.rank = place.rank, .ranks = place.ranks, .job = launch->job};
+  options.bulletin = bulletin_by_environment(place);
+  if (options.bulletin) options.timeout = std::chrono::minutes(5);  // images are pulled at different speeds
+  return options;
 }
 
 std::optional<LaunchedRank> launched_rank() {

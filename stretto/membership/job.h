@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -131,12 +133,16 @@ Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& option
 /// mpirun, srun or torchrun has started, run_job() where the program stands alone.
 Result<JobResult> launch(const JobOptions& options, const RankMain& main);
 
+class Bulletin;
+
 /// As whom a process joins a job.
 struct JoinOptions {
   int rank = 0;   ///< 0 … ranks − 1
-  int ranks = 1;  ///< all on this host
+  int ranks = 1;  ///< of the job
   /// Names the job: the same text on all its ranks, and not that of another job of this user on this host.
   std::string job;
+  /// Where ranks are on several hosts: what their launcher offers for a meeting. Null: all are on this host.
+  std::shared_ptr<Bulletin> bulletin = {};
   std::uint64_t extra_bytes = 0;                ///< as JobOptions::extra_bytes; what rank 0 says counts
   Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
   /// Called about ten times a second while join_job() or JoinedRank::leave() waits, on its thread: the place to look
@@ -149,6 +155,8 @@ struct JoinOptions {
 /// process stands alone. STRETTO_JOB is part of the job's name. Throws UsageError as launched_rank(), and Failure
 /// (Errc::unavailable) where the ranks are on several hosts.
 JoinOptions join_options_by_environment();
+
+class PartOfJob;
 
 /// A rank in a process that was not forked for it: from join_job() until leave(). One in a process. A process that it
 /// forks is no part of the job: there the destructor and leave() do nothing, and context() throws UsageError.
@@ -166,11 +174,14 @@ class JoinedRank {
   JobResult leave(Duration limit = std::chrono::minutes(5));
 
  private:
-  class Impl;
   friend Result<JoinedRank> join_job(const JoinOptions& options);
   friend class RunOfJoinedRank;
-  explicit JoinedRank(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  JoinedRank(std::unique_ptr<PartOfJob> part, int rank);
+  bool forked() const;
+  std::unique_ptr<PartOfJob> part_;
+  int rank_;
+  pid_t process_;
+  bool left_ = false;
 };
 
 /// Meets the other ranks of a job, which something else has started, each in a process of its own: at a Unix socket

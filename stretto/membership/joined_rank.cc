@@ -1,3 +1,5 @@
+#include "stretto/membership/joined_rank.h"
+
 #include <poll.h>
 #include <unistd.h>
 
@@ -24,35 +26,27 @@ static_assert(kRanksThatTold < JobMemory::kNumCounters);
 constexpr std::chrono::milliseconds kShortestPoll{1};
 constexpr std::chrono::milliseconds kLongestPoll{100};
 
-constexpr int kFailed = 1 << 8;  // a wait status: ended with exit status 1
-
-}  // namespace
-
-class JoinedRank::Impl {
+/// A rank of a job whose ranks all share memory.
+class RankOfHost final : public PartOfJob {
  public:
-  Impl(Rendezvous meeting, const JoinOptions& options)
+  RankOfHost(Rendezvous meeting, const JoinOptions& options)
       : rank_(options.rank),
         look_(options.look),
         meeting_(std::move(meeting)),
         context_(std::in_place, meeting_.memory, rank_, [this](const RankMessage& message) { hear(message); }) {}
-  ~Impl() {
+  ~RankOfHost() override {
     if (left_) return;
     if (complaint_) memory().say_why(rank_, complaint_->text);
     memory().mark_lost(rank_, kFailed);
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
 
-  RankContext& context() {
-    context_->world().require_own_process();
-    return *context_;
-  }
-  bool forked() const { return getpid() != process_; }
-  JobMemory& memory() { return meeting_.memory; }
-  const std::optional<RankMessage>& complaint() const { return complaint_; }
-  JobResult leave(Duration limit);
+  RankContext& context() override { return *context_; }
+  const std::optional<RankMessage>& complaint() const override { return complaint_; }
+  JobResult leave(Duration limit) override;
+  SharedCounter& told() override { return told_; }
 
  private:
+  JobMemory& memory() { return meeting_.memory; }
   void hear(const RankMessage& message) {
     if (message.kind == RankMessage::Kind::report) {
       report_ = message.text;
@@ -65,16 +59,16 @@ class JoinedRank::Impl {
   void listen(Duration limit);
 
   const int rank_;
-  const pid_t process_ = getpid();
   Look look_;
   Rendezvous meeting_;
+  MemoryCounter told_{meeting_.memory.counter(kRanksThatTold)};
   std::optional<ShmRankContext> context_;
   std::string report_;
   std::optional<RankMessage> complaint_;
   bool left_ = false;
 };
 
-void JoinedRank::Impl::listen(Duration limit) {
+void RankOfHost::listen(Duration limit) {
   const SteadyClock clock;
   const TimePoint begin = clock.now();
   std::vector<pollfd> pipes;
@@ -94,9 +88,7 @@ void JoinedRank::Impl::listen(Duration limit) {
   }
 }
 
-JobResult JoinedRank::Impl::leave(Duration limit) {
-  if (forked()) return {};
-  if (left_) throw UsageError(text("rank ", rank_, " leaves its job a second time"));
+JobResult RankOfHost::leave(Duration limit) {
   const int ranks = memory().ranks();
   JobResult result;
   result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
@@ -117,20 +109,30 @@ JobResult JoinedRank::Impl::leave(Duration limit) {
   return result;
 }
 
-JoinedRank::JoinedRank(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+}  // namespace
+
+JoinedRank::JoinedRank(std::unique_ptr<PartOfJob> part, int rank)
+    : part_(std::move(part)), rank_(rank), process_(getpid()) {}
 JoinedRank::JoinedRank(JoinedRank&&) noexcept = default;
 JoinedRank::~JoinedRank() {
-  // The job's memory is not mapped in such a process, and the helper thread that the destructor joins is not there.
-  if (impl_ && impl_->forked()) (void)impl_.release();
+  // The job's memory is not mapped in such a process, and the threads that the destructor joins are not there.
+  if (forked()) (void)part_.release();
+}
+bool JoinedRank::forked() const {
+  return getpid() != process_;
 }
 RankContext& JoinedRank::context() {
-  return impl_->context();
+  RankContext& context = part_->context();
+  context.world().require_own_process();
+  return context;
 }
 JobResult JoinedRank::leave(Duration limit) {
-  return impl_->leave(limit);
+  if (forked()) return {};
+  if (std::exchange(left_, true)) throw UsageError(text("rank ", rank_, " leaves its job a second time"));
+  return part_->leave(limit);
 }
 
-Result<JoinedRank> join_job(const JoinOptions& options) {
+Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options) {
   const char* folder = std::getenv("STRETTO_RENDEZVOUS_DIR");
   auto meeting = meet({.rank = options.rank,
                        .ranks = options.ranks,
@@ -141,25 +143,26 @@ Result<JoinedRank> join_job(const JoinOptions& options) {
                        .timeout = options.timeout,
                        .look = options.look});
   if (!meeting) return meeting.error();
-  return JoinedRank(std::make_unique<JoinedRank::Impl>(std::move(*meeting), options));
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankOfHost>(std::move(*meeting), options));
+}
+
+Result<JoinedRank> join_job(const JoinOptions& options) {
+  auto part = options.bulletin ? join_across_hosts(options) : join_on_one_host(options);
+  if (!part) return part.error();
+  return JoinedRank(std::move(*part), options.rank);
 }
 
 /// What run_joined() has to know of its rank.
 class RunOfJoinedRank {
  public:
-  static JoinedRank::Impl& of(JoinedRank& rank) { return *rank.impl_; }
+  static PartOfJob& of(JoinedRank& rank) { return *rank.part_; }
 };
 
 Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options) {
   const LaunchedRank& place = launch.place;
-  if (place.local_ranks < place.ranks) {
-    return Error{Errc::unavailable,
-                 text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
-                      " of them on this host: ranks that it starts meet in the memory of one host; use mpirun -n ",
-                      place.ranks)};
-  }
-  auto joined =
-      join_job({.rank = place.rank, .ranks = place.ranks, .job = launch.job, .extra_bytes = options.extra_bytes});
+  JoinOptions join = join_options_by_environment();
+  join.extra_bytes = options.extra_bytes;
+  auto joined = join_job(join);
   if (!joined) return joined.error();
   int status = 1;
   std::optional<RankMessage> why;
@@ -171,8 +174,7 @@ Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const J
     why = message_of_exception(place.rank);
   }
   if (status == 0) return joined->leave(Duration::max());  // torchrun knows how long
-  MemoryCounter told(RunOfJoinedRank::of(*joined).memory().counter(kRanksThatTold));
-  if (why) tell_why(*why, told);
+  if (why) tell_why(*why, RunOfJoinedRank::of(*joined).told());
   std::cout.flush();
   std::fflush(nullptr);
   _exit(status);  // the others notice

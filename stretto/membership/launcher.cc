@@ -18,8 +18,8 @@
 #include <optional>
 #include <thread>
 
+#include "stretto/base/descriptor.h"
 #include "stretto/base/machine/process_limits.h"
-#include "stretto/membership/descriptor.h"
 #include "stretto/membership/forked_child.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/other_threads.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "stretto/membership/descriptor.h"
+#include "stretto/base/descriptor.h"
 
 namespace stretto {
 

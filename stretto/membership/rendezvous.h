@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/descriptor.h"
 #include "stretto/base/error.h"
-#include "stretto/membership/descriptor.h"
 #include "stretto/membership/rank_pipe.h"
 #include "stretto/transport/job_memory.h"
 

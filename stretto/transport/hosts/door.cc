@@ -122,7 +122,7 @@ asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   --strangers_;
   if (error) co_return;
   const auto hello = Hello::decoded(bytes, options_.token);
-  if (!hello || hello->to != options_.rank || hello->ranks != options_.ranks) co_return;
+  if (!hello || hello->to != options_.rank) co_return;
   welcome(*hello, std::move(*socket));
 }
 

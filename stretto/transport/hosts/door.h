@@ -17,8 +17,7 @@ struct DoorOptions {
   std::uint16_t first_port = 0;  ///< the first that is free of these; 0: any
   std::uint16_t last_port = 0;
   Token token{};  ///< whoever has another one is not let in
-  int rank = 0;
-  int ranks = 1;  ///< of the job
+  int rank = 0;   ///< of this process; whoever means another one is not let in
 };
 
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at

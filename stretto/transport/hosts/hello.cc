@@ -43,7 +43,7 @@ Token new_token() {
   return token;
 }
 
-std::string to_string(const Token& token) {
+std::string digits_of(const Token& token) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string digits;
   for (const std::byte byte : token) {

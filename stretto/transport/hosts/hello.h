@@ -16,7 +16,7 @@ using Token = std::array<std::byte, 16>;
 /// Draws one, by the kernel's random bits.
 Token new_token();
 /// 32 digits, and back. Errc::bad_input for anything else.
-std::string to_string(const Token& token);
+std::string digits_of(const Token& token);
 Result<Token> token_of(const std::string& digits);
 
 /// The first bytes of each connection between processes of a job: who comes, to whom, and what for.

@@ -35,8 +35,7 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
   const auto be = [&](int rank) {
     JobMemory& memory = memories[static_cast<std::size_t>(members.host_of(rank))];
     NetworkThread network;
-    Door door(network,
-              {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank, .ranks = members.size()});
+    Door door(network, {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank});
     addresses[static_cast<std::size_t>(rank)] = door.endpoint();
     all.arrive_and_wait();
     const int place = members.place_of(rank);

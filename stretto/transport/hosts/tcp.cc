@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
 
 namespace stretto {
@@ -31,6 +32,10 @@ constexpr std::uint64_t kMostAtOnce = 4 << 20;         // read of a connection b
 constexpr int kPiecesAtOnce = 48;                      // written by one system call
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
 constexpr std::chrono::seconds kToLeave{2};
+
+Error lost(int rank, const std::string& how) {
+  return {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank};
+}
 
 }  // namespace
 
@@ -97,10 +102,10 @@ class TcpCarrier::Inbox {
     there_.store(true, std::memory_order_release);
     doorbell_.ring();
   }
-  void lost(int peer, std::string how) {
+  void lost(int peer, Error why) {
     const MutexLock lock(mutex_);
     if (closed_) return;
-    lost_.emplace_back(peer, std::move(how));
+    lost_.emplace_back(peer, std::move(why));
     there_.store(true, std::memory_order_release);
     doorbell_.ring();
   }
@@ -119,7 +124,7 @@ class TcpCarrier::Inbox {
     const MutexLock lock(mutex_);
     return std::exchange(arrived_, {});
   }
-  std::vector<std::pair<int, std::string>> take_lost() {
+  std::vector<std::pair<int, Error>> take_lost() {
     const MutexLock lock(mutex_);
     return std::exchange(lost_, {});
   }
@@ -135,7 +140,7 @@ class TcpCarrier::Inbox {
   std::atomic<bool> there_{false};
   Mutex mutex_;
   std::vector<std::pair<int, tcp::socket>> arrived_ GUARDED_BY(mutex_);
-  std::vector<std::pair<int, std::string>> lost_ GUARDED_BY(mutex_);
+  std::vector<std::pair<int, Error>> lost_ GUARDED_BY(mutex_);
   bool closed_ GUARDED_BY(mutex_) = false;
 };
 
@@ -161,8 +166,8 @@ TcpCarrier::~TcpCarrier() {
   network_.run([] {});  // what waited for them has heard that they are closed
 }
 
-void TcpCarrier::lose(int peer, const std::string& how) {
-  inbox_->lost(peer, how);
+void TcpCarrier::lose(int peer, const Error& why) {
+  inbox_->lost(peer, why);
 }
 
 void TcpCarrier::send(int to, const Envelope& envelope, std::span<const std::byte> head,
@@ -223,12 +228,12 @@ void TcpCarrier::connect(int to) {
   const auto bytes = std::make_shared<const Hello::Bytes>(hello.encoded(token_));
   const auto socket = std::make_shared<tcp::socket>(network_.io());
   const auto said = [inbox = inbox_, bytes, socket, to](asio::error_code error, std::size_t) {
-    if (error) return inbox->lost(to, text("saying hello: ", error.message()));
+    if (error) return inbox->lost(to, lost(to, text("saying hello: ", error.message())));
     inbox->arrived(to, std::move(*socket));
   };
   const tcp::endpoint at = addresses_[static_cast<std::size_t>(to)];
   const auto connected = [inbox = inbox_, bytes, socket, to, at, said](asio::error_code error) {
-    if (error) return inbox->lost(to, text(at.address().to_string(), ':', at.port(), ": ", error.message()));
+    if (error) return inbox->lost(to, lost(to, text(at.address().to_string(), ':', at.port(), ": ", error.message())));
     asio::async_write(*socket, asio::buffer(*bytes), said);
   };
   asio::post(network_.io(), [socket, at, connected] { socket->async_connect(at, connected); });
@@ -274,11 +279,11 @@ bool TcpCarrier::poll(MessageSink& sink) {
       if (peer.out == &connection && connection.waits->can_write.load(std::memory_order_acquire)) moved |= write(peer);
       if (connection.waits->can_read.exchange(false, std::memory_order_acquire)) moved |= read(connection, sink);
     }
-    for (const auto& [peer, how] : inbox_->take_lost()) {
+    for (const auto& [peer, why] : inbox_->take_lost()) {
       for (const auto& connection : connections_) {
         if (connection->peer == peer && !connection->closed) read(*connection, sink);
       }
-      moved |= tell_lost(peer, how, sink);
+      moved |= tell_lost(peer, why, sink);
     }
     std::erase_if(connections_,
                   [this](const auto& connection) { return connection->closed || peer_of(connection->peer).told; });
@@ -380,18 +385,18 @@ void TcpCarrier::end(Connection& connection, const std::string& how, MessageSink
     if (connection.goodbye && other->peer == connection.peer && !other->closed) return;  // its end is still to come
   }
   if (!connection.goodbye) {
-    tell_lost(connection.peer, how, sink);
+    tell_lost(connection.peer, lost(connection.peer, how), sink);
   } else if (!std::exchange(peer.told, true)) {
     sink.left(connection.peer);
   }
 }
 
 /// Once a peer. Returns whether this was it.
-bool TcpCarrier::tell_lost(int rank, const std::string& how, MessageSink& sink) {
+bool TcpCarrier::tell_lost(int rank, const Error& why, MessageSink& sink) {
   Peer& peer = peer_of(rank);
   give_up(peer);
   if (std::exchange(peer.told, true)) return false;
-  sink.lost(rank, {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank});
+  sink.lost(rank, why);
   return true;
 }
 
@@ -407,27 +412,39 @@ void TcpCarrier::give_up(Peer& peer) {
 
 void TcpCarrier::leave() {
   const SteadyClock clock;
-  const TimePoint end = clock.now() + Duration(kToLeave);
-  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  TimePoint end = clock.now() + Duration(kToLeave);
+  // Until `done` or nothing has moved for two seconds.
+  const auto until = [&](FunctionRef<bool()> done, FunctionRef<bool()> moves) {
+    while (!done() && clock.now() < end) {
+      if (moves()) {
+        end = clock.now() + Duration(kToLeave);
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  };
+  const auto all_written = [this] {
+    return std::ranges::all_of(peers_, [](const auto& p) { return p->waiting.empty(); });
+  };
+  until(all_written, [this] {
+    bool moved = false;
+    for (auto& [from, socket] : inbox_->take_arrived()) adopt(from, std::move(socket)), moved = true;
+    for (const auto& peer : peers_) moved |= peer->out != nullptr && write(*peer);
+    for (const auto& [peer, why] : inbox_->take_lost()) give_up(peer_of(peer));
+    return moved;
+  });
   const Envelope goodbye{.head_bytes = kGoodbye};
   for (const auto& connection : connections_) {
     if (connection->closed) continue;
-    Peer& peer = peer_of(connection->peer);
-    while (peer.out == connection.get() && !peer.waiting.empty() && clock.now() < end) {
-      if (!write(peer)) pause();
-    }
     const int socket = connection->socket.native_handle();
-    while (::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN &&
-           clock.now() < end) {
-      pause();
-    }
+    until([&] { return ::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN; },
+          [] { return false; });
     ::shutdown(socket, SHUT_WR);
   }
   for (const auto& connection : connections_) {
-    int unsent = 0;
-    while (::ioctl(connection->socket.native_handle(), TIOCOUTQ, &unsent) == 0 && unsent > 0 && clock.now() < end) {
-      pause();
-    }
+    int unsent = 0, before = 0;
+    until([&] { return ::ioctl(connection->socket.native_handle(), TIOCOUTQ, &unsent) != 0 || unsent == 0; },
+          [&] { return std::exchange(before, unsent) > unsent; });
   }
 }
 

@@ -37,7 +37,7 @@ class TcpCarrier final : public Carrier {
   TimePoint poll_by() const override;
   void leave() override;
   /// The peer is gone, by news that have come another way; what it has sent is delivered first. Any thread.
-  void lose(int peer, const std::string& how);
+  void lose(int peer, const Error& why);
 
  private:
   struct Outgoing;
@@ -53,7 +53,7 @@ class TcpCarrier final : public Carrier {
   bool read(Connection& connection, MessageSink& sink);
   bool deliver(Connection& connection, MessageSink& sink);
   void end(Connection& connection, const std::string& how, MessageSink& sink);
-  bool tell_lost(int rank, const std::string& how, MessageSink& sink);
+  bool tell_lost(int rank, const Error& why, MessageSink& sink);
   void give_up(Peer& peer);
   void wait_to_read(Connection& connection);
   void wait_to_write(Connection& connection);

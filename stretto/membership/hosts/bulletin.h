@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// What a job across hosts asks of whoever has started its ranks: this rank's number, how many there are, and a string
+/// that rank 0 leaves for the others. One thread.
+class Bulletin {
+ public:
+  virtual ~Bulletin() = default;  ///< after the meeting
+  virtual int rank() const = 0;   ///< this rank's number, 0 … ranks() − 1
+  virtual int ranks() const = 0;  ///< of the job
+  /// Rank 0's: leaves `words`, at most 1,000 bytes without blanks, in the place of what it has left before.
+  virtual Result<void> publish(const std::string& words) = 0;
+  /// The other ranks': what rank 0 has left last. Errc::timeout after the deadline. May be called again.
+  virtual Result<std::string> look_up(TimePoint deadline) = 0;
+  /// "host:port" at which rank 0 has to listen; empty: where it likes.
+  virtual std::string given_address() const { return {}; }
+};
+
+/// Rank 0's address, given by hand (STRETTO_MEETING): nothing is left anywhere.
+class GivenAddress final : public Bulletin {
+ public:
+  /// `address`: "host:port", of an interface of rank 0's host.
+  GivenAddress(int rank, int ranks, std::string address) : rank_(rank), ranks_(ranks), address_(std::move(address)) {}
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  Result<void> publish(const std::string&) override { return {}; }
+  Result<std::string> look_up(TimePoint) override { return address_; }
+  std::string given_address() const override { return address_; }
+
+ private:
+  const int rank_, ranks_;
+  const std::string address_;
+};
+
+}  // namespace stretto

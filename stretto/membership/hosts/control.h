@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/base/shared_counter.h"
+#include "stretto/transport/hosts/network_thread.h"
+
+namespace stretto {
+
+class Line;
+
+/// What ranks of several hosts say to rank 0, and it to them, as long as the job lasts: the job's counters, reports,
+/// and who has left or is lost. The threads of the network answer: neither an engine nor an application is asked.
+///
+/// This is one rank's side. Application thread, but where a part says otherwise.
+class Control {
+ public:
+  /// `line`: to rank 0, which has met this rank.
+  Control(NetworkThread& network, std::shared_ptr<Line> line, int rank);
+  ~Control();  ///< without leave() rank 0 hears that this rank is lost
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  /// Adds to a counter of the job, and returns what it was. Throws Failure (Errc::lost_peer) without rank 0.
+  std::uint64_t fetch_add(int counter, std::uint64_t amount);
+  /// Hands rank 0 what this rank reports.
+  void report(const std::string& text);
+  /// Hears of each other rank that is lost, once, with the reason: on the network's thread. Null: nobody does any more.
+  using Lost = std::function<void(const Error& why)>;
+  void on_lost(Lost lost);
+  /// Says why this rank is about to be lost.
+  void say_why(const std::string& why);
+  /// Says goodbye; returns when rank 0 has heard it, or after two seconds.
+  void leave();
+
+ private:
+  class Impl;
+  NetworkThread& network_;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A counter of the job, on rank 0's host: a round trip.
+class ControlCounter final : public SharedCounter {
+ public:
+  ControlCounter(Control& control, int index) : control_(control), index_(index) {}
+  std::uint64_t fetch_add(std::uint64_t amount) override { return control_.fetch_add(index_, amount); }
+
+ private:
+  Control& control_;
+  const int index_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <asio/ip/address.hpp>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// The addresses at which this host may be reached, in the order in which the kernel names its interfaces: those that
+/// are up, without loopback and without link-local addresses.
+///
+/// `wanted`, where it is not empty, chooses interfaces as NCCL_SOCKET_IFNAME does: prefixes with commas between them,
+/// "eth,ib"; "=eth0", exactly that; "^docker,lo", all but these. Then loopback counts like any other. Errc::unavailable
+/// names the interfaces that there are where none has an address.
+Result<std::vector<asio::ip::address>> addresses_of_interfaces(const std::string& wanted);
+
+/// What STRETTO_INTERFACE wants, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME; empty: none of them is there.
+std::string wanted_interfaces();
+
+}  // namespace stretto

@@ -1,0 +1,65 @@
+#include "stretto/membership/hosts/line.h"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/read_until.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+constexpr std::size_t kLongest = 16 << 20;  // a line
+
+}  // namespace
+
+Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
+  asio::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+}
+
+asio::awaitable<std::optional<nlohmann::json>> Line::read() {
+  const auto self = shared_from_this();
+  asio::error_code error;
+  const std::size_t length = co_await asio::async_read_until(socket_, asio::dynamic_buffer(read_, kLongest), '\n',
+                                                             asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return std::nullopt;
+  auto words = nlohmann::json::parse(read_.substr(0, length), nullptr, /*allow_exceptions=*/false);
+  read_.erase(0, length);
+  if (!words.is_object()) co_return std::nullopt;
+  co_return words;
+}
+
+void Line::write(const nlohmann::json& words) {
+  to_send_.push_back(words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  if (std::exchange(sending_, true)) return;
+  asio::co_spawn(
+      socket_.get_executor(), [self = shared_from_this()] { return self->send(); }, asio::detached);
+}
+
+asio::awaitable<void> Line::send() {
+  asio::error_code error;
+  while (!to_send_.empty() && !error) {
+    const std::string words = std::move(to_send_.front());
+    to_send_.pop_front();
+    co_await asio::async_write(socket_, asio::buffer(words), asio::redirect_error(asio::use_awaitable, error));
+  }
+  sending_ = false;
+  if (closes_) cancel();
+}
+
+void Line::close() {
+  closes_ = true;
+  if (!sending_) cancel();
+}
+
+void Line::cancel() {
+  asio::error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
+}
+
+}  // namespace stretto

@@ -1,0 +1,286 @@
+#include "stretto/membership/hosts/meeting.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/use_future.hpp>
+#include <asio/write.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "stretto/base/words.h"
+#include "stretto/engine/look.h"
+#include "stretto/membership/hosts/line.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kTryEvery{100};
+constexpr std::chrono::seconds kTellAfter{10};
+constexpr Duration kGrace = std::chrono::seconds(5);  // rank 0 keeps the time; the others wait so much longer
+
+/// "host:port", "[::1]:port".
+std::pair<std::string, std::string> host_and_port(const std::string& address) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
+    throw UsageError(text("address '", address, "' of the meeting: expected host:port"));
+  }
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {host, address.substr(colon + 1)};
+}
+
+std::string to_string(const tcp::endpoint& at) {
+  const std::string address = at.address().to_string();
+  return at.address().is_v6() ? text('[', address, "]:", at.port()) : text(address, ':', at.port());
+}
+
+/// Where the bulletin has no place for a token: what is secret is STRETTO_TOKEN alone.
+Token token_by_hand(const std::string& words) {
+  const char* secret = std::getenv("STRETTO_TOKEN");
+  const std::string all = text(words, ' ', secret != nullptr ? secret : "");
+  const XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
+  Token token{};
+  std::memcpy(token.data(), &hash, token.size());
+  return token;
+}
+
+/// Ranks of which this is the same may share memory: one machine since it was started, and one network namespace.
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network {};
+  (void)::stat("/proc/self/ns/net", &network);
+  return text(boot, ' ', network.st_dev, ' ', network.st_ino, ' ', ::geteuid());
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// A rank's way into the meeting.
+class Visit {
+ public:
+  Visit(NetworkThread& network, Bulletin& bulletin, const HostsOptions& options)
+      : network_(network), bulletin_(bulletin), options_(options), deadline_(clock_.now() + options.timeout) {}
+
+  Result<Roster> run();
+
+ private:
+  Result<void> open();
+  Result<void> connect();
+  asio::awaitable<bool> reach(std::string address);
+  Result<json> hear();
+  /// Waits for what the network's thread does, and looks meanwhile. Nothing after `until`: then it has been ended.
+  template <class T>
+  std::optional<T> wait(std::future<T> work, TimePoint until, const std::string& what);
+  void abandon() {
+    network_.run([this] {
+      asio::error_code ignored;
+      resolver_.cancel();
+      socket_.close(ignored);
+      if (line_) line_->cancel();
+    });
+  }
+  void tell(const std::string& line) const {
+    if (options_.tell) return options_.tell(line);
+    std::fprintf(stderr, "stretto: rank %d: %s\n", bulletin_.rank(), line.c_str());
+  }
+
+  NetworkThread& network_;
+  Bulletin& bulletin_;
+  const HostsOptions& options_;
+  const SteadyClock clock_;
+  const TimePoint deadline_;
+  std::string tried_;  // an address, with its error
+  tcp::resolver resolver_{network_.io()};
+  tcp::socket socket_{network_.io()};
+  std::shared_ptr<Line> line_;
+  tcp::endpoint own_;  // this rank's address, by which it has reached rank 0
+  Roster roster_;
+};
+
+template <class T>
+std::optional<T> Visit::wait(std::future<T> work, TimePoint until, const std::string& what) {
+  Look look(options_.look);
+  TimePoint tell_at = clock_.now() + Duration(kTellAfter);
+  try {
+    while (work.wait_for(kTryEvery) != std::future_status::ready && clock_.now() < until) {
+      const TimePoint now = clock_.now();
+      look.at(now);
+      if (now < tell_at) continue;
+      tell_at = now + Duration(kTellAfter);
+      tell(text(what, tried_.empty() ? "" : text(" (", tried_, ')')));
+    }
+  } catch (...) {
+    abandon();
+    work.wait();
+    throw;
+  }
+  if (work.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return work.get();
+  abandon();
+  work.wait();
+  return std::nullopt;
+}
+
+/// Rank 0's: listens, and says where.
+Result<void> Visit::open() {
+  const std::string given = bulletin_.given_address();
+  asio::ip::address address;
+  std::uint16_t port = 0;
+  auto addresses = addresses_of_interfaces(options_.interfaces);
+  if (!addresses) return addresses.error();
+  address = addresses->front();
+  if (!given.empty()) {
+    const auto [host, service] = host_and_port(given);
+    asio::error_code error;
+    tcp::resolver resolver(network_.io());
+    const auto found = resolver.resolve(host, service, error);
+    if (error) return Error{Errc::bad_input, text("address ", given, " of the meeting: ", error.message()), 0};
+    port = found.begin()->endpoint().port();
+    // What this host's own name resolves to may be loopback, where no other host comes.
+    for (const auto& one : found) {
+      if (std::ranges::count(*addresses, one.endpoint().address()) > 0) address = one.endpoint().address();
+    }
+  }
+  roster_.token = given.empty() ? new_token() : token_by_hand(given);
+  roster_.door = std::make_unique<Door>(
+      network_,
+      DoorOptions{.address = address, .first_port = port, .last_port = port, .token = roster_.token, .rank = 0});
+  roster_.server =
+      std::make_unique<JobServer>(network_, *roster_.door,
+                                  JobServerOptions{.ranks = bulletin_.ranks(),
+                                                   .version = options_.version,
+                                                   .name = digits_of(new_token()),
+                                                   .timeout = options_.timeout,
+                                                   .tell = [this](const std::string& line) { tell(line); }});
+  return bulletin_.publish(text(to_string(roster_.door->endpoint()), '/', digits_of(roster_.token)));
+}
+
+/// Connects to rank 0 and says hello. Returns whether that has worked.
+asio::awaitable<bool> Visit::reach(std::string address) {
+  const auto [host, port] = host_and_port(address);
+  asio::error_code error;
+  const auto found = co_await resolver_.async_resolve(host, port, asio::redirect_error(asio::use_awaitable, error));
+  if (!error) co_await asio::async_connect(socket_, found, asio::redirect_error(asio::use_awaitable, error));
+  const Hello hello{.use = Hello::Use::meeting,
+                    .from = bulletin_.rank(),
+                    .to = 0,
+                    .ranks = bulletin_.ranks(),
+                    .version = options_.version};
+  const Hello::Bytes bytes = hello.encoded(roster_.token);
+  if (!error) {
+    co_await asio::async_write(socket_, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+  }
+  if (error) tried_ = text(address, ": ", error.message());
+  co_return !error;
+}
+
+Result<void> Visit::connect() {
+  const auto late = [&] {
+    return Error{Errc::timeout,
+                 text("rank 0 has not come within ", seconds(options_.timeout), " s",
+                      tried_.empty() ? "" : text("; tried ", tried_)),
+                 0};
+  };
+  while (clock_.now() < deadline_) {
+    std::string address;
+    if (roster_.door) {  // rank 0's own
+      address = to_string(roster_.door->endpoint());
+    } else {
+      const auto words = bulletin_.look_up(deadline_);
+      if (!words) return words.error();
+      const auto slash = words->find('/');
+      address = words->substr(0, slash);
+      const auto token = slash == std::string::npos ? token_by_hand(*words) : token_of(words->substr(slash + 1));
+      if (!token) return token.error();
+      roster_.token = *token;
+    }
+    (void)host_and_port(address);  // throws here, and not on the network's thread
+    const auto reached =
+        wait(asio::co_spawn(network_.io(), reach(address), asio::use_future), deadline_, "waits for rank 0");
+    if (!reached) return late();
+    if (*reached) {
+      own_ = socket_.local_endpoint();
+      line_ = std::make_shared<Line>(std::move(socket_));
+      return {};
+    }
+    std::this_thread::sleep_for(kTryEvery);
+    if (options_.look) options_.look();
+  }
+  return late();
+}
+
+Result<json> Visit::hear() {
+  auto heard = wait(asio::co_spawn(
+                        network_.io(), [line = line_] { return line->read(); }, asio::use_future),
+                    deadline_ + kGrace, "waits for the others");
+  if (!heard) {
+    return Error{Errc::timeout, text("rank 0 has said nothing within ", seconds(options_.timeout), " s"), 0};
+  }
+  if (!*heard) return Error{Errc::lost_peer, "rank 0 has ended while the ranks met, or does not know this job", 0};
+  return **heard;
+}
+
+Result<Roster> Visit::run() {
+  if (bulletin_.rank() == 0) {
+    if (auto opened = open(); !opened) return opened.error();
+  }
+  if (auto connected = connect(); !connected) return connected.error();
+  if (bulletin_.rank() != 0) {
+    roster_.door = std::make_unique<Door>(
+        network_, DoorOptions{.address = own_.address(), .token = roster_.token, .rank = bulletin_.rank()});
+  }
+  const tcp::endpoint at = roster_.door->endpoint();
+  const json facts{{"host", host_identity()},
+                   {"name", host_name()},
+                   {"process", ::getpid()},
+                   {"address", {{"host", at.address().to_string()}, {"port", at.port()}}}};
+  network_.run([&] { line_->write(facts); });
+  const auto words = hear();
+  if (!words) return words.error();
+  if (words->contains("refused")) {
+    return Error{static_cast<Errc>(words->value("code", 0)), words->value("refused", ""), words->value("rank", -1)};
+  }
+  if (!words->contains("hosts")) return Error{Errc::bad_input, "the ranks have met without this one", bulletin_.rank()};
+  roster_.members = Members((*words)["hosts"].get<std::vector<int>>());
+  for (const json& address : (*words)["addresses"]) {
+    roster_.addresses.emplace_back(asio::ip::make_address(address.value("host", "")),
+                                   static_cast<std::uint16_t>(address.value("port", 0)));
+  }
+  roster_.name = words->value("name", "");
+  roster_.control = std::make_unique<Control>(network_, line_, bulletin_.rank());
+  return std::move(roster_);
+}
+
+}  // namespace
+
+Result<Roster> meet_hosts(NetworkThread& network, Bulletin& bulletin, const HostsOptions& options) {
+  return Visit(network, bulletin, options).run();
+}
+
+}  // namespace stretto

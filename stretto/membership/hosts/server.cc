@@ -1,0 +1,256 @@
+#include "stretto/membership/hosts/server.h"
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "stretto/engine/look.h"
+#include "stretto/membership/hosts/line.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+using nlohmann::json;
+
+constexpr std::chrono::seconds kTellEvery{10};
+
+std::string names(const std::vector<int>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) out += text(i == 0 ? "" : ", ", ranks[i]);
+  return out;
+}
+
+}  // namespace
+
+/// Of the network's thread.
+class JobServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, const JobServerOptions& options)
+      : io_(io), options_(options), ranks_(static_cast<std::size_t>(options.ranks)), limit_(io) {}
+
+  void begin() {
+    asio::co_spawn(
+        io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
+  }
+  void come(const Hello& hello, tcp::socket socket) {
+    asio::co_spawn(
+        io_,
+        [self = shared_from_this(), hello, line = std::make_shared<Line>(std::move(socket))] {
+          return self->attend(hello, line);
+        },
+        asio::detached);
+  }
+  void close() {
+    closed_ = true;
+    limit_.cancel();
+    for (const auto& line : lines_) line->close();
+  }
+
+  std::vector<bool> goodbyes() const {
+    std::vector<bool> said;
+    for (const Rank& rank : ranks_) said.push_back(rank.left);
+    return said;
+  }
+  bool all_have_ended() const {
+    return std::ranges::all_of(ranks_.begin() + 1, ranks_.end(),
+                               [](const Rank& rank) { return rank.left || rank.lost; });
+  }
+  std::vector<std::string> reports() const {
+    std::vector<std::string> all;
+    for (const Rank& rank : ranks_) all.push_back(rank.report);
+    return all;
+  }
+
+ private:
+  struct Rank {
+    std::shared_ptr<Line> line;  // null: it has not come
+    json facts;
+    std::string report, why;
+    bool left = false, lost = false;
+  };
+
+  asio::awaitable<void> keep_time();
+  asio::awaitable<void> attend(Hello hello, std::shared_ptr<Line> line);
+  /// What keeps a rank that has come from being one of the job; nothing: it is.
+  std::optional<Error> objection(const Hello& hello, const json& facts);
+  void call_together();
+  void hear(int rank, const json& words);
+  void ended(int rank);
+  void refuse_all(const Error& why);
+  void to_all(const json& words) {
+    for (const Rank& rank : ranks_) {
+      if (rank.line && !rank.left) rank.line->write(words);
+    }
+  }
+  std::vector<int> missing() const {
+    std::vector<int> out;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      if (!ranks_[static_cast<std::size_t>(rank)].line) out.push_back(rank);
+    }
+    return out;
+  }
+  std::string where(int rank) const {
+    return text("rank ", rank, " on ", ranks_[static_cast<std::size_t>(rank)].facts.value("name", "?"));
+  }
+
+  asio::io_context& io_;
+  const JobServerOptions options_;
+  std::vector<Rank> ranks_;
+  std::vector<std::shared_ptr<Line>> lines_;  // all that have come
+  std::map<int, std::uint64_t> counters_;
+  asio::steady_timer limit_;
+  std::optional<json> refused_;
+  bool met_ = false;
+  bool closed_ = false;
+};
+
+asio::awaitable<void> JobServer::Impl::keep_time() {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  while (!met_ && !closed_ && !refused_) {
+    const Duration left = options_.timeout - (clock.now() - begin);
+    if (left <= Duration::zero()) {
+      const std::vector<int> absent = missing();
+      refuse_all({Errc::timeout,
+                  text(names(absent), absent.size() == 1 ? " has" : " have", " not come within ",
+                       seconds(options_.timeout), " s"),
+                  absent.size() == 1 ? absent[0] : -1});
+      co_return;
+    }
+    asio::error_code error;
+    limit_.expires_after(std::min<Duration>(left, kTellEvery));
+    co_await limit_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    if (!error && !met_ && clock.now() - begin < options_.timeout) {
+      options_.tell(text("waiting for ", names(missing()), " of ", options_.ranks, ", ",
+                         std::llround(seconds(clock.now() - begin)), " s"));
+    }
+  }
+}
+
+asio::awaitable<void> JobServer::Impl::attend(Hello hello, std::shared_ptr<Line> line) {
+  lines_.push_back(line);
+  const auto facts = co_await line->read();
+  if (!facts) co_return;
+  if (!refused_ && !met_) {
+    if (const auto why = objection(hello, *facts)) refuse_all(*why);
+  }
+  if (refused_ || met_) {
+    line->write(refused_.value_or(json{{"another", options_.name}}));
+    co_return;
+  }
+  Rank& rank = ranks_[static_cast<std::size_t>(hello.from)];
+  rank.facts = *facts;
+  rank.line = line;
+  if (missing().empty()) call_together();
+  while (const auto words = co_await line->read()) hear(hello.from, *words);
+  ended(hello.from);
+}
+
+std::optional<Error> JobServer::Impl::objection(const Hello& hello, const json& facts) {
+  const std::string name = facts.value("name", "?");
+  const auto differs = [&](const std::string& theirs, const std::string& ours) {
+    return Error{Errc::bad_input, text("rank ", hello.from, " on ", name, " has ", theirs, ", rank 0 ", ours),
+                 hello.from};
+  };
+  if (hello.version != options_.version) return differs(hello.version, options_.version);
+  if (hello.ranks != options_.ranks) {
+    return differs(text(hello.ranks, " ranks in its job"), std::to_string(options_.ranks));
+  }
+  const Rank& same = ranks_[static_cast<std::size_t>(hello.from)];
+  if (!same.line) return std::nullopt;
+  return Error{Errc::bad_input,
+               text("two processes are rank ", hello.from, ": ", same.facts.value("process", 0), " on ",
+                    same.facts.value("name", "?"), " and ", facts.value("process", 0), " on ", name),
+               hello.from};
+}
+
+void JobServer::Impl::call_together() {
+  met_ = true;
+  limit_.cancel();
+  std::map<std::string, int> hosts;
+  json host_of = json::array(), addresses = json::array();
+  for (const Rank& rank : ranks_) {
+    host_of.push_back(hosts.emplace(rank.facts.value("host", ""), static_cast<int>(hosts.size())).first->second);
+    addresses.push_back(rank.facts.value("address", json::object()));
+  }
+  to_all({{"hosts", host_of}, {"addresses", addresses}, {"name", options_.name}});
+}
+
+void JobServer::Impl::hear(int of, const json& words) {
+  Rank& rank = ranks_[static_cast<std::size_t>(of)];
+  if (words.contains("add")) {
+    std::uint64_t& counter = counters_[words.value("add", 0)];
+    rank.line->write({{"was", counter}, {"id", words.value("id", std::uint64_t{0})}});
+    counter += words.value("by", std::uint64_t{0});
+  } else if (words.contains("report")) {
+    rank.report = words.value("report", "");
+  } else if (words.contains("why")) {
+    rank.why = words.value("why", "");
+  } else if (words.contains("left")) {
+    rank.left = true;
+    rank.line->close();
+  }
+}
+
+void JobServer::Impl::ended(int of) {
+  Rank& rank = ranks_[static_cast<std::size_t>(of)];
+  if (rank.left || closed_) return;
+  rank.lost = true;
+  if (!met_) return refuse_all({Errc::lost_peer, text(where(of), " has ended while the ranks met"), of});
+  rank.line->close();
+  to_all(
+      {{"lost", of}, {"how", text("its process on ", rank.facts.value("name", "?"), " has ended")}, {"why", rank.why}});
+}
+
+void JobServer::Impl::refuse_all(const Error& why) {
+  if (refused_) return;
+  refused_ = json{{"refused", why.message}, {"code", static_cast<int>(why.code)}, {"rank", why.rank}};
+  to_all(*refused_);
+}
+
+JobServer::JobServer(NetworkThread& network, Door& door, const JobServerOptions& options)
+    : network_(network), door_(door), impl_(std::make_shared<Impl>(network.io(), options)) {
+  network.run([this] { impl_->begin(); });
+  door.receive(Hello::Use::meeting,
+               [impl = impl_](const Hello& hello, tcp::socket socket) { impl->come(hello, std::move(socket)); });
+}
+
+JobServer::~JobServer() {
+  door_.receive(Hello::Use::meeting, nullptr);
+  network_.run([this] { impl_->close(); });
+}
+
+std::vector<bool> JobServer::wait_for_goodbyes(Duration limit, const std::function<void()>& look) {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  Look looks(look);
+  while (true) {
+    bool all = false;
+    std::vector<bool> said;
+    network_.run([&] {
+      all = impl_->all_have_ended();
+      said = impl_->goodbyes();
+    });
+    if (all || clock.now() - begin >= limit) return said;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    looks.at(clock.now());
+  }
+}
+
+std::vector<std::string> JobServer::reports() {
+  std::vector<std::string> all;
+  network_.run([&] { all = impl_->reports(); });
+  return all;
+}
+
+}  // namespace stretto

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/transport/hosts/door.h"
+#include "stretto/transport/hosts/network_thread.h"
+
+namespace stretto {
+
+/// As what rank 0 has the others meet.
+struct JobServerOptions {
+  int ranks = 1;
+  std::string version;                                ///< of all
+  std::string name;                                   ///< of the meeting
+  Duration timeout{0};                                ///< for the last rank to come
+  std::function<void(const std::string& line)> tell;  ///< who is missing, every ten seconds; the network's thread
+};
+
+/// What all ranks of a job on several hosts say to: on rank 0, for which it is one of them. It has them meet, and then
+/// answers for as long as the job lasts: counters, reports, who has left or is lost. On the network's thread: no engine
+/// and no application is asked.
+class JobServer {
+ public:
+  /// Takes those that come to `door` for the meeting.
+  JobServer(NetworkThread& network, Door& door, const JobServerOptions& options);
+  ~JobServer();  ///< whoever has not said goodbye hears that rank 0 is lost
+  JobServer(const JobServer&) = delete;
+  JobServer& operator=(const JobServer&) = delete;
+
+  /// Waits until every rank but this one has said goodbye or is lost, at most `limit`, and calls `look` ten times a
+  /// second. Returns which have said goodbye.
+  std::vector<bool> wait_for_goodbyes(Duration limit, const std::function<void()>& look);
+  /// The reports of all ranks so far.
+  std::vector<std::string> reports();
+
+ private:
+  class Impl;
+  NetworkThread& network_;
+  Door& door_;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

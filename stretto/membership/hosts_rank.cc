@@ -1,0 +1,163 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "stretto/base/version.h"
+#include "stretto/membership/forked_child.h"
+#include "stretto/membership/hosts/meeting.h"
+#include "stretto/membership/joined_rank.h"
+#include "stretto/membership/rank_end.h"
+#include "stretto/membership/rendezvous.h"
+#include "stretto/transport/hosts/hosts.h"
+#include "stretto/transport/hosts/tcp.h"
+
+namespace stretto {
+namespace {
+
+/// The context of a rank whose job is on several hosts.
+class HostsRankContext final : public RankContext {
+ public:
+  HostsRankContext(JobMemory& memory, Transport& transport, Control& control)
+      : memory_(memory), control_(control), world_(transport, clock_) {
+    for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(control, i);
+  }
+
+  World& world() override { return world_; }
+  SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
+  std::span<std::byte> extra() override { return {}; }
+  bool interrupted() override { return memory_.interrupted(); }
+  void report(std::string text) override {
+    if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
+    control_.report(text);
+  }
+  void complain(const Error& error) override { complaint_ = message_of(error, rank()); }
+
+  const std::optional<RankMessage>& complaint() const { return complaint_; }
+
+ private:
+  JobMemory& memory_;
+  Control& control_;
+  std::deque<ControlCounter> counters_;
+  bool reported_ = false;
+  std::optional<RankMessage> complaint_;
+  const SteadyClock clock_;
+  World world_;
+};
+
+/// kRanksThatTold of the job, or, where rank 0 cannot be asked any more, of the ranks of this host.
+class ToldCounter final : public SharedCounter {
+ public:
+  ToldCounter(JobMemory& memory, Control& control)
+      : here_(memory.counter(kRanksThatTold)), all_(control, kRanksThatTold) {}
+  std::uint64_t fetch_add(std::uint64_t amount) override {
+    const std::uint64_t here = here_.fetch_add(amount);
+    if (here > 0) return here;
+    try {
+      return all_.fetch_add(amount);
+    } catch (const Failure&) {
+      return here;
+    }
+  }
+
+ private:
+  MemoryCounter here_;
+  ControlCounter all_;
+};
+
+/// A rank of a job on several hosts.
+class RankAcrossHosts final : public PartOfJob {
+ public:
+  RankAcrossHosts(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, const JoinOptions& options)
+      : rank_(options.rank),
+        look_(options.look),
+        network_(std::move(network)),
+        roster_(std::move(roster)),
+        memory_(std::move(memory)),
+        place_(roster_.members.place_of(rank_)),
+        carrier_(*network_, *roster_.door, {.from = rank_, .ranks = options.ranks}, roster_.token, roster_.addresses,
+                 Doorbell(memory_.doorbell(place_), true)),
+        transport_(memory_, rank_, roster_.members, carrier_),
+        told_(memory_, *roster_.control),
+        context_(std::in_place, memory_, transport_, *roster_.control) {
+    keep_from_forked_children(memory_.mapped());
+    roster_.control->on_lost([this](const Error& why) {
+      // What the ranks of this host share says it of them.
+      if (roster_.members.host_of(why.rank) != roster_.members.host_of(rank_)) carrier_.lose(why.rank, why);
+    });
+  }
+  ~RankAcrossHosts() override {
+    roster_.control->on_lost(nullptr);
+    if (left_) return;
+    if (const auto& why = complaint()) {
+      roster_.control->say_why(why->text);
+      memory_.say_why(place_, why->text);
+    }
+    memory_.mark_lost(place_, kFailed);
+  }
+
+  RankContext& context() override { return *context_; }
+  const std::optional<RankMessage>& complaint() const override { return context_ ? context_->complaint() : none_; }
+  SharedCounter& told() override { return told_; }
+  JobResult leave(Duration limit) override;
+
+ private:
+  const int rank_;
+  const std::function<void()> look_;
+  const std::unique_ptr<NetworkThread> network_;
+  Roster roster_;
+  JobMemory memory_;  // of this host
+  const int place_;
+  TcpCarrier carrier_;
+  HostsTransport transport_;
+  ToldCounter told_;
+  std::optional<HostsRankContext> context_;
+  const std::optional<RankMessage> none_;
+  bool left_ = false;
+};
+
+JobResult RankAcrossHosts::leave(Duration limit) {
+  const int ranks = roster_.members.size();
+  JobResult result;
+  result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
+  result.reports.resize(static_cast<std::size_t>(ranks));
+  context_.reset();  // its helper thread ends
+  carrier_.leave();
+  memory_.leave(place_);
+  roster_.control->leave();
+  left_ = true;
+  if (roster_.server == nullptr) return result;
+  const auto goodbyes = roster_.server->wait_for_goodbyes(limit, look_);
+  result.reports = roster_.server->reports();
+  for (int rank = 1; rank < ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (!goodbyes[at]) result.exit_status[at] = 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
+  auto network = std::make_unique<NetworkThread>();
+  const std::string version = text("stretto ", stretto_version());
+  auto roster =
+      meet_hosts(*network, *options.bulletin, {.version = version, .timeout = options.timeout, .look = options.look});
+  if (!roster) return roster.error();
+  const int host = roster->members.host_of(options.rank);
+  const char* folder = std::getenv("STRETTO_RENDEZVOUS_DIR");
+  auto here = meet({.rank = roster->members.place_of(options.rank),
+                    .ranks = static_cast<int>(roster->members.on(host).size()),
+                    .job = text("host ", host, " of ", roster->name),
+                    .version = version,
+                    .folder = folder != nullptr ? folder : "",
+                    .timeout = options.timeout,
+                    .look = options.look});
+  if (!here) return here.error();
+  return std::unique_ptr<PartOfJob>(
+      std::make_unique<RankAcrossHosts>(std::move(network), std::move(*roster), std::move(here->memory), options));
+}
+
+}  // namespace stretto

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "stretto/base/shared_counter.h"
+#include "stretto/membership/job.h"
+#include "stretto/membership/rank_pipe.h"
+
+namespace stretto {
+
+/// What a JoinedRank has of its job. Not of a process that was forked since, but for its destructor.
+class PartOfJob {
+ public:
+  virtual ~PartOfJob() = default;  ///< without leave() the others hear that this rank is lost
+  virtual RankContext& context() = 0;
+  virtual JobResult leave(Duration limit) = 0;                      ///< JoinedRank::leave(), once
+  virtual const std::optional<RankMessage>& complaint() const = 0;  ///< of the rank
+  virtual SharedCounter& told() = 0;                                ///< the counter of the job that tell_why() takes
+};
+
+/// The wait status of a rank that has not said goodbye: ended with exit status 1.
+inline constexpr int kFailed = 1 << 8;
+
+/// Joins a job whose ranks all share memory.
+Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options);
+/// Joins a job on several hosts, by `options.bulletin`.
+Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options);
+
+}  // namespace stretto
