@@ -2,12 +2,19 @@
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/membership/hosts/bulletin.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -41,32 +48,92 @@ void PyJob::abandon(const std::string& why) {
   joined_.reset();
 }
 
+namespace {
+
+constexpr const char* kMeeting = "meeting";  // the key of rank 0's address
+constexpr std::chrono::milliseconds kAskEvery{50};
+
+/// A store of torch.distributed. Nothing here holds the lock but while Python is called.
+class PyBulletin final : public Bulletin {
+ public:
+  PyBulletin(int rank, int ranks, nb::object store) : rank_(rank), ranks_(ranks), store_(std::move(store)) {}
+  ~PyBulletin() override {
+    const nb::gil_scoped_acquire lock;
+    store_.reset();
+  }
+  PyBulletin(const PyBulletin&) = delete;
+  PyBulletin& operator=(const PyBulletin&) = delete;
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  Result<void> publish(const std::string& words) override {
+    return asked([&]() -> Result<void> {
+      store_.attr("set")(kMeeting, words);
+      return {};
+    });
+  }
+  Result<std::string> look_up(TimePoint deadline) override {
+    for (;;) {
+      const auto words = asked([&]() -> Result<std::string> {
+        if (!nb::cast<bool>(store_.attr("check")(std::vector<std::string>{kMeeting}))) return std::string();
+        const nb::bytes found(store_.attr("get")(kMeeting));
+        return std::string(found.c_str(), found.size());
+      });
+      if (!words || !words->empty()) return words;
+      if (clock_.now() >= deadline) return Error{Errc::timeout, "rank 0 has left no address in the group's store", 0};
+      std::this_thread::sleep_for(kAskEvery);
+      look_for_signals();
+    }
+  }
+
+ private:
+  template <class Ask>
+  std::invoke_result_t<Ask> asked(Ask ask) {
+    const nb::gil_scoped_acquire lock;
+    try {
+      return ask();
+    } catch (const nb::python_error& error) {
+      return Error{Errc::io, text("the store of torch.distributed: ", error.what())};
+    }
+  }
+
+  const int rank_, ranks_;
+  nb::object store_;
+  const SteadyClock clock_;
+};
+
+}  // namespace
+
 void bind_job(nb::module_& module) {
   nb::class_<JoinOptions>(module, "Place", "A process's place among the ranks of a job.")
       .def(
           "__init__",
-          [](JoinOptions* self, int rank, int ranks, std::string job) {
-            new (self) JoinOptions{.rank = rank, .ranks = ranks, .job = std::move(job)};
+          [](JoinOptions* self, int rank, int ranks, std::string job, nb::object store) {
+            auto* made = new (self) JoinOptions{.rank = rank, .ranks = ranks, .job = std::move(job)};
+            made->bulletin = given_meeting(rank, ranks);
+            if (!store.is_none()) made->bulletin = std::make_shared<PyBulletin>(rank, ranks, std::move(store));
           },
-          "rank"_a, "ranks"_a, "job"_a)
+          "rank"_a, "ranks"_a, "job"_a, "store"_a = nb::none(),
+          "`store`: where ranks are on several hosts, a store of torch.distributed, by which they meet.")
       .def_ro("rank", &JoinOptions::rank, "0 … ranks − 1.")
       .def_ro("ranks", &JoinOptions::ranks, "Ranks of the job.")
-      .def_ro("job", &JoinOptions::job, "The job's name, the same on all its ranks.");
+      .def_ro("job", &JoinOptions::job, "The job's name, the same on all its ranks.")
+      .def_prop_ro(
+          "several_hosts", [](const JoinOptions& self) { return self.bulletin != nullptr; },
+          "Whether the ranks meet by the network.");
   module.def("find_place", &join_options_by_environment,
              "The place that a launcher has put into the environment, or that of a process alone.");
   nb::class_<PyJob>(module, "Job", "This process's rank of a job.")
       .def(
           "__init__",
-          [](PyJob* self, int rank, int ranks, const std::string& name, double timeout) {
+          [](PyJob* self, const JoinOptions& place, double timeout) {
+            JoinOptions options = place;
+            options.timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout));
+            options.look = look_for_signals;
             const Unlocked unlocked;
-            new (self) PyJob({.rank = rank,
-                              .ranks = ranks,
-                              .job = name,
-                              .timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout)),
-                              .look = look_for_signals});
+            new (self) PyJob(options);
           },
-          "rank"_a, "ranks"_a, "name"_a, "timeout"_a,
-          "Meets the other ranks of the job `name`, each a process of its own on this host, within `timeout` seconds.")
+          "place"_a, "timeout"_a,
+          "Meets the other ranks of the job, each a process of its own, within `timeout` seconds.")
       .def_prop_ro("rank", &PyJob::rank, "This rank's number, 0 … ranks − 1.")
       .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
       .def("leave", &PyJob::leave, nb::call_guard<Unlocked>(), "Says goodbye to the other ranks.")

@@ -40,12 +40,13 @@ class _State:
 _state = _State()
 
 
-def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = None) -> None:
+def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | None = None) -> None:
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
     The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or
-    torch.distributed's process group where there is one, or that of a process alone. Ranks are processes of one host.
-    `timeout`: seconds for the last rank to come.
+    torch.distributed's process group where there is one, or that of a process alone. Ranks on several hosts meet by the
+    store of torchrun or of that group, or at STRETTO_MEETING=host:port, an address of rank 0's host.
+    `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
     """
@@ -63,11 +64,13 @@ def init(*, timeout: float = 60.0, rank: int | None = None, ranks: int | None = 
         raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
     place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
     if rank is None and place.ranks == 1:
-        place = _process_group.find_place(timeout) or place
-    elif rank is None:
+        place = _process_group.find_place(60.0 if timeout is None else timeout) or place
+    elif rank is None and not place.several_hosts:
         _process_group.check_one_host()
+    if timeout is None:
+        timeout = 300.0 if place.several_hosts else 60.0
     try:
-        _state.job = _core.Job(place.rank, place.ranks, place.job, timeout)
+        _state.job = _core.Job(place, timeout)
     except Timeout as error:
         error.args = (f"{error}{_process_group.hint_at_hosts()}",)
         raise

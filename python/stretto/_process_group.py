@@ -29,10 +29,10 @@ def size() -> int:
 
 def find_place(timeout: float) -> _core.Place | None:
     """That of this process in the default process group, whose ranks meet under a name that rank 0 puts into its
-    store; None where torch.distributed knows it alone. Every rank calls this.
+    store, or, on several hosts, at the address that it puts there; None where torch.distributed knows it alone. Every rank calls this.
 
-    Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for ranks of
-    several hosts, and for a group without a store.
+    Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for a group without
+    a store.
     """
     if size() == 1:
         return None
@@ -56,14 +56,9 @@ def find_place(timeout: float) -> _core.Place | None:
     except RuntimeError as error:  # DistStoreError
         missing = [str(other) for other, host in enumerate(hosts) if not store.check([host])]
         raise Timeout(f"rank {', '.join(missing)} of torch.distributed has not come within {timeout:g} s") from error
-    here, *others = (store.get(host).decode() for host in hosts)
-    for other, there in enumerate(others, 1):
-        if there.split()[0] != here.split()[0]:
-            raise UsageError(
-                f"rank 0 of torch.distributed is on {here.split()[1]}, rank {other} on {there.split()[1]}: expected "
-                "all ranks on one host, in whose memory they meet"
-            )
-    return _core.Place(rank, ranks, f"process group {store.get('job').decode()} of {os.getuid()}")
+    name = f"process group {store.get('job').decode()} of {os.getuid()}"
+    on_one = len({store.get(host).split()[0] for host in hosts}) == 1
+    return _core.Place(rank, ranks, name, None if on_one else store)
 
 
 def _is_here(address: str) -> bool:

@@ -114,11 +114,17 @@ std::optional<Launch> find_launch() {
   return std::nullopt;
 }
 
-/// For ranks on several hosts: what rank 0's address is left at. Null: all are on one host.
+std::shared_ptr<Bulletin> given_meeting(int rank, int ranks) {
+  const char* const meeting = std::getenv("STRETTO_MEETING");
+  if (meeting == nullptr || *meeting == '\0' || ranks == 1) return nullptr;
+  return std::make_shared<GivenAddress>(rank, ranks, meeting);
+}
+
+namespace {
+
+/// For ranks on several hosts: where rank 0's address is left. Null: all are on one host.
 std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
-  if (const char* meeting = std::getenv("STRETTO_MEETING"); meeting != nullptr && *meeting != '\0') {
-    return std::make_shared<GivenAddress>(place.rank, place.ranks, meeting);
-  }
+  if (auto given = given_meeting(place.rank, place.ranks)) return given;
   if (place.local_ranks == place.ranks) return nullptr;
   const char* host = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
@@ -130,6 +136,8 @@ std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
                                          " of them on this host, and keeps no store where they could meet: expected "
                                          "STRETTO_MEETING=host:port, an address of rank 0's host")});
 }
+
+}  // namespace
 
 JoinOptions join_options_by_environment() {
   const auto launch = find_launch();

@@ -33,6 +33,10 @@ class EnvironmentTest : public testing::Test {
                              "RANK",
                              "MASTER_ADDR",
                              "MASTER_PORT",
+                             "TORCHELASTIC_USE_AGENT_STORE",
+                             "STRETTO_MEETING",
+                             "STRETTO_RANK",
+                             "STRETTO_RANKS",
                              "TORCHELASTIC_RUN_ID",
                              "TORCHELASTIC_RESTART_COUNT",
                              "STRETTO_JOB",
@@ -84,7 +88,7 @@ TEST_F(EnvironmentTest, KnowsMpirun) {
   EXPECT_TRUE(launched_from_outside());
 }
 
-TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrunOnSeveralHosts) {
+TEST_F(EnvironmentTest, SaysWhatIsMissingWhereTorchrunOnSeveralHostsKeepsNoStore) {
   setenv("WORLD_SIZE", "8", 1);
   setenv("LOCAL_WORLD_SIZE", "4", 1);
   setenv("RANK", "1", 1);
@@ -92,8 +96,8 @@ TEST_F(EnvironmentTest, SaysWhatWouldWorkInsteadOfTorchrunOnSeveralHosts) {
   const auto result = launch({.ranks = 3}, [](RankContext&) { return 0; });
   EXPECT_EQ(result.error().code, Errc::unavailable);
   EXPECT_EQ(result.error().message,
-            "torchrun has started 8 ranks, 4 of them on this host: ranks that it starts meet in the memory of one "
-            "host; use mpirun -n 8");
+            "torchrun has started 8 ranks, 4 of them on this host, and keeps no store where they could meet: expected "
+            "STRETTO_MEETING=host:port, an address of rank 0's host");
 }
 
 TEST_F(EnvironmentTest, RunJobIsRefusedAmongRanksOfAnother) {
@@ -201,7 +205,8 @@ TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {
                    "' with WORLD_SIZE=4: expected the number of ranks on this host, from 1 to 4"));
   }
   const char* several_hosts =
-      " has started 8 ranks, 4 of them on this host: expected all of them on one host, in whose memory they meet";
+      " has started 8 ranks, 4 of them on this host, and keeps no store where they could meet: expected "
+      "STRETTO_MEETING=host:port, an address of rank 0's host";
   EXPECT_EQ(found({{"WORLD_SIZE", "8"}, {"RANK", "0"}, {"LOCAL_WORLD_SIZE", "4"}}),
             text("unavailable: torchrun", several_hosts));
   EXPECT_EQ(found({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}}),

@@ -150,11 +150,13 @@ struct JoinOptions {
   std::function<void()> look = {};
 };
 
-/// As whom this process joins the other ranks that torchrun, mpirun or srun has started with it, which are to meet in
-/// memory that they share: rank, ranks and job, found as launched_rank() finds its place. A job of one rank where the
-/// process stands alone. STRETTO_JOB is part of the job's name. Throws UsageError as launched_rank(), and Failure
-/// (Errc::unavailable) where the ranks are on several hosts.
+/// As whom this process joins the other ranks that torchrun, mpirun or srun has started with it: rank, ranks and job,
+/// found as launched_rank() finds its place. A job of one rank where the process stands alone. STRETTO_JOB is part of
+/// the job's name. Ranks on several hosts meet by STRETTO_MEETING, or by the store that torchrun's agent keeps. Throws
+/// UsageError as launched_rank(), and Failure (Errc::unavailable) where they have neither.
 JoinOptions join_options_by_environment();
+/// The meeting at rank 0's address that STRETTO_MEETING gives by hand, "host:port"; null where it gives none.
+std::shared_ptr<Bulletin> given_meeting(int rank, int ranks);
 
 class PartOfJob;
 

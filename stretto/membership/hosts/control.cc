@@ -87,6 +87,8 @@ void Control::Impl::hear(const json& words) {
     if (answer == answers_.end()) return;
     answer->second.set_value(words.value("was", std::uint64_t{0}));
     answers_.erase(answer);
+  } else if (words.contains("over")) {
+    left_ = true;
   } else if (const int lost = words.value("lost", -1); lost >= 0 && lost != rank_) {
     const std::string why = words.value("why", "");
     tell(why.empty() ? Error{Errc::lost_peer,

@@ -53,6 +53,7 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   void close() {
     closed_ = true;
     limit_.cancel();
+    if (ranks_[0].left) to_all({{"over", true}});  // the end of this connection is no loss
     for (const auto& line : lines_) line->close();
   }
 
