@@ -208,7 +208,7 @@ int DistributedOptimizer::pass() {
 void DistributedOptimizer::together(const std::function<void()>& work) {
   OwnLoop& loop = impl_->loop_;
   loop.meet();
-  loop.telling(work);
+  loop.session().telling(work);
   loop.part();
   loop.begin_step();
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "stretto/base/error.h"
+#include "stretto/base/version.h"
 #include "stretto/train/ordering/model_collectives.h"
 #include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/replica/flat_math.h"
@@ -88,10 +88,13 @@ auto Session::ends_with(Work work) {
   }
 }
 
-void Session::begin(std::span<const Fingerprint> fingerprints) {
+void Session::begin(std::vector<Fingerprint> fingerprints) {
   require_no_failure("begin");
   require_no_circle();
   if (ModelCollectives* sums = replica_.model_collectives()) sum_for(*sums);
+  fingerprints.insert(fingerprints.begin(), {"version", text("stretto ", stretto_version(), ", ", replica_.library())});
+  fingerprints.push_back({"model", replica_.model_description()});
+  fingerprints.push_back({"optimizer", replica_.optimizer_description()});
   STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
   for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
@@ -106,6 +109,7 @@ void Session::begin(std::span<const Fingerprint> fingerprints) {
                               " it is '", theirs, "', on rank 0 '", of_first, "'"));
       }
     }
+    begun_ = true;
     rounds_over_ = false;  // another rank may begin the first while this one still takes the weights
     meeting_->broadcast_weights(driver_);
     meeting_->broadcast_optimizer(driver_);

@@ -3,10 +3,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
@@ -54,10 +55,10 @@ class Session final : private BatchSource {
     const char* what;
     std::string text;
   };
-  /// Once, first. Throws UsageError, on every rank and with both values, where a fingerprint differs, or beside a
-  /// session under whose algorithm ranks could wait in a circle; then gives all ranks rank 0's weights and the state of
-  /// its optimizer.
-  void begin(std::span<const Fingerprint> fingerprints);
+  /// Once, first. Throws UsageError, on every rank and with both values, where version, model or optimizer differ, or a
+  /// fingerprint of the caller's, or beside a session under whose algorithm ranks could wait in a circle; then gives
+  /// all ranks rank 0's weights and the state of its optimizer.
+  void begin(std::vector<Fingerprint> fingerprints);
 
   void begin_step(std::uint64_t samples, Duration waited);
   void set_samples(std::uint64_t samples);
@@ -98,6 +99,24 @@ class Session final : private BatchSource {
   void abort(const Error& why);
   /// The same with Errc::aborted: "rank 2 stopped the job: `reason`".
   void abort(const std::string& reason) { abort({Errc::aborted, reason, rank()}); }
+  /// Runs `work`; what goes wrong in it on this rank alone reaches the others. A UsageError of begin() is every rank's.
+  template <class Work>
+  auto telling(Work work) {
+    try {
+      return work();
+    } catch (const Failure& failure) {
+      const Errc code = failure.error().code;
+      const bool of_a_collective = code == Errc::timeout || code == Errc::lost_peer || code == Errc::aborted;
+      if (!of_a_collective) abort(failure.error());  // a collective fails on every rank
+      throw;
+    } catch (const UsageError& error) {
+      if (begun_) abort(error.what());
+      throw;
+    } catch (const std::exception& error) {
+      abort(error.what());
+      throw;
+    }
+  }
 
   int rank() const { return engine_.rank(); }
   int ranks() const { return engine_.size(); }
@@ -149,6 +168,7 @@ class Session final : private BatchSource {
   Replica& replica_;
   RoundListener& listener_;
   std::unique_ptr<Recipe> recipe_;
+  bool begun_ = false;        // begin() has found no difference between ranks
   bool rounds_over_ = true;   // no round of the recipe's runs or will
   bool failed_ = false;       // no call but abort()
   bool interrupted_ = false;  // failed by an exception of this rank alone, of which the other ranks have not heard

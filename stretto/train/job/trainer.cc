@@ -6,7 +6,6 @@
 
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/random.h"
-#include "stretto/base/version.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/quantile.h"
@@ -177,7 +176,7 @@ Trainer::Impl::~Impl() {
 }
 
 RankReport Trainer::Impl::run() {
-  try {
+  return session_.telling([&] {
     begin();
     if (session_.recipe().takes_batches()) {
       while (const auto batch = dispenser_.next()) step(*batch);
@@ -186,23 +185,13 @@ RankReport Trainer::Impl::run() {
     if (evaluations_) evaluations_->before_last_rounds();
     session_.finish();
     end();
-  } catch (const Failure&) {
-    throw;  // the others know, or will see that this rank ends
-  } catch (const std::exception& error) {
-    session_.abort(error.what());
-    throw;
-  }
-  return report_;
+    return report_;
+  });
 }
 
 void Trainer::Impl::begin() {
-  const Session::Fingerprint fingerprints[] = {
-      {"version", text("stretto ", stretto_version(), ", ", replica_.library())},
-      {"set of options", to_json(context_.plan.options)},
-      {"model", replica_.model_description()},
-      {"optimizer", replica_.optimizer_description()},
-      {"checkpoint", text("after ", applied_, " batches")}};
-  session_.begin(fingerprints);
+  session_.begin(
+      {{"set of options", to_json(context_.plan.options)}, {"checkpoint", text("after ", applied_, " batches")}});
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) check_memory();
   const TrainOptions& options = context_.plan.options;

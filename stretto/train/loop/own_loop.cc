@@ -7,7 +7,6 @@
 #include <span>
 
 #include "stretto/base/error.h"
-#include "stretto/base/version.h"
 #include "stretto/train/loop/session_options.h"
 
 namespace stretto {
@@ -49,21 +48,7 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       reporter_(environment_.out, rank.world().part<RankSessions>().num_batch_sources_ever(), rank.rank()) {}
 
 void OwnLoop::begin() {
-  const Session::Fingerprint fingerprints[] = {
-      {"version", text("stretto ", stretto_version(), ", ", replica_.library())},
-      {"options", describe(options_)},
-      {"model", replica_.model_description()},
-      {"optimizer", replica_.optimizer_description()}};
-  try {
-    session_.begin(fingerprints);
-  } catch (const Failure&) {
-    throw;
-  } catch (const UsageError&) {
-    throw;  // on every rank
-  } catch (const std::exception& error) {
-    session_.abort(error.what());
-    throw;
-  }
+  session_.telling([&] { session_.begin({{"options", describe(options_)}}); });
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
   if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together
@@ -112,7 +97,7 @@ void OwnLoop::require_going_on(const char* call) const {
 void OwnLoop::begin_step() {
   if (begun_ || state_ == State::resting) return;
   require_going_on("begin_step()");
-  telling([&] { session_.begin_step(1, waited_); });
+  session_.telling([&] { session_.begin_step(1, waited_); });
   begun_ = true;
 }
 

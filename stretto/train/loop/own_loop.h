@@ -85,19 +85,6 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void abort(const std::string& reason) { abort({Errc::aborted, reason, session_.rank()}); }
   /// The same; the other ranks throw a Failure of the same code.
   void abort(const Error& why);
-  /// Runs `work`; what goes wrong in it on this rank alone reaches the others.
-  template <class Work>
-  auto telling(Work work) {
-    try {
-      return work();
-    } catch (const Failure& failure) {
-      if (!of_all_ranks(failure.error().code)) session_.abort(failure.error());
-      throw;
-    } catch (const std::exception& error) {
-      session_.abort(error.what());
-      throw;
-    }
-  }
 
   /// Called after each round that was applied.
   void on_round(std::function<void(const RoundResult&)> applied) { on_round_ = std::move(applied); }
@@ -148,11 +135,11 @@ class OwnLoop final : private RoundListener, private RankLoop {
     finished,
   };
   void move_to(State next);
-  /// telling() of a call that leaves the loop ended where it throws, and in which no other call begins.
+  /// Session::telling() of a call that leaves the loop ended where it throws, and in which no other call begins.
   template <class Work>
   auto call(Work work) {
     under_way_ = true;
-    auto result = telling(work);
+    auto result = session_.telling(work);
     under_way_ = false;
     return result;
   }
@@ -171,10 +158,6 @@ class OwnLoop final : private RoundListener, private RankLoop {
   /// Compares the replicas of all ranks. `last`: no rank goes on.
   void compare(bool last);
   static void hold_until_all_know(RankLoop& loop);
-  /// Whether a failure of this kind has come from a collective, which fails on every rank.
-  static bool of_all_ranks(Errc code) {
-    return code == Errc::timeout || code == Errc::lost_peer || code == Errc::aborted;
-  }
   bool failed() const override { return session_.failed(); }
   void rest() override;
   bool rest_within(Duration limit) override;
