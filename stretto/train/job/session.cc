@@ -254,6 +254,22 @@ Result<int> Session::drain_all(TimePoint deadline) {
   return 0;
 }
 
+Session::Comparison Session::compare(std::uint64_t deposits) {
+  const ReplicaChecksum mine = replica_.checksum();
+  Meeting::Numbers numbers{mine.parameters, recipe_->averages_gradients() ? mine.optimizer : 0, deposits};
+  if (rounds_over_) std::ranges::copy(recipe_->own_counts().numbers(), numbers.begin() + 3);
+  Comparison found;
+  const auto all = meeting().gather(driver(), numbers);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto& theirs = all[static_cast<std::size_t>(rank)];
+    const bool in_parameters = theirs[0] != all[0][0];
+    if (in_parameters || theirs[1] != all[0][1]) found.differ.push_back({rank, in_parameters});
+    found.deposits += theirs[2];
+    found.counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
+  }
+  return found;
+}
+
 void Session::begin_again(std::uint64_t batches_before) {
   STRETTO_CHECK(rounds_over_, "a round of the recipe runs, or will");
   const std::string state = recipe_->state();

@@ -83,6 +83,18 @@ class Session final : private BatchSource {
   /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
   /// in which a rank may be ahead of another, and wait for it.
   int finish(Others others = Others::end);
+  /// What ranks have found by comparing their replicas with that of rank 0.
+  struct Comparison {
+    struct Difference {
+      int rank;
+      bool in_parameters;  ///< else in the optimizer's state alone
+    };
+    std::vector<Difference> differ;  ///< by rank
+    std::uint64_t deposits = 0;      ///< of all ranks
+    OwnCounts counts;                ///< after finish(): Recipe::own_counts() of all ranks
+  };
+  /// Where all ranks are at the same round and nothing is pending. `deposits`: of this rank.
+  Comparison compare(std::uint64_t deposits);
   /// After finish() on every rank, with no collective of the session's under way anywhere: makes the recipe anew, which
   /// goes on after so many batches. Every rank, before any of them goes on.
   void begin_again(std::uint64_t batches_before);

@@ -8,8 +8,7 @@
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/progress_page.h"
-#include "stretto/train/recipes/recipe.h"
-#include "stretto/train/replica/meeting.h"
+#include "stretto/train/job/session.h"
 
 namespace stretto {
 
@@ -23,10 +22,8 @@ class SyncPoints {
  public:
   struct Context {
     const RunPlan& plan;
-    int rank;
     Replica& replica;
-    Meeting& meeting;
-    const Recipe& recipe;
+    Session& session;
     const Dispenser& dispenser;
     const Checkpoint* resume;  ///< where the job began; null: at its start
     ProgressPage& page;
@@ -40,9 +37,9 @@ class SyncPoints {
   }
 
   /// Called when a round has been applied, inside the apply function; `applied`: batches so far.
-  void after_round(Driver& driver, const RoundResult& result, std::uint64_t applied);
+  void after_round(const RoundResult& result, std::uint64_t applied);
   /// Called when the last round has been applied.
-  void finish(Driver& driver);
+  Session::Comparison finish();
 
   /// Whether every comparison so far found all replicas equal.
   bool identical() const { return identical_; }
@@ -50,14 +47,14 @@ class SyncPoints {
  private:
   std::uint64_t checkpoint_every() const { return folder_ != nullptr ? context_.plan.options.checkpoint_every : 0; }
   bool due(const RoundResult& result, std::uint64_t applied);
-  /// Returns the batches used so far by all ranks.
-  std::uint64_t compare(Driver& driver);
-  void save(Driver& driver, std::uint64_t batches);
+  Session::Comparison compare();
+  void save(std::uint64_t batches);
 
   const Context context_;
   const RunFolder* folder_ = nullptr;
   std::function<double()> before_;
-  const std::uint64_t compare_every_;  // batches; where every round is full
+  const std::uint64_t compare_every_;   // batches; where every round is full
+  const std::uint64_t batches_before_;  // the checkpoint where the job began
   std::uint64_t compared_at_;
   std::uint64_t saved_at_;
   DispenserPosition saved_position_;

@@ -102,7 +102,7 @@ class Trainer::Impl final : public RoundListener {
   void note_loss(double loss);
   /// For the report: how long steps have lasted, and what the order of gradients has cost.
   void report_steps();
-  RoundTotals totals(std::uint64_t made_by_all, const OwnCounts& counts);
+  RoundTotals totals(const Session::Comparison& last);
   void end();
 
   const TrainerContext context_;
@@ -151,8 +151,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       batches_(context.plan.batches),
       dispenser_(batches_, context.plan.sharing, rank_, context.counter,
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
-      sync_points_({context.plan, rank_, replica_, session_.meeting(), session_.recipe(), dispenser_, context.resume,
-                    context.page}),
+      sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
       pacer_(context.plan.pace, context.world.clock(),
              [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       pass_(replica_, pacer_, context.place),
@@ -345,7 +344,7 @@ void Trainer::Impl::after(const RoundResult& result) {
                   now);
   }
   context_.page.applied(applied_, next_round_);
-  sync_points_.after_round(session_.driver(), result, applied_);
+  sync_points_.after_round(result, applied_);
   const bool all_equal = result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients();
   if (evaluations_ && all_equal) evaluations_->after_average(applied_, seconds(since_start(now)));
 }
@@ -401,9 +400,9 @@ void Trainer::Impl::note_loss(double loss) {
   ++bin.count;
 }
 
-RoundTotals Trainer::Impl::totals(std::uint64_t made_by_all, const OwnCounts& counts) {
+RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
   ledger_.close();
-  ledger_.set_deposits(made_by_all, 0, counts);  // the last round takes everything
+  ledger_.set_deposits(last.deposits, 0, last.counts);  // the last round takes everything
   const RankAccount all = ledger_.total();
   return {.rounds = next_round_,
           .batches = ledger_.applied(),
@@ -440,17 +439,9 @@ void Trainer::Impl::end() {
   report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();
-  sync_points_.finish(session_.driver());
+  const Session::Comparison last = sync_points_.finish();
   report_.identical = sync_points_.identical();
-  std::uint64_t made = 0;
-  OwnCounts counts;
-  Meeting::Numbers mine{report_.made};
-  std::ranges::copy(session_.recipe().own_counts().numbers(), mine.begin() + 1);
-  for (const auto& numbers : session_.meeting().gather(session_.driver(), mine)) {
-    made += numbers[0];
-    counts.add(OwnCounts::of(std::span(numbers).subspan<1, OwnCounts::kNumbers>()));
-  }
-  if (rank_ == 0) report_.totals = totals(made, counts);
+  if (rank_ == 0) report_.totals = totals(last);
   if (evaluations_) evaluations_->finish(applied_, report_);
   if (records_) {
     records_->flush();

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
-#include <span>
 
 #include "stretto/base/error.h"
 #include "stretto/train/loop/session_options.h"
@@ -244,30 +243,13 @@ void OwnLoop::go_on() {
 }
 
 void OwnLoop::compare(bool last) {
-  Meeting& meeting = session_.meeting();
-  meeting.average_buffers(session_.driver());
-  const ReplicaChecksum mine = replica_.checksum();
-  const bool moments_too = session_.recipe().averages_gradients();
-  Meeting::Numbers numbers{mine.parameters, moments_too ? mine.optimizer : 0, deposits_};
-  std::ranges::copy(session_.recipe().own_counts().numbers(), numbers.begin() + 3);
-  const auto all = meeting.gather(session_.driver(), numbers);
-  std::uint64_t made = 0;
-  OwnCounts counts;
-  std::string differ;
-  int first = -1;
-  for (int rank = 0; rank < session_.ranks(); ++rank) {
-    const auto& theirs = all[static_cast<std::size_t>(rank)];
-    made += theirs[2];
-    counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
-    if (theirs[0] == all[0][0] && theirs[1] == all[0][1]) continue;
-    if (first < 0) first = rank;
-    differ += text(differ.empty() ? "rank " : ", ", rank, theirs[0] != all[0][0] ? "" : " (the optimizer's state)");
-  }
+  session_.meeting().average_buffers(session_.driver());
+  const Session::Comparison found = session_.compare(deposits_);
   exchange_words();
-  identical_ = first < 0;
+  identical_ = found.differ.empty();
   if (last) {
     ledger_.close();
-    ledger_.set_deposits(made, 0, counts);
+    ledger_.set_deposits(found.deposits, 0, found.counts);
     if (reporter_.wanted()) {
       LoopReport report = report_of(ledger_);
       report.algorithm = options_.algorithm;
@@ -277,10 +259,14 @@ void OwnLoop::compare(bool last) {
   }
   if (*identical_ || options_.allow_different) return;
   hold_until_all_know(*this);
+  std::string differ;
+  for (const auto& [rank, in_parameters] : found.differ) {
+    differ += text(differ.empty() ? "rank " : ", ", rank, in_parameters ? "" : " (the optimizer's state)");
+  }
   throw Failure({Errc::diverged,
                  text("replicas differ from that of rank 0: ", differ,
                       "; step() alone may move the weights, not that of the wrapped optimizer"),
-                 first});
+                 found.differ[0].rank});
 }
 
 void OwnLoop::exchange_words() {
