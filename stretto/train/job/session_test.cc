@@ -85,7 +85,6 @@ constexpr RecipeInfo kTwoKinds = {
     [](const std::string&, int, int) { return Policy::full(); },
     [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<TwoKinds>(context); }};
 
-/// Hears of rounds and does nothing.
 /// One rank of a test, with its world on the virtual clock.
 struct RankOfTest {
   explicit RankOfTest(VirtualRank& rank) : place(rank), world(rank.transport(), rank.clock(), &rank) {
@@ -208,6 +207,55 @@ TEST(SessionTest, StopsEveryCollectiveOnEveryRank) {
           }
         });
   }
+}
+
+TEST(SessionTest, TellsTheOthersOfAnExceptionOfOneRankWithItsCode) {
+  run(3, [&](RankOfTest& rank) {
+    const auto task = start(1);
+    Session session = rank.session(task->replica(), parse_algorithm("sync", 3));
+    const auto trains = [&] {
+      session.begin({});
+      step(session, *task, {0, 1});
+      if (rank.rank() == 1) throw Failure({Errc::io, "no folder", 1});
+      step(session, *task, {0, 1});
+    };
+    const auto is_io = testing::Property(&Failure::error, testing::Field(&Error::code, Errc::io));
+    EXPECT_THAT([&] { session.telling(trains); }, testing::Throws<Failure>(is_io));
+  });
+}
+
+TEST(SessionTest, NoRankStopsTheJobOverADifferenceOfWhichAllThrow) {
+  run(3, [&](RankOfTest& rank) {
+    const auto all = linear_task();
+    const auto task = all->start_rank({.seed = 1, .lr = rank.rank() == 1 ? 0.5 : 0.25});
+    Session session = rank.session(task->replica(), parse_algorithm("sync", 3));
+    EXPECT_THAT(
+        [&] { session.telling([&] { session.begin({}); }); },
+        testing::ThrowsMessage<UsageError>(HasSubstr("rank 1 differs from rank 0 in its optimizer: on rank 1")));
+    rank.place.compute(1ms);  // until news would have come
+    for (const auto& collective : session.recipe().collectives()) EXPECT_FALSE(collective->failure());
+  });
+}
+
+TEST(SessionTest, ComparesReplicasAndCountsDeposits) {
+  run(3, [&](RankOfTest& rank) {
+    const auto task = start(1);
+    Session session = rank.session(task->replica(), parse_algorithm("sync", 3));
+    session.begin({});
+    session.finish();
+    EXPECT_TRUE(session.compare(0).differ.empty());
+    std::string state = task->replica().optimizer_state();
+    state[0] ^= 1;
+    if (rank.rank() == 1) task->replica().set_optimizer_state(state);
+    if (rank.rank() == 2) task->replica().parameters(0)[0] ^= std::byte{1};
+    const Session::Comparison found = session.compare(10 + static_cast<std::uint64_t>(rank.rank()));
+    ASSERT_EQ(found.differ.size(), 2u);
+    EXPECT_EQ(found.differ[0].rank, 1);
+    EXPECT_FALSE(found.differ[0].in_parameters);
+    EXPECT_EQ(found.differ[1].rank, 2);
+    EXPECT_TRUE(found.differ[1].in_parameters);
+    EXPECT_EQ(found.deposits, 10u + 11 + 12);
+  });
 }
 
 /// Two equal gradients have the one as their average: two ranks train as one alone, to the bit.
