@@ -33,7 +33,7 @@ struct PyModel {
 ///
 /// Where `gradients_stay`, backward passes add to memory of the replica's own, which end_backward() copies to where the
 /// algorithm wants it: for small parameters that is faster than to point each p.grad at other memory.
-class PyReplica final : public Replica {
+class PyReplica final : public Replica, private LocalBuffers {
  public:
   /// `calls`: Python's part. It must be there wherever a call of this optimizer or of another one of this process
   /// lasts.
@@ -92,6 +92,7 @@ class PyReplica final : public Replica {
   /// A recipe that reads parameters reads all, the first bucket first: that call shows them where they are on a device.
   std::span<std::byte> parameters(int bucket) override;
   std::vector<std::span<std::byte>> weights() override;
+  LocalBuffers* local_buffers() override { return this; }
   std::vector<Buffer> floating_buffers() override;
   std::vector<std::pair<std::size_t, std::size_t>> moments() const override;
   std::vector<std::span<std::int64_t>> counts() override;

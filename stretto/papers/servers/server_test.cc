@@ -86,7 +86,7 @@ class LayerwisePull : public testing::Test {
   /// With a forward pass that calls `read` before it reads a bucket.
   void step(const std::function<void(int)>& read) {
     constexpr std::uint32_t kSamples[] = {0, 1, 2, 3};
-    rank_.task_rank->replica().on_bucket_read(read);
+    rank_.task_rank->replica().reads_by_bucket()->on_bucket_read(read);
     rank_.recipe->begin_step(4, 0ms);
     rank_.task_rank->forward_backward(kSamples, 0);
     ASSERT_EQ(rank_.recipe->end_backward(), std::nullopt);

@@ -39,7 +39,7 @@ std::uint64_t numbers_in(const std::vector<BucketSpec>& buckets) {
   return numbers;
 }
 
-class ZeroReplica final : public Replica {
+class ZeroReplica final : public Replica, private ReadsByBucket {
  public:
   ZeroReplica(const std::vector<ModelLayer>& layers, const std::vector<BucketSpec>& buckets, std::uint64_t model_bytes,
               bool momentum)
@@ -90,7 +90,7 @@ class ZeroReplica final : public Replica {
   bool used(int) const override { return true; }
   int bucket_of(int parameter) const override { return parameter; }
   std::optional<std::string> find_non_finite(int) const override { return std::nullopt; }
-  bool announces_reads() const override { return true; }
+  ReadsByBucket* reads_by_bucket() override { return this; }
   void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }
   void on_progress(std::function<void(double)> progress) override { progress_ = std::move(progress); }
 
@@ -101,9 +101,6 @@ class ZeroReplica final : public Replica {
   void set_lr_factor(double) override {}
   std::span<std::byte> parameters(int bucket) override { return part_of(parameters_, bucket); }
   std::vector<std::span<std::byte>> weights() override { return parts_of(parameters_); }
-  std::vector<Buffer> floating_buffers() override { return {}; }
-  std::vector<std::pair<std::size_t, std::size_t>> moments() const override { return {}; }
-  std::vector<std::span<std::int64_t>> counts() override { return {}; }
 
   std::string model_description() const override { return text("zeros in place of ", model_bytes_, " bytes\n"); }
   std::string optimizer_description() const override { return "none\n"; }

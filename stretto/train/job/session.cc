@@ -61,7 +61,7 @@ Session::~Session() {
     world_.keep(std::move(meeting_));
     return;
   }
-  if (by_layer_) replica_.on_bucket_read(nullptr);
+  if (by_layer_) replica_.reads_by_bucket()->on_bucket_read(nullptr);
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
   if (interrupted_) abort("an exception has ended this rank's part");
   if (!rounds_over_) {
@@ -171,8 +171,9 @@ void Session::pass() {
 
 void Session::bring_by_layer() {
   WeightsByBucket* const weights = recipe_->weights_by_bucket();
-  by_layer_ = replica_.announces_reads() && weights != nullptr && weights->bring_by_bucket();
-  if (by_layer_) replica_.on_bucket_read([this](int bucket) { bring(bucket); });
+  ReadsByBucket* const reads = replica_.reads_by_bucket();
+  by_layer_ = reads != nullptr && weights != nullptr && weights->bring_by_bucket();
+  if (by_layer_) reads->on_bucket_read([this](int bucket) { bring(bucket); });
 }
 
 void Session::bring(int bucket) {

@@ -12,6 +12,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
 #include "stretto/simulate/virtual_ranks.h"
+#include "stretto/train/replica/gradients_by_tensor.h"
 #include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 
@@ -466,7 +467,7 @@ TEST(SessionTest, ALoopThatLeavesNoGraphIsToldOnceByWhatTopoPlans) {
       for (std::uint32_t number = 0; number < 3; ++number) {
         session.begin_step(1, Duration(0));
         task->forward_backward(std::vector<std::uint32_t>{number}, 1);
-        if (!records) task->replica().take_graph();
+        if (!records) task->replica().gradients_by_tensor()->take_graph();
         session.end_backward("here");
         session.deposit(Duration(0));
         session.exchange();

@@ -39,7 +39,7 @@ class ReadyOrder {
   ReadyOrder(const ReadyOrder&) = delete;
   ReadyOrder& operator=(const ReadyOrder&) = delete;
 
-  /// The gradient of `parameter` has been computed (Replica::on_gradient_ready()).
+  /// The gradient of `parameter` has been computed (GradientsByTensor::on_gradient_ready()).
   void ready(int parameter) EXCLUDES(mutex_);
   /// Returns when all that is ready has been handed over. At the end of each backward pass, and before the thread waits
   /// for a sum inside the model, which other ranks may reach only after the gradients before it. Throws what `submit`

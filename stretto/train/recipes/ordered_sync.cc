@@ -13,6 +13,7 @@
 #include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/replica/flat_math.h"
+#include "stretto/train/replica/gradients_by_tensor.h"
 
 namespace stretto {
 namespace {
@@ -54,9 +55,10 @@ struct SummedMemory {
 };
 
 /// The tensors of a replica; of one that hands over whole buckets alone, those.
-std::vector<TrainedTensor> tensors_of(const Replica& replica) {
-  const std::span<const TrainedTensor> trained = replica.trained_tensors();
-  if (!trained.empty()) return {trained.begin(), trained.end()};
+std::vector<TrainedTensor> tensors_of(Replica& replica) {
+  if (const GradientsByTensor* const by_tensor = replica.gradients_by_tensor()) {
+    return {by_tensor->trained_tensors().begin(), by_tensor->trained_tensors().end()};
+  }
   std::vector<TrainedTensor> out;
   for (const BucketSpec& bucket : replica.buckets()) {
     const int number = static_cast<int>(out.size());
@@ -125,8 +127,8 @@ class OrderedSync final : public Recipe, private OrderedGradients {
 
   const RecipeContext context_;
   const std::vector<TrainedTensor> trained_;
-  const bool by_tensor_;  // the replica says when each gradient is there
-  const bool overlap_;    // gradients are handed over during the backward pass
+  GradientsByTensor* const by_tensor_;  // of the replica; null: it hands over whole buckets alone
+  const bool overlap_;                  // gradients are handed over during the backward pass
   const std::unique_ptr<RoundNotes> notes_;
   const std::shared_ptr<SummedMemory> summed_;
   OrderedAllreduce* const tensors_;                             // of it
@@ -151,7 +153,7 @@ class OrderedSync final : public Recipe, private OrderedGradients {
 OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& choice)
     : context_(context),
       trained_(tensors_of(context.replica)),
-      by_tensor_(!context.replica.trained_tensors().empty()),
+      by_tensor_(context.replica.gradients_by_tensor()),
       overlap_(context.options.overlap || context.replica.model_collectives() != nullptr),
       notes_(make_round_notes(context)),
       summed_(std::make_shared<SummedMemory>(context, choice.ordering, notes_ ? notes_->bucket().count : 0)),
@@ -171,17 +173,18 @@ OrderedSync::OrderedSync(const RecipeContext& context, const OrderingChoice& cho
     tensors_->destination(descriptions_.back(), sum_of(tensor), shared ? memory_of(tensor, *shared).data() : nullptr);
   }
   if (notes_) tensors_->destination(notes_description(), notes_out());
-  if (by_tensor_) {
-    context_.replica.on_gradient_ready([this](int tensor) { ready(tensor); }, overlap_);
+  if (by_tensor_ != nullptr) {
+    by_tensor_->on_gradient_ready([this](int tensor) { ready(tensor); }, overlap_);
   } else {
     context_.replica.on_bucket_ready([this](int bucket) { ready(bucket); });
   }
 }
 
 OrderedSync::~OrderedSync() {
-  context_.replica.on_gradient_ready(nullptr);
   context_.replica.on_bucket_ready(nullptr);
-  context_.replica.record_graphs(false);
+  if (by_tensor_ == nullptr) return;
+  by_tensor_->on_gradient_ready(nullptr);
+  by_tensor_->record_graphs(false);
 }
 
 std::span<std::byte> OrderedSync::memory_of(int tensor, Contribution& in) {
@@ -225,8 +228,8 @@ void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
 /// The graph of a step is of use where no plan orders it.
 void OrderedSync::record() {
   const bool wanted =
-      by_tensor_ && tensors_->options().kind == OrderingOptions::Kind::topo && !tensors_->follows_plan();
-  if (std::exchange(records_, wanted) != wanted) context_.replica.record_graphs(wanted);
+      by_tensor_ != nullptr && tensors_->options().kind == OrderingOptions::Kind::topo && !tensors_->follows_plan();
+  if (std::exchange(records_, wanted) != wanted) by_tensor_->record_graphs(wanted);
 }
 
 void OrderedSync::begin() {
@@ -298,10 +301,12 @@ void OrderedSync::complete() {
     notes_->write(summed_->own_notes, context_.replica, tensors_->steps(), context_.listener.take_counts());
     tensors_->submit(notes_description(), notes_in(), notes_out());
   }
-  if (const auto graph = context_.replica.take_graph()) {
-    tensors_->executed(*graph);
-  } else if (records_ && !observed_) {
-    observed_ = tensors_->steps();
+  if (records_) {
+    if (const auto graph = by_tensor_->take_graph()) {
+      tensors_->executed(*graph);
+    } else if (!observed_) {
+      observed_ = tensors_->steps();
+    }
   }
   phase_ = Phase::complete;
 }

@@ -97,13 +97,16 @@ void Meeting::run(Driver& driver, Average& average) {
 Meeting::Meeting(Engine& engine, Replica& replica, MeetingOptions options)
     : engine_(engine),
       replica_(replica),
+      local_(replica.local_buffers()),
       options_(std::move(options)),
       ranks_(engine.size()),
       mine_(kNumbers),
       all_(kNumbers * static_cast<std::size_t>(ranks_)),
-      numbers_(engine, DataType::int64, kNumbers),
-      buffers_(make_averages(engine, replica.floating_buffers())),
-      spread_(make_averages(engine, means())) {}
+      numbers_(engine, DataType::int64, kNumbers) {
+  if (local_ == nullptr) return;
+  buffers_ = make_averages(engine, local_->floating_buffers());
+  spread_ = make_averages(engine, means());
+}
 
 std::vector<std::unique_ptr<Meeting::Average>> Meeting::make_averages(Engine& engine,
                                                                       const std::vector<Replica::Buffer>& arrays) {
@@ -190,10 +193,10 @@ void Meeting::average_optimizer(Driver& driver) {
 }
 
 void Meeting::agree_on_buffers(Driver& driver) {
-  const std::optional<std::string> mine = replica_.describe_buffers();
+  const std::optional<std::string> mine = local_->describe_buffers();
   if (!mine) return;
   const bool differ = differing_rank(driver, {Hash64::of(*mine)}).has_value();
-  replica_.share_buffers(differ ? gather_texts(driver, *mine) : std::vector<std::string>());
+  local_->share_buffers(differ ? gather_texts(driver, *mine) : std::vector<std::string>());
   const auto fit = [](const std::vector<std::unique_ptr<Average>>& averages,
                       const std::vector<Replica::Buffer>& arrays) {
     for (const DataType type : kWideTypes) {
@@ -203,22 +206,23 @@ void Meeting::agree_on_buffers(Driver& driver) {
     }
     return true;
   };
-  if (!fit(buffers_, replica_.floating_buffers())) buffers_ = make_averages(engine_, replica_.floating_buffers());
+  if (!fit(buffers_, local_->floating_buffers())) buffers_ = make_averages(engine_, local_->floating_buffers());
   if (!fit(spread_, means())) spread_ = make_averages(engine_, means());
 }
 
 void Meeting::average_buffers(Driver& driver) {
+  if (local_ == nullptr) return;
   agree_on_buffers(driver);
   std::vector<std::vector<std::byte>> before;
   for (const auto& mean : means()) before.push_back(widened(mean));
-  average(driver, buffers_, replica_.floating_buffers(), ranks_);
+  average(driver, buffers_, local_->floating_buffers(), ranks_);
   if (!before.empty()) add_spread(driver, std::move(before));
-  if (!replica_.counts().empty()) take_largest_counts(driver);
+  if (!local_->counts().empty()) take_largest_counts(driver);
 }
 
 std::vector<Replica::Buffer> Meeting::means() const {
   std::vector<Replica::Buffer> means;
-  for (const auto& [mean, variance] : replica_.moments()) means.push_back(replica_.floating_buffers()[mean]);
+  for (const auto& [mean, variance] : local_->moments()) means.push_back(local_->floating_buffers()[mean]);
   return means;
 }
 
@@ -236,7 +240,7 @@ void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> bef
   }
   average(driver, spread_, squares, ranks_);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Replica::Buffer variance = replica_.floating_buffers()[replica_.moments()[i].second];
+    const Replica::Buffer variance = local_->floating_buffers()[local_->moments()[i].second];
     std::vector<std::byte> sum = widened(variance);
     add_scaled(wide_type(variance.type), sum, before[i], 1);
     narrow(variance.type, variance.memory, sum);
@@ -245,10 +249,10 @@ void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> bef
 
 void Meeting::take_largest_counts(Driver& driver) {
   std::vector<std::uint64_t> mine;
-  for (const auto& counts : replica_.counts()) mine.insert(mine.end(), counts.begin(), counts.end());
+  for (const auto& counts : local_->counts()) mine.insert(mine.end(), counts.begin(), counts.end());
   const auto all = gather_lists(driver, mine);
   std::size_t next = 0;
-  for (const auto& counts : replica_.counts()) {
+  for (const auto& counts : local_->counts()) {
     for (std::int64_t& count : counts) {
       for (const auto& theirs : all) count = std::max(count, static_cast<std::int64_t>(theirs[next]));
       ++next;

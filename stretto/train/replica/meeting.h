@@ -96,6 +96,7 @@ class Meeting {
 
   Engine& engine_;
   Replica& replica_;
+  LocalBuffers* const local_;  // of the replica; null: it has none
   MeetingOptions options_;
   const int ranks_;
   bool interrupted_ = false;

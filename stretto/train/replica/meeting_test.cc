@@ -39,7 +39,7 @@ class MeetingTest : public testing::TestWithParam<int> {};
 TEST_P(MeetingTest, BroadcastsAllWeights) {
   std::vector<std::vector<float>> seen(static_cast<std::size_t>(GetParam()));
   meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
-    fill(replica.floating_buffers()[0].memory, static_cast<float>(rank + 7));
+    fill(replica.local_buffers()->floating_buffers()[0].memory, static_cast<float>(rank + 7));
     meeting.broadcast_weights(driver);
     for (const auto& piece : replica.weights()) {
       for (const float number : floats(piece)) seen[static_cast<std::size_t>(rank)].push_back(number);
@@ -53,14 +53,15 @@ TEST_P(MeetingTest, AveragesParametersAndBuffers) {
   const auto ranks = static_cast<float>(GetParam());
   meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
     for (const int bucket : {0, 1}) fill(replica.parameters(bucket), static_cast<float>(rank + bucket));
-    fill(replica.floating_buffers()[0].memory, static_cast<float>(10 * rank));
+    fill(replica.local_buffers()->floating_buffers()[0].memory, static_cast<float>(10 * rank));
     meeting.average_parameters(driver);
     const float mean = (ranks - 1) / 2;
     EXPECT_EQ(floats(replica.parameters(0)), std::vector<float>(1, mean));
     EXPECT_EQ(floats(replica.parameters(1)), std::vector<float>(5, mean + 1));
-    EXPECT_EQ(floats(replica.floating_buffers()[0].memory)[0], static_cast<float>(10 * rank)) << "not yet";
+    EXPECT_EQ(floats(replica.local_buffers()->floating_buffers()[0].memory)[0], static_cast<float>(10 * rank))
+        << "not yet";
     meeting.average_buffers(driver);
-    EXPECT_EQ(floats(replica.floating_buffers()[0].memory)[0], 10 * mean);
+    EXPECT_EQ(floats(replica.local_buffers()->floating_buffers()[0].memory)[0], 10 * mean);
   });
 }
 

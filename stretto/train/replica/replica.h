@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "stretto/kernel/bucket.h"
-#include "stretto/ordering/graph.h"
 
 namespace stretto {
 
@@ -39,16 +38,22 @@ struct SgdRule {
   friend bool operator==(const SgdRule&, const SgdRule&) = default;  ///< all are equal
 };
 
-/// A trained parameter, for who reduces its gradient by itself.
-struct TrainedTensor {
-  std::string name;                   ///< in the model
-  DataType type = DataType::float32;  ///< of its gradient
-  std::uint64_t count = 0;            ///< elements
-  int bucket = 0;                     ///< of Replica::buckets(): where its gradient lies
-  std::uint64_t offset = 0;           ///< elements of that bucket before it
+/// The facet of a replica whose forward passes say which parameters they are about to read. The thread that computes.
+class ReadsByBucket {
+ public:
+  virtual ~ReadsByBucket() = default;  ///< with the replica
+  /// Called in the forward pass with a bucket before parameters in it are read, and with every bucket before the
+  /// backward pass; perhaps again and again. May throw. Null: never called.
+  virtual void on_bucket_read(std::function<void(int)> read) = 0;
+  /// Called in a pass before that one and Replica::on_bucket_ready() hear of a bucket, with the share of the pass that
+  /// lies behind then: the forward pass is a third of it, and in either a bucket's part is that of its bytes. For who
+  /// makes passes last longer. Must not throw. Null: never called.
+  virtual void on_progress(std::function<void(double)> /*progress*/) {}
 };
 
-class ModelCollectives;  // train/ordering/model_collectives.h
+class GradientsByTensor;  // train/replica/gradients_by_tensor.h
+class LocalBuffers;       // below
+class ModelCollectives;   // train/ordering/model_collectives.h
 
 /// One rank's copy of a model, with the optimizer that moves it, as algorithms see it: flat, contiguous buckets of
 /// parameters, and gradients in memory that the caller owns and that changes from step to step. Knows no Torch;
@@ -80,22 +85,6 @@ class Replica {
   /// Called in the backward pass with 0, 1, 2, … as soon as all gradients of a bucket and of those before it lie in
   /// the attached memory; end_backward() calls it for the rest. Null: never called. Must not throw.
   virtual void on_bucket_ready(std::function<void(int)> ready) = 0;
-  /// The trained parameters, by number. Empty: this replica hands over whole buckets alone. Fixed.
-  virtual std::span<const TrainedTensor> trained_tensors() const { return {}; }
-  /// Called in the backward pass with each of these as soon as its gradient lies in the attached memory, in the order
-  /// in which gradients are computed; by end_backward() for a gradient that somebody has added by hand. Never for a
-  /// parameter that has got none. Beside on_bucket_ready(). Null: never called. Must not throw. `taken`: from that call
-  /// until the next attach() the gradient's memory is the caller's, and sums may already lie in it: the replica leaves
-  /// it alone.
-  virtual void on_gradient_ready(std::function<void(int parameter)> /*ready*/, bool /*taken*/ = false) {}
-  /// From now on each backward pass leaves the graph that its step has executed, for take_graph(). Off at first, and
-  /// then nothing is recorded. For replicas that have trained_tensors(), by whose names gradients are called there.
-  virtual void record_graphs(bool /*on*/) {}
-  /// The graph of the last backward pass; none: it has been taken, or nothing was recorded.
-  virtual std::optional<ExecutedGraph> take_graph() { return std::nullopt; }
-  /// The sums over all ranks that the model needs in its passes, for who makes them; null: there are none. It belongs
-  /// to the replica.
-  virtual ModelCollectives* model_collectives() { return nullptr; }
   /// After the backward pass: makes sure that all gradients lie in the attached memory, zero where there is none.
   /// Throws UsageError, which names the parameter, where the model or what the optimizer trains has changed since
   /// construction.
@@ -111,15 +100,6 @@ class Replica {
 
   // Weights.
 
-  /// Whether each forward pass says which parameters it is about to read: on_bucket_read() then hears of all of them.
-  virtual bool announces_reads() const { return false; }
-  /// Called in the forward pass with a bucket before parameters in it are read, and with every bucket before the
-  /// backward pass; perhaps again and again. May throw. Null: never called.
-  virtual void on_bucket_read(std::function<void(int)> /*read*/) {}
-  /// Called in a pass before those two hear of a bucket, with the share of the pass that lies behind then: the forward
-  /// pass is a third of it, and in either a bucket's part is that of its bytes. For who makes passes last longer. Must
-  /// not throw. Null: never called.
-  virtual void on_progress(std::function<void(double)> /*progress*/) {}
   /// Moves the weights by the gradients sum / divisor, of each bucket. `sum` is read inside the call only. `uses`: of
   /// each trained parameter how many gradients are in the sum; one without any is not moved, neither by momentum nor by
   /// weight decay. Empty: all have some. Nor is a parameter moved in whose bucket there is no sum (an empty span).
@@ -142,24 +122,11 @@ class Replica {
   virtual std::span<std::byte> parameters(int bucket) = 0;
   /// Everything to broadcast: parameters, trained or not, and buffers.
   virtual std::vector<std::span<std::byte>> weights() = 0;
-  /// Buffers of floating point numbers, e.g. the running statistics of BatchNorm: local to each rank until a caller
-  /// averages them here.
+  /// Floating point numbers that ranks average.
   struct Buffer {
     DataType type;                ///< of an element
     std::span<std::byte> memory;  ///< the replica's own
   };
-  /// All of them, in the order of the model.
-  virtual std::vector<Buffer> floating_buffers() = 0;
-  /// Which of them are a mean and the variance about it (BatchNorm): indices into floating_buffers().
-  virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const = 0;
-  /// Buffers that count what the moments were taken over.
-  virtual std::vector<std::span<std::int64_t>> counts() = 0;
-  /// For a model whose buffers may change, on some ranks alone, too: a line for each that could be in these three, with
-  /// all that has to be the same where it is averaged. None: they never change. On every rank or on none.
-  virtual std::optional<std::string> describe_buffers() { return std::nullopt; }
-  /// Takes the lines that describe_buffers() has just given, by rank; empty: the same on all. From now on the three
-  /// have what is on every rank alone.
-  virtual void share_buffers(const std::vector<std::string>& /*of_ranks*/) {}
 
   // Identity and state.
 
@@ -182,6 +149,32 @@ class Replica {
   virtual std::string save() = 0;
   /// Reads a file that holds what save() of a replica of the same model returned. Throws Failure (Errc::bad_input).
   virtual void load(const std::string& path) = 0;
+
+  /// Facets that only some replicas have; null: this one has it not. They live as long as the replica.
+  virtual GradientsByTensor* gradients_by_tensor() { return nullptr; }
+  virtual ReadsByBucket* reads_by_bucket() { return nullptr; }  ///< where passes say what they are about to read
+  virtual LocalBuffers* local_buffers() { return nullptr; }     ///< where the model has buffers
+  /// The sums over all ranks that the model needs in its passes, for who makes them.
+  virtual ModelCollectives* model_collectives() { return nullptr; }
+};
+
+/// The facet of a replica whose model has buffers, e.g. the running statistics of BatchNorm: local to each rank until a
+/// caller averages them here. The thread that computes.
+class LocalBuffers {
+ public:
+  virtual ~LocalBuffers() = default;  ///< with the replica
+  /// Those of floating point numbers, in the order of the model.
+  virtual std::vector<Replica::Buffer> floating_buffers() = 0;
+  /// Which of them are a mean and the variance about it (BatchNorm): indices into floating_buffers().
+  virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const { return {}; }
+  /// Buffers that count what the moments were taken over.
+  virtual std::vector<std::span<std::int64_t>> counts() { return {}; }
+  /// For a model whose buffers may change, on some ranks alone, too: a line for each that could be in these three, with
+  /// all that has to be the same where it is averaged. None: they never change. On every rank or on none.
+  virtual std::optional<std::string> describe_buffers() { return std::nullopt; }
+  /// Takes the lines that describe_buffers() has just given, by rank; empty: the same on all. From now on the three
+  /// have what is on every rank alone.
+  virtual void share_buffers(const std::vector<std::string>& /*of_ranks*/) {}
 };
 
 }  // namespace stretto

@@ -352,8 +352,8 @@ void TorchReplica::on_bucket_ready(std::function<void(int)> ready) {
   impl_->ready_ = std::move(ready);
 }
 
-bool TorchReplica::announces_reads() const {
-  return impl_->announces_reads_;
+ReadsByBucket* TorchReplica::reads_by_bucket() {
+  return impl_->announces_reads_ ? this : nullptr;
 }
 
 void TorchReplica::on_bucket_read(std::function<void(int)> read) {

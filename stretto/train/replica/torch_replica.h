@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "stretto/train/replica/gradients_by_tensor.h"
 #include "stretto/train/replica/replica.h"
 
 namespace at {
@@ -30,7 +31,7 @@ struct TorchReplicaOptions {
 /// A LibTorch module and any torch::optim::Optimizer that needs no closure. The model's tensors become views of the
 /// flat buckets and stay the objects they were. Gradients end up in the attached memory, also where zero_grad() or
 /// autograd has replaced the tensors' .grad.
-class TorchReplica final : public Replica {
+class TorchReplica final : public Replica, public GradientsByTensor, public ReadsByBucket, public LocalBuffers {
  public:
   /// Moves the parameters into flat memory; their values stay. Parameters that the optimizer holds are reduced; the
   /// rest of the model is only broadcast and compared. Throws UsageError for a model that cannot be averaged:
@@ -69,13 +70,15 @@ class TorchReplica final : public Replica {
   void attach(int set, Memory memory) override;
   void attach_own() override;
   void on_bucket_ready(std::function<void(int)> ready) override;
+  GradientsByTensor* gradients_by_tensor() override { return this; }
   std::span<const TrainedTensor> trained_tensors() const override;
   void on_gradient_ready(std::function<void(int parameter)> ready, bool taken = false) override;
   void record_graphs(bool on) override;
   std::optional<ExecutedGraph> take_graph() override;
   /// By what the modules of the model sum (plug_in()), as it was at construction.
   ModelCollectives* model_collectives() override;
-  bool announces_reads() const override;
+  /// Null unless TorchReplicaOptions::announces_reads.
+  ReadsByBucket* reads_by_bucket() override;
   void on_bucket_read(std::function<void(int)> read) override;
   void on_progress(std::function<void(double)> progress) override;
   /// After one backward pass or several, added up. Throws UsageError after a second one that came when gradients were
@@ -92,6 +95,7 @@ class TorchReplica final : public Replica {
   void set_lr_factor(double factor) override;
   std::span<std::byte> parameters(int bucket) override;
   std::vector<std::span<std::byte>> weights() override;
+  LocalBuffers* local_buffers() override { return this; }
   std::vector<Buffer> floating_buffers() override;
   std::vector<std::pair<std::size_t, std::size_t>> moments() const override;
   std::vector<std::span<std::int64_t>> counts() override;

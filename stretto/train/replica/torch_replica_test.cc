@@ -123,7 +123,7 @@ TEST_F(TorchReplicaTest, ABucketWithoutASumIsNotMoved) {
 TEST_F(TorchReplicaTest, SaysWhichBucketsAForwardPassIsAboutToRead) {
   Sequential net = make_small_net();
   TorchReplica replica(net.ptr(), momentum_sgd(*net), {.by_layer = true, .announces_reads = true});
-  EXPECT_TRUE(replica.announces_reads());
+  EXPECT_EQ(replica.reads_by_bucket(), &replica);
   ASSERT_EQ(replica.buckets().size(), 2u) << "one a layer";
   std::vector<int> read;
   replica.on_bucket_read([&read](int bucket) {

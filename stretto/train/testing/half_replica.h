@@ -13,7 +13,7 @@ namespace stretto {
 
 /// For tests: a vector of bfloat16 that plain gradient descent moves, with gradients of any type. A test's
 /// backward pass fills gradient() in. Its buffers are a mean and a variance of bfloat16.
-class HalfReplica final : public Replica {
+class HalfReplica final : public Replica, private LocalBuffers {
  public:
   static constexpr DataType kType = DataType::bfloat16;
 
@@ -64,11 +64,11 @@ class HalfReplica final : public Replica {
 
   std::span<std::byte> parameters(int) override { return bytes(parameters_); }
   std::vector<std::span<std::byte>> weights() override { return {bytes(parameters_), bytes(statistics_)}; }
+  LocalBuffers* local_buffers() override { return this; }
   std::vector<Buffer> floating_buffers() override {
     return {{kType, bytes(statistics_).first(2)}, {kType, bytes(statistics_).subspan(2)}};
   }
   std::vector<std::pair<std::size_t, std::size_t>> moments() const override { return {{0, 1}}; }
-  std::vector<std::span<std::int64_t>> counts() override { return {}; }
 
   std::string model_description() const override { return text(parameters_.size(), " bfloat16\n"); }
   std::string optimizer_description() const override { return text("sgd lr=", lr_, "\n"); }

@@ -11,6 +11,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/train/replica/flat_math.h"
+#include "stretto/train/replica/gradients_by_tensor.h"
 
 namespace stretto {
 namespace {
@@ -19,7 +20,7 @@ std::span<std::byte> bytes(std::vector<float>& numbers) {
   return std::as_writable_bytes(std::span(numbers));
 }
 
-class LinearReplica final : public Replica {
+class LinearReplica final : public Replica, private GradientsByTensor, private ReadsByBucket, private LocalBuffers {
  public:
   LinearReplica(std::uint64_t features, const RankTaskOptions& options)
       : options_(options),
@@ -44,6 +45,7 @@ class LinearReplica final : public Replica {
     attach(0, memory);
   }
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
+  GradientsByTensor* gradients_by_tensor() override { return this; }
   std::span<const TrainedTensor> trained_tensors() const override { return tensors_; }
   void on_gradient_ready(std::function<void(int)> ready, bool /*taken*/) override {
     gradient_ready_ = std::move(ready);
@@ -59,7 +61,7 @@ class LinearReplica final : public Replica {
     }
     return graph;
   }
-  bool announces_reads() const override { return true; }
+  ReadsByBucket* reads_by_bucket() override { return this; }
   void on_bucket_read(std::function<void(int)> read) override { read_ = std::move(read); }
   void about_to_read(int bucket) const {
     if (read_) read_(bucket);
@@ -111,9 +113,8 @@ class LinearReplica final : public Replica {
   std::vector<std::span<std::byte>> weights() override {
     return {bytes(parameters_[0]), bytes(parameters_[1]), bytes(running_mean_)};
   }
+  LocalBuffers* local_buffers() override { return this; }
   std::vector<Buffer> floating_buffers() override { return {{DataType::float32, bytes(running_mean_)}}; }
-  std::vector<std::pair<std::size_t, std::size_t>> moments() const override { return {}; }
-  std::vector<std::span<std::int64_t>> counts() override { return {}; }
   std::string optimizer_state() override {
     std::string all;
     for (const auto& momentum : momentum_) {

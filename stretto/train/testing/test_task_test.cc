@@ -5,6 +5,7 @@
 #include <array>
 
 #include "stretto/ordering/plan.h"
+#include "stretto/train/replica/gradients_by_tensor.h"
 
 namespace stretto {
 namespace {
@@ -14,9 +15,10 @@ TEST(LinearTask, HandsItsTwoGradientsOverByThemselvesAndLeavesItsGraph) {
   const auto task = linear_task({.features = 3});
   const auto rank = task->start_rank({});
   Replica& replica = rank->replica();
+  GradientsByTensor& gradients = *replica.gradients_by_tensor();
   std::vector<std::string> ready;
-  replica.on_gradient_ready(
-      [&](int parameter) { ready.push_back(replica.trained_tensors()[static_cast<std::size_t>(parameter)].name); });
+  gradients.on_gradient_ready(
+      [&](int parameter) { ready.push_back(gradients.trained_tensors()[static_cast<std::size_t>(parameter)].name); });
   const auto step = [&] {
     ready.clear();
     replica.attach_own();
@@ -25,13 +27,13 @@ TEST(LinearTask, HandsItsTwoGradientsOverByThemselvesAndLeavesItsGraph) {
   };
   step();
   EXPECT_THAT(ready, testing::ElementsAre("b", "w"));
-  EXPECT_FALSE(replica.take_graph());
-  replica.record_graphs(true);
+  EXPECT_FALSE(gradients.take_graph());
+  gradients.record_graphs(true);
   step();
-  const auto graph = replica.take_graph();
+  const auto graph = gradients.take_graph();
   ASSERT_TRUE(graph);
   EXPECT_EQ(plan_order(*graph).to_text(), "0: set 0, float32, sum, 16 bytes: b, w\n");
-  EXPECT_FALSE(replica.take_graph());
+  EXPECT_FALSE(gradients.take_graph());
 }
 
 }  // namespace

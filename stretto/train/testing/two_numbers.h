@@ -72,9 +72,6 @@ class TwoNumbers final : public Replica {
 
   std::span<std::byte> parameters(int bucket) override { return bytes(weights_[static_cast<std::size_t>(bucket)]); }
   std::vector<std::span<std::byte>> weights() override { return {parameters(0), parameters(1)}; }
-  std::vector<Buffer> floating_buffers() override { return {}; }
-  std::vector<std::pair<std::size_t, std::size_t>> moments() const override { return {}; }
-  std::vector<std::span<std::int64_t>> counts() override { return {}; }
   std::string model_description() const override { return "two numbers"; }
   std::string optimizer_description() const override { return "sgd"; }
   std::string optimizer_state() override { return {}; }

@@ -78,7 +78,7 @@ class Listener final : public RoundListener {
     if (result.policy.kind != Policy::Kind::full) return;
     auto& all = states[result.round];
     all.resize(static_cast<std::size_t>(ranks_));
-    all[rank_] = {numbers(replica_.optimizer_arrays()), numbers(replica_.floating_buffers())};
+    all[rank_] = {numbers(replica_.optimizer_arrays()), numbers(replica_.local_buffers()->floating_buffers())};
   }
 
   Replica& replica_;

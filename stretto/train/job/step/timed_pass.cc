@@ -36,14 +36,15 @@ PacedStep TimedPass::run(const Pass& pass, std::uint64_t units, const ImbalanceD
 }
 
 void TimedPass::run_telling(const Pass& pass, FunctionRef<void(double)> progress) {
-  replica_.on_progress([&](double share) {
+  ReadsByBucket& reads = *replica_.reads_by_bucket();
+  reads.on_progress([&](double share) {
     stand_still(pass);
     progress(share);
   });
   struct End {
-    ~End() { replica.on_progress(nullptr); }  // also where the pass throws
-    Replica& replica;
-  } const end{replica_};
+    ~End() { reads.on_progress(nullptr); }  // also where the pass throws
+    ReadsByBucket& reads;
+  } const end{reads};
   pass.computes();
   pass.ends();
 }

@@ -19,7 +19,7 @@ class TimedPass {
     FunctionRef<void()> computes;
     FunctionRef<void()> ends;            ///< after that: hands over what is left
     FunctionRef<Duration()> has_waited;  ///< inside it for weights, since this was asked last
-    bool by_layer = false;               ///< it waits for weights layer by layer
+    bool by_layer = false;               ///< it waits for weights layer by layer; of a replica with ReadsByBucket
   };
 
   /// `place`: on a virtual clock, else null. All outlive this object.
