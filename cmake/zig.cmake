@@ -18,7 +18,7 @@ set(CCACHE OFF CACHE FILEPATH "")  # zig keeps what it has compiled
 # Of this machine the libraries that are headers and nothing else; its C library's headers lie beside them.
 set(headers ${CMAKE_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${headers})
-foreach(header boost CLI fmt nlohmann protozero Random123 xxhash.h)
+foreach(header asio asio.hpp boost CLI fmt nlohmann protozero Random123 xxhash.h)
   if(NOT EXISTS /usr/include/${header})
     message(FATAL_ERROR "/usr/include/${header} is not there: see packages.txt")
   endif()

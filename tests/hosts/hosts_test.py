@@ -1,0 +1,124 @@
+"""Jobs on several hosts: network namespaces of this machine (hosts.sh), with a launcher's variables, torchrun, and ranks that are
+killed.
+
+    hosts_test.py PROGRAM LAUNCHED_RANK
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+from collections.abc import Iterator
+
+HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
+PROGRAM, LAUNCHED_RANK = sys.argv.pop(1), sys.argv.pop(1)
+MEETING = "10.77.0.1:4711"
+
+
+class Hosts:
+    """So many hosts, until the block ends."""
+
+    def __init__(self, number: int) -> None:
+        self._environment = {**os.environ, "HOSTS_STATE": f"/run/stretto-hosts-test-{os.getpid()}"}
+        up = self._call("up", str(number))
+        if up.returncode == 77:
+            raise unittest.SkipTest(up.stderr.strip())
+        assert up.returncode == 0, up.stderr
+
+    def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([HOSTS, *words], env=self._environment, capture_output=True, text=True, check=False)
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._call("down")
+
+    def start(self, host: int, rank: int, ranks: int, *command: str) -> subprocess.Popen[str]:
+        environment = self._environment | {
+            "STRETTO_MEETING": MEETING,
+            "STRETTO_RANK": str(rank),
+            "STRETTO_RANKS": str(ranks),
+        }
+        return subprocess.Popen(
+            [HOSTS, "exec", str(host), *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def kill(self, host: int) -> None:
+        self._call("kill", str(host))
+
+
+def _ends(ranks: list[subprocess.Popen[str]]) -> Iterator[tuple[int, str, str]]:
+    for rank in ranks:
+        out, err = rank.communicate(timeout=100)
+        yield rank.returncode, out, err
+
+
+# The host of each rank, from 1.
+PLACES = {
+    "two of one": (1, 2),
+    "two of two, in blocks": (1, 1, 2, 2),
+    "two of two, in turn": (1, 2, 1, 2),
+    "three of one, two and three": (1, 2, 3, 2, 3, 3),
+}
+
+
+class OnSeveralHosts(unittest.TestCase):
+    def test_what_a_transport_and_a_job_promise(self) -> None:
+        for name, places in PLACES.items():
+            with Hosts(max(places)) as hosts:
+                for test in ("order", "sizes", "storm", "count", "leave_early"):
+                    ranks = [hosts.start(host, i, len(places), LAUNCHED_RANK, test) for i, host in enumerate(places)]
+                    for i, (status, _, said) in enumerate(_ends(ranks)):
+                        self.assertEqual((status, said), (0, ""), f"{test}, {name}, rank {i}")
+
+    def test_every_batch_is_applied_once_whatever_the_algorithm(self) -> None:
+        for name, places in PLACES.items():
+            with Hosts(max(places)) as hosts:
+                for algorithm in ("sync", "eager-solo", "eager-quorum", "local", "diloco"):
+                    command = (PROGRAM, "train", "hyperplane", "--algorithm", algorithm, "--epochs", "2")
+                    ranks = [hosts.start(host, i, len(places), *command) for i, host in enumerate(places)]
+                    (status, out, said), *others = _ends(ranks)
+                    what = f"{algorithm}, {name}: {out}{said}"
+                    self.assertEqual([status, *(other for other, _, _ in others)], [0] * len(places), what)
+                    made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
+                    self.assertEqual(made, applied, what)
+                    self.assertNotEqual(made, 0, what)
+
+    def test_the_others_name_a_rank_that_is_killed(self) -> None:
+        for algorithm in ("sync", "eager-quorum"):
+            with Hosts(2) as hosts:
+                command = (PROGRAM, "train", "hyperplane", "--algorithm", algorithm, "--epochs", "1000000")
+                ranks = [hosts.start(1 + i % 2, i, 4, *command) for i in range(4)]
+                time.sleep(2)  # they train
+                for rank in ranks:
+                    self.assertIsNone(rank.poll(), algorithm)
+                hosts.kill(2)
+                ended = list(_ends(ranks))
+                self.assertEqual([status for status, _, _ in ended[::2]], [3, 3], f"{algorithm}: {ended}")
+                said = ended[0][2] + ended[2][2]
+                self.assertRegex(said, "rank [13] is lost: ", algorithm)
+
+    def test_ranks_that_do_not_fit_together_are_told(self) -> None:
+        with Hosts(2) as hosts:
+            ranks = [hosts.start(1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]
+            for status, _, said in _ends(ranks):
+                self.assertEqual(status, 4, said)
+                self.assertRegex(said, r"rank 1 on h2 has 3 ranks in its job, rank 0 2\n$")
+            ranks = [hosts.start(1 + i // 2, min(i, 1), 3, LAUNCHED_RANK, "count") for i in range(3)]
+            for status, _, said in _ends(ranks):
+                self.assertEqual(status, 4, said)
+                self.assertRegex(said, r"two processes are rank 1: \d+ on h\d and \d+ on h\d\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
