@@ -6,7 +6,6 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/description.h"
 #include "stretto/engine/instance.h"
-#include "stretto/engine/prepared.h"
 
 namespace stretto {
 

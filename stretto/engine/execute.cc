@@ -5,7 +5,6 @@
 
 #include "stretto/engine/engine.h"
 #include "stretto/engine/instance.h"
-#include "stretto/engine/prepared.h"
 #include "stretto/kernel/combine.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "stretto/kernel/kernel_table.h"
+#include "stretto/kernel/kernels.h"
 
 namespace stretto {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "stretto/base/half.h"
-#include "stretto/kernel/kernel_table.h"
+#include "stretto/kernel/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -22,6 +22,11 @@ const Kernels& choose() {
   throw UsageError(text("STRETTO_KERNELS=", wanted, "; this processor runs ", names));
 }
 
+int index_of(DataType type) {
+  STRETTO_CHECK(is_half(type), "conversion of ", name_of(type), ", which has no 16 bits");
+  return type == DataType::bfloat16 ? 0 : 1;
+}
+
 }  // namespace
 
 std::span<const Kernels* const> available_kernels() {
@@ -36,6 +41,14 @@ std::span<const Kernels* const> available_kernels() {
 const Kernels& kernels_in_use() {
   static const Kernels& chosen = choose();
   return chosen;
+}
+
+void widen(DataType type, float* dst, const std::byte* src, std::uint64_t count) {
+  kernels_in_use().widen[index_of(type)](reinterpret_cast<std::byte*>(dst), src, count);
+}
+
+void narrow(DataType type, std::byte* dst, const float* src, std::uint64_t count) {
+  kernels_in_use().narrow[index_of(type)](dst, reinterpret_cast<const std::byte*>(src), count);
 }
 
 }  // namespace stretto

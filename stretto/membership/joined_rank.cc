@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
-#include "stretto/engine/look.h"
+#include "stretto/engine/interruptible_driver.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"

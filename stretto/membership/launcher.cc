@@ -13,16 +13,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string>
 #include <thread>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/descriptor.h"
 #include "stretto/base/machine/process_limits.h"
-#include "stretto/membership/forked_child.h"
 #include "stretto/membership/job.h"
-#include "stretto/membership/other_threads.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rank_pipe.h"
 #include "stretto/membership/shm_rank_context.h"
@@ -37,6 +40,39 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTick = 100ms;
+
+/// Calls `visit` with the state letter of each other thread (proc(5)): R runs or would, S sleeps.
+template <class Visit>
+void for_each_other_thread(Visit&& visit) {
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
+    if (task.path().filename() == std::to_string(syscall(SYS_gettid))) continue;
+    std::ifstream file(task.path() / "stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    const auto name_end = line.rfind(')');  // the name may hold anything
+    if (name_end != std::string::npos && name_end + 2 < line.size()) visit(line[name_end + 2]);
+  }
+}
+
+/// Threads of this process beside the calling one.
+int num_other_threads() {
+  int count = 0;
+  for_each_other_thread([&](char) { ++count; });
+  return count;
+}
+
+/// Waits until all other threads of this process sleep, a second at most. Returns whether they do. A thread that
+/// computes may hold a lock, which a process forked meanwhile would find locked for ever; one that waits for work, as
+/// those of OpenMP do, holds none.
+bool other_threads_sleep() {
+  const SteadyClock clock;
+  for (const TimePoint end = clock.now() + 1s;; std::this_thread::sleep_for(1ms)) {
+    bool running = false;
+    for_each_other_thread([&](char state) { running |= state == 'R'; });
+    if (!running) return true;
+    if (clock.now() > end) return false;
+  }
+}
 
 /// The thread whose Signals hear what comes.
 std::atomic<pid_t> hearing_thread{0};

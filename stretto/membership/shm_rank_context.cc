@@ -1,11 +1,36 @@
 #include "stretto/membership/shm_rank_context.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string_view>
 #include <utility>
 
-#include "stretto/membership/forked_child.h"
 #include "stretto/membership/rank_end.h"
 
 namespace stretto {
+namespace {
+
+// For the signal handler, which has no object.
+std::byte* memory_begin = nullptr;
+std::byte* memory_end = nullptr;
+
+void on_fault(int signal, siginfo_t* info, void*) {
+  const auto* at = static_cast<const std::byte*>(info->si_addr);
+  if (at >= memory_begin && at < memory_end) end_forked_child();
+  std::signal(signal, SIG_DFL);  // the access is repeated, and ends the process
+}
+
+void watch_memory() {
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
+}  // namespace
 
 static_assert(RankContext::kNumCounters <= JobMemory::kNumCounters);
 
@@ -22,6 +47,21 @@ void ShmRankContext::report(std::string text) {
 
 void ShmRankContext::complain(const Error& error) {
   say_(message_of(error, rank()));
+}
+
+void keep_from_forked_children(std::span<std::byte> memory) {
+  memory_begin = memory.data();
+  memory_end = memory.data() + memory.size();
+  madvise(memory.data(), memory.size(), MADV_DONTFORK);
+  pthread_atfork(nullptr, nullptr, watch_memory);
+}
+
+void end_forked_child() {
+  constexpr std::string_view kLine =
+      "stretto: a process that a rank has forked went on in the function of the rank: it has to end with _exit() or "
+      "exec() before that returns, and cannot use what belongs to the job\n";
+  if (write(STDERR_FILENO, kLine.data(), kLine.size()) < 0) _exit(1);
+  _exit(1);
 }
 
 }  // namespace stretto

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/kernel/convert.h"
+#include "stretto/kernel/kernels.h"
 
 namespace stretto {
 namespace {
