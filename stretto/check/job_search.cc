@@ -5,12 +5,9 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/check/diloco/diloco_search.h"
-#include "stretto/check/groups/group_search.h"
-#include "stretto/check/ordering/ordering_search.h"
-#include "stretto/check/partial/bucket_search.h"
-#include "stretto/check/partial/partial_search.h"
-#include "stretto/check/threshold/threshold_search.h"
+#include "stretto/check/partial/bucket_oracle.h"
+#include "stretto/check/partial/oracle.h"
+#include "stretto/check/searches.h"
 
 namespace stretto {
 namespace {

@@ -1,5 +1,3 @@
-#include "stretto/check/diloco/diloco_search.h"
-
 #include <array>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "stretto/base/random.h"
 #include "stretto/check/partial/scenario.h"
 #include "stretto/check/prime_field.h"
+#include "stretto/check/searches.h"
 #include "stretto/check/simulated_application.h"
 #include "stretto/collective/protocol/outer_phases.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stretto/check/job_search.h"
-#include "stretto/check/machines.h"
 #include "stretto/check/prime_field.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/groups/model_move.h"
 #include "stretto/collective/protocol/protocol_state.h"

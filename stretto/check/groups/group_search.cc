@@ -1,5 +1,3 @@
-#include "stretto/check/groups/group_search.h"
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -11,6 +9,7 @@
 #include "stretto/base/machine/pages.h"
 #include "stretto/base/random.h"
 #include "stretto/check/groups/group_oracle.h"
+#include "stretto/check/searches.h"
 #include "stretto/check/simulated_application.h"
 #include "stretto/collective/group_allreduce_probe.h"
 

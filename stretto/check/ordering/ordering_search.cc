@@ -1,5 +1,3 @@
-#include "stretto/check/ordering/ordering_search.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -11,6 +9,7 @@
 #include "stretto/check/ordering/ordering_actor.h"
 #include "stretto/check/ordering/ordering_job.h"
 #include "stretto/check/ordering/ordering_network.h"
+#include "stretto/check/searches.h"
 
 namespace stretto {
 namespace {

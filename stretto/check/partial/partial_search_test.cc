@@ -1,6 +1,6 @@
-#include "stretto/check/partial/partial_search.h"
-
 #include <gtest/gtest.h>
+
+#include "stretto/check/searches.h"
 
 namespace stretto {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/check/job_search.h"
-#include "stretto/check/machines.h"
+#include "stretto/check/simulated_application.h"
 #include "stretto/collective/partial_allreduce.h"
 
 namespace stretto {

@@ -1,5 +1,3 @@
-#include "stretto/check/threshold/threshold_search.h"
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -8,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/check/searches.h"
 #include "stretto/check/simulated_application.h"
 #include "stretto/schedule/builder.h"
 
