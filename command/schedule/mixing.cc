@@ -9,7 +9,7 @@
 
 #include "command/cli/command_line.h"
 #include "command/cli/table.h"
-#include "stretto/collective/groups/mixing.h"
+#include "stretto/collective/groups/groups.h"
 
 namespace stretto::command {
 

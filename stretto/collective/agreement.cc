@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "stretto/base/description.h"
-#include "stretto/collective/schedules/binomial_tree.h"
 #include "stretto/collective/schedules/plain_schedules.h"
 
 namespace stretto {

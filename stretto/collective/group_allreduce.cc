@@ -2,11 +2,11 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/machine/pages.h"
-#include "stretto/collective/group_allreduce_probe.h"
-#include "stretto/collective/protocol/group_ticket.h"
+#include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/group_board_rounds.h"
 #include "stretto/collective/rounds/group_rounds.h"
 #include "stretto/collective/rounds/spanning_rounds.h"
+#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/protocol/protocol_state.h"
-#include "stretto/collective/rounds/deposit_steps.h"
+#include "stretto/collective/protocol/ticket.h"
+#include "stretto/collective/rounds/front.h"
 #include "stretto/collective/rounds/partial_observer.h"
 
 namespace stretto {

@@ -6,8 +6,8 @@
 #include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/allreduce/board_allreduce.h"
 #include "stretto/collective/rounds/seating.h"
-#include "stretto/collective/schedules/partial_schedule.h"
 #include "stretto/collective/schedules/plain_schedules.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 namespace {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 
-#include "stretto/collective/allreduce/allreduce_way.h"
+#include "stretto/collective/argument.h"
+#include "stretto/collective/collective.h"
 #include "stretto/collective/scheduled_collective.h"
+#include "stretto/engine/driver.h"
 #include "stretto/kernel/bucket.h"
 
 namespace stretto {
@@ -101,6 +104,18 @@ struct AllreduceOptions {
   /// the environment variable STRETTO_TUNING names a file of, or a guess. The same on every rank.
   const AllreduceCosts* costs = nullptr;
 };
+
+/// \cond inner
+/// One way of doing an Allreduce; the calls mean the same as there.
+class AllreduceWay : public Collective {
+ public:
+  virtual Result<void> run(Driver& driver, TimePoint deadline, const Argument& mine, const Argument& sum) = 0;
+  /// From input() to result().
+  virtual Result<void> run(Driver& driver, TimePoint deadline) = 0;
+  virtual std::byte* input() = 0;
+  virtual const std::byte* result() = 0;
+};
+/// \endcond
 
 /// Every rank gets the sum, minimum, maximum or bitwise AND over the ranks, with the same bits in every run and by
 /// every way (docs/protocol.md, Bits). Several boards have bits of their own, the same on every rank and in every run;

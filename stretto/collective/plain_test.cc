@@ -10,7 +10,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/allreduce/board_allreduce.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/collective/testing/watchdog.h"
 

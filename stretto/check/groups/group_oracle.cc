@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/groups/mixing.h"
+#include "stretto/collective/groups/groups.h"
 
 namespace stretto {
 namespace {

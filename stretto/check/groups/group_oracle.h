@@ -10,8 +10,7 @@
 #include "stretto/check/prime_field.h"
 #include "stretto/check/simulated_application.h"
 #include "stretto/collective/group_allreduce.h"
-#include "stretto/collective/groups/model_move.h"
-#include "stretto/collective/protocol/protocol_state.h"
+#include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {

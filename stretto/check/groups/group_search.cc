@@ -11,7 +11,7 @@
 #include "stretto/check/groups/group_oracle.h"
 #include "stretto/check/searches.h"
 #include "stretto/check/simulated_application.h"
-#include "stretto/collective/group_allreduce_probe.h"
+#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 namespace {

@@ -10,7 +10,7 @@
 #include "stretto/check/job_search.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/protocol/policy.h"
-#include "stretto/collective/protocol/protocol_state.h"
+#include "stretto/collective/protocol/ticket.h"
 
 namespace stretto {
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,16 +12,42 @@
 #include "stretto/board/exchange_board.h"
 #include "stretto/board/full_board.h"
 #include "stretto/collective/allreduce/allreduce_choice.h"
-#include "stretto/collective/allreduce/allreduce_way.h"
-#include "stretto/collective/allreduce/between_full_boards.h"
 #include "stretto/collective/collective_base.h"
-#include "stretto/collective/rounds/board_memory.h"
+#include "stretto/collective/plain.h"
 #include "stretto/collective/rounds/seating.h"
+#include "stretto/collective/scheduled_collective.h"
+#include "stretto/collective/schedules/allreduce_schedule.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/inquiry.h"
 #include "stretto/kernel/bucket.h"
 
 namespace stretto {
+
+/// Ties one FullBoard of an allreduce to the other boards of its job: a part of BoardAllreduce, which has none where
+/// there is one board. Each board sums its ranks' inputs (FullBoard::Shape::upward). Its leader reduces the sums with
+/// the other leaders by messages, and publishes the result on its board. To the schedule between the boards a board is
+/// one rank.
+class BetweenFullBoards {
+ public:
+  /// Registers with the engine, on every rank. `seating` and `board`, which is this rank's, outlive this object.
+  BetweenFullBoards(Engine& engine, const Seating& seating, const FullBoard::Shape& shape, AllreduceAlgorithm algorithm,
+                    FullBoard& board);
+
+  /// On a leader, does the next step between sum and result. Returns whether there was one. The schedule goes on only
+  /// while the leader's engine is stepped.
+  bool step();
+  /// Whether this rank, a leader, waits for messages next, which come when its engine is stepped.
+  bool wants_messages() const { return exchanging_; }
+  /// Why the schedule can never go on, if so.
+  std::optional<Error> failure() const { return between_.failure(); }
+
+ private:
+  const Seating& seating_;
+  const FullBoard::Shape shape_;
+  FullBoard& board_;
+  ScheduledCollective between_;
+  bool exchanging_ = false;  // on a leader: the schedule runs
+};
 
 /// An allreduce between the ranks of one host, on a board in the memory they share, or on several, which
 /// BetweenFullBoards ties together. A board does not know that there are others but for FullBoard::Shape::upward.

@@ -18,7 +18,7 @@
 #include "stretto/board/testing/test_support.h"
 #include "stretto/collective/plain.h"
 #include "stretto/collective/rounds/seating.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 #include "stretto/collective/testing/process_job.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/collective/testing/watchdog.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/protocol/group_ticket.h"
+#include "stretto/collective/protocol/ticket.h"
 
 namespace stretto {
 namespace {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/collective/protocol/learned_patience.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/transport/transport.h"
 
@@ -61,6 +63,19 @@ struct PassedRound {
 };
 
 /// \cond inner
+/// How long an adaptive deadline waits after the first arrival: median + 3·MAD of the times by which the last 256
+/// arrivals came after the first of their round.
+class LearnedPatience {
+ public:
+  /// The arrivals of one round, in any order.
+  void learn(std::span<const TimePoint> arrivals);
+  Duration get() const;
+
+ private:
+  std::vector<double> offsets_;  // in seconds; a ring
+  std::size_t next_ = 0;
+};
+
 /// The ranks that have come to an open round, as far as a rank knows, and how long ranks have taken to come before.
 struct Come {
   const RankSet& arrived;

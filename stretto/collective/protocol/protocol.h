@@ -7,7 +7,6 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/rank_set.h"
-#include "stretto/collective/protocol/learned_patience.h"
 #include "stretto/collective/protocol/policy.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/rounds/idle_plans.h"
+#include "stretto/collective/rounds/round_plans.h"
 
 namespace stretto {
 

@@ -6,7 +6,7 @@
 
 #include "stretto/collective/protocol/protocol.h"
 #include "stretto/collective/rounds/partial_observer.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 #include "stretto/engine/engine.h"
 
 namespace stretto {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "stretto/collective/rounds/idle_plans.h"
+#include "stretto/collective/rounds/round_plans.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/schedule/builder.h"
 

@@ -6,7 +6,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/board/partial_memory.h"
 #include "stretto/collective/rounds/rounds.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 

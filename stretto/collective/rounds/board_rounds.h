@@ -8,9 +8,8 @@
 #include "stretto/board/partial_board.h"
 #include "stretto/board/partial_memory.h"
 #include "stretto/board/partial_seat.h"
-#include "stretto/collective/protocol/learned_patience.h"
+#include "stretto/collective/protocol/policy.h"
 #include "stretto/collective/rounds/between_boards.h"
-#include "stretto/collective/rounds/board_memory.h"
 #include "stretto/collective/rounds/rounds.h"
 #include "stretto/collective/rounds/seating.h"
 

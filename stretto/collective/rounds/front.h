@@ -3,9 +3,12 @@
 #include <atomic>
 #include <memory>
 #include <span>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "stretto/base/mutex.h"
+#include "stretto/board/partial_seat.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/schedule/schedule.h"
@@ -71,6 +74,24 @@ class Front {
   std::vector<Contribution*> free_;  // owned by the application thread
   Mutex mutex_;
   std::vector<Contribution*> returned_ GUARDED_BY(mutex_);
+};
+
+/// A deposit in the making: a step machine, so that a search can interleave it with the rounds.
+class DepositSteps {
+ public:
+  DepositSteps() = default;  ///< it has been made
+  explicit DepositSteps(Front::Deposit deposit) : steps_(std::move(deposit)) {}
+  explicit DepositSteps(PartialSeat::Deposit deposit) : steps_(std::move(deposit)) {}
+  /// One step; returns true when the deposit has been made.
+  bool step() {
+    return std::visit([](auto& deposit) { return deposit.step(); }, steps_);
+  }
+
+ private:
+  struct Made {
+    bool step() { return true; }
+  };
+  std::variant<Made, Front::Deposit, PartialSeat::Deposit> steps_;
 };
 
 }  // namespace stretto

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stretto/collective/protocol/group_protocol.h"
-#include "stretto/collective/rounds/group_plans.h"
+#include "stretto/collective/rounds/round_plans.h"
 #include "stretto/collective/rounds/standing_models.h"
 #include "stretto/collective/rounds/standing_rounds.h"
 

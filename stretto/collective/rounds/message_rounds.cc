@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "stretto/base/defect.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 

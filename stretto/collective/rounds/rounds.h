@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/rounds/deposit_steps.h"
+#include "stretto/collective/rounds/front.h"
 #include "stretto/collective/rounds/partial_observer.h"
 #include "stretto/collective/rounds/result_ring.h"
 #include "stretto/collective/rounds/rounds_base.h"

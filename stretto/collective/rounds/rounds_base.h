@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/collective/collective_base.h"
-#include "stretto/collective/protocol/protocol_state.h"
+#include "stretto/collective/protocol/ticket.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/inquiry.h"
 #include "stretto/kernel/bucket.h"

@@ -8,7 +8,6 @@
 
 #include "stretto/board/groups/group_memory.h"
 #include "stretto/board/groups/group_seat.h"
-#include "stretto/collective/rounds/board_memory.h"
 #include "stretto/collective/rounds/seating.h"
 #include "stretto/collective/rounds/standing_rounds.h"
 

@@ -5,8 +5,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/collective/schedules/group_schedule.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 

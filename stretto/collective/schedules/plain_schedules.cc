@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/schedules/binomial_tree.h"
 
 namespace stretto {
 namespace {

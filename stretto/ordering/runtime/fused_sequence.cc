@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 namespace {

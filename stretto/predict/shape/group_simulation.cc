@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "stretto/base/rank_set.h"
-#include "stretto/collective/protocol/group_ticket.h"
+#include "stretto/collective/protocol/ticket.h"
 #include "stretto/predict/shape/rank_steps.h"
 
 namespace stretto {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/schedules/partial_schedule.h"
+#include "stretto/collective/schedules/round_schedules.h"
 
 namespace stretto {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/group_allreduce.h"
-#include "stretto/collective/groups/model_move.h"
 #include "stretto/train/recipes/model_average.h"
 #include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
