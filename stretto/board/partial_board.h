@@ -5,10 +5,6 @@
 
 #include "stretto/board/open_round.h"
 #include "stretto/board/partial_memory.h"
-#include "stretto/board/partial_plan.h"
-#include "stretto/board/partial_rule.h"
-#include "stretto/board/partial_start.h"
-#include "stretto/board/partial_sum.h"
 
 namespace stretto {
 

@@ -5,8 +5,8 @@
 
 #include <thread>
 
+#include "stretto/board/open_round.h"
 #include "stretto/board/partial_seat.h"
-#include "stretto/board/plan_words.h"
 #include "stretto/board/testing/quorum_rule.h"
 #include "stretto/transport/testing/processes.h"
 #include "stretto/transport/testing/shared_zeros.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stretto/board/plan_words.h"
+#include "stretto/board/open_round.h"
 #include "stretto/board/testing/board_ranks.h"
 
 namespace stretto {

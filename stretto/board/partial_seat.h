@@ -3,9 +3,63 @@
 #include <cstdint>
 
 #include "stretto/board/partial_memory.h"
-#include "stretto/board/seat_word.h"
+#include "stretto/transport/transport.h"
 
 namespace stretto {
+
+/// A seat's contribution to a round, in one word that is swapped as a whole.
+///
+/// Open: the sets that go into `round` if it is sealed now. Sealed: the sets that have gone into `round`; the next
+/// deposit or arrival replaces it by an open word of the round after. All zero is an open word of round 0 without
+/// anything.
+class SeatWord {
+ public:
+  static constexpr int kMaxSets = 15;
+
+  constexpr SeatWord() = default;
+  constexpr explicit SeatWord(std::uint64_t bits) : bits_(bits) {}
+  static constexpr SeatWord open(Round round, bool drained) {
+    return SeatWord(round << kRoundAt | (drained ? kDrained : 0));
+  }
+
+  constexpr std::uint64_t bits() const { return bits_; }
+  constexpr Round round() const { return bits_ >> kRoundAt; }
+  constexpr bool sealed() const { return (bits_ & kSealed) != 0; }
+  constexpr bool arrived() const { return (bits_ & kArrived) != 0; }
+  constexpr bool drained() const { return (bits_ & kDrained) != 0; }
+  /// The set deposited first and the one deposited, or added up, after it; −1: none.
+  constexpr int first() const { return static_cast<int>(bits_ >> kFirstAt & 0xf) - 1; }
+  constexpr int second() const { return static_cast<int>(bits_ >> kSecondAt & 0xf) - 1; }
+  constexpr bool empty() const { return first() < 0; }
+  constexpr bool holds(int set) const { return set >= 0 && (first() == set || second() == set); }
+
+  constexpr SeatWord with_arrived() const { return SeatWord(bits_ | kArrived); }
+  constexpr SeatWord with_drained() const { return SeatWord(bits_ | kDrained); }
+  constexpr SeatWord with_first(int set) const { return with(kFirstAt, set); }
+  constexpr SeatWord with_second(int set) const { return with(kSecondAt, set); }
+  constexpr SeatWord as_sealed() const { return SeatWord(bits_ | kSealed); }
+
+  /// Whether this seat is sealed for `round`, or for a later one.
+  constexpr bool sealed_at_least(Round round) const {
+    return sealed() ? this->round() >= round : this->round() > round;
+  }
+  /// The sealed word of `round`, if it is sealed now. Requires: !sealed_at_least(round), sealed_at_least(round − 1).
+  constexpr SeatWord to_seal(Round round) const { return (sealed() ? open(round, drained()) : *this).as_sealed(); }
+  /// The open word that follows: of this round, or of the one after where this is sealed.
+  constexpr SeatWord reopened() const { return sealed() ? open(round() + 1, drained()) : *this; }
+
+  friend constexpr bool operator==(SeatWord, SeatWord) = default;
+
+ private:
+  static constexpr std::uint64_t kSealed = 1, kArrived = 2, kDrained = 4;
+  static constexpr int kFirstAt = 4, kSecondAt = 8, kRoundAt = 16;
+
+  constexpr SeatWord with(int at, int set) const {
+    return SeatWord((bits_ & ~(std::uint64_t{0xf} << at)) | static_cast<std::uint64_t>(set + 1) << at);
+  }
+
+  std::uint64_t bits_ = 0;
+};
 
 /// The application's side of a PartialBoard: one rank's deposits, arrivals and handed results. One application thread.
 class PartialSeat {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "stretto/board/open_round.h"
 #include "stretto/board/partial_memory.h"
-#include "stretto/board/plan_words.h"
 #include "stretto/board/testing/board_ranks.h"
 
 namespace stretto {
