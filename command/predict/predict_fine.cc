@@ -13,8 +13,8 @@
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/whole_file.h"
-#include "stretto/predict/fine/fine_prediction.h"
 #include "stretto/predict/fine/step_export.h"
+#include "stretto/predict/fine/step_simulation.h"
 #include "stretto/predict/fine/step_trace.h"
 
 namespace stretto::command {

@@ -8,7 +8,7 @@
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/predict/described_job.h"
-#include "stretto/predict/coarse/threshold_fit.h"
+#include "stretto/predict/coarse/coarse_prediction.h"
 
 namespace stretto::command {
 

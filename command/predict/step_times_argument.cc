@@ -16,7 +16,7 @@
 #include "stretto/base/files/input_file.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/predict/measured/chrome_events.h"
-#include "stretto/predict/measured/step_times_model.h"
+#include "stretto/predict/measured/step_times.h"
 #include "stretto/simulate/cluster.h"
 #include "stretto/transport/job_memory.h"
 

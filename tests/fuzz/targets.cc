@@ -23,7 +23,7 @@
 #include "stretto/ordering/negotiation/control_messages.h"
 #include "stretto/ordering/set_plan.h"
 #include "stretto/ordering/waiting/stall_messages.h"
-#include "stretto/predict/coarse/threshold_fit.h"
+#include "stretto/predict/coarse/coarse_prediction.h"
 #include "stretto/predict/model/training_job.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/transport/mpi.h"

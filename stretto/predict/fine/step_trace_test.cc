@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "stretto/predict/fine/fine_prediction.h"
+#include "stretto/predict/fine/step_simulation.h"
 
 namespace stretto {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stretto/predict/measured/collected_times.h"
+#include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/measured/traces.h"
 
 namespace stretto {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "stretto/predict/measured/collected_times.h"
+#include "stretto/predict/measured/step_times.h"
 #include "stretto/predict/measured/traces.h"
 
 namespace stretto {

@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <numeric>
+#include <utility>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/base/random.h"
+#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/ideal.h"
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/run_folder.h"
-#include "stretto/predict/measured/collected_times.h"
 #include "stretto/predict/measured/traces.h"
 
 namespace stretto {
@@ -83,6 +86,68 @@ std::vector<std::string> traces_in(const std::string& path) {
   std::ranges::sort(traces);
   return traces;
 }
+
+constexpr std::uint64_t kTurnsStream = 0x7475726e73;
+constexpr std::uint64_t kScoresStream = 0x73636f726573;
+
+/// Between −1 and 1, in the order of `times`: how many of them are shorter, less how many are longer, as a share.
+/// Equal times have equal scores.
+std::vector<double> scores(const std::vector<float>& times, const std::vector<float>& ascending) {
+  const auto count = static_cast<double>(times.size());
+  std::vector<double> scores;
+  scores.reserve(times.size());
+  for (const float time : times) {
+    const auto [first, last] = std::equal_range(ascending.begin(), ascending.end(), time);
+    scores.push_back(static_cast<double>((first - ascending.begin()) - (ascending.end() - last)) / count);
+  }
+  return scores;
+}
+
+/// Of equal times nothing is known, and 0 is said.
+double persistence_of(const std::vector<double>& scores) {
+  const double all = std::inner_product(scores.begin(), scores.end(), scores.begin(), 0.0);
+  if (all == 0) return 0;
+  const double next = std::inner_product(scores.begin() + 1, scores.end(), scores.begin(), 0.0);
+  const double rho = std::clamp(next / all, -1.0, 1.0);
+  return 2 * std::sin(std::numbers::pi * rho / 6);
+}
+
+RankTimesModel fit_rank(const StepTimes& measured, std::size_t rank) {
+  std::vector<float> times;
+  times.reserve(measured.steps());
+  for (std::size_t step = 0; step < measured.steps(); ++step) times.push_back(measured.step(step)[rank]);
+  RankTimesModel model{.times = times};
+  std::ranges::sort(model.times);
+  model.persistence = persistence_of(scores(times, model.times));
+  return model;
+}
+
+/// Which of so many models each rank has.
+std::vector<std::size_t> turns(std::size_t models, int ranks, std::uint64_t seed) {
+  Random random(seed, kTurnsStream);
+  std::vector<std::size_t> order(models), turns;
+  std::iota(order.begin(), order.end(), 0);
+  while (turns.size() < static_cast<std::size_t>(ranks)) {
+    for (std::size_t i = models; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    turns.insert(turns.end(), order.begin(), order.end());
+  }
+  turns.resize(static_cast<std::size_t>(ranks));
+  return turns;
+}
+
+float quantile_at(const std::vector<float>& ascending, double normal) {
+  const double below = std::erfc(-normal / std::numbers::sqrt2) / 2;
+  const auto index = static_cast<std::size_t>(below * static_cast<double>(ascending.size()));
+  return ascending[std::min(index, ascending.size() - 1)];
+}
+
+constexpr int kMaxRanks = 100'000;
+constexpr float kMissing = -1;
+constexpr std::size_t kMost = 1 << 20;
+/// Steps that follow one another and stay or go together: what lasts for some steps is seen in them. So many of the
+/// most ranks fit.
+constexpr std::uint64_t kStretch = 10;
+static_assert(kStretch * kMaxRanks <= kMost);
 
 }  // namespace
 
@@ -214,6 +279,89 @@ Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& p
   });
   if (!read) return read.error();
   return collected.result();
+}
+
+StepTimesModel StepTimesModel::fit(const StepTimes& measured) {
+  StepTimesModel model;
+  for (int rank = 0; rank < measured.ranks(); ++rank) {
+    model.ranks.push_back(fit_rank(measured, static_cast<std::size_t>(rank)));
+  }
+  return model;
+}
+
+StepTimes StepTimesModel::draw(int num_ranks, std::size_t steps, std::uint64_t seed) const {
+  const auto width = static_cast<std::size_t>(num_ranks);
+  const std::vector<std::size_t> whose = turns(ranks.size(), num_ranks, seed);
+  std::vector<float> times(steps * width);
+  for (std::size_t rank = 0; rank < width; ++rank) {
+    const RankTimesModel& model = ranks[whose[rank]];
+    const double kept = model.persistence, fresh = std::sqrt(std::max(0.0, 1 - kept * kept));
+    Random random(seed, kScoresStream + rank);
+    double score = random.normal();
+    for (std::size_t step = 0; step < steps; ++step) {
+      times[step * width + rank] = quantile_at(model.times, score);
+      score = kept * score + fresh * random.normal();
+    }
+  }
+  return {num_ranks, std::move(times)};
+}
+
+std::string CollectedTimes::take(std::uint64_t step, int rank, double seconds) {
+  if (rank >= kMaxRanks) return text("rank ", rank, " is not one of 0 … ", kMaxRanks - 1);
+  ranks_ = std::max(ranks_, rank + 1);
+  if (const double most = stretto::seconds(kLongestDuration); seconds > most) {
+    return text("step ", step, " of rank ", rank, " takes ", seconds, " s; expected at most ", most, " s");
+  }
+  if (!stays(step)) return {};
+  std::vector<float>& row = rows_[step];
+  const auto index = static_cast<std::size_t>(rank);
+  if (row.size() <= index) {
+    kept_ += index + 1 - row.size();
+    row.resize(index + 1, kMissing);
+  }
+  if (row[index] != kMissing) return text("a second row for step ", step, " and rank ", rank);
+  row[index] = static_cast<float>(seconds);
+  while (kept_ > kMost) thin_out();
+  return {};
+}
+
+Result<StepTimes> CollectedTimes::result() {
+  if (rows_.empty()) return wrong("has no rows step,rank,seconds");
+  if (!is_whole(rows_.rbegin()->second)) rows_.erase(std::prev(rows_.end()));
+  std::vector<float> all;
+  for (const auto& [step, row] : rows_) {
+    if (!is_whole(row)) {
+      const auto missing = std::ranges::find(row, kMissing) - row.begin();
+      return wrong(text("has no time of rank ", missing, " in step ", step, ", of ", ranks_, " ranks"));
+    }
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  if (all.empty()) return wrong("has not one step of all its ranks");
+  if (std::ranges::all_of(all, [](float time) { return time == 0; })) {
+    return wrong("says that no step took any time; expected seconds");
+  }
+  return StepTimes(ranks_, std::move(all));
+}
+
+Error CollectedTimes::wrong(const std::string& what) const {
+  return {Errc::bad_input, text("'", source_, "' ", what)};
+}
+
+bool CollectedTimes::is_whole(const std::vector<float>& row) const {
+  return row.size() == static_cast<std::size_t>(ranks_) && std::ranges::count(row, kMissing) == 0;
+}
+
+bool CollectedTimes::stays(std::uint64_t step) const {
+  return step / kStretch % stride_ == 0;
+}
+
+void CollectedTimes::thin_out() {
+  stride_ *= 2;
+  std::erase_if(rows_, [this](const auto& row) {
+    const bool goes = !stays(row.first);
+    if (goes) kept_ -= row.second.size();
+    return goes;
+  });
 }
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,5 +85,56 @@ using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 /// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step, a trace
 /// without collectives; Errc::io if it cannot be read.
 Result<StepTimes> read_step_times(const std::string& path, const ReadProgress& progress = {});
+
+/// How long one rank computes, and for how many steps it stays slow. A standard normal process whose value at a step is
+/// `persistence` times that of the step before, and the rest by chance (AR(1)), says which of `times` a step takes: its
+/// quantile for its quantile (a Gaussian copula). So mean and tail are those of the times, however long they last.
+struct RankTimesModel {
+  double persistence = 0;    ///< φ, from −1 to 1; 0: each step by itself
+  std::vector<float> times;  ///< seconds, ascending; at least one
+};
+
+/// Step times for any number of ranks like those of a few that were measured. Each rank is one of theirs, of which all
+/// have their turn before one comes again, in an order that is drawn; but what ranks had in common in a step is not
+/// kept: they are slow independently of each other. StepTimes::resampled() keeps that, for as many ranks as were
+/// measured.
+struct StepTimesModel {
+  std::vector<RankTimesModel> ranks;  ///< at least one
+
+  /// Of every rank by itself. φ is 2 sin(π ρ / 6), ρ being the correlation of the ranks of its times with those of the
+  /// steps after (Spearman's), for which a normal process with φ has that ρ.
+  static StepTimesModel fit(const StepTimes& measured);
+
+  /// Repeats to the bit.
+  StepTimes draw(int num_ranks, std::size_t steps, std::uint64_t seed) const;
+};
+
+/// Takes times one by one, in any order, and keeps as many steps as fit into its memory: of more every second stretch
+/// of ten steps that follow one another, and again of these.
+class CollectedTimes {
+ public:
+  /// `source` is what messages name: a file, a folder.
+  explicit CollectedTimes(std::string source) : source_(std::move(source)) {}
+
+  /// Takes the time of a step on a rank. Returns what is wrong with it; empty where nothing is. Requires: rank and
+  /// seconds are not negative.
+  std::string take(std::uint64_t step, int rank, double seconds);
+
+  /// Errc::bad_input where a rank has no time of some step; a last step that some ranks have not come to does not
+  /// count.
+  Result<StepTimes> result();
+
+ private:
+  Error wrong(const std::string& what) const;
+  bool is_whole(const std::vector<float>& row) const;
+  bool stays(std::uint64_t step) const;
+  void thin_out();
+
+  const std::string source_;
+  int ranks_ = 0;
+  std::uint64_t stride_ = 1;  // of stretches
+  std::size_t kept_ = 0;
+  std::map<std::uint64_t, std::vector<float>> rows_;  // by step
+};
 
 }  // namespace stretto
