@@ -8,7 +8,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/train/ordering/plug_in.h"
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "workloads/digits_data.h"
 #include "workloads/digits_model.h"

@@ -12,7 +12,7 @@
 #include "command/train/torch_workload.h"
 #include "stretto/base/words.h"
 #include "stretto/observe/whole_file.h"
-#include "stretto/train/profile/job_file.h"
+#include "stretto/train/profile/training_profile.h"
 
 namespace stretto::command {
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "stretto/train/distributed_optimizer.h"
-#include "stretto/train/ordering/plug_in.h"
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "stretto/train/testing/torch_ranks.h"
 

@@ -15,7 +15,6 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/train/profile/autograd_graph.h"
-#include "stretto/train/profile/gradient_times.h"
 #include "stretto/train/profile/operation_trace.h"
 #include "stretto/train/profile/pass_shares.h"
 

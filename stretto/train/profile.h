@@ -3,7 +3,6 @@
 #include <functional>
 #include <vector>
 
-#include "stretto/train/profile/job_file.h"
 #include "stretto/train/profile/training_profile.h"
 
 namespace at {

@@ -8,7 +8,6 @@
 #include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/papers/neighbours/push_graph.h"
 #include "stretto/train/recipes/model_average.h"
-#include "stretto/train/recipes/state_average.h"
 
 namespace stretto {
 namespace {

@@ -6,7 +6,6 @@
 #include "stretto/kernel/mix.h"
 #include "stretto/papers/pairs/elastic_options.h"
 #include "stretto/train/recipes/model_average.h"
-#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

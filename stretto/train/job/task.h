@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/train/evaluation/score.h"
+#include "stretto/train/evaluation/evaluator.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {

@@ -11,6 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/module.h>
 
 #include <ostream>
 
@@ -175,6 +176,32 @@ void SyncBatchNormImpl::track(const at::Tensor& mean, const at::Tensor& variance
   const double share = options.momentum().value_or(1 / static_cast<double>(num_batches_tracked.item<std::int64_t>()));
   running_mean.mul_(1 - share).add_(mean.to(running_mean.scalar_type()), share);
   running_var.mul_(1 - share).add_((variance * (count / (count - 1))).to(running_var.scalar_type()), share);
+}
+
+int plug_in(torch::nn::Module& model, const std::shared_ptr<ModelCollectives>& collectives) {
+  int plugged = 0;
+  for (const auto& item : model.named_modules()) {
+    auto* module = dynamic_cast<SumsOverRanks*>(item.value().get());
+    if (module == nullptr) continue;
+    module->sum_by(collectives, item.key());
+    ++plugged;
+  }
+  return plugged;
+}
+
+std::shared_ptr<ModelCollectives> collectives_of(const torch::nn::Module& model) {
+  std::shared_ptr<ModelCollectives> found;
+  for (const auto& module : model.modules()) {
+    const auto* sums = dynamic_cast<const SumsOverRanks*>(module.get());
+    if (sums == nullptr || sums->collectives() == nullptr) continue;
+    if (found != nullptr && found != sums->collectives()) {
+      throw UsageError(text("module ", sums->name_in_model(),
+                            " sums over the ranks by other ModelCollectives than another module of the model: expected "
+                            "one plug_in() for the whole model"));
+    }
+    found = sums->collectives();
+  }
+  return found;
 }
 
 }  // namespace stretto

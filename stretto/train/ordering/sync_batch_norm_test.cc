@@ -9,7 +9,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/mutex.h"
-#include "stretto/train/ordering/plug_in.h"
 
 namespace stretto {
 namespace {

@@ -8,7 +8,6 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/protocol/outer_phases.h"
 #include "stretto/train/recipes/model_average.h"
-#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/outer_optimizer.h"
 

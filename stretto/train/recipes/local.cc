@@ -1,9 +1,7 @@
-#include "stretto/train/recipes/local.h"
 
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/model_average.h"
-#include "stretto/train/recipes/state_average.h"
 
 namespace stretto {
 namespace {

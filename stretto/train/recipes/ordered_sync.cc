@@ -1,5 +1,3 @@
-#include "stretto/train/recipes/ordered_sync.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "stretto/train/recipes/gradient_averaging.h"
 #include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/recipes/round_notes.h"
+#include "stretto/train/recipes/sync.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/gradients_by_tensor.h"
 

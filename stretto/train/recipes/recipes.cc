@@ -9,7 +9,6 @@
 #include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
-#include "stretto/train/recipes/local.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 

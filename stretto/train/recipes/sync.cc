@@ -3,7 +3,6 @@
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/gradient_averaging.h"
 #include "stretto/train/recipes/options/ordering_choice.h"
-#include "stretto/train/recipes/ordered_sync.h"
 
 namespace stretto {
 namespace {

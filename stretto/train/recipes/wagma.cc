@@ -9,7 +9,6 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/train/recipes/model_average.h"
-#include "stretto/train/recipes/state_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

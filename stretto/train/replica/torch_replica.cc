@@ -17,7 +17,7 @@
 #include <unordered_set>
 
 #include "stretto/base/error.h"
-#include "stretto/train/ordering/plug_in.h"
+#include "stretto/train/ordering/sync_batch_norm.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/torch_replica_impl.h"
 

@@ -13,7 +13,6 @@
 
 #include "stretto/base/error.h"
 #include "stretto/ordering/plan.h"
-#include "stretto/train/ordering/plug_in.h"
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "stretto/train/replica/torch_replica.h"
 

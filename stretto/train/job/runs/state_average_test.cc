@@ -1,8 +1,6 @@
 // What is averaged beside the models, in every algorithm that does so, on a virtual clock: a thread for each rank, of
 // which one runs at a time.
 
-#include "stretto/train/recipes/state_average.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +13,7 @@
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/session.h"
+#include "stretto/train/recipes/model_average.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/train/profile/job_file.h"
+#include "stretto/train/profile/training_profile.h"
 
 #include <cmath>
 #include <cstdint>
