@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
-#include "stretto/transport/memory_budget.h"
 
 namespace stretto {
 

@@ -10,9 +10,9 @@
 
 #include "command/cli/table.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/imbalance/duration.h"
 #include "stretto/train/job/summary_json.h"
-#include "stretto/transport/memory_budget.h"
 
 namespace stretto::command {
 

@@ -17,11 +17,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/engine/engine.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/testing/sleeping_thread.h"
 #include "stretto/transport/job_memory.h"
-#include "stretto/transport/memory_budget.h"
 #include "stretto/transport/testing/conformance.h"
 
 namespace stretto {

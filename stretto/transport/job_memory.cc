@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "stretto/base/machine/pages.h"
-#include "stretto/transport/memory_budget.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/transport/shared_arena.h"
 
 namespace stretto {

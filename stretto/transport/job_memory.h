@@ -44,7 +44,7 @@ class JobMemory {
   static std::uint64_t bytes_needed(int ranks, std::uint64_t extra_bytes);
 
   /// A fresh one. Throws UsageError as bytes_needed(). Errc::unavailable names the bytes needed and those there are
-  /// (memory_budget.h) when these are fewer.
+  /// (base/machine/process_limits.h) when these are fewer.
   static Result<JobMemory> create(int ranks, std::uint64_t extra_bytes = 0);
 
   /// Maps the memory that another process has created; `fd` stays the caller's. Errc::bad_input if it is something
@@ -63,8 +63,8 @@ class JobMemory {
   DoorbellWords& doorbell(int rank);
   std::atomic<std::uint64_t>& counter(int index);
   std::span<std::byte> extra();
-  /// The rest of the memory that the job may use (memory_budget.h), for a SharedArena; 0 bytes where it cannot be
-  /// mapped.
+  /// The rest of the memory that the job may use (base/machine/process_limits.h), for a SharedArena; 0 bytes where it
+  /// cannot be mapped.
   std::span<std::byte> arena();
   /// All that this object has mapped.
   std::span<std::byte> mapped() { return {base_, bytes_ + arena_bytes_}; }

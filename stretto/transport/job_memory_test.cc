@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "stretto/transport/memory_budget.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 namespace {

@@ -13,7 +13,7 @@
 #include "stretto/base/description.h"
 #include "stretto/base/doorbell.h"
 #include "stretto/base/machine/pages.h"
-#include "stretto/transport/memory_budget.h"
+#include "stretto/base/machine/process_limits.h"
 
 namespace stretto {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
 #include "stretto/transport/job_memory.h"
-#include "stretto/transport/memory_budget.h"
 #include "stretto/transport/shm.h"
 #include "stretto/transport/testing/shared_zeros.h"
 

@@ -2,14 +2,52 @@
 
 #include <sys/resource.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
+#include "stretto/base/error.h"
 #include "stretto/base/words.h"
 
 namespace stretto {
+namespace {
+
+/// Where a version of control groups keeps the numbers of memory.
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* cache_key;
+};
+constexpr GroupFiles kFirstVersion{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kSecondVersion{"memory.max", "memory.current", "inactive_file"};
+
+void tighten(MemoryBudget& budget, std::uint64_t bytes, const char* limit) {
+  if (bytes < budget.bytes) budget = {bytes, limit};
+}
+
+void tighten_by(MemoryBudget& budget, const ControlGroup& group) {
+  const GroupFiles& files = group.version == 1 ? kFirstVersion : kSecondVersion;
+  const auto limit = number_in(group.folder + files.limit);
+  const auto usage = number_in(group.folder + files.usage);
+  if (!limit || !usage) return;
+  const std::uint64_t cache = number_after(group.folder + "memory.stat", files.cache_key).value_or(0);
+  const std::uint64_t used = *usage > cache ? *usage - cache : 0;
+  tighten(budget, *limit > used ? *limit - used : 0, "memory limit of the container");
+}
+
+/// Half of the addresses that are left: what a rank allocates for itself needs some, too.
+void tighten_by_addresses(MemoryBudget& budget, const std::string& root) {
+  rlimit addresses{};
+  if (getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur == RLIM_INFINITY) return;
+  const std::uint64_t used = number_after(root + "/proc/self/status", "VmSize:").value_or(0) * 1024;
+  tighten(budget, addresses.rlim_cur > used ? (addresses.rlim_cur - used) / 2 : 0, "address space limit (ulimit -v)");
+}
+
+}  // namespace
 
 std::string why_no_process(int error) {
   std::string why = std::strerror(error);
@@ -84,6 +122,43 @@ std::optional<std::uint64_t> number_after(const std::string& path, std::string_v
     std::getline(file, rest);
   }
   return std::nullopt;
+}
+
+MemoryBudget available_memory(const std::string& root) {
+  MemoryBudget budget{~std::uint64_t{0}, "nothing"};
+  if (const auto kib = number_after(root + "/proc/meminfo", "MemAvailable:")) {
+    tighten(budget, *kib * 1024, "free memory of the machine");
+  }
+  for (const ControlGroup& group : control_groups("memory", root)) tighten_by(budget, group);
+  return budget;
+}
+
+MemoryBudget memory_budget(const std::string& root) {
+  if (const char* override_bytes = std::getenv("STRETTO_SHM_LIMIT")) {
+    const auto bytes = whole_number(override_bytes);
+    if (!bytes) {
+      throw UsageError(text("STRETTO_SHM_LIMIT=", override_bytes, ": expected a number of bytes, e.g. 268435456"));
+    }
+    return {*bytes, "STRETTO_SHM_LIMIT"};
+  }
+  MemoryBudget budget = available_memory(root);
+  rlimit file_size{};
+  if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY) {
+    tighten(budget, file_size.rlim_cur, "file size limit (ulimit -f)");
+  }
+  tighten_by_addresses(budget, root);
+  return budget;
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  static constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return text(bytes, " B");
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1024) value /= 1024, ++unit;
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.1f %s", value, kUnits[unit]);
+  return out.data();
 }
 
 }  // namespace stretto

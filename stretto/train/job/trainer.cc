@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/base/machine/cores.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
@@ -18,7 +19,6 @@
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
 #include "stretto/train/recipes/ordered_gradients.h"
-#include "stretto/transport/memory_budget.h"
 
 namespace stretto {
 namespace {

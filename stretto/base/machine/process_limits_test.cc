@@ -1,4 +1,4 @@
-#include "stretto/transport/memory_budget.h"
+#include "stretto/base/machine/process_limits.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
