@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "workloads/sequences.h"
+#include "workloads/sequence_data.h"
 
 namespace stretto {
 

@@ -1,4 +1,3 @@
-#include "command/bench/bench_plot.h"
 
 #include <fmt/format.h>
 

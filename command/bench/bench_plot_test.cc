@@ -1,6 +1,6 @@
-#include "command/bench/bench_plot.h"
-
 #include <gmock/gmock.h>
+
+#include "command/bench/timed_allreduce.h"
 
 namespace stretto::command {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "command/statistics/comparison.h"
@@ -44,5 +45,17 @@ struct MeasuredCall {
 /// The costs with which predicted_us() comes closest: non-negative least squares of the relative errors. A cost that
 /// none of the calls has keeps its default. Requires: a call at least, each of which took some time.
 AllreduceCosts fit_costs(std::span<const MeasuredCall> calls);
+
+/// The content of one or more files of `bench allreduce --csv`; contenders of samples are indices of `libraries`, and
+/// the two values of a reading are microseconds and bus bandwidth.
+struct MeasuredAllreduces {
+  std::vector<std::string> libraries;
+  std::vector<Sample> samples;
+
+  /// Adds the content of a file. Throws UsageError that names `file` and the malformed line.
+  void add(const std::string& file, const std::string& csv);
+  /// Medians and intervals, a line each: library,ranks,bytes,microseconds,low,high,gb_per_s.
+  std::string medians_csv() const;
+};
 
 }  // namespace stretto::command

@@ -12,7 +12,6 @@
 #include "command/commands.h"
 #include "command/machine/programs.h"
 #include "command/predict/advice.h"
-#include "command/predict/finalists.h"
 #include "command/predict/step_times_argument.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "command/predict/finalists.h"
+#include "command/predict/advice.h"
 #include "command/predict/simulated_choice.h"
 #include "command/predict/trial.h"
 #include "stretto/predict/shape/shape_simulation.h"

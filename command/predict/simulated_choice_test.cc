@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "command/predict/finalists.h"
+#include "command/predict/advice.h"
 #include "command/predict/testing/fast_hosts.h"
 #include "stretto/train/recipes/recipes.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "command/predict/finalists.h"
+#include "command/predict/advice.h"
 #include "command/predict/step_times_argument.h"
 #include "command/predict/testing/fast_hosts.h"
 #include "stretto/base/error.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "command/report/rank_statistics.h"
+#include "command/report/recorded_run.h"
 #include "command/train/report.h"
 
 namespace stretto::command {

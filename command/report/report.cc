@@ -11,7 +11,7 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/commands.h"
-#include "command/predict/finalists.h"
+#include "command/predict/advice.h"
 #include "command/predict/step_times_argument.h"
 #include "command/report/page.h"
 #include "command/report/recorded_run.h"

@@ -8,7 +8,6 @@
 #include "command/machine/machine.h"
 #include "command/reproduce/reproductions.h"
 #include "command/statistics/statistics.h"
-#include "command/train/pictures.h"
 #include "command/train/report.h"
 #include "command/train/training.h"
 #include "stretto/observe/run_folder.h"

@@ -19,7 +19,6 @@
 #include "command/machine/machine.h"
 #include "command/machine/programs.h"
 #include "command/statistics/statistics.h"
-#include "command/train/pictures.h"
 #include "command/train/report.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"

@@ -1,4 +1,3 @@
-#include "command/train/pictures.h"
 
 #include <fmt/format.h>
 

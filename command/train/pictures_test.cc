@@ -1,6 +1,6 @@
-#include "command/train/pictures.h"
-
 #include <gtest/gtest.h>
+
+#include "command/train/report.h"
 
 namespace stretto::command {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
-#include "python/binding/memory.h"
 #include "python/binding/py_collectives.h"
 #include "python/binding/py_job.h"
 #include "python/binding/py_loop.h"

@@ -12,7 +12,6 @@
 
 #include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
-#include "python/binding/memory.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/spec.h"
 #include "stretto/train/options/option_table.h"
@@ -23,6 +22,13 @@ using namespace nb::literals;
 
 namespace stretto::python {
 namespace {
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  const auto bytes = nb::inst_ptr<Memory>(nb::handle(self))->bytes();
+  return PyBuffer_FillInfo(view, self, bytes.data(), static_cast<Py_ssize_t>(bytes.size()), /*readonly=*/0, flags);
+}
+
+PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
 
 /// Name, type (a DataType), elements, trained.
 using Parameter = std::tuple<std::string, int, std::uint64_t, bool>;
@@ -63,6 +69,11 @@ DistributedOptions options_of(const nb::dict& given) {
 }
 
 }  // namespace
+
+void bind_memory(nb::module_& module) {
+  nb::class_<Memory>(module, "Memory", nb::type_slots(kSlots), "Bytes of the library, as a writable buffer.")
+      .def("__len__", [](const Memory& memory) { return memory.bytes().size(); });
+}
 
 PyLoop::PyLoop(ReplicaObject calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
                Duration silence)

@@ -2,9 +2,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,20 @@
 #include "stretto/train/loop/own_loop.h"
 
 namespace stretto::python {
+
+/// Bytes that Python may read and write: a writable buffer, for memoryview() and torch.frombuffer(). What the bytes
+/// belong to lives as long as any view of them.
+class Memory {
+ public:
+  Memory(std::span<std::byte> bytes, std::shared_ptr<void> owner) : bytes_(bytes), owner_(std::move(owner)) {}
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+  std::shared_ptr<void> owner_;
+};
+
+void bind_memory(nanobind::module_& module);
 
 /// The loop of one optimizer of Python. Every call that may call Python brings the object that does what only Python
 /// can (PyReplica::Calls).

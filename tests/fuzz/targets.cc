@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "command/bench/bench_plot.h"
+#include "command/bench/timed_allreduce.h"
 #include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/protocol/policy.h"
 #include "stretto/dispenser/position.h"

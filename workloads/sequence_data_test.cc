@@ -1,4 +1,4 @@
-#include "workloads/sequences.h"
+#include "workloads/sequence_data.h"
 
 #include <gmock/gmock.h>
 
