@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 

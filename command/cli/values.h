@@ -42,7 +42,7 @@ std::int64_t parse_integer(std::string_view option, const std::string& text, std
 /// Finite.
 double parse_number(std::string_view option, const std::string& text, double low, double high,
                     std::string_view example);
-/// "200ms", "50us", "1.5s" (imbalance/duration.h).
+/// "200ms", "50us", "1.5s" (base/clock.h).
 Duration parse_duration(std::string_view option, const std::string& text, std::string_view example);
 /// "64", "4KiB", "4 MiB", "1GiB"; the letters alone mean the same. "4kB", "4MB", "1GB" are powers of a thousand.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text, std::string_view example);

@@ -16,8 +16,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/observe/whole_file.h"
 
 extern char** environ;

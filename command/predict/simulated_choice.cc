@@ -8,10 +8,10 @@
 #include <set>
 
 #include "command/cli/values.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/summary_json.h"

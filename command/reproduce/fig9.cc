@@ -16,7 +16,7 @@
 #include "command/cli/table.h"
 #include "command/commands.h"
 #include "command/machine/machine.h"
-#include "stretto/imbalance/duration.h"
+#include "stretto/base/clock.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {

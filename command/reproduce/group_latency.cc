@@ -17,9 +17,9 @@
 #include "command/machine/measuring.h"
 #include "command/statistics/comparison.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/transport/job_memory.h"
 

@@ -19,7 +19,6 @@
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/transport/job_memory.h"
 

@@ -11,8 +11,8 @@
 #include "command/reproduce/experiments.h"
 #include "command/statistics/statistics.h"
 #include "command/train/run_set.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 

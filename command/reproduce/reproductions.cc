@@ -10,8 +10,8 @@
 #include "command/cli/table.h"
 #include "command/reproduce/experiments.h"
 #include "command/train/training_options.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {

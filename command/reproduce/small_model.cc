@@ -8,8 +8,8 @@
 
 #include "command/cli/table.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 

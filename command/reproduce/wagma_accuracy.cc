@@ -7,8 +7,8 @@
 #include "command/reproduce/experiments.h"
 #include "command/reproduce/small_model.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "command/cli/table.h"
-#include "stretto/imbalance/duration.h"
+#include "stretto/base/clock.h"
 
 namespace stretto {
 

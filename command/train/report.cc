@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "command/cli/table.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/train/job/summary_json.h"
 
 namespace stretto::command {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <ctime>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 namespace {

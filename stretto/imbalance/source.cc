@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <limits>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/random.h"
 #include "stretto/base/rank_set.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/trace_file.h"
 
 namespace stretto {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/files/input_file.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {

@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "command/bench/timed_allreduce.h"
+#include "stretto/base/clock.h"
 #include "stretto/collective/allreduce/allreduce_choice.h"
 #include "stretto/collective/protocol/policy.h"
 #include "stretto/dispenser/position.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/spec.h"
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/round_header.h"

@@ -12,9 +12,9 @@
 #include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto::command {
 

@@ -13,7 +13,6 @@
 #include "stretto/base/error.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/base/random.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/ideal.h"
 #include "stretto/imbalance/trace_file.h"
 #include "stretto/observe/run_folder.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/simulate/cluster.h"
 #include "stretto/train/options/option_table.h"

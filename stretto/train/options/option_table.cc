@@ -5,9 +5,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto {

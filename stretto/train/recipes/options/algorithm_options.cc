@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 namespace {

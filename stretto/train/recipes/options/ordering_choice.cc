@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
-#include "stretto/imbalance/duration.h"
 
 namespace stretto {
 namespace {

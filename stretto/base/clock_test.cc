@@ -1,4 +1,4 @@
-#include "stretto/imbalance/duration.h"
+#include "stretto/base/clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/imbalance/duration.h"
+#include "stretto/base/clock.h"
 
 #include <charconv>
 #include <cmath>
@@ -8,11 +8,11 @@
 namespace stretto {
 namespace {
 
-struct Unit {
+struct TimeUnit {
   const char* name;
   std::int64_t nanoseconds;
 };
-constexpr Unit kUnits[] = {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"µs", 1'000}, {"ns", 1}};
+constexpr TimeUnit kTimeUnits[] = {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"µs", 1'000}, {"ns", 1}};
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::optional<Duration> parse_duration(std::string_view written) {
   if (error != std::errc{} || !(value >= 0)) return std::nullopt;
   const std::string_view rest(end, static_cast<std::size_t>(last - end));
   if (rest.empty() && value == 0) return Duration{0};
-  for (const Unit& unit : kUnits) {
+  for (const TimeUnit& unit : kTimeUnits) {
     if (rest != unit.name) continue;
     const double nanoseconds = value * static_cast<double>(unit.nanoseconds);
     if (nanoseconds > static_cast<double>(kLongestDuration.count())) return std::nullopt;
@@ -40,7 +40,7 @@ Duration require_duration(const std::string& what, const std::string& written) {
 
 std::string to_text(Duration duration) {
   if (duration == Duration::zero()) return "0s";
-  const Unit* unit = kUnits;
+  const TimeUnit* unit = kTimeUnits;
   while (duration.count() < unit->nanoseconds) ++unit;
   std::string fraction = std::to_string(unit->nanoseconds + duration.count() % unit->nanoseconds).substr(1);
   fraction.erase(fraction.find_last_not_of('0') + 1);
