@@ -103,7 +103,7 @@ wheel: setup  ## Makes the Python package's wheel for this machine's Python (bui
 
 # Not part of .ci/run: six wheels, compiled by zig. Pythons 3.10 and 3.12 are looked for as by the test python.versions.
 wheels: python  ## Makes a release's wheels (build/wheels): each Python, x86-64 and aarch64, glibc from 2.28 on.
-	@.venv/bin/python -B tests/python/release.py
+	@.venv/bin/python -B tests/python/package/release.py
 
 # Not part of .ci/run: a PyTorch takes gigabytes, and is kept in .cache.
 python-versions: python-torch-2.4.1 python-torch-2.15.0  ## Runs the tests of the wheel with the oldest PyTorch and with a newer one.
@@ -115,7 +115,7 @@ python-torch-%: setup
 	@[ -x .cache/$@/bin/pytest ] || .venv/bin/python -m venv --clear .cache/$@
 	@.cache/$@/bin/python -m pip install --quiet --no-compile torch==$* numpy $$(sed -n 's/^\(pytest\|expecttest\)==\([^ ]*\).*/\1==\2/p' packages.txt)
 	@.cache/$@/bin/python -m pip install --quiet --no-deps --force-reinstall "$$(tools/build_wheel)"
-	@PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache-$@ .cache/$@/bin/pytest -p no:cacheprovider $(PYTHON_VERSIONS_TESTS:%=tests/python/test_%.py)
+	@PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache-$@ .cache/$@/bin/pytest -p no:cacheprovider $(foreach test,$(PYTHON_VERSIONS_TESTS),$(wildcard tests/python/test_$(test).py tests/python/*/test_$(test).py))
 
 # CMake looks at the machine again when something was installed.
 build/%/build.ninja: CMakePresets.json $(wildcard .cache/packages-changed)

@@ -18,7 +18,7 @@ from gpu_training import prepare, seed_of, through_the_package, why_not
 import stretto
 from stretto import _cuda, _device
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "python"))
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "python" / "device"))
 import leaving_out  # noqa: E402
 
 # ---- planted defects ----
@@ -42,7 +42,7 @@ class Overlapping(Plain):
 
 
 # What is left out: which call, of whom, from within what; the case that shows it, and what comes late in it. All that
-# a made-up device can show as well is in tests/python/test_device_planted.py.
+# a made-up device can show as well is in tests/python/device/test_device_planted.py.
 PLANTED: dict[str, tuple[str, str, str, str, type[Plain | LocalSteps], str]] = {
     "copy() waits for what is computed": ("Stream", "wait_stream", "Cuda", "copy", Plain, "computing"),
     "copy() records its event": ("Event", "record", "Cuda", "copy", Plain, "copies"),

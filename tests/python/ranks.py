@@ -71,7 +71,7 @@ class Ranks:
         path = pathlib.Path(self._folder.name)
         call = path / "call"
         file, name = (inspect.getfile(fn), fn.__qualname__) if callable(fn) else (os.fspath(fn), None)
-        call.write_bytes(pickle.dumps((file, name, tuple(args))))
+        call.write_bytes(pickle.dumps((file, name, pickle.dumps(tuple(args)))))
         for rank in range(ranks):
             own = env_of_rank(rank) if env_of_rank else {}
             settings = {
@@ -214,8 +214,9 @@ def _forked(
 def call(path: str) -> None:
     """In a rank: makes the call that the file holds, and leaves what it returns where the test looks for it."""
     value = pathlib.Path(os.environ.pop("STRETTO_RANKS_VALUE"))
-    file, name, args = pickle.loads(pathlib.Path(path).read_bytes())
+    file, name, pickled = pickle.loads(pathlib.Path(path).read_bytes())
     sys.path.insert(0, str(pathlib.Path(file).parent))
+    args = pickle.loads(pickled)  # of classes that may lie in a file beside the test's
     returned = _run(file, args) if name is None else _function(file, name)(*args)
     whole = value.with_suffix(".whole")
     whole.write_bytes(pickle.dumps(returned))

@@ -13,7 +13,7 @@ import pytest
 import stretto
 from ranks import Ranks, run, said, values
 
-FIVE_LINES = pathlib.Path(__file__).parents[2] / "examples" / "python" / "five_lines.py"
+FIVE_LINES = pathlib.Path(__file__).parents[3] / "examples" / "python" / "five_lines.py"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT", "STRETTO_JOB")
 
 

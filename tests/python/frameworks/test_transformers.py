@@ -9,7 +9,7 @@ import warnings
 
 from ranks import values
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "python" / "trainer.py"
+EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "python" / "trainer.py"
 
 
 def train():

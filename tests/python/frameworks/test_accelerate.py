@@ -7,7 +7,7 @@ import runpy
 
 from ranks import values
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "python" / "accelerate_loop.py"
+EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "python" / "accelerate_loop.py"
 SETTINGS = {"HF_HUB_OFFLINE": "1", "ACCELERATE_USE_CPU": "true"}  # as `accelerate launch --cpu` sets it
 
 

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOOLS = ROOT / ".cache" / "python-build" / "bin"
 MOST_BYTES = 6_000_000
 MOST_BYTES_OF_SOURCES = 2_000_000

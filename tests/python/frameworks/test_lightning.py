@@ -8,7 +8,7 @@ import warnings
 
 from ranks import values
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "python" / "lightning_fit.py"
+EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "python" / "lightning_fit.py"
 EPOCHS = 2
 
 

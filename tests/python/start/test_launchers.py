@@ -15,7 +15,7 @@ import pytest
 
 from traces import Traces
 
-FIVE_LINES = pathlib.Path(__file__).parents[2] / "examples" / "python" / "five_lines.py"
+FIVE_LINES = pathlib.Path(__file__).parents[3] / "examples" / "python" / "five_lines.py"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "STRETTO_JOB")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))

@@ -4,7 +4,7 @@ import pathlib
 
 from ranks import run, said
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples" / "python"
 
 
 def test_five_lines():

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-TOOL = pathlib.Path(__file__).parent.parent.parent / "tools/gpu_check"
+TOOL = pathlib.Path(__file__).parents[3] / "tools/gpu_check"
 
 
 def check(*options, timeout):

@@ -10,7 +10,7 @@ import re
 
 from ranks import values
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").glob("python*.md"))
 PREAMBLE = """
 import torch

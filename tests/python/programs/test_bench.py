@@ -10,7 +10,7 @@ import pytest
 
 from ranks import run, said
 
-BENCHMARK = Path(__file__).parents[2] / "microbench" / "python_step.py"
+BENCHMARK = Path(__file__).parents[3] / "microbench" / "python_step.py"
 LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 
 
