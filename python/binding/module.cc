@@ -1,6 +1,5 @@
 #include <nanobind/nanobind.h>
 
-#include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
 #include "python/binding/py_collectives.h"
 #include "python/binding/py_job.h"

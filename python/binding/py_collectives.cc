@@ -10,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "python/binding/errors.h"
 #include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 #include "stretto/imbalance/spec.h"

@@ -13,7 +13,7 @@
 #include <new>
 #include <tuple>
 
-#include "python/binding/errors.h"
+#include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 #include "stretto/base/half.h"
 #include "stretto/train/replica/flat_math.h"

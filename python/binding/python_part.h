@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "python/binding/errors.h"
+#include "python/binding/interpreter.h"
 
 namespace stretto::python {
 

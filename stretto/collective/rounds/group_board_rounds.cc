@@ -1,10 +1,144 @@
 #include "stretto/collective/rounds/group_board_rounds.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/base/machine/cores.h"
 
 namespace stretto {
+
+SeatedRounds::SeatedRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options,
+                           const std::string& how, std::uint16_t ask, int seats)
+    : StandingRounds(engine, std::move(buckets), options, how, ask),
+      seating_(engine.members(), engine.rank(), seats),
+      board_memory_(failure_, seating_, description_,
+                    [shape = shape()](int ranks) { return GroupMemory::bytes_needed(shape, ranks); }),
+      memory_(board_memory_.bytes(), shape(), seating_.seats()),
+      seat_(memory_, seating_.seat()) {
+  for (int set = 0; set < memory_.sets(); ++set) {
+    std::vector<std::span<std::byte>> parts;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(memory_.model(seating_.seat(), set, i));
+    models_.push_back(std::make_unique<Contribution>(std::move(parts), set));
+  }
+}
+
+GroupShape SeatedRounds::shape() const {
+  const bool several = seating_.boards() > 1;
+  return {.buckets = buckets_,
+          .full_every = options_.full_every,
+          .groups = groups_.count(),
+          .quorum = options_.quorum,
+          .keep_own = options_.keep_own,
+          .moves = options_.moves,
+          .piece_bytes = options_.piece_bytes,
+          .helpers = std::min(num_cores(), static_cast<int>(engine_.host().members.size())) - 1,
+          .job_ranks = several ? seating_.ranks() : 0,
+          .ranks = several ? seating_.here() : std::vector<int>()};
+}
+
+bool SeatedRounds::may_acquire() {
+  if (!acquired_) acquired_ = seat_.acquire();
+  return acquired_.has_value();
+}
+
+Contribution& SeatedRounds::acquire() {
+  // Each of the sums that read this rank's sets is made by another rank, which waits for nothing meanwhile. After a
+  // failure nobody reads what is written.
+  while (!may_acquire() && !failure_.failed()) {
+    STRETTO_CHECK(!engine_.host().arena->interleaved(), "none of ", models_.size(), " models is free to write to");
+    std::this_thread::yield();
+  }
+  const int set = acquired_ ? *std::exchange(acquired_, std::nullopt) : 0;
+  return *models_[static_cast<std::size_t>(set)];
+}
+
+void SeatedRounds::publish(Contribution& model, Round ticket) {
+  seat_.publish(model.index(), ticket, model.facts);
+  if (versions() == 1) stands_now();
+}
+
+Round SeatedRounds::newest() const {
+  return NumberedWord(memory_.seat(seating_.seat()).result.load(std::memory_order_seq_cst)).number();
+}
+
+void SeatedRounds::look_at(std::uint64_t result, int seat, View& view) const {
+  const GroupMemory::Result& record = memory_.result(result);
+  const GroupMemory::Own& own = memory_.own(result, seat);
+  view.header = RoundHeader(engine_.size());
+  const bool whole = view.header.read(memory_.header(result).first(record.header_bytes), engine_.size());
+  STRETTO_CHECK(whole, "the header of round ", record.round, " in ", record.header_bytes, " bytes");
+  view.buckets.clear();
+  for (std::size_t i = 0; i < buckets_.size(); ++i) view.buckets.emplace_back(memory_.sum(result, i));
+  view.sum = {.round = record.round,
+              .header = &view.header,
+              .members = record.members,
+              .own_version = own.version,
+              .own = options_.keep_own ? models_[static_cast<std::size_t>(own.set)].get() : nullptr,
+              .buckets = view.buckets};
+}
+
+std::optional<StandingSum> SeatedRounds::read(Round from) {
+  const std::optional<std::uint64_t> result = seat_.read(from);
+  if (!result) return std::nullopt;
+  look_at(*result, seating_.seat(), reading_);
+  return reading_.sum;
+}
+
+std::vector<std::span<const std::byte>> SeatedRounds::buckets_at(std::uint64_t place) const {
+  std::vector<std::span<const std::byte>> buckets;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    buckets.emplace_back(memory_.standing(seating_.seat(), place, i));
+  }
+  return buckets;
+}
+
+bool SeatedRounds::settle(Contribution& model, Round ticket) {
+  const bool claimed = seat_.claim();
+  unsettled_.store(!claimed, std::memory_order_release);
+  if (!claimed) return false;
+  if (seat_.stands() != seat_.base()) put_on_top(model, buckets_at(seat_.stands()), buckets_at(seat_.base()));
+  seat_.settle(model.index(), ticket, model.facts);
+  if (observer_ != nullptr) observer_->settled();
+  return true;
+}
+
+std::optional<StandingSum> SeatedRounds::follow(bool full) {
+  const std::optional<std::uint64_t> place = seat_.follow();
+  if (!place && !full) return std::nullopt;
+  if (full) {
+    // What stands after a full round is its result until this rank has taken it.
+    look_at(NumberedWord(memory_.seat(seating_.seat()).result.load(std::memory_order_seq_cst)).index(), seating_.seat(),
+            reading_);
+    seat_.counted();
+  }
+  if (place) reading_.buckets = buckets_at(*place);
+  return StandingSum{.header = full ? &reading_.header : nullptr, .members = 1, .buckets = reading_.buckets};
+}
+
+void SeatedRounds::release(Round round) {
+  if (options_.moves == nullptr) seat_.release();
+  took_.store(round + 1, std::memory_order_relaxed);
+  seat_.took(round + 1);
+  if (full(round)) stands_now();  // the next block may begin
+}
+
+void SeatedRounds::set_arrived(Round round) {
+  waits_at_.store(round + 1, std::memory_order_release);
+  seat_.arrive(round);
+}
+
+void SeatedRounds::set_drained() {
+  drained_.store(true, std::memory_order_release);
+  seat_.drain();
+  stands_now();  // it may be the one that a quorum, or a rank without batches, waits for
+}
+
+bool SeatedRounds::stopped() const {
+  const std::uint64_t ended = memory_.words().ended.load(std::memory_order_seq_cst);
+  return ended != 0 && newest() >= ended;
+}
 
 GroupBoardRounds::GroupBoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const GroupOptions& options)
     : SeatedRounds(engine, std::move(buckets), options, text("on a board by ", options.piece_bytes, " B"),

@@ -8,8 +8,8 @@
 
 #include "stretto/board/groups/group_parts.h"
 #include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/rounds/group_board_rounds.h"
 #include "stretto/collective/rounds/round_plans.h"
-#include "stretto/collective/rounds/seated_rounds.h"
 
 namespace stretto {
 
