@@ -15,7 +15,6 @@
 #include "stretto/observe/whole_file.h"
 #include "stretto/predict/fine/step_export.h"
 #include "stretto/predict/fine/step_simulation.h"
-#include "stretto/predict/fine/step_trace.h"
 
 namespace stretto::command {
 

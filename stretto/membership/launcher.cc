@@ -27,7 +27,6 @@
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
-#include "stretto/membership/rank_pipe.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/job_memory.h"
 

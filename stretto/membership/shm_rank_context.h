@@ -8,7 +8,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/membership/job.h"
-#include "stretto/membership/rank_pipe.h"
+#include "stretto/membership/rank_end.h"
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/shm.h"
 

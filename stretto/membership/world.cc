@@ -4,6 +4,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"
+#include "stretto/membership/job.h"
 
 namespace stretto {
 
@@ -40,6 +41,15 @@ Driver& World::driver(ProgressBy progress_by) {
     throw UsageError("one engine serves all that a rank does: progress by a thread or by the application, as at first");
   }
   return *driver_;
+}
+
+int RankContext::borrow_counter() {
+  for (int index = kNumCounters / 2; index < kNumCounters; ++index) {
+    if ((borrowed_ >> index & 1u) != 0) continue;
+    borrowed_ |= 1u << index;
+    return index;
+  }
+  throw UsageError(text("more than ", kNumCounters / 2, " shared counters borrowed at a time, a pool of batches each"));
 }
 
 }  // namespace stretto

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "stretto/train/ordering/autograd_walk.h"
+#include "stretto/train/ordering/graph_recorder.h"
 
 namespace stretto {
 namespace {

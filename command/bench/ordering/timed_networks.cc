@@ -11,7 +11,6 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/ordering/plan.h"
-#include "stretto/train/ordering/autograd_walk.h"
 #include "stretto/train/ordering/graph_recorder.h"
 #include "workloads/models/image_network.h"
 

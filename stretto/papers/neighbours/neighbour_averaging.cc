@@ -7,7 +7,7 @@
 #include "stretto/papers/neighbours/mixer.h"
 #include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/papers/neighbours/push_graph.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 
 namespace stretto {
 namespace {

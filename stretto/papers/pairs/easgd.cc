@@ -5,7 +5,7 @@
 #include "stretto/kernel/combine.h"
 #include "stretto/kernel/mix.h"
 #include "stretto/papers/pairs/elastic_options.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

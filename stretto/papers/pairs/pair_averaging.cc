@@ -8,7 +8,6 @@
 #include "stretto/papers/pairs/elastic_options.h"
 #include "stretto/papers/pairs/pair_exchange.h"
 #include "stretto/train/recipes/full_rounds.h"
-#include "stretto/train/recipes/model_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

@@ -9,7 +9,6 @@
 #include "stretto/papers/servers/server_choice.h"
 #include "stretto/papers/servers/server_simulation.h"
 #include "stretto/train/recipes/full_rounds.h"
-#include "stretto/train/recipes/model_average.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

@@ -11,7 +11,7 @@
 #include <cctype>
 
 #include "stretto/base/error.h"
-#include "stretto/train/ordering/autograd_walk.h"
+#include "stretto/train/ordering/graph_recorder.h"
 
 namespace stretto {
 namespace {

@@ -1,7 +1,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/train/recipes/diloco.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 
 namespace stretto {
 namespace {

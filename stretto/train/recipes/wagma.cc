@@ -8,7 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/group_allreduce.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

@@ -13,7 +13,7 @@
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/session.h"
-#include "stretto/train/recipes/model_average.h"
+#include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/testing/test_task.h"
 
 namespace stretto {
