@@ -3,10 +3,10 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/machine/pages.h"
 #include "stretto/collective/protocol/ticket.h"
-#include "stretto/collective/rounds/group_board_rounds.h"
-#include "stretto/collective/rounds/group_rounds.h"
-#include "stretto/collective/rounds/spanning_rounds.h"
-#include "stretto/collective/rounds/standing_rounds.h"
+#include "stretto/collective/rounds/groups/group_board_rounds.h"
+#include "stretto/collective/rounds/groups/group_rounds.h"
+#include "stretto/collective/rounds/groups/spanning_rounds.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 
 namespace stretto {
 

@@ -11,7 +11,7 @@
 #include "stretto/check/simulated_application.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/protocol/ticket.h"
-#include "stretto/collective/rounds/standing_rounds.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 
 namespace stretto {
 

@@ -11,7 +11,7 @@
 #include "stretto/check/groups/group_oracle.h"
 #include "stretto/check/searches.h"
 #include "stretto/check/simulated_application.h"
-#include "stretto/collective/rounds/standing_rounds.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 
 namespace stretto {
 namespace {

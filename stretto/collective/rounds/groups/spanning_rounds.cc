@@ -1,4 +1,4 @@
-#include "stretto/collective/rounds/spanning_rounds.h"
+#include "stretto/collective/rounds/groups/spanning_rounds.h"
 
 #include <algorithm>
 #include <utility>

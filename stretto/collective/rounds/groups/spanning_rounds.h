@@ -8,7 +8,7 @@
 
 #include "stretto/board/groups/group_parts.h"
 #include "stretto/collective/protocol/group_protocol.h"
-#include "stretto/collective/rounds/group_board_rounds.h"
+#include "stretto/collective/rounds/groups/group_board_rounds.h"
 #include "stretto/collective/rounds/round_plans.h"
 
 namespace stretto {

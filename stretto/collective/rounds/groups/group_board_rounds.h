@@ -9,8 +9,8 @@
 #include "stretto/board/groups/group_board.h"
 #include "stretto/board/groups/group_memory.h"
 #include "stretto/board/groups/group_seat.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 #include "stretto/collective/rounds/seating.h"
-#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/rounds/standing_models.h"
+#include "stretto/collective/rounds/groups/standing_models.h"
 
 #include <utility>
 

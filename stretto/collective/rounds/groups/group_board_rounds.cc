@@ -1,4 +1,4 @@
-#include "stretto/collective/rounds/group_board_rounds.h"
+#include "stretto/collective/rounds/groups/group_board_rounds.h"
 
 #include <algorithm>
 #include <thread>

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/rounds/groups/standing_models.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 #include "stretto/collective/rounds/round_plans.h"
-#include "stretto/collective/rounds/standing_models.h"
-#include "stretto/collective/rounds/standing_rounds.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/rounds/standing_rounds.h"
+#include "stretto/collective/rounds/groups/standing_rounds.h"
 
 #include <numeric>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "stretto/collective/rounds/group_rounds.h"
+#include "stretto/collective/rounds/groups/group_rounds.h"
 
 #include <algorithm>
 #include <utility>
