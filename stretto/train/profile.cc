@@ -15,8 +15,8 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/train/profile/autograd_graph.h"
+#include "stretto/train/profile/layer_map.h"
 #include "stretto/train/profile/operation_trace.h"
-#include "stretto/train/profile/pass_shares.h"
 
 namespace stretto {
 namespace {
