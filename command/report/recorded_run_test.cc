@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Fate = TraceWriter::Fate;
 
 /// Two ranks. The gradient of rank 1's second step comes late, and goes into the round after the next.
@@ -173,13 +174,6 @@ TEST_F(RecordedRunTest, OfAComparisonAreTheRunsOfTheLowestSeed) {
   EXPECT_THROW((void)run_folders_in(root_ + "/nothing"), Failure);
   EXPECT_THROW((void)run_folders_in("/proc/self"), Failure);
 }
-
-}  // namespace
-
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 RecordedStep step(float seconds, std::optional<std::uint32_t> staleness = {}) {
   return {.computed = seconds, .staleness = staleness};

@@ -88,10 +88,6 @@ TEST(SeatWord, ReopensForTheRoundAfterOnceSealed) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// What is summed in the order of arrival may have been summed ahead, as far as it came first.
 TEST(PartialSeat, KeepsTheFirstDepositAndAddsUpWhatFollowsTheSecond) {
   PartialShape shape = small();

@@ -57,10 +57,6 @@ TEST(KernelsDeathTest, TheEnvironmentChooses) {
   EXPECT_EXIT(print_choice("abacus"), ::testing::ExitedWithCode(0), "STRETTO_KERNELS=abacus; .*plain");
 }
 
-}  // namespace
-
-namespace {
-
 constexpr DataType kHalves[] = {DataType::bfloat16, DataType::float16};
 
 std::vector<std::uint16_t> every_half() {

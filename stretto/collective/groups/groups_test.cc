@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using Ranks = std::vector<int>;
 
 std::string why(int ranks, int group_size) {
@@ -184,13 +185,6 @@ TEST(DefaultGroupSize, IsTheSmallestDivisorFromTheRootOn) {
   for (const auto& [ranks, size] : expected) EXPECT_EQ(default_group_size(ranks), size) << ranks << " ranks";
   for (int ranks = 2; ranks <= 300; ++ranks) EXPECT_EQ(why(ranks, default_group_size(ranks)), "accepted");
 }
-
-}  // namespace
-
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::Pair;
 
 int mixing(int ranks, int group_size) {
   return mixing_number(Groups(ranks, group_size)).value_or(-1);

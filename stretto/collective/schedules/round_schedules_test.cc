@@ -232,10 +232,6 @@ TEST(PartialAllreduceSchedule, RefusesNoBuckets) {
   EXPECT_THROW(partial_allreduce_schedule(0, 2, {}, ReduceOp::sum, SumOrder::fixed), UsageError);
 }
 
-}  // namespace
-
-namespace {
-
 constexpr BufferId kModel = 0, kGroupSum = 1;
 
 using Values = std::vector<std::int64_t>;

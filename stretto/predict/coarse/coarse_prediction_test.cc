@@ -173,10 +173,6 @@ TEST(CoarsePrediction, SaysWhatItLeavesOutOrApproximates) {
   EXPECT_THAT(many.notes, ElementsAre(HasSubstr("unequal"), HasSubstr("Bard–Schweitzer")));
 }
 
-}  // namespace
-
-namespace {
-
 TrainingJob job(double model_bytes, bool overlap) {
   return {.model_bytes = model_bytes,
           .bandwidth = 1e9,

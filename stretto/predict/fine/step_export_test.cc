@@ -141,10 +141,6 @@ TEST(StepExport, RefusesMoreMessagesThanTags) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 TrainingJob two_workers() {
   TrainingJob job;
   job.bandwidth = 1e6;

@@ -367,10 +367,6 @@ TEST(SimulateSteps, RefusesWhatItCannotSimulate) {
   EXPECT_THROW(simulate_steps(job, {}), UsageError);
 }
 
-}  // namespace
-
-namespace {
-
 /// m = 1 s, F = B = 1 s, no server time; three workers.
 TrainingJob three_workers(Coordination mode) {
   TrainingJob job;

@@ -78,8 +78,8 @@ StepTimes drawn_step_times(const Imbalance& imbalance, std::span<const double> c
 using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 /// Reads step times: of a CSV file of rows step,rank,seconds in any order; of the records of a run in its folder; or of
-/// traces: a folder with the traces of PyTorch's profiler, one file *.json or *.json.gz a rank (kineto_trace.h), or a
-/// Horovod timeline (horovod_timeline.h). The ranks are 0 … the largest there is. Of a long file as many steps are kept
+/// traces (traces.h): a folder with those of PyTorch's profiler, one file *.json or *.json.gz a rank, or a Horovod
+/// timeline. The ranks are 0 … the largest there is. Of a long file as many steps are kept
 /// as fit into some MiB, evenly over its length. A last step that some ranks have not come to does not count.
 ///
 /// Errc::bad_input names the file and what is wrong with it: a row that is none, a rank without some step, a trace

@@ -17,9 +17,13 @@
 namespace stretto {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::SizeIs;
 
 std::string file_with(const std::string& content) {
   const std::string path = ::testing::TempDir() + "/step_times_" + std::to_string(::getpid()) + ".csv";
@@ -189,16 +193,6 @@ TEST(StepTimes, DrawnAreThoseOfTheImbalanceAndWrittenAsItReadsThem) {
   using std::chrono::milliseconds;
   EXPECT_THAT(*again, ElementsAre(milliseconds(500), milliseconds(1750), milliseconds(500), milliseconds(1750)));
 }
-
-}  // namespace
-
-namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::Ge;
-using ::testing::Pair;
-using ::testing::SizeIs;
 
 /// Quantiles of exponential times with this mean on top of a constant.
 std::vector<float> exponential(double constant, double mean) {

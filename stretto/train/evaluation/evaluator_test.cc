@@ -98,11 +98,6 @@ TEST(CopyQueue, WakesTheThreadThatWaitsForACopyWhenItIsClosed) {
   evaluates.join();
 }
 
-}  // namespace
-
-namespace {
-
-using namespace std::chrono_literals;
 using Weights = std::vector<std::vector<std::byte>>;
 
 // A model of one weight, which is its training loss in tenths; 255 is no number.

@@ -128,12 +128,6 @@ TEST(LayerMap, AModuleThatNothingReadsHasNoLayer) {
   EXPECT_THAT(map.layer_of_module, ElementsAre(-1, 0));
 }
 
-}  // namespace
-
-namespace {
-
-using ::testing::ElementsAre;
-
 const double kNever = std::nan("");
 
 TEST(PassShares, DivideAPassAsItWasTraced) {
