@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "command/bench/link/timed_link.h"
 #include "command/bench/ordering/timed_oversleep.h"
 #include "command/bench/ordering/timed_plans.h"
 #include "command/bench/timed_allreduce.h"
@@ -17,7 +18,6 @@
 #include "command/statistics/statistics.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/observe/whole_file.h"
-#include "stretto/predict/model/link_line.h"
 #include "stretto/predict/ordering/ordering_calibration.h"
 
 namespace stretto::command {
