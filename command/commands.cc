@@ -5,13 +5,15 @@
 namespace stretto::command {
 
 Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks) {
-  return {.name = "bench",
-          .summary = "Measures our collectives beside those of other libraries.",
-          .introduction = "Measures our collectives, and beside them, in the same run, those of other libraries.",
-          .table = {bench_allreduce_command(), bench_skew_command(), bench_spin_command(), bench_overlap_command(),
-                    bench_oversleep_command(), bench_simulate_command(), bench_ordering_costs_command(),
-                    bench_ordering_plan_command(std::move(networks)), bench_limits_command(), bench_link_command(),
-                    bench_tune_command(), bench_plot_command()}};
+  Subcommand group{
+      .name = "bench",
+      .summary = "Measures our collectives beside those of other libraries.",
+      .introduction = "Measures our collectives, and beside them, in the same run, those of other libraries.",
+      .table = {bench_allreduce_command(), bench_skew_command(), bench_spin_command(), bench_overlap_command(),
+                bench_simulate_command(), bench_limits_command(), bench_link_command(), bench_tune_command(),
+                bench_plot_command()}};
+  for (Subcommand& command : ordering_benchmarks(std::move(networks))) group.table.push_back(std::move(command));
+  return group;
 }
 
 Subcommand predict_command() {

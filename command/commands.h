@@ -2,34 +2,18 @@
 
 #include <functional>
 
-#include "command/cli/output.h"
-#include "command/cli/subcommand.h"
+#include "command/ordering/ordering_commands.h"
 
 namespace stretto::command {
 
-/// The options of `stretto bench ordering-plan`.
-struct OrderingPlanCommand {
-  int repeats = 21;
-  bool networks = false;  ///< of modules of LibTorch, not drawn graphs
-  Output output;
-};
-/// Of stretto-train: executes the forward pass of each of the paper's networks, and prints what recording, planning and
-/// agreeing cost. Returns an exit code.
-int run_bench_networks(const OrderingPlanCommand& command);
-
 // The commands that neither train nor speak of the others.
 
-/// A group of those below; `networks` is bench_ordering_plan_command()'s.
+/// A group of those below and ordering_benchmarks(), whose `networks` it is handed.
 Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks);
 Subcommand bench_allreduce_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
-Subcommand bench_ordering_costs_command();
-/// `networks` is called in the place of the command where OrderingPlanCommand::networks is set; it returns an exit
-/// code.
-Subcommand bench_ordering_plan_command(std::function<int(const OrderingPlanCommand&)> networks);
 Subcommand bench_overlap_command();
-Subcommand bench_oversleep_command();
 Subcommand bench_plot_command();
 Subcommand bench_simulate_command();
 Subcommand bench_skew_command();
@@ -51,7 +35,6 @@ Subcommand advise_command();
 Subcommand fig9_command();
 Subcommand group_latency_command();
 Subcommand idle_command();
-Subcommand reproduce_ordering_command();
 
 /// The program that trains, by the texts of `texts`: `train`, `compare`, `reproduce`, `profile`. Its user types
 /// `texts.name`.

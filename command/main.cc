@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "command/cli/subcommand.h"
 #include "command/commands.h"
@@ -82,15 +84,15 @@ int main(int argc, char** argv) {
   stretto::register_papers();
   const Arguments arguments(argv + 1, argv + argc);
   const auto train = [&arguments](const auto&...) -> int { become_training_program(arguments); };
+  std::vector<Subcommand> without_training = {fig9_command(), group_latency_command(), idle_command()};
+  for (Subcommand& command : ordering_reproductions()) without_training.push_back(std::move(command));
   Subcommand program{
       .name = "stretto",
       .summary = "distributed training that does not wait for its slowest worker",
       .introduction =
           "Distributed training that does not wait for its slowest worker. Compares synchronous training "
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
-      .table = {train_command(train), compare_command(train),
-                reproduce_command(
-                    {fig9_command(), group_latency_command(), idle_command(), reproduce_ordering_command()}, train),
+      .table = {train_command(train), compare_command(train), reproduce_command(std::move(without_training), train),
                 bench_command(train), profile_command(train), predict_command(), advise_command(), report_command(),
                 check_command(), schedule_command(), schedule_plan_command(train)}};
   add_comparisons_of_own(program);

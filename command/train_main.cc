@@ -1,3 +1,6 @@
+#include <utility>
+#include <vector>
+
 #include "command/commands.h"
 #include "command/schedule/schedule_plan.h"
 #include "stretto/papers/register.h"
@@ -11,9 +14,10 @@ int main(int argc, char** argv) {
   stretto::register_papers();
   Subcommand program =
       training_program({.name = "stretto", .summary = "The training part of stretto; start it as `stretto`."});
-  program.table.push_back({.name = "bench",
-                           .summary = "Measures what modules of LibTorch cost.",
-                           .table = {bench_ordering_plan_command(run_bench_networks)}});
+  if (std::vector<Subcommand> benchmarks = ordering_benchmarks(run_bench_networks); !benchmarks.empty()) {
+    program.table.push_back(
+        {.name = "bench", .summary = "Measures what modules of LibTorch cost.", .table = std::move(benchmarks)});
+  }
   program.table.push_back(schedule_plan_command(run_schedule_plan));
   return dispatch_training(program, Arguments(argv + 1, argv + argc));
 }
