@@ -17,8 +17,8 @@ struct OrderingPlanCommand {
 
 // The commands of the experiments on orders of gradients; none where STRETTO_PAPERS_ORDERING leaves them out.
 
-/// The commands below `stretto bench`. `networks` is called in the place of `ordering-plan` where OrderingPlanCommand::networks
-/// is set; it returns an exit code.
+/// The commands below `stretto bench`. `networks` is called in the place of `ordering-plan` where
+/// OrderingPlanCommand::networks is set; it returns an exit code.
 std::vector<Subcommand> ordering_benchmarks(std::function<int(const OrderingPlanCommand&)> networks);
 /// The commands below `stretto reproduce`.
 std::vector<Subcommand> ordering_reproductions();

@@ -129,7 +129,7 @@ enum class Defect {
   pending_of_nobody,          ///< coordinator: issues what no rank has submitted
   step_not_closed,            ///< coordinator: a rank with nothing pending goes on to the next step by itself
   request_again,              ///< coordinator: asks in every gather for what is pending
-  words_of_today,             ///< coordinator: judges a nonblocking sync by words that were not in it
+  words_of_today,             ///< coordinator: judges a sync by what has come since its words were formed
   drained_stops,              ///< coordinator: a drained rank stops cycling
   ended_after_queue,          ///< reads whether the step has ended after it has emptied the queue of tensors
   sets_in_different_order,    ///< serves several process sets one after the other, each rank in an order of its own

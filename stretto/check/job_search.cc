@@ -34,8 +34,8 @@ constexpr JobSearch kSearches[] = {
     {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
      run_diloco_job},
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, 2, 8},
-    {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator, gs, nbcs and topo",
-     kOrderingReaches, run_ordering_job, 2, 5},
+    {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator and topo", kOrderingReaches,
+     run_ordering_job, 2, 5},
 };
 
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {

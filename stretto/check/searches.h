@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "stretto/check/job_search.h"
 
 namespace stretto {
+
+struct ChangedCoordinator;  // check/ordering/ordering_job.h
 
 // The searches that job_search.cc lists, each in the folder of its name.
 
@@ -52,13 +55,15 @@ inline constexpr Situation kDilocoReaches[] = {{"full rounds", 0.02},
 void run_diloco_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 inline constexpr Situation kOrderingReaches[] = {{"tensors that a rank did not bring to their buffer", 0.001},
+                                                 {"jobs that fail as they must", 0.001},
+                                                 {"times at which nothing moved but time", 0.001},
+                                                 {"lines about a changed graph or a stall", 0.001},
                                                  {"buffers thrown away", 0.001},
                                                  {"steps by a plan", 0.001},
                                                  {"plans of several graphs", 0.001},
-                                                 {"lines about a changed graph or a stall", 0.001},
-                                                 {"questions of ranks that wait for long", 0.001},
-                                                 {"jobs that fail as they must", 0.001},
-                                                 {"times at which nothing moved but time", 0.001}};
+                                                 {"questions of ranks that wait for long", 0.001}};
+/// The first of them come about without plans, too, and as often.
+inline constexpr std::size_t kReachedWithoutPlans = 3;
 
 /// Runs the job of `seed`: the orderers of all ranks and process sets, with control collectives and buffers that
 /// complete in any admissible order, and applications that submit tensors in any order that their graph allows; graphs
@@ -67,6 +72,9 @@ inline constexpr Situation kOrderingReaches[] = {{"tensors that a rank did not b
 /// every rank has brought, that caches are equal and control collectives matched; and in the end that no rank waits,
 /// but where its program must.
 void run_ordering_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+/// The same of a coordinator that is changed.
+void run_changed_coordinator(std::uint64_t seed, const JobLimits& limits, JobFinding& finding,
+                             const ChangedCoordinator& changed);
 
 inline constexpr Situation kThresholdReaches[] = {{"messages that no round needed", 0.25}};
 

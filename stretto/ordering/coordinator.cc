@@ -110,12 +110,7 @@ std::optional<OrdererAction> Coordinator::advance(TimePoint now) {
     case Phase::over: return until(under_way_ > 0 ? Kind::wait : Kind::end, TimePoint::never());
     default: break;
   }
-  if (!result_) {
-    const bool looks = options_.nonblocking && (phase_ == Phase::syncing || options_.nbcs_full);
-    if (!looks) return until(Kind::wait, TimePoint::never());
-    if (now >= wakes_) wakes_ = now + options_.cycle_time;
-    return until(Kind::sleep, wakes_);
-  }
+  if (!result_) return until(Kind::wait, TimePoint::never());
   const ControlResult result = *std::exchange(result_, std::nullopt);
   switch (phase_) {
     case Phase::syncing:
@@ -128,14 +123,10 @@ std::optional<OrdererAction> Coordinator::advance(TimePoint now) {
       if (first()) action.bytes = answer(result);
       return action;
     }
-    case Phase::broadcasting:
+    default:
       take_answer(result);
       if (error_ || phase_ != Phase::broadcasting) return std::nullopt;
       return end_cycle(now);
-    default:
-      wakes_ = now + result.nap;
-      phase_ = Phase::napping;
-      return std::nullopt;
   }
 }
 
@@ -163,13 +154,7 @@ OrdererAction Coordinator::begin(Kind kind, Phase phase) {
 }
 
 OrdererAction Coordinator::end_cycle(TimePoint now) {
-  const Duration nap = std::max(Duration{0}, options_.cycle_time - (now - woke_));
-  if (options_.gs_every > 0 && cycles_ % static_cast<std::uint64_t>(options_.gs_every) == 0) {
-    OrdererAction action = begin(Kind::minimum, Phase::minimizing);
-    action.nap = nap;
-    return action;
-  }
-  wakes_ = now + nap;
+  wakes_ = now + std::max(Duration{0}, options_.cycle_time - (now - woke_));
   phase_ = Phase::napping;
   return until(Kind::sleep, wakes_);
 }
@@ -251,10 +236,9 @@ void Coordinator::take_sync(const ControlResult& result) {
   const bool issues = !agreed.empty();
   issue(agreed);
   const CycleFlags flags = all.flags();
-  const bool unsent_today =
-      defect(Defect::words_of_today) && options_.nonblocking && std::ranges::any_of(pending_, [&](std::uint32_t name) {
-        return tensors_[name].asked == Asked::no && !cache_.find(name);
-      });
+  const bool unsent_today = defect(Defect::words_of_today) && std::ranges::any_of(pending_, [&](std::uint32_t name) {
+                              return tensors_[name].asked == Asked::no && !cache_.find(name);
+                            });
   gathers_ = flags.unsent || unsent_today || evicted || (flags.waiting && flags.untold);
   take_flags(all, !issues && !gathers_);
   gathers_ |= report_ != Report::none;

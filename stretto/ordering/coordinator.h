@@ -26,9 +26,6 @@ struct CoordinatorOptions {
   Duration cycle_time = std::chrono::milliseconds(5);  ///< of a cycle at least; a short one costs computing time
   std::uint64_t fusion_bytes = 64 << 20;               ///< of a fused buffer at most; a larger tensor has its own
   std::size_t cache_capacity = 1024;                   ///< tensors whose requests are a bit; 0: every cycle gathers
-  int gs_every = 0;          ///< GS: after so many cycles all members sleep equally long; 0: never
-  bool nonblocking = false;  ///< NBCS: a cycle looks whether the sync is over, instead of waiting for it
-  bool nbcs_full = true;     ///< NBCS: and whether gather and broadcast are
   /// The application submits nothing while it waits for a tensor (Orderer::blocked()): a job that hangs by its own
   /// program is found out at once. False: several of its threads wait and submit.
   bool waits_for_one = true;
@@ -38,11 +35,11 @@ struct CoordinatorOptions {
 };
 
 /// Agrees with the other members of a process set in cycles on what is reduced next, as Horovod does (Pumma et al.,
-/// "Alleviating Load Imbalance in Data Processing for Large-Scale Deep Learning", section III-B), with the fixes GS and
-/// NBCS (sections IV-A and IV-B) as options. docs/lab/ordering.md has the rules and what breaks without each.
+/// "Alleviating Load Imbalance in Data Processing for Large-Scale Deep Learning", section III-B). docs/lab/ordering.md
+/// has the rules and what breaks without each.
 ///
 /// Messages: a sync a cycle, of (3 + 3 · positions / 64) words; a gather and a broadcast where something is asked for
-/// that is not cached; with GS a minimum.
+/// that is not cached.
 class Coordinator final : public Orderer {
  public:
   explicit Coordinator(CoordinatorOptions options);
@@ -68,6 +65,14 @@ class Coordinator final : public Orderer {
   std::vector<std::optional<TensorId>> cached() const;
 
   /// \cond inner
+  // For an orderer that has this one run its cycles, and decides when the next one begins.
+
+  /// The number of a control collective that the other orderer begins itself. Requires: pausing(), or sleeping from one
+  /// cycle to the next.
+  std::uint64_t take_control() { return controls_++; }
+  /// The next cycle begins at `when`. Requires: sleeping from one cycle to the next.
+  void sleep_until(TimePoint when) { wakes_ = when; }
+
   // For an orderer that uses this one for some of its steps, and decides at the end of each (`pauses`).
 
   /// Of the plan for the open step, before step_ended(); without it this member agrees with every plan.
@@ -76,10 +81,8 @@ class Coordinator final : public Orderer {
   const CycleWords& closing() const { return closing_; }
   bool pausing() const { return phase_ == Phase::pausing; }
   bool pending(TensorId id) const;  ///< submitted in the open step, and in no buffer yet
-  /// Coordinates step `step`, and the following ones. Requires: pausing().
+  /// Coordinates step `step`, and the following ones. Requires: pausing(), here and below.
   void go_on(StepNumber step);
-  /// The number of a control collective that the other orderer begins itself. Requires: pausing(), here and below.
-  std::uint64_t take_control() { return controls_++; }
   FusedBuffer next_buffer(StepNumber step, std::vector<TensorId> tensors) {
     return sequence_.next(step, std::move(tensors), table_);
   }
@@ -87,7 +90,7 @@ class Coordinator final : public Orderer {
   /// \endcond
 
  private:
-  enum class Phase { napping, syncing, gathering, broadcasting, minimizing, pausing, over };
+  enum class Phase { napping, syncing, gathering, broadcasting, pausing, over };
   enum class Asked { no, by_bit, by_request };
   enum class Report { none, stall, overdue, expired };
 
@@ -141,7 +144,7 @@ class Coordinator final : public Orderer {
   StepNumber closed_ = 0;
   std::uint64_t cycles_ = 0, controls_ = 0;
   TimePoint woke_;                       // when this cycle began
-  TimePoint wakes_;                      // when the next one may, or the next look
+  TimePoint wakes_;                      // when the next one may
   std::optional<ControlResult> result_;  // of the control collective that this phase waits for
   std::deque<FusedBuffer> to_issue_;
   std::uint64_t under_way_ = 0;  // buffers issued and not complete

@@ -167,34 +167,6 @@ TEST(Coordinator, GoesOnForRanksThatHaveMoreSteps) {
   EXPECT_TRUE(members.ended(1));
 }
 
-TEST(Coordinator, NeverWaitsInNbcs) {
-  OrderingMembers members(2, CoordinatorOptions{.nonblocking = true});
-  members.frozen = true;
-  ASSERT_TRUE(members.submit(0, "a"));
-  members.run(100ms);
-  EXPECT_EQ(members.begun[Kind::sync], 1) << "one is in flight";
-  EXPECT_GE(members.sleeps.size(), 19u) << "and each cycle looks";
-  members.frozen = false;
-  ASSERT_TRUE(members.submit(1, "a"));
-  members.run(60ms);
-  EXPECT_THAT(members.reduced, ElementsAre("a: 1 1"));
-}
-
-TEST(Coordinator, SleepsTheMinimumOfAllInGs) {
-  CoordinatorOptions options{.ranks = {0}, .gs_every = 1};
-  Coordinator one(options);
-  OrdererAction sync = one.next({});
-  ASSERT_EQ(sync.kind, Kind::sync);
-  one.control({.control = 0, .words = sync.words});
-  const OrdererAction minimum = one.next({Duration(2ms)});
-  ASSERT_EQ(minimum.kind, Kind::minimum);
-  EXPECT_EQ(minimum.nap, 3ms) << "of 5 ms this cycle took 2";
-  one.control({.control = 1, .nap = 1ms});
-  const OrdererAction sleep = one.next({Duration(2ms)});
-  ASSERT_EQ(sleep.kind, Kind::sleep);
-  EXPECT_EQ(sleep.until, TimePoint{Duration(3ms)});
-}
-
 TEST(Coordinator, FailsAtOnceWhereNoRankCanGoOn) {
   for (const std::size_t capacity : {0u, 8u}) {
     OrderingMembers members(3, CoordinatorOptions{.cache_capacity = capacity});

@@ -3,13 +3,24 @@
 #include <algorithm>
 
 #include "stretto/base/error.h"
+#include "stretto/ordering/cycle_fix.h"
 
 namespace stretto {
 namespace {
 
-constexpr const char* kNames = "expected none, coordinator, gs, nbcs, scp, topo, gs+scp or nbcs+scp";
 /// The widest element: a buffer that is smaller has room for none.
 constexpr std::uint64_t kWidestElement = 8;
+
+/// "expected none, coordinator, scp or topo".
+std::string expected() {
+  std::vector<std::string> names = {"none", "coordinator"};
+  for (const CycleFix* fix : cycle_fixes()) names.emplace_back(fix->name);
+  names.insert(names.end(), {"scp", "topo"});
+  for (const CycleFix* fix : cycle_fixes()) names.push_back(text(fix->name, "+scp"));
+  std::string out = "expected " + names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) out += text(i + 1 < names.size() ? ", " : " or ", names[i]);
+  return out;
+}
 
 template <class T>
 void at_least(const char* what, T value, T least, const char* unit = "") {
@@ -39,21 +50,20 @@ OrderingOptions OrderingOptions::named(const std::string& name) {
     at = end + 1;
   }
   for (const std::string& part : parts) {
-    if (part == "gs") {
-      options.sleep_together = true;
-    } else if (part == "nbcs") {
-      options.nonblocking = true;
+    const auto fix = std::ranges::find(cycle_fixes(), part, &CycleFix::name);
+    if (fix != cycle_fixes().end()) {
+      options.fix = *fix;
     } else if (part == "scp") {
       options.own_cores = true;
     } else if (part == "none" || part == "topo") {
       options.kind = part == "none" ? Kind::none : Kind::topo;
     } else if (part != "coordinator") {
-      throw UsageError(text("ordering \"", name, "\": ", kNames));
+      throw UsageError(text("ordering \"", name, "\": ", expected()));
     }
   }
   if (options.name() != name && options.name() != parts.back() + "+" + parts.front()) {
     throw UsageError(
-        text("ordering \"", name, "\" is made of parts that exclude each other, or says one twice: ", kNames));
+        text("ordering \"", name, "\" is made of parts that exclude each other, or says one twice: ", expected()));
   }
   options.check(1);
   return options;
@@ -62,18 +72,15 @@ OrderingOptions OrderingOptions::named(const std::string& name) {
 std::string OrderingOptions::name() const {
   if (kind == Kind::none) return "none";
   if (kind == Kind::topo) return "topo";
-  std::string out = sleep_together ? "gs" : "";
-  if (nonblocking) out += out.empty() ? "nbcs" : "+nbcs";
+  std::string out(fix != nullptr ? fix->name : "");
   if (own_cores) out += out.empty() ? "scp" : "+scp";
   return out.empty() ? "coordinator" : out;
 }
 
 void OrderingOptions::check(int ranks) const {
-  if (kind != Kind::coordinator && (sleep_together || nonblocking || own_cores)) {
-    throw UsageError(text("ordering ", name(), " has no cycles: gs, nbcs and scp are ways of the coordinator"));
-  }
-  if (sleep_together && nonblocking) {
-    throw UsageError("gs and nbcs exclude each other: to sleep together the ranks have to wait for each other");
+  if (kind != Kind::coordinator && (fix != nullptr || own_cores)) {
+    throw UsageError(text("ordering ", name(), " has no cycles: ", fix != nullptr ? fix->name : "scp",
+                          " is a way of the coordinator"));
   }
   at_least<std::int64_t>("cycle time", cycle_time.count(), 1, " ns");
   at_least("fusion bytes", fusion_bytes, kWidestElement);

@@ -8,6 +8,8 @@
 
 namespace stretto {
 
+struct CycleFix;  // ordering/cycle_fix.h
+
 /// How ranks come to reduce the same tensors in the same order, the same on every rank (docs/ordering.md).
 struct OrderingOptions {
   /// Who decides what is reduced next.
@@ -28,13 +30,12 @@ struct OrderingOptions {
   };
 
   Kind kind = Kind::coordinator;  ///< named() sets it
-  bool sleep_together = false;    ///< GS: all ranks sleep equally long between cycles, which costs an allreduce more
-  bool nonblocking = false;       ///< NBCS: cycles look whether an agreement is there instead of waiting for it
+  const CycleFix* fix = nullptr;  ///< of the coordinator's cycles (ordering/cycle_fix.h); null: none. named() sets it
   bool own_cores = false;         ///< SCP: the background thread has a core of its own
 
   Duration cycle_time = std::chrono::milliseconds(5);  ///< between agreements; a short one costs computing time
   std::uint64_t fusion_bytes = 64 << 20;               ///< of a fused buffer at most; a larger tensor has its own
-  int gs_every = 1;                                    ///< GS: cycles between two at which the ranks come together
+  int gs_every = 1;                                    ///< gs: cycles between two at which the ranks come together
   int cache_capacity = 1024;  ///< tensors whose requests are a bit instead of a message; 0: none
   int in_flight = 4;          ///< fused buffers of a set under way at a time; each has memory of its own
 
@@ -63,8 +64,9 @@ struct OrderingOptions {
   /// ranks.
   std::vector<std::vector<int>> sets;
 
-  /// "none", "coordinator", "gs", "nbcs", "scp", "topo", or two joined by '+'. Throws UsageError for an unknown one and
-  /// for two that exclude each other, with those there are.
+  /// "none", "coordinator", "scp", "topo", the name of a registered fix ("gs", "nbcs": papers/register.h), or such a
+  /// fix and "scp" joined by '+'. Throws UsageError for an unknown one and for two that exclude each other, with those
+  /// there are.
   static OrderingOptions named(const std::string& name);
   /// The name by which named() makes these options.
   std::string name() const;

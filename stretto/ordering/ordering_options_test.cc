@@ -13,15 +13,12 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(OrderingOptions, AreNamed) {
-  for (const char* name : {"none", "coordinator", "gs", "nbcs", "scp", "topo", "gs+scp", "nbcs+scp"}) {
+  for (const char* name : {"none", "coordinator", "scp", "topo"}) {
     EXPECT_EQ(OrderingOptions::named(name).name(), name);
   }
-  EXPECT_EQ(OrderingOptions::named("scp+nbcs").name(), "nbcs+scp");
-  EXPECT_TRUE(OrderingOptions::named("gs+scp").sleep_together);
-  EXPECT_TRUE(OrderingOptions::named("gs+scp").own_cores);
-  EXPECT_FALSE(OrderingOptions::named("coordinator").sleep_together);
-  for (const char* name : {"", "+", "horovod", "gs+topo", "topo+scp", "gs+nbcs", "none+gs", "gs+gs", "gs+", "topo+topo",
-                           "coordinator+none", "gs+scp+nbcs"}) {
+  EXPECT_TRUE(OrderingOptions::named("scp").own_cores);
+  EXPECT_EQ(OrderingOptions::named("coordinator").fix, nullptr);
+  for (const char* name : {"", "+", "horovod", "topo+scp", "topo+topo", "coordinator+none", "scp+scp"}) {
     EXPECT_THROW(OrderingOptions::named(name), UsageError) << name;
   }
 }

@@ -3,18 +3,22 @@
 #include <span>
 
 #include "stretto/check/job_search.h"
+#include "stretto/ordering/cycle_fix.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto {
 
-/// The algorithms of one folder, in an order in which they can be registered, and the searches of their collective.
+/// The parts that a folder adds: algorithms, in an order in which they can be registered, searches, fixes of the
+/// coordinator.
 struct Baselines {
   std::span<const RecipeInfo> recipes;
   std::span<const JobSearch> searches;
+  std::span<const CycleFix> cycle_fixes;
 };
 
 /// Each is empty where its folder is not built in.
 Baselines neighbour_baselines();
+Baselines ordering_baselines();
 Baselines pair_baselines();
 Baselines server_baselines();
 

@@ -6,7 +6,7 @@ namespace stretto {
 namespace {
 
 std::vector<Baselines> all_baselines() {
-  return {neighbour_baselines(), pair_baselines(), server_baselines()};
+  return {neighbour_baselines(), ordering_baselines(), pair_baselines(), server_baselines()};
 }
 
 bool is_registered(const RecipeInfo& recipe) {
@@ -21,6 +21,7 @@ void register_papers() {
     for (const RecipeInfo& recipe : baselines.recipes) {
       if (!is_registered(recipe)) register_recipe(recipe);
     }
+    for (const CycleFix& fix : baselines.cycle_fixes) register_cycle_fix(fix);
   }
 }
 

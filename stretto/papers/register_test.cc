@@ -7,6 +7,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/check/testing/each_search.h"
+#include "stretto/ordering/cycle_fix.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto {
@@ -14,10 +15,12 @@ namespace {
 
 TEST(RegisterPapers, AddsNothingTheSecondTime) {
   const std::size_t recipes_before = recipes().size(), options_before = algorithm_options().size();
+  const std::size_t fixes_before = cycle_fixes().size();
   ASSERT_NE(find_recipe("d-psgd"), nullptr) << "main() has registered it";
   register_papers();
   EXPECT_EQ(recipes().size(), recipes_before);
   EXPECT_EQ(algorithm_options().size(), options_before);
+  EXPECT_EQ(cycle_fixes().size(), fixes_before);
 }
 
 TEST(PaperSearch, FindsNothingInWhatIsRight) {

@@ -23,9 +23,6 @@ CoordinatorOptions coordinator_options(const OrderingJob& job, int set, int memb
           .cycle_time = Duration{1},
           .fusion_bytes = job.fusion_bytes,
           .cache_capacity = job.cache_capacity,
-          .gs_every = job.gs_every,
-          .nonblocking = job.nonblocking,
-          .nbcs_full = job.nbcs_full,
           .waits_for_one = !job.several_threads,
           .stall_warning = stall_warning(job),
           .stall_abort = kOrderingPatience * 20};
@@ -55,6 +52,10 @@ OrderingActor::OrderingActor(const OrderingJob& job, int rank, Networks& network
       seat.topo = topo.get();
       seat.coordinator = &topo->coordinator();
       seat.orderer = std::move(topo);
+    } else if (job.changed.fix != nullptr) {
+      auto changed = job.changed.fix->make(options, job.changed.every);
+      seat.coordinator = &changed->coordinator();
+      seat.orderer = std::move(changed);
     } else {
       auto coordinator = std::make_unique<Coordinator>(options);
       seat.coordinator = coordinator.get();

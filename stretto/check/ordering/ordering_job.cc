@@ -65,9 +65,9 @@ void draw_mishap(OrderingJob& job, Random& random) {
 
 }  // namespace
 
-OrderingJob draw_ordering_job(std::uint64_t seed, int ranks) {
+OrderingJob draw_ordering_job(std::uint64_t seed, int ranks, const ChangedCoordinator& changed) {
   Random random(seed, kStream);
-  OrderingJob job{.seed = seed};
+  OrderingJob job{.seed = seed, .changed = changed};
   if (ranks == 0) ranks = static_cast<int>(random.between(2, 5));
   draw_sets(job, random, ranks);
   const int tensors = static_cast<int>(random.between(1, 7));
@@ -89,16 +89,14 @@ OrderingJob draw_ordering_job(std::uint64_t seed, int ranks) {
   const bool equal = random.chance(0.5);
   for (int rank = 0; rank < ranks; ++rank) job.steps_of.push_back(equal ? most : random.below(most + 1));
 
-  job.topo = random.chance(0.5);
+  job.topo = changed.fix == nullptr && random.chance(0.5);
   job.cache_capacity = random.chance(0.15)  ? 0
                        : random.chance(0.5) ? 64
                                             : static_cast<std::uint64_t>(random.between(1, 4));
   job.fusion_bytes = random.log_uniform(8, 200);
-  if (random.chance(0.25)) job.gs_every = static_cast<int>(random.between(1, 3));
-  job.nonblocking = random.chance(0.35);
-  job.nbcs_full = random.chance(0.7);
   job.in_flight = static_cast<int>(random.between(1, 4));
-  job.one_thread = job.sets.size() > 1 && !job.topo && !job.nonblocking && random.chance(0.3);
+  const bool waits = !job.topo && (changed.fix == nullptr || changed.fix->waits);
+  job.one_thread = job.sets.size() > 1 && waits && random.chance(0.3);
   if (random.chance(0.5)) {
     job.omits = random.uniform() * 0.4;
     job.omits_always = !dynamic;
@@ -196,9 +194,9 @@ int OrderingJob::number_of(const std::string& name) const {
 }
 
 std::string OrderingJob::to_string() const {
-  std::string out = text(topo ? "topo" : "coordinator", nonblocking ? nbcs_full ? ", nbcs" : ", nbcs in the sync" : "",
-                         ", cache ", cache_capacity, ", buffers of ", fusion_bytes, " bytes");
-  if (gs_every > 0) out += text(", gs every ", gs_every);
+  std::string out = topo ? "topo" : "coordinator";
+  if (changed.fix != nullptr) out += text(", ", changed.fix->name, " every ", changed.every);
+  out += text(", cache ", cache_capacity, ", buffers of ", fusion_bytes, " bytes");
   if (topo) out += text(", ", in_flight, " in flight");
   if (several_threads) out += ", several threads";
   if (one_thread) out += ", sets one after the other";

@@ -6,12 +6,19 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/ordering/cycle_fix.h"
 #include "stretto/ordering/graph.h"
 
 namespace stretto {
 
 /// The time that passes at once where nothing else happens: so long that cycles do not add up to it.
 inline constexpr Duration kOrderingPatience{1'000'000'000};
+
+/// A fix of the coordinator of every process set; none where `fix` is null.
+struct ChangedCoordinator {
+  const CycleFix* fix = nullptr;
+  int every = 1;  ///< OrderingOptions::gs_every
+};
 
 /// A job whose ranks hand over tensors that become ready in an order of each rank's own, drawn from a seed.
 struct OrderingJob {
@@ -36,8 +43,8 @@ struct OrderingJob {
 
   bool topo = false;
   std::uint64_t cache_capacity = 0, fusion_bytes = 64;
-  int gs_every = 0, in_flight = 4;
-  bool nonblocking = false, nbcs_full = true;
+  int in_flight = 4;
+  ChangedCoordinator changed;
   bool one_thread = false;  ///< serves all sets, blocking in one at a time
   /// A rank submits from several threads, each when what it waits for is reduced; else from one, which waits for one
   /// tensor at a time.
@@ -74,7 +81,7 @@ struct OrderingJob {
   bool leaf(int tensor) const;  // within a step no rank waits for it: or it would wait for those that leave it out
 };
 
-/// The job of a seed. `ranks`: 0: drawn, 2 to 5.
-OrderingJob draw_ordering_job(std::uint64_t seed, int ranks);
+/// The job of a seed. `ranks`: 0: drawn, 2 to 5. With a fix the coordinator orders it, else that or topo.
+OrderingJob draw_ordering_job(std::uint64_t seed, int ranks, const ChangedCoordinator& changed);
 
 }  // namespace stretto

@@ -60,7 +60,7 @@ class OrderingRun {
       questions += actor->questions();
     }
     for (const auto& network : networks_) finding.messages += network->controls();
-    finding.reached = {nulls, voids, planned, gathered, lines, questions, failed_ ? 1u : 0u, all_pauses_};
+    finding.reached = {nulls, failed_ ? 1u : 0u, all_pauses_, lines, voids, planned, gathered, questions};
   }
 
  private:
@@ -168,7 +168,12 @@ class OrderingRun {
 }  // namespace
 
 void run_ordering_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
-  const OrderingJob job = draw_ordering_job(seed, limits.ranks == 0 ? 0 : std::clamp(limits.ranks, 2, 5));
+  run_changed_coordinator(seed, limits, finding, {});
+}
+
+void run_changed_coordinator(std::uint64_t seed, const JobLimits& limits, JobFinding& finding,
+                             const ChangedCoordinator& changed) {
+  const OrderingJob job = draw_ordering_job(seed, limits.ranks == 0 ? 0 : std::clamp(limits.ranks, 2, 5), changed);
   finding.job = job.to_string();
   OrderingRun(job).run(finding);
 }

@@ -1,6 +1,7 @@
 #include "stretto/ordering/runtime/make_orderer.h"
 
 #include "stretto/ordering/coordinator.h"
+#include "stretto/ordering/cycle_fix.h"
 #include "stretto/ordering/topo.h"
 
 namespace stretto {
@@ -12,10 +13,9 @@ std::unique_ptr<Orderer> make_orderer(const OrderingOptions& options, const Proc
                                        .cycle_time = options.cycle_time,
                                        .fusion_bytes = options.fusion_bytes,
                                        .cache_capacity = static_cast<std::size_t>(options.cache_capacity),
-                                       .gs_every = options.sleep_together ? options.gs_every : 0,
-                                       .nonblocking = options.nonblocking,
                                        .stall_warning = options.stall_warning,
                                        .stall_abort = options.stall_abort};
+  if (options.fix != nullptr) return options.fix->make(coordinator, options.gs_every);
   if (options.kind == OrderingOptions::Kind::coordinator) return std::make_unique<Coordinator>(coordinator);
   using OnChange = TopoOptions::OnChange;
   const TopoOptions topo{

@@ -7,6 +7,7 @@
 #include "stretto/base/doorbell.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/machine/pages.h"
+#include "stretto/ordering/cycle_fix.h"
 #include "stretto/ordering/runtime/fused_board.h"
 #include "stretto/ordering/runtime/fused_sequence.h"
 #include "stretto/ordering/runtime/make_orderer.h"
@@ -209,7 +210,7 @@ bool RankRunner::poll(TimePoint now) {
   did |= publish();
   if (did) wake_application();
   if (!engine_.liveness().all_here()) look_who_has_left();
-  const bool waits = agrees && !options_.nonblocking;  // of which nbcs is told when it looks the next time
+  const bool waits = agrees && (options_.fix == nullptr || options_.fix->waits);  // else it is told at its next look
   const bool spins = waits && options_.negotiation_wait == OrderingOptions::Waiting::spin;
   if (counters_.driven(spins)) settle_background();
   return did || spins;

@@ -20,11 +20,10 @@ namespace stretto {
 /// where every member sleeps or waits for a time.
 class OrderingMembers {
  public:
-  explicit OrderingMembers(int members, CoordinatorOptions options = {}) {
+  using MakeCoordinated = std::unique_ptr<Orderer> (*)(const CoordinatorOptions& options);
+  explicit OrderingMembers(int members, CoordinatorOptions options = {}, MakeCoordinated make = make_coordinator) {
     for (int m = 0; m < members; ++m) options.ranks.push_back(m);
-    for (options.member = 0; options.member < members; ++options.member) {
-      members_.push_back({std::make_unique<Coordinator>(options)});
-    }
+    for (options.member = 0; options.member < members; ++options.member) members_.push_back({make(options)});
   }
   OrderingMembers(int members, TopoOptions options) {
     for (int m = 0; m < members; ++m) options.coordinator.ranks.push_back(m);
@@ -93,6 +92,9 @@ class OrderingMembers {
     TimePoint until;
     std::optional<Error> failure;
   };
+  static std::unique_ptr<Orderer> make_coordinator(const CoordinatorOptions& options) {
+    return std::make_unique<Coordinator>(options);
+  }
   Member& at(int member) { return members_[static_cast<std::size_t>(member)]; }
 
   bool go_on() {

@@ -54,7 +54,7 @@ OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::str
     throw UsageError(text("cores ", said.word("cores", ""), " with ordering ", o.name(),
                           ": expected scp, whose background thread has a core of its own"));
   }
-  if (!o.sleep_together && said.given("gs-every")) {
+  if (!o.name().starts_with("gs") && said.given("gs-every")) {
     throw UsageError(text("gs-every ", said.word("gs-every", ""), " with ordering ", o.name(),
                           ": expected gs, whose ranks sleep together"));
   }
