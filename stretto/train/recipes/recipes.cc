@@ -23,10 +23,10 @@ constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
 
-constexpr std::string_view kSyncOptions[] = {"ordering",       "cycle-time",      "fusion-bytes",      "gs-every",
-                                             "cache-capacity", "cache",           "negotiation-wait",  "in-flight",
-                                             "cores",          "background-only", "scheduler-threads", "shuffle-ready",
-                                             "plan-patience",  "on-change",       "stall-warning",     "stall-abort"};
+constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",        "fusion-bytes",  "gs-every",
+                                             "cache-capacity",  "negotiation-wait",  "in-flight",     "cores",
+                                             "background-only", "scheduler-threads", "shuffle-ready", "plan-patience",
+                                             "on-change",       "stall-warning",     "stall-abort"};
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",

@@ -246,7 +246,6 @@ TEST_F(OrderedRunTest, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(with({{"ordering", "topo"}, {"fusion-bytes", "much"}}), HasSubstr("expected a size"));
   EXPECT_THAT(with({{"ordering", "topo"}, {"gs-every", "2"}}), HasSubstr("expected gs"));
   EXPECT_THAT(with({{"ordering", "topo"}, {"cores", "shared"}}), HasSubstr("expected scp"));
-  EXPECT_THAT(with({{"ordering", "topo"}, {"cache", "off"}, {"cache-capacity", "12"}}), HasSubstr("with cache off"));
   EXPECT_THAT(refusal(ordered({.pace = 1ms, .simulated = true}, "scp")), HasSubstr("a simulated one has no threads"));
   EXPECT_THAT(with({{"ordering", "scp"}, {"cores", "app=0,bg=4096"}}), HasSubstr("4096 is none of them"));
   EXPECT_THAT(refusal(ordered({.timeline = true}, "topo")), HasSubstr("a run folder to write it to"));

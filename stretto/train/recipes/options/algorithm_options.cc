@@ -24,7 +24,6 @@ constexpr std::string_view kLateSums[] = {"newest", "own"};
 constexpr std::string_view kYesOrNo[] = {"yes", "no"};
 constexpr std::string_view kStatisticsAverages[] = {"end", "full"};
 
-constexpr std::string_view kCaches[] = {"on", "off"};
 constexpr std::string_view kWaits[] = {"sleep", "spin"};
 constexpr std::string_view kOnChange[] = {"coordinator", "fail"};
 
@@ -109,10 +108,9 @@ constexpr AlgorithmOption kOptions[] = {
     {"gs-every", "N", "--ordering gs: cycles after which all ranks sleep equally long. Default 1.", "10", Kind::count,
      1, 1e9},
     {"cache-capacity", "N",
-     "--ordering: gradients of which the ranks remember that they have agreed on them; for others they send a message "
-     "in each step. Default 1024.",
-     "64", Kind::count, 1, 1e6},
-    {"cache", "on|off", "--ordering: off: nothing is remembered. Default on.", "off", Kind::word, 0, 0, kCaches},
+     "--ordering: gradients of which the ranks remember that they have agreed on them, 0: none; for others they send a "
+     "message in each step. Default 1024.",
+     "64", Kind::count, 0, 1e6},
     {"negotiation-wait", "HOW",
      "--ordering: how a rank waits for the others' agreement: sleep (default), or spin, as MPI does, which takes a "
      "core from computing.",

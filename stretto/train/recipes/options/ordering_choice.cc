@@ -10,10 +10,10 @@ namespace stretto {
 namespace {
 
 /// Options that mean nothing where nobody orders.
-constexpr std::string_view kOfAnOrder[] = {"cycle-time",    "fusion-bytes",      "gs-every",       "cache-capacity",
-                                           "cache",         "negotiation-wait",  "in-flight",      "cores",
-                                           "shuffle-ready", "scheduler-threads", "stall-warning",  "stall-abort",
-                                           "on-change",     "plan-patience",     "background-only"};
+constexpr std::string_view kOfAnOrder[] = {"cycle-time",        "fusion-bytes",   "gs-every",    "cache-capacity",
+                                           "negotiation-wait",  "in-flight",      "cores",       "shuffle-ready",
+                                           "scheduler-threads", "stall-warning",  "stall-abort", "on-change",
+                                           "plan-patience",     "background-only"};
 
 Duration duration(const AlgorithmOptions& said, std::string_view name, Duration fallback) {
   return said.given(name) ? require_duration(std::string(name), said.word(name, "")) : fallback;
@@ -58,15 +58,10 @@ OrderingChoice ordering_choice(const AlgorithmOptions& said, int ranks, std::str
     throw UsageError(text("gs-every ", said.word("gs-every", ""), " with ordering ", o.name(),
                           ": expected gs, whose ranks sleep together"));
   }
-  if (said.word("cache", "on") == "off" && said.given("cache-capacity")) {
-    throw UsageError(text("cache-capacity ", said.word("cache-capacity", ""),
-                          " with cache off, by which nothing is remembered: leave one of them out"));
-  }
   o.cycle_time = duration(said, "cycle-time", o.cycle_time);
   o.fusion_bytes = fusion_bytes(said, o.fusion_bytes);
   o.gs_every = static_cast<int>(said.count("gs-every", static_cast<std::uint64_t>(o.gs_every)));
   o.cache_capacity = static_cast<int>(said.count("cache-capacity", static_cast<std::uint64_t>(o.cache_capacity)));
-  if (said.word("cache", "on") == "off") o.cache_capacity = 0;
   o.in_flight = static_cast<int>(said.count("in-flight", static_cast<std::uint64_t>(o.in_flight)));
   if (said.word("negotiation-wait", "sleep") == "spin") o.negotiation_wait = OrderingOptions::Waiting::spin;
   o.background_only = o.own_cores || said.given("cores") || said.word("background-only", "no") == "yes";
