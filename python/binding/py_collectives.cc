@@ -13,7 +13,7 @@
 #include "python/binding/interpreter.h"
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
-#include "stretto/engine/interruptible_driver.h"
+#include "stretto/engine/driver.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "stretto/base/version.h"
-#include "stretto/membership/forked_child.h"
 #include "stretto/membership/hosts/meeting.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
+#include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/hosts/hosts.h"
 #include "stretto/transport/hosts/tcp.h"
 

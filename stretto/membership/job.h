@@ -119,14 +119,14 @@ struct LaunchedRank {
 /// that are no numbers or do not fit together.
 std::optional<LaunchedRank> launched_rank();
 
-/// True in a process that mpirun, srun or torchrun has started as one of several ranks.
+/// True in a process that something else has started as one of several ranks.
 bool launched_from_outside();
 
-/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job in memory that all ranks share under
-/// torchrun (join_job()). On rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not
-/// return 0 ends this process, and with it the job: no return. Errc::unavailable where MPI is not built in, where
-/// torchrun has started ranks on several hosts, or where this process was started by something else; errors as
-/// join_job(). Of the options `prepare` counts, and where ranks share memory `extra_bytes`.
+/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job whose ranks meet under torchrun, and
+/// where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there; elsewhere they are
+/// empty. A rank that does not return 0 ends this process, and with it the job: no return. Errc::unavailable where MPI
+/// is not built in, where ranks on several hosts have nowhere to meet, or where this process was started by something
+/// else; errors as join_job(). Of the options `prepare` counts, and where ranks share memory `extra_bytes`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
-#include "stretto/engine/interruptible_driver.h"
+#include "stretto/engine/driver.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -160,7 +160,12 @@ class RunOfJoinedRank {
 
 Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options) {
   const LaunchedRank& place = launch.place;
-  JoinOptions join = join_options_by_environment();
+  JoinOptions join;
+  try {
+    join = join_options_by_environment();
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
   join.extra_bytes = options.extra_bytes;
   auto joined = join_job(join);
   if (!joined) return joined.error();

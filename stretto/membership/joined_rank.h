@@ -5,7 +5,7 @@
 
 #include "stretto/base/shared_counter.h"
 #include "stretto/membership/job.h"
-#include "stretto/membership/rank_pipe.h"
+#include "stretto/membership/rank_end.h"
 
 namespace stretto {
 

@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "stretto/base/description.h"
-#include "stretto/engine/interruptible_driver.h"
+#include "stretto/engine/driver.h"
 
 namespace stretto {
 namespace {

@@ -71,6 +71,9 @@ class CheckRooms(unittest.TestCase):
 
     def test_foreign_header_in_a_header_of_the_library(self):
         self.expect_finding({"stretto/engine/json.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "nlohmann")
+        self.expect_finding({"stretto/transport/tcp.h": "#pragma once\n#include <asio/ip/tcp.hpp>\n"}, "asio")
+        own = {"stretto/transport/hosts/tcp.h": "#pragma once\n#include <asio/ip/tcp.hpp>\n"}
+        self.assertEqual(run_on({**BASE, **own})[0], 0)
 
     def test_circle_between_folders_of_a_room(self):
         files = {"stretto/train/job/run.h": '#pragma once\n#include "stretto/train/recipes/recipe.h"\n',

@@ -28,7 +28,7 @@
 #include <utility>
 
 #include "stretto/base/words.h"
-#include "stretto/engine/look.h"
+#include "stretto/engine/driver.h"
 #include "stretto/membership/hosts/line.h"
 
 namespace stretto {

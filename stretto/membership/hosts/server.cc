@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "stretto/engine/look.h"
+#include "stretto/engine/driver.h"
 #include "stretto/membership/hosts/line.h"
 
 namespace stretto {

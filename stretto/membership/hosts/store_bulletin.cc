@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "stretto/base/words.h"
-#include "stretto/engine/look.h"
+#include "stretto/engine/driver.h"
 
 namespace stretto {
 namespace {

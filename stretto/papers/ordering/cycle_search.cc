@@ -1,6 +1,7 @@
 #include "stretto/papers/ordering/cycle_search.h"
 
 #include "stretto/base/random.h"
+#include "stretto/check/ordering/ordering_job.h"
 #include "stretto/papers/ordering/cycle_fixes.h"
 
 namespace stretto {

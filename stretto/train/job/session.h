@@ -11,7 +11,6 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
-#include "stretto/engine/interruptible_driver.h"
 #include "stretto/membership/world.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
@@ -83,7 +82,7 @@ class Session final : private BatchSource {
   /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
   /// in which a rank may be ahead of another, and wait for it.
   int finish(Others others = Others::end);
-  /// What ranks have found by comparing their replicas with that of rank 0.
+  /// The outcome of comparing all replicas with that of rank 0.
   struct Comparison {
     struct Difference {
       int rank;

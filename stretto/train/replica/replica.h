@@ -163,7 +163,7 @@ class Replica {
 class LocalBuffers {
  public:
   virtual ~LocalBuffers() = default;  ///< with the replica
-  /// Those of floating point numbers, in the order of the model.
+  /// All of floating point numbers, in the order of the model.
   virtual std::vector<Replica::Buffer> floating_buffers() = 0;
   /// Which of them are a mean and the variance about it (BatchNorm): indices into floating_buffers().
   virtual std::vector<std::pair<std::size_t, std::size_t>> moments() const { return {}; }

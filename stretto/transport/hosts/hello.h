@@ -23,7 +23,7 @@ Result<Token> token_of(const std::string& digits);
 struct Hello {
   static constexpr std::size_t kBytes = 128;
   using Bytes = std::array<std::byte, kBytes>;
-  /// What a connection is for.
+  /// The purpose of a connection.
   enum class Use : std::uint32_t {
     messages = 1,  ///< envelopes, heads and bodies, both ways
     meeting = 2,   ///< words with rank 0
