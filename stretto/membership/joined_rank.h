@@ -9,7 +9,7 @@
 
 namespace stretto {
 
-/// What a JoinedRank has of its job. Not of a process that was forked since, but for its destructor.
+/// A JoinedRank's part of its job. Not of a process that was forked since, but for its destructor.
 class PartOfJob {
  public:
   virtual ~PartOfJob() = default;  ///< without leave() the others hear that this rank is lost

@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-/// What a job across hosts asks of whoever has started its ranks: this rank's number, how many there are, and a string
-/// that rank 0 leaves for the others. One thread.
+/// All that a job across hosts asks of whoever has started its ranks: this rank's number, how many there are, and a
+/// string that rank 0 leaves for the others. One thread.
 class Bulletin {
  public:
   virtual ~Bulletin() = default;  ///< after the meeting

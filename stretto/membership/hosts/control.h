@@ -15,7 +15,7 @@ namespace stretto {
 
 class Line;
 
-/// What ranks of several hosts say to rank 0, and it to them, as long as the job lasts: the job's counters, reports,
+/// Words between rank 0 and the ranks of all hosts for as long as a job lasts: the job's counters, reports,
 /// and who has left or is lost. The threads of the network answer: neither an engine nor an application is asked.
 ///
 /// This is one rank's side. Application thread, but where a part says otherwise.

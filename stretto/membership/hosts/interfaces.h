@@ -16,7 +16,7 @@ namespace stretto {
 /// names the interfaces that there are where none has an address.
 Result<std::vector<asio::ip::address>> addresses_of_interfaces(const std::string& wanted);
 
-/// What STRETTO_INTERFACE wants, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME; empty: none of them is there.
+/// The wish of STRETTO_INTERFACE, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME; empty: none of them is there.
 std::string wanted_interfaces();
 
 }  // namespace stretto

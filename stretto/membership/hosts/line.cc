@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "stretto/transport/hosts/network_thread.h"
+
 namespace stretto {
 namespace {
 
@@ -18,6 +20,7 @@ constexpr std::size_t kLongest = 16 << 20;  // a line
 
 Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
   asio::error_code ignored;
+  keep_from_children(socket_.native_handle());
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 

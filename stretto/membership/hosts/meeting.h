@@ -29,7 +29,7 @@ struct HostsOptions {
   std::function<void(const std::string& line)> tell = {};
 };
 
-/// What each rank knows when all have met.
+/// Each rank's knowledge of the others when all have met.
 struct Roster {
   Members members{1};  ///< ranks of one network namespace of one machine are taken to be on one host
   std::vector<asio::ip::tcp::endpoint> addresses;  ///< where each rank listens

@@ -20,9 +20,9 @@ struct JobServerOptions {
   std::function<void(const std::string& line)> tell;  ///< who is missing, every ten seconds; the network's thread
 };
 
-/// What all ranks of a job on several hosts say to: on rank 0, for which it is one of them. It has them meet, and then
-/// answers for as long as the job lasts: counters, reports, who has left or is lost. On the network's thread: no engine
-/// and no application is asked.
+/// The side of rank 0 to which all ranks of a job on several hosts speak: on rank 0, for which it is one of them. It
+/// has them meet, and then answers for as long as the job lasts: counters, reports, who has left or is lost. On the
+/// network's thread: no engine and no application is asked.
 class JobServer {
  public:
   /// Takes those that come to `door` for the meeting.

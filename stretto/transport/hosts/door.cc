@@ -88,6 +88,7 @@ void Door::Impl::open() {
                         ": ", error.message()),
                    options_.rank});
   }
+  keep_from_children(acceptor_.native_handle());
   endpoint_ = acceptor_.local_endpoint();
 }
 
@@ -101,6 +102,7 @@ asio::awaitable<void> Door::Impl::listen() {
       continue;
     }
     if (strangers_ >= kMostStrangers) continue;  // closed here
+    keep_from_children(socket.native_handle());
     ++strangers_;
     asio::co_spawn(
         io_, [self = shared_from_this(), guest = std::move(socket)]() mutable { return self->greet(std::move(guest)); },

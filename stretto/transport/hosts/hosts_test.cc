@@ -2,10 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <atomic>
 #include <barrier>
+#include <csignal>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,6 +91,55 @@ std::vector<Setting> settings() {
     out.push_back({"9 hosts of 1", {0, 1, 2, 3, 4, 5, 6, 7, 8}, &test});
   }
   return out;
+}
+
+TEST(Door, IsClosedInProcessesThatAreForked) {
+  NetworkThread network;
+  DoorOptions options{.address = asio::ip::make_address("127.0.0.1"), .token = new_token()};
+  std::optional<Door> door(std::in_place, network, options);
+  options.first_port = options.last_port = door->endpoint().port();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  char there = 1;
+  if (child == 0) {
+    if (write(ends[1], &there, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  ASSERT_EQ(read(ends[0], &there, 1), 1);
+  for (const int end : ends) close(end);
+  door.reset();
+  EXPECT_NO_THROW(Door(network, options)) << "the child listens";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
+  NetworkThread network;
+  const Token token = new_token();
+  Door door(network, {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = 2});
+  std::atomic<int> come = 0;
+  door.receive(Hello::Use::messages, [&](const Hello& hello, const asio::ip::tcp::socket&) { come += hello.from; });
+  const auto knock = [&](const Hello::Bytes& bytes) {
+    asio::ip::tcp::socket socket(network.io());
+    socket.connect(door.endpoint());
+    asio::write(socket, asio::buffer(bytes));
+    std::byte none;
+    asio::error_code closed;  // by the door, or by who takes it
+    (void)asio::read(socket, asio::buffer(&none, 1), closed);
+    EXPECT_TRUE(closed);
+  };
+  const Hello hello{.from = 3, .to = 2, .ranks = 4};
+  knock(hello.encoded(token));
+  EXPECT_EQ(come, 3);
+  knock(hello.encoded(new_token()));
+  knock(Hello{.from = 3, .to = 1, .ranks = 4}.encoded(token));
+  knock(Hello{.from = 4, .to = 2, .ranks = 4}.encoded(token));
+  knock({});
+  EXPECT_EQ(come, 3);
+  EXPECT_EQ(Hello::decoded({}, token).error().message, "it is no process of Stretto");
+  EXPECT_EQ(token_of(digits_of(token)).value(), token);
+  EXPECT_EQ(token_of("12").error().code, Errc::bad_input);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tcp, HostsConformance, testing::ValuesIn(settings()));

@@ -30,4 +30,8 @@ class NetworkThread {
   std::unique_ptr<Running> running_;
 };
 
+/// Has programs that this process starts, and processes that it forks, have no part in a socket, which would look alive
+/// as long as one of them does (loaders of data outlive their rank). Any thread.
+void keep_from_children(int socket);
+
 }  // namespace stretto

@@ -233,6 +233,7 @@ void TcpCarrier::connect(int to) {
   };
   const tcp::endpoint at = addresses_[static_cast<std::size_t>(to)];
   const auto connected = [inbox = inbox_, bytes, socket, to, at, said](asio::error_code error) {
+    if (!error) keep_from_children(socket->native_handle());
     if (error) return inbox->lost(to, lost(to, text(at.address().to_string(), ':', at.port(), ": ", error.message())));
     asio::async_write(*socket, asio::buffer(*bytes), said);
   };
