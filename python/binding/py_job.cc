@@ -72,7 +72,7 @@ class PyBulletin final : public Bulletin {
   }
   Result<std::string> look_up(TimePoint deadline) override {
     for (;;) {
-      const auto words = asked([&]() -> Result<std::string> {
+      auto words = asked([&]() -> Result<std::string> {
         if (!nb::cast<bool>(store_.attr("check")(std::vector<std::string>{kMeeting}))) return std::string();
         const nb::bytes found(store_.attr("get")(kMeeting));
         return std::string(found.c_str(), found.size());

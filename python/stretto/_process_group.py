@@ -29,7 +29,8 @@ def size() -> int:
 
 def find_place(timeout: float) -> _core.Place | None:
     """That of this process in the default process group, whose ranks meet under a name that rank 0 puts into its
-    store, or, on several hosts, at the address that it puts there; None where torch.distributed knows it alone. Every rank calls this.
+    store, or, on several hosts, at the address that it puts there; None where torch.distributed knows it alone. Every
+    rank calls this.
 
     Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for a group without
     a store.

@@ -1,7 +1,7 @@
 """Jobs on several hosts: network namespaces of this machine (hosts.sh), with a launcher's variables, torchrun, and ranks that are
 killed.
 
-    hosts_test.py PROGRAM LAUNCHED_RANK
+    hosts_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import unittest
 from collections.abc import Iterator
 
 HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
-PROGRAM, LAUNCHED_RANK = sys.argv.pop(1), sys.argv.pop(1)
+PROGRAM, LAUNCHED_RANK, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(4))
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
 
 
@@ -51,6 +52,19 @@ class Hosts:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def start_torchrun(self, host: int, hosts: int, *options: str) -> subprocess.Popen[str]:
+        torchrun = (PYTHON, "-m", "torch.distributed.run", "--nnodes", str(hosts), "--nproc-per-node", "2")
+        return subprocess.Popen(
+            [HOSTS, "exec", str(host), *torchrun, *options, EXAMPLE],
+            env=self._environment | {"PYTHONPATH": PACKAGE, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def has(self, host: int, path: str) -> bool:
+        return self._call("exec", str(host), "test", "-e", path).returncode == 0
 
     def kill(self, host: int) -> None:
         self._call("kill", str(host))
@@ -100,15 +114,30 @@ class OnSeveralHosts(unittest.TestCase):
         for algorithm in ("sync", "eager-quorum"):
             with Hosts(2) as hosts:
                 command = (PROGRAM, "train", "hyperplane", "--algorithm", algorithm, "--epochs", "1000000")
-                ranks = [hosts.start(1 + i % 2, i, 4, *command) for i in range(4)]
-                time.sleep(2)  # they train
-                for rank in ranks:
-                    self.assertIsNone(rank.poll(), algorithm)
+                ranks = [hosts.start(1 + i % 2, i, 4, *command, "--out", "/tmp/run") for i in range(4)]
+                while not hosts.has(1, "/tmp/run/records-0.jsonl"):  # they do not train yet
+                    for rank in ranks:
+                        self.assertIsNone(rank.poll(), algorithm)
+                    time.sleep(0.1)
                 hosts.kill(2)
                 ended = list(_ends(ranks))
                 self.assertEqual([status for status, _, _ in ended[::2]], [3, 3], f"{algorithm}: {ended}")
                 said = ended[0][2] + ended[2][2]
                 self.assertRegex(said, "rank [13] is lost: ", algorithm)
+
+    @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
+    def test_torchrun_starts_python_on_two(self) -> None:
+        for by_address in (True, False):
+            with Hosts(2) as hosts:
+                agents = []
+                for host in (1, 2):
+                    place = ("--node-rank", str(host - 1), "--master-addr", "10.77.0.1", "--master-port", "29500")
+                    store = ("--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29500")
+                    agents.append(hosts.start_torchrun(host, 2, *(place if by_address else store)))
+                ends = list(_ends(agents))
+                self.assertEqual([status for status, _, _ in ends], [0, 0], ends)
+                said = "".join(out for _, out, _ in ends).splitlines()
+                self.assertEqual(sorted(said), [f"rank {rank} of 4: 400 batches" for rank in range(4)])
 
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <asio/ip/address.hpp>
 #include <string>
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <asio/awaitable.hpp>
-#include <asio/ip/tcp.hpp>
 #include <deque>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+
+#include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <string>

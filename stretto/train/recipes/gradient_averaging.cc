@@ -175,7 +175,7 @@ RoundResult GradientAveraging::gradients_of(const RoundResult& result) {
   headers_.clear();
   noted_.assign(notes_->bucket().count, 0);
   for (int b = 0; b < num_buckets_; ++b) {
-    sums_.push_back(result.buckets[static_cast<std::size_t>(2 * b)]);
+    sums_.push_back(result.buckets[2 * static_cast<std::size_t>(b)]);
     headers_.push_back(&result.header_of(2 * b));
     const auto own = result.as<std::int64_t>(2 * b + 1);
     if (b == 0) {

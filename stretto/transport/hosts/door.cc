@@ -1,6 +1,5 @@
 #include "stretto/transport/hosts/door.h"
 
-#include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,12 +1,17 @@
 #pragma once
 
+// Asio does not see that clang has coroutines beside this standard library.
+#if defined(__clang__) && !defined(ASIO_HAS_CO_AWAIT)
+#define ASIO_HAS_CO_AWAIT 1
+#define ASIO_HAS_STD_COROUTINE 1
+#endif
+
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <thread>
-
-namespace asio {
-class io_context;
-}
 
 namespace stretto {
 
