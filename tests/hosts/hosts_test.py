@@ -1,4 +1,4 @@
-"""Jobs on several hosts: network namespaces of this machine (hosts.sh), with a launcher's variables, torchrun, and ranks that are
+"""Jobs on several hosts: network namespaces of this machine (hosts.sh), started by hand and by torchrun; ranks that are
 killed.
 
     hosts_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE
