@@ -135,6 +135,8 @@ void bind_job(nb::module_& module) {
           "Meets the other ranks of the job, each a process of its own, within `timeout` seconds.")
       .def_prop_ro("rank", &PyJob::rank, "This rank's number, 0 … ranks − 1.")
       .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
+      .def_prop_ro("local_rank", &PyJob::local_rank, "This rank's number among those of its host.")
+      .def_prop_ro("local_ranks", &PyJob::local_ranks, "Ranks of this host.")
       .def("leave", &PyJob::leave, nb::call_guard<Unlocked>(), "Says goodbye to the other ranks.")
       .def("abandon", &PyJob::abandon, nb::call_guard<Unlocked>(), "why"_a,
            "Goes without a goodbye: the other ranks hear why, or that this one is lost where `why` is empty.");

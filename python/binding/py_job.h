@@ -21,6 +21,8 @@ class PyJob {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  int local_rank() { return context().local_rank(); }
+  int local_ranks() { return context().local_size(); }
   /// Throws UsageError after leave().
   RankContext& context();
   bool left() const { return left_; }

@@ -12,7 +12,7 @@ if sys.platform != "linux":  # there is no compiled module elsewhere, whose abse
     raise UsageError(f"stretto on {sys.platform}: needs Linux, where ranks meet in memory that they share")
 
 from stretto._core import version as _version
-from stretto._job import init, rank, shutdown, size
+from stretto._job import init, local_rank, local_size, rank, shutdown, size
 
 if TYPE_CHECKING:
     from stretto._collectives import allreduce, barrier, broadcast
@@ -27,8 +27,8 @@ __version__: str = _version()
 
 __all__ = [
     "Aborted", "Comparison", "Diverged", "Error", "Optimizer", "RankLost", "Report", "Round", "Timeout", "UsageError",
-    "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "rank", "shutdown", "size",
-    "spawn",
+    "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "local_rank", "local_size", "rank",
+    "shutdown", "size", "spawn",
 ]
 
 

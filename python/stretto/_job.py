@@ -105,6 +105,17 @@ def size() -> int:
     return current().ranks
 
 
+def local_rank() -> int:
+    """This process's number among the ranks of its host, 0 … local_size() − 1: to choose a GPU by, whoever launched.
+    Joins the job."""
+    return current().local_rank
+
+
+def local_size() -> int:
+    """Ranks of this host. Joins the job."""
+    return current().local_ranks
+
+
 def shutdown() -> None:
     """Ends what is not finished, and leaves the job; at exit by itself. Does nothing the second time.
 

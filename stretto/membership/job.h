@@ -26,6 +26,9 @@ class RankContext {
   virtual ~RankContext() = default;      ///< owned by the launcher, until the rank's function has returned
   int rank() { return world().rank(); }  ///< this rank's number, 0 … size() − 1
   int size() { return world().size(); }  ///< ranks of the job
+  /// This rank's number among those of its host, 0 … local_size() − 1: to choose a device by.
+  int local_rank() { return world().transport().members().place_of(rank()); }
+  int local_size() { return static_cast<int>(world().host().members.size()); }  ///< ranks of this host
   /// The ranks of the job, and the engine over their transport: no second one over it.
   virtual World& world() = 0;
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is

@@ -44,6 +44,7 @@ class Hosts:
             "STRETTO_MEETING": MEETING,
             "STRETTO_RANK": str(rank),
             "STRETTO_RANKS": str(ranks),
+            "PYTHONPATH": PACKAGE,
         }
         return subprocess.Popen(
             [HOSTS, "exec", str(host), *command],
@@ -138,6 +139,13 @@ class OnSeveralHosts(unittest.TestCase):
                 self.assertEqual([status for status, _, _ in ends], [0, 0], ends)
                 said = "".join(out for _, out, _ in ends).splitlines()
                 self.assertEqual(sorted(said), [f"rank {rank} of 4: 400 batches" for rank in range(4)])
+
+    @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
+    def test_a_rank_knows_its_place_on_its_host(self) -> None:
+        say = "import stretto; print(stretto.rank(), stretto.local_rank(), stretto.local_size())"
+        with Hosts(2) as hosts:
+            ranks = [hosts.start(host, i, 3, PYTHON, "-c", say) for i, host in enumerate((1, 2, 1))]
+            self.assertEqual([out for _, out, _ in _ends(ranks)], ["0 0 2\n", "1 0 1\n", "2 1 2\n"])
 
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:

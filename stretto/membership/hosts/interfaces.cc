@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -78,6 +79,20 @@ std::string wanted_interfaces() {
     if (const char* wanted = std::getenv(variable); wanted != nullptr && *wanted != '\0') return wanted;
   }
   return {};
+}
+
+PortRange wanted_ports() {
+  const char* const wanted = std::getenv("STRETTO_PORTS");
+  if (wanted == nullptr || *wanted == '\0') return {};
+  const std::string_view words = wanted;
+  PortRange range;
+  const auto [dash, wrong] = std::from_chars(words.begin(), words.end(), range.first);
+  const auto [end, wrong_too] = std::from_chars(std::min(dash + 1, words.end()), words.end(), range.last);
+  const bool fits = wrong == std::errc() && wrong_too == std::errc() && *dash == '-' && end == words.end();
+  if (!fits || range.first == 0 || range.last < range.first) {
+    throw UsageError(text("STRETTO_PORTS='", words, "': expected a range from 1 to 65535, as in 20000-20100"));
+  }
+  return range;
 }
 
 }  // namespace stretto

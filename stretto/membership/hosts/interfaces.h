@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,12 @@ Result<std::vector<asio::ip::address>> addresses_of_interfaces(const std::string
 
 /// The wish of STRETTO_INTERFACE, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME; empty: none of them is there.
 std::string wanted_interfaces();
+
+/// Ports at which a process may listen.
+struct PortRange {
+  std::uint16_t first = 0, last = 0;  ///< 0: any
+};
+/// Those of STRETTO_PORTS, "20000-20100"; any where it is not there. Throws UsageError for another text.
+PortRange wanted_ports();
 
 }  // namespace stretto

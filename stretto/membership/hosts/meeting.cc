@@ -82,6 +82,11 @@ std::string host_name() {
   return name.data();
 }
 
+std::optional<Error> refusal(const std::optional<json>& words) {
+  if (!words || !words->contains("refused")) return std::nullopt;
+  return Error{static_cast<Errc>(words->value("code", 0)), words->value("refused", ""), words->value("rank", -1)};
+}
+
 /// A rank's way into the meeting.
 class Visit {
  public:
@@ -93,8 +98,9 @@ class Visit {
  private:
   Result<void> open();
   Result<void> connect();
-  asio::awaitable<bool> reach(std::string address);
-  Result<json> hear();
+  asio::awaitable<std::string> reach(std::string address);
+  Result<void> come();
+  Result<std::optional<json>> hear();
   /// Waits for what the network's thread does, and looks meanwhile. Nothing after `until`: then it has been ended.
   template <class T>
   std::optional<T> wait(std::future<T> work, TimePoint until, const std::string& what);
@@ -116,7 +122,8 @@ class Visit {
   const HostsOptions& options_;
   const SteadyClock clock_;
   const TimePoint deadline_;
-  std::string tried_;  // an address, with its error
+  std::string at_;     // rank 0's address
+  std::string tried_;  // the same, with an error
   tcp::resolver resolver_{network_.io()};
   tcp::socket socket_{network_.io()};
   std::shared_ptr<Line> line_;
@@ -132,7 +139,7 @@ std::optional<T> Visit::wait(std::future<T> work, TimePoint until, const std::st
     while (work.wait_for(kTryEvery) != std::future_status::ready && clock_.now() < until) {
       const TimePoint now = clock_.now();
       look.at(now);
-      if (now < tell_at) continue;
+      if (what.empty() || now < tell_at) continue;
       tell_at = now + Duration(kTellAfter);
       tell(text(what, tried_.empty() ? "" : text(" (", tried_, ')')));
     }
@@ -151,7 +158,7 @@ std::optional<T> Visit::wait(std::future<T> work, TimePoint until, const std::st
 Result<void> Visit::open() {
   const std::string given = bulletin_.given_address();
   asio::ip::address address;
-  std::uint16_t port = 0;
+  PortRange ports = options_.ports;
   auto addresses = addresses_of_interfaces(options_.interfaces);
   if (!addresses) return addresses.error();
   address = addresses->front();
@@ -161,7 +168,7 @@ Result<void> Visit::open() {
     tcp::resolver resolver(network_.io());
     const auto found = resolver.resolve(host, service, error);
     if (error) return Error{Errc::bad_input, text("address ", given, " of the meeting: ", error.message()), 0};
-    port = found.begin()->endpoint().port();
+    ports.first = ports.last = found.begin()->endpoint().port();
     // What this host's own name resolves to may be loopback, where no other host comes.
     for (const auto& one : found) {
       if (std::ranges::count(*addresses, one.endpoint().address()) > 0) address = one.endpoint().address();
@@ -170,7 +177,8 @@ Result<void> Visit::open() {
   roster_.token = given.empty() ? new_token() : token_by_hand(given);
   roster_.door = std::make_unique<Door>(
       network_,
-      DoorOptions{.address = address, .first_port = port, .last_port = port, .token = roster_.token, .rank = 0});
+      DoorOptions{
+          .address = address, .first_port = ports.first, .last_port = ports.last, .token = roster_.token, .rank = 0});
   roster_.server =
       std::make_unique<JobServer>(network_, *roster_.door,
                                   JobServerOptions{.ranks = bulletin_.ranks(),
@@ -181,8 +189,8 @@ Result<void> Visit::open() {
   return bulletin_.publish(text(to_string(roster_.door->endpoint()), '/', digits_of(roster_.token)));
 }
 
-/// Connects to rank 0 and says hello. Returns whether that has worked.
-asio::awaitable<bool> Visit::reach(std::string address) {
+/// Connects to rank 0 and says hello. Returns what has gone wrong; empty: nothing.
+asio::awaitable<std::string> Visit::reach(std::string address) {
   const auto [host, port] = host_and_port(address);
   asio::error_code error;
   const auto found = co_await resolver_.async_resolve(host, port, asio::redirect_error(asio::use_awaitable, error));
@@ -196,8 +204,7 @@ asio::awaitable<bool> Visit::reach(std::string address) {
   if (!error) {
     co_await asio::async_write(socket_, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
   }
-  if (error) tried_ = text(address, ": ", error.message());
-  co_return !error;
+  co_return error ? text(address, ": ", error.message()) : std::string();
 }
 
 Result<void> Visit::connect() {
@@ -208,23 +215,23 @@ Result<void> Visit::connect() {
                  0};
   };
   while (clock_.now() < deadline_) {
-    std::string address;
     if (roster_.door) {  // rank 0's own
-      address = to_string(roster_.door->endpoint());
+      at_ = to_string(roster_.door->endpoint());
     } else {
       const auto words = bulletin_.look_up(deadline_);
       if (!words) return words.error();
       const auto slash = words->find('/');
-      address = words->substr(0, slash);
+      at_ = words->substr(0, slash);
       const auto token = slash == std::string::npos ? token_by_hand(*words) : token_of(words->substr(slash + 1));
       if (!token) return token.error();
       roster_.token = *token;
     }
-    (void)host_and_port(address);  // throws here, and not on the network's thread
+    (void)host_and_port(at_);  // throws here, and not on the network's thread
     const auto reached =
-        wait(asio::co_spawn(network_.io(), reach(address), asio::use_future), deadline_, "waits for rank 0");
+        wait(asio::co_spawn(network_.io(), reach(at_), asio::use_future), deadline_, "waits for rank 0");
     if (!reached) return late();
-    if (*reached) {
+    tried_ = *reached;
+    if (tried_.empty()) {
       own_ = socket_.local_endpoint();
       line_ = std::make_shared<Line>(std::move(socket_));
       return {};
@@ -235,44 +242,58 @@ Result<void> Visit::connect() {
   return late();
 }
 
-Result<json> Visit::hear() {
+/// Rank 0's next words; none: it has ended, or is none of this job.
+Result<std::optional<json>> Visit::hear() {
   auto heard = wait(asio::co_spawn(
                         network_.io(), [line = line_] { return line->read(); }, asio::use_future),
-                    deadline_ + kGrace, "waits for the others");
-  if (!heard) {
-    return Error{Errc::timeout, text("rank 0 has said nothing within ", seconds(options_.timeout), " s"), 0};
+                    deadline_ + kGrace, "");  // rank 0 says who is missing
+  if (!heard) return Error{Errc::timeout, text("rank 0 has said nothing within ", seconds(options_.timeout), " s"), 0};
+  return *heard;
+}
+
+/// Comes to rank 0 until it says that this rank has come: what is published may be an older meeting's.
+Result<void> Visit::come() {
+  while (true) {
+    if (auto connected = connect(); !connected) return connected;
+    if (roster_.door == nullptr) {
+      roster_.door = std::make_unique<Door>(network_, DoorOptions{.address = own_.address(),
+                                                                  .first_port = options_.ports.first,
+                                                                  .last_port = options_.ports.last,
+                                                                  .token = roster_.token,
+                                                                  .rank = bulletin_.rank()});
+    }
+    const tcp::endpoint at = roster_.door->endpoint();
+    const json facts{{"host", host_identity()},
+                     {"name", host_name()},
+                     {"process", ::getpid()},
+                     {"address", {{"host", at.address().to_string()}, {"port", at.port()}}}};
+    network_.run([&] { line_->write(facts); });
+    const auto words = hear();
+    if (!words) return words.error();
+    if (const auto why = refusal(*words)) return *why;
+    if (*words && (*words)->contains("come")) return {};
+    if (bulletin_.rank() != 0) roster_.door.reset();  // it knows that meeting's token
+    tried_ = text(at_, ": another job is there, or an older one");
+    std::this_thread::sleep_for(kTryEvery);
   }
-  if (!*heard) return Error{Errc::lost_peer, "rank 0 has ended while the ranks met, or does not know this job", 0};
-  return **heard;
 }
 
 Result<Roster> Visit::run() {
   if (bulletin_.rank() == 0) {
     if (auto opened = open(); !opened) return opened.error();
   }
-  if (auto connected = connect(); !connected) return connected.error();
-  if (bulletin_.rank() != 0) {
-    roster_.door = std::make_unique<Door>(
-        network_, DoorOptions{.address = own_.address(), .token = roster_.token, .rank = bulletin_.rank()});
-  }
-  const tcp::endpoint at = roster_.door->endpoint();
-  const json facts{{"host", host_identity()},
-                   {"name", host_name()},
-                   {"process", ::getpid()},
-                   {"address", {{"host", at.address().to_string()}, {"port", at.port()}}}};
-  network_.run([&] { line_->write(facts); });
+  if (auto come_there = come(); !come_there) return come_there.error();
   const auto words = hear();
   if (!words) return words.error();
-  if (words->contains("refused")) {
-    return Error{static_cast<Errc>(words->value("code", 0)), words->value("refused", ""), words->value("rank", -1)};
-  }
-  if (!words->contains("hosts")) return Error{Errc::bad_input, "the ranks have met without this one", bulletin_.rank()};
-  roster_.members = Members((*words)["hosts"].get<std::vector<int>>());
-  for (const json& address : (*words)["addresses"]) {
+  if (!*words) return Error{Errc::lost_peer, "rank 0 has ended while the ranks met", 0};
+  if (const auto why = refusal(*words)) return *why;
+  const json& roster = **words;
+  roster_.members = Members(roster.value("hosts", std::vector<int>()));
+  for (const json& address : roster.value("addresses", json::array())) {
     roster_.addresses.emplace_back(asio::ip::make_address(address.value("host", "")),
                                    static_cast<std::uint16_t>(address.value("port", 0)));
   }
-  roster_.name = words->value("name", "");
+  roster_.name = roster.value("name", "");
   roster_.control = std::make_unique<Control>(network_, line_, bulletin_.rank());
   return std::move(roster_);
 }

@@ -23,7 +23,8 @@ struct HostsOptions {
   std::string version;                           ///< the same on all ranks, as "stretto 1.0.0"
   Duration timeout = std::chrono::minutes(5);    ///< for the last rank to come
   std::string interfaces = wanted_interfaces();  ///< addresses_of_interfaces()
-  std::function<void()> look = {};               ///< RendezvousOptions::look
+  PortRange ports = wanted_ports();  ///< at which each process listens; of rank 0 where its address is not given
+  std::function<void()> look = {};   ///< RendezvousOptions::look
   /// Is told every ten seconds who is missing; empty: stderr.
   std::function<void(const std::string& line)> tell = {};
 };

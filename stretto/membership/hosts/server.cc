@@ -152,6 +152,7 @@ asio::awaitable<void> JobServer::Impl::attend(Hello hello, std::shared_ptr<Line>
   Rank& rank = ranks_[static_cast<std::size_t>(hello.from)];
   rank.facts = *facts;
   rank.line = line;
+  line->write({{"come", true}});
   if (missing().empty()) call_together();
   while (const auto words = co_await line->read()) hear(hello.from, *words);
   ended(hello.from);

@@ -1,0 +1,197 @@
+#include "stretto/membership/hosts/meeting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// What rank 0 has published, for ranks that are threads.
+class Board {
+ public:
+  void put(const std::string& words) {
+    const MutexLock lock(mutex_);
+    words_ = words;
+  }
+  std::string words() {
+    const MutexLock lock(mutex_);
+    return words_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::string words_ GUARDED_BY(mutex_);
+};
+
+class BoardBulletin final : public Bulletin {
+ public:
+  BoardBulletin(Board& board, int rank, int ranks) : board_(board), rank_(rank), ranks_(ranks) {}
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  Result<void> publish(const std::string& words) override {
+    board_.put(words);
+    return {};
+  }
+  Result<std::string> look_up(TimePoint) override {
+    while (board_.words().empty()) std::this_thread::sleep_for(1ms);
+    return board_.words();
+  }
+
+ private:
+  Board& board_;
+  const int rank_, ranks_;
+};
+
+/// As whom a thread comes.
+struct Coming {
+  int rank = 0;
+  int ranks = 1;
+  std::string version = "stretto 1";
+};
+
+using Then = std::function<std::string(Roster&)>;
+
+/// What each of them says: the error, or what `then` returns. All stay until all have said it.
+std::vector<std::string> meet(const std::vector<Coming>& all, Duration timeout, const Then& then,
+                              const std::string& published = "") {
+  Board board;
+  board.put(published);
+  std::vector<std::string> said(all.size());
+  std::barrier<> together(static_cast<std::ptrdiff_t>(all.size()));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    threads.emplace_back([&, i] {
+      NetworkThread network;
+      BoardBulletin bulletin(board, all[i].rank, all[i].ranks);
+      {
+        auto roster = meet_hosts(
+            network, bulletin,
+            {.version = all[i].version, .timeout = timeout, .interfaces = "lo", .tell = [](const std::string&) {}});
+        said[i] = roster ? then(*roster) : text(name_of(roster.error().code), ": ", roster.error().message);
+        together.arrive_and_wait();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return said;
+}
+
+std::string nothing(Roster&) {
+  return "met";
+}
+
+TEST(Meeting, AllKnowAllAndCountTogether) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    std::vector<Coming> all;
+    for (int rank = 0; rank < ranks; ++rank) all.push_back({.rank = rank, .ranks = ranks});
+    Mutex mutex;
+    std::vector<bool> counted(static_cast<std::size_t>(20 * ranks));
+    const auto said = meet(all, 30s, [&](Roster& roster) {
+      for (int i = 0; i < 20; ++i) {
+        const std::uint64_t was = roster.control->fetch_add(3, 1);
+        const MutexLock lock(mutex);
+        counted[was] = true;
+      }
+      return text(roster.members.size(), " on ", roster.members.hosts(), ", ", roster.addresses.size(), " addresses");
+    });
+    EXPECT_THAT(said, Each(text(ranks, " on 1, ", ranks, " addresses")));
+    EXPECT_THAT(counted, Each(true)) << ranks;
+  }
+}
+
+TEST(Meeting, RankZeroHearsReportsAndGoodbyes) {
+  std::vector<Coming> all{{0, 3}, {1, 3}, {2, 3}};
+  std::barrier<> three(3);
+  const auto said = meet(all, 30s, [&](Roster& roster) -> std::string {
+    const bool first = roster.server != nullptr;
+    if (!first) roster.control->report("of another");
+    if (!first) roster.control->leave();
+    three.arrive_and_wait();
+    if (!first) return "met";
+    const auto goodbyes = roster.server->wait_for_goodbyes(10s, {});
+    const auto reports = roster.server->reports();
+    return text(goodbyes[1] && goodbyes[2], reports[1], reports[2]);
+  });
+  EXPECT_EQ(said[0], "1of anotherof another");
+}
+
+TEST(Meeting, TheOthersHearOfARankThatIsLost) {
+  std::vector<Coming> all{{0, 3}, {1, 3}, {2, 3}};
+  std::barrier<> three(3);
+  const auto said = meet(all, 30s, [&](Roster& roster) -> std::string {
+    Board heard;
+    roster.control->on_lost([&](const Error& why) { heard.put(text(name_of(why.code), ' ', why.message)); });
+    three.arrive_and_wait();
+    const bool lost = roster.addresses[1] == roster.door->endpoint();
+    if (lost) roster.control->say_why("as this test wants it");
+    if (lost) roster.control.reset();
+    while (!lost && heard.words().empty()) std::this_thread::sleep_for(1ms);
+    if (!lost) roster.control->on_lost(nullptr);
+    return lost ? "" : heard.words();
+  });
+  EXPECT_EQ(said[0], "aborted rank 1 stopped the job: as this test wants it");
+  EXPECT_EQ(said[2], said[0]);
+}
+
+TEST(Meeting, WhoDoesNotComeIsNamedOnAllThatHaveCome) {
+  EXPECT_THAT(meet({{0, 3}, {1, 3}}, 1s, nothing), Each("timeout: rank 2 has not come within 1 s"));
+  EXPECT_THAT(meet({{0, 4}, {2, 4}}, 1s, nothing), Each("timeout: ranks 1, 3 have not come within 1 s"));
+}
+
+TEST(Meeting, WithoutRankZeroTheOthersSayWhatTheyTried) {
+  const std::string nobody = text("127.0.0.1:1/", digits_of(new_token()));
+  EXPECT_THAT(
+      meet({{1, 2}}, 500ms, nothing, nobody),
+      Each(AllOf(StartsWith("timeout: rank 0 has not come within 0.5 s; tried 127.0.0.1:1: "), HasSubstr("refused"))));
+}
+
+TEST(Meeting, WhatDoesNotFitTogetherIsToldOnAll) {
+  EXPECT_THAT(meet({{0, 2}, {1, 2, "stretto 2"}}, 30s, nothing),
+              Each(AllOf(StartsWith("bad_input: rank 1 on "), HasSubstr(" has stretto 2, rank 0 stretto 1"))));
+  EXPECT_THAT(meet({{0, 2}, {1, 3}}, 30s, nothing),
+              Each(AllOf(StartsWith("bad_input: rank 1 on "), HasSubstr(" has 3 ranks in its job, rank 0 2"))));
+  EXPECT_THAT(meet({{0, 3}, {1, 3}, {1, 3}}, 30s, nothing), Each(StartsWith("bad_input: two processes are rank 1: ")));
+}
+
+// What an earlier attempt has published is still there when the second rank looks.
+TEST(Meeting, WhoComesToAnOlderMeetingLooksAgain) {
+  const HostsOptions options{.version = "stretto 1", .timeout = 30s, .interfaces = "lo"};
+  NetworkThread network;
+  Board board;
+  BoardBulletin alone(board, 0, 1);
+  const auto older = meet_hosts(network, alone, options);
+  ASSERT_TRUE(older) << older.error().message;
+  std::thread first([&] {
+    std::this_thread::sleep_for(300ms);
+    NetworkThread own;
+    BoardBulletin bulletin(board, 0, 2);
+    const auto roster = meet_hosts(own, bulletin, options);
+    if (roster) (void)roster->server->wait_for_goodbyes(10s, {});
+  });
+  BoardBulletin second(board, 1, 2);
+  const auto roster = meet_hosts(network, second, options);
+  EXPECT_TRUE(roster) << roster.error().message;
+  if (roster) {
+    EXPECT_EQ(roster->members.size(), 2);
+    roster->control->leave();
+  }
+  first.join();
+}
+
+}  // namespace
+}  // namespace stretto
