@@ -20,7 +20,8 @@ struct RecipeInfo {
   std::string_view argument;     ///< that may follow the name, in words: "[:Q]"; empty: none may
   std::string_view description;  ///< one line
   std::string_view data;         ///< where its batches come from unless said otherwise: shared, partitioned
-  /// The policy for `argument` (without its colon; may be empty), or of algorithms that take none. Throws UsageError.
+  /// The policy for `argument` (without its colon; may be empty), or of algorithms that take none. `quorum`: the one of
+  /// --quorum; 0: not given. Throws UsageError.
   Policy (*policy)(const std::string& argument, int ranks, int quorum);
   /// A rank's part of it, with the policy in RecipeContext::options.
   std::unique_ptr<Recipe> (*make)(const RecipeContext& context);
