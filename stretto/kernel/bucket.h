@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-/// One array of a step: all buckets of a step share one round.
+/// One array of a step.
 struct BucketSpec {
   DataType type = DataType::float32;                                       ///< of an element
   std::uint64_t count = 0;                                                 ///< elements
