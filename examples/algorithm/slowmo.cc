@@ -96,6 +96,7 @@ class SlowMo final : public Recipe {
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }
   Round rounds() const override { return collective_->handed(); }
   bool averages_gradients() const override { return false; }
+  StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps > 1}; }
 
   RecipeMemory memory() const override {
     RecipeMemory all = memory_of(*collective_);

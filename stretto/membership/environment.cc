@@ -24,6 +24,7 @@ struct Starter {
   const char* local_size_variable;             // ranks on this host; may be missing
   std::span<const char* const> job_variables;  // tell its jobs apart
   bool shares_memory;
+  const char* only_with = nullptr;  // a variable without which the others are somebody else's
 };
 
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
@@ -35,7 +36,7 @@ constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
 constexpr Starter kStarters[] = {
-    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", "STRETTO_LOCAL_RANKS", kByHandJob, true},
+    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", "STRETTO_LOCAL_RANKS", kByHandJob, true, "STRETTO_MEETING"},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
@@ -70,6 +71,7 @@ std::optional<int> whole_number(std::string_view words) {
 
 /// The place that this starter has given to this process; nothing where it has not started it as one of several.
 std::optional<LaunchedRank> place_by(const Starter& starter) {
+  if (starter.only_with != nullptr && std::getenv(starter.only_with) == nullptr) return std::nullopt;
   const char* size = std::getenv(starter.size_variable);
   if (size == nullptr) return std::nullopt;
   const auto ranks = whole_number(size);

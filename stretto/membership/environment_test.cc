@@ -198,6 +198,8 @@ TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {
     EXPECT_EQ(found({{"WORLD_SIZE", ranks}, {"RANK", "0"}}),
               text("WORLD_SIZE='", ranks, "', as torchrun sets it: expected a number of ranks, from 1"));
   }
+  EXPECT_EQ(found({{"STRETTO_MEETING", "h1:4711"}, {"STRETTO_RANKS", "4"}}),
+            "STRETTO_RANKS=4 without STRETTO_RANK: expected both, as STRETTO_MEETING sets them, or neither");
   EXPECT_EQ(found({{"WORLD_SIZE", "1"}, {"RANK", "3"}}), "RANK='3' with WORLD_SIZE=1: expected a rank from 0 to 0");
   for (const char* local : {"", "all", "0", "5"}) {
     EXPECT_EQ(found({{"WORLD_SIZE", "4"}, {"RANK", "0"}, {"LOCAL_WORLD_SIZE", local}}),
