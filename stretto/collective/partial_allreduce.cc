@@ -97,9 +97,11 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   if (options.piece_bytes == 0 || options.piece_bytes % kCacheLine != 0) {
     throw UsageError(text("piece_bytes ", options.piece_bytes, ": use a multiple of ", kCacheLine));
   }
+  const bool several = options.buckets_per_round != 0 && engine.members().hosts() > 1;
   const char* no_board = options.delivery == Delivery::latest ? "delivery latest goes by messages"
                          : engine.host().arena == nullptr     ? "the ranks share no memory"
-                                                              : nullptr;
+                         : several ? "rounds of each bucket go by messages where there are several hosts"
+                                   : nullptr;
   if (options.seats > 1 && no_board != nullptr) {
     throw UsageError(text("seats ", options.seats, ", but ", no_board, ": use 1, or 0"));
   }

@@ -101,8 +101,8 @@ class OnSeveralHosts(unittest.TestCase):
     def test_every_batch_is_applied_once_whatever_the_algorithm(self) -> None:
         for name, places in PLACES.items():
             with Hosts(max(places)) as hosts:
-                for algorithm in ("sync", "eager-solo", "eager-quorum", "local", "diloco"):
-                    command = (PROGRAM, "train", "hyperplane", "--algorithm", algorithm, "--epochs", "2")
+                for algorithm in ("sync", "eager-solo", "eager-quorum --rounds per-bucket", "local", "diloco"):
+                    command = (PROGRAM, "train", "hyperplane", "--epochs", "2", "--algorithm", *algorithm.split())
                     ranks = [hosts.start(host, i, len(places), *command) for i, host in enumerate(places)]
                     (status, out, said), *others = _ends(ranks)
                     what = f"{algorithm}, {name}: {out}{said}"
