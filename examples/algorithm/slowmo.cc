@@ -74,7 +74,7 @@ class SlowMo final : public Recipe {
 
   // Rounds of all ranks. After a timeout each of these is called again, and goes on where it was.
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (since_.batches != 0) return 0;  // on the way to the next round
     return collective_->exchange(driver, deadline, [this](const RoundResult& result) { apply(result); });
   }

@@ -54,7 +54,7 @@ void step(Session& session, HalfReplica& replica, float gradient) {
   narrow(replica.buckets()[0].type, replica.gradient(), std::as_bytes(std::span(wide)));
   session.end_backward("here");
   session.deposit(Duration(0));
-  session.exchange();
+  session.take();
 }
 
 TEST(GradientTypesTest, GradientsAreSummedInTheirOwnType) {

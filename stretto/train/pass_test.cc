@@ -101,14 +101,14 @@ void take_step(Session& session, TwoNumbers& replica, float gradient) {
   replica.backward(1, 2 * gradient);
   session.end_backward("here");
   session.deposit(Duration(0));
-  session.exchange();
+  session.take();
 }
 
 void pass_step(Session& session, TwoNumbers& replica) {
   session.begin_step(2, Duration(0));
   if (!session.recipe().averages_gradients()) replica.backward(0, 1e30f);
   session.pass();
-  session.exchange();
+  session.take();
 }
 
 /// With an argument where the algorithm needs one.
@@ -243,7 +243,7 @@ TEST_F(PassTest, WhatOthersHaveCannotBeDropped) {
       }
       session.end_backward("here");
       session.deposit(Duration(0));
-      session.exchange();
+      session.take();
     });
     EXPECT_EQ(thrown, 1) << algorithm;
   }
@@ -256,7 +256,7 @@ TEST_F(PassTest, AStepIsDroppedOnceAndNotAfterTheEnd) {
       session.begin_step(1, Duration(0));
       session.pass();
       EXPECT_THROW(session.pass(), UsageError) << "twice";
-      session.exchange();
+      session.take();
       take_step(session, replica, 1);
       EXPECT_THROW(session.pass(), UsageError) << "after deposit()";
       session.begin_step(1, Duration(0));

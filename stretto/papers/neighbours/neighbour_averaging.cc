@@ -69,7 +69,7 @@ class NeighbourAveraging final : public Recipe {
     stage_ = Stage::mixing;
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     const Round before = rounds();
     for (;;) {
       const std::uint64_t seen = exchange_->news();

@@ -44,7 +44,7 @@ class Easgd final : public Recipe {
     if (++steps_ == context_.options.local_steps) hand_over();
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (steps_ != 0) return 0;  // on the way to the next round
     return collective_->exchange(driver, deadline,
                                  [this, &driver](const RoundResult& result) { apply(driver, result); });

@@ -57,7 +57,7 @@ class PairAveraging final : public Recipe {
     count_step();
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     Result<int> rounds = 0;
     if (due_ == Due::exchange) {
       if (const auto done = pairs_->exchange(driver, deadline); !done) return done.error();
@@ -129,7 +129,7 @@ class PairAveraging final : public Recipe {
     pairs_->begin(model);
   }
 
-  /// Ends the phase, and makes one model of all. Timeouts: as Recipe::exchange().
+  /// Ends the phase, and makes one model of all. Timeouts: as Recipe::advance().
   Result<int> meet(Driver& driver, TimePoint deadline) {
     if (!handed_over_) {
       if (center_lacks_steps()) {

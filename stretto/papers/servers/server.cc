@@ -168,7 +168,7 @@ class Server final : public Recipe, private WeightsByBucket {
     meeting_due_ = rounds_.steps() == meet_every_;
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (by_bucket_ && !meeting_due_) {  // the next pass waits
       pushed_ = 0;
       if (const auto failed = server_->failure()) return *failed;
@@ -280,7 +280,7 @@ class Server final : public Recipe, private WeightsByBucket {
     return {.buckets = context_.replica.buckets(), .load = load, .unload = unload};
   }
 
-  /// Ends the phase, in which all ranks come to the same weights, with a full round. Timeouts: as Recipe::exchange().
+  /// Ends the phase, in which all ranks come to the same weights, with a full round. Timeouts: as Recipe::advance().
   Result<int> meet(Driver& driver, TimePoint deadline) {
     if (!handed_over_) {
       if (const auto settled = server_->settle(driver, deadline, last_weights()); !settled) return settled.error();

@@ -106,7 +106,7 @@ TEST_F(LayerwisePull, AForwardPassBeginsWhenItsFirstLayerIsThere) {
   step([this](int bucket) { bring(bucket); });
   const auto first = rank_.weights(0), second = rank_.weights(1);
   driver_.hold();
-  ASSERT_TRUE(rank_.recipe->exchange(driver_, TimePoint::never()).ok());
+  ASSERT_TRUE(rank_.recipe->advance(driver_, TimePoint::never()).ok());
   EXPECT_TRUE(driver_.holds()) << "exchange() does not wait";
   std::vector<int> order;
   step([&](int bucket) {
@@ -123,7 +123,7 @@ TEST_F(LayerwisePull, WithoutItExchangeBringsAllLayers) {
   step([](int) {});
   const auto first = rank_.weights(0), second = rank_.weights(1);
   driver_.hold();
-  ASSERT_TRUE(rank_.recipe->exchange(driver_, TimePoint::never()).ok());
+  ASSERT_TRUE(rank_.recipe->advance(driver_, TimePoint::never()).ok());
   EXPECT_FALSE(driver_.holds());
   EXPECT_NE(rank_.weights(0), first);
   EXPECT_NE(rank_.weights(1), second);

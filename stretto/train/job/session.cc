@@ -188,9 +188,9 @@ void Session::bring_weights() {
   for (int bucket = 0; bucket < static_cast<int>(replica_.buckets().size()); ++bucket) bring(bucket);
 }
 
-int Session::exchange() {
-  require_no_failure("exchange");
-  return insist([this](TimePoint deadline) { return recipe_->exchange(driver_, deadline); });
+int Session::take() {
+  require_no_failure("take");
+  return insist([this](TimePoint deadline) { return recipe_->advance(driver_, deadline); });
 }
 
 int Session::finish(Others others) {

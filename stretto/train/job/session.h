@@ -73,11 +73,11 @@ class Session final : private BatchSource {
   /// After the backward pass. A gradient that is not finite stops the job; `where` says where in it.
   void end_backward(const std::string& where);
   void deposit(Duration computed);
-  /// In the place of end_backward() and deposit(): this rank drops its batch. It arrives at exchange() and brings
+  /// In the place of end_backward() and deposit(): this rank drops its batch. It arrives at take() and brings
   /// nothing. Throws UsageError unless a step has begun, after the end, and as Recipe::pass().
   void pass();
   /// Returns how many rounds were applied.
-  int exchange();
+  int take();
   /// No more batches here. Returns after the last round. With Others::end the rank's other sessions, too, keep no other
   /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
   /// in which a rank may be ahead of another, and wait for it.

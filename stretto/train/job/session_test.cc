@@ -44,7 +44,7 @@ class TwoKinds final : public Recipe {
     return std::nullopt;
   }
   void deposit(Duration) override { partial_->deposit(*current_, {.samples = samples_}); }
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (!summed_) {
       auto rounds = partial_->exchange(driver, deadline, [](const RoundResult&) {});
       if (!rounds) return rounds;
@@ -117,7 +117,7 @@ void step(Session& session, RankTask& task, const std::vector<std::uint32_t>& sa
   task.forward_backward(samples, 1);
   session.end_backward("here");
   session.deposit(Duration(0));
-  session.exchange();
+  session.take();
 }
 
 void run(int ranks, const std::function<void(RankOfTest&)>& application) {
@@ -470,7 +470,7 @@ TEST(SessionTest, ALoopThatLeavesNoGraphIsToldOnceByWhatTopoPlans) {
         if (!records) task->replica().gradients_by_tensor()->take_graph();
         session.end_backward("here");
         session.deposit(Duration(0));
-        session.exchange();
+        session.take();
       }
       session.finish();
       if (records || rank.rank() != 0) {

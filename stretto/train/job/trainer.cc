@@ -264,7 +264,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
            .delayed = paced.delayed};
   recorded_ = false;
   arrived_ = context_.world.clock().now();
-  session_.exchange();
+  session_.take();
   waited_ = context_.world.clock().now() - arrived_;
   report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));

@@ -131,7 +131,7 @@ int OwnLoop::take_step(const char* name, FunctionRef<void()> hand_over) {
     if (hooks_.deposited) hooks_.deposited();
     ++steps_;
     const TimePoint arrived = clock_.now();
-    const int rounds = session_.exchange();
+    const int rounds = session_.take();
     waited_ = clock_.now() - arrived;
     history_.step(waited_);
     reporter_.step(step_began_ - start_, arrived - step_began_, waited_);

@@ -177,7 +177,7 @@ class Diloco final : public Recipe {
     count_step();
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (steps_ != 0) return 0;  // in the middle of a phase
     auto rounds =
         collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });

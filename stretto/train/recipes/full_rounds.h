@@ -45,7 +45,7 @@ class FullRounds {
 
   /// Deposits this rank's part as it is now, also one without steps of its own since the last.
   void hand_over();
-  /// As of the recipe: Recipe::exchange(), finish(), drain(). The last two hand over first what there is.
+  /// As of the recipe: Recipe::advance(), finish(), drain(). The last two hand over first what there is.
   Result<int> exchange(Driver& driver, TimePoint deadline);
   Result<int> finish(Driver& driver, TimePoint deadline);  ///< as exchange()
   Result<bool> drain(Driver& driver);                      ///< as exchange()

@@ -156,7 +156,7 @@ void GradientAveraging::deposit(Duration computed) {
   collective_->deposit(mine, {.samples = samples_, .computed = computed, .waited = waited_});
 }
 
-Result<int> GradientAveraging::exchange(Driver& driver, TimePoint deadline) {
+Result<int> GradientAveraging::advance(Driver& driver, TimePoint deadline) {
   return collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
 }
 

@@ -35,7 +35,7 @@ class GradientAveraging : public Recipe {
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
   void pass() override {}  // exchange() arrives; the set goes to the next step
-  Result<int> exchange(Driver& driver, TimePoint deadline) override;
+  Result<int> advance(Driver& driver, TimePoint deadline) override;
   Result<int> finish(Driver& driver, TimePoint deadline) override;
   Result<bool> drain(Driver& driver) override;
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }

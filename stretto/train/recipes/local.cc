@@ -31,7 +31,7 @@ class Local final : public Recipe {
     if (average_.steps() >= steps_between_averages()) average_.hand_over();
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (average_.steps() != 0) return 0;  // on the way to the next average
     return average_.exchange(driver, deadline);
   }

@@ -20,7 +20,7 @@ class OrderedGradients {
  public:
   virtual ~OrderedGradients() = default;  ///< with the recipe
   /// In a pass of the model: puts the sum over all ranks in the place of the elements in `data`, and returns 0, or as
-  /// Recipe::exchange() does; after a timeout the same call again.
+  /// Recipe::advance() does; after a timeout the same call again.
   virtual Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
                                   TimePoint deadline) = 0;
   /// The cost on this rank of the common order.

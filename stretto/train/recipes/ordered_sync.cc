@@ -78,7 +78,7 @@ class OrderedSync final : public Recipe, private OrderedGradients {
   void pass() override;
   Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
                           TimePoint deadline) override;
-  Result<int> exchange(Driver& driver, TimePoint deadline) override;
+  Result<int> advance(Driver& driver, TimePoint deadline) override;
   Result<int> finish(Driver& driver, TimePoint deadline) override;
   Result<bool> drain(Driver& driver) override;
 
@@ -335,7 +335,7 @@ Result<int> OrderedSync::sum_in_pass(const TensorDescription& tensor, std::span<
   return 0;
 }
 
-Result<int> OrderedSync::exchange(Driver& driver, TimePoint deadline) {
+Result<int> OrderedSync::advance(Driver& driver, TimePoint deadline) {
   complete();
   const auto done = tensors_->end_step(driver, deadline, [this](const OrderedStep& step) { apply(step); });
   if (!done) return done.error();
@@ -346,7 +346,7 @@ Result<int> OrderedSync::exchange(Driver& driver, TimePoint deadline) {
 Result<int> OrderedSync::finish(Driver& driver, TimePoint deadline) {
   int rounds = 0;
   if (phase_ != Phase::none) {  // a loop that was left between backward pass and step: all ranks wait for the rest
-    auto last = exchange(driver, deadline);
+    auto last = advance(driver, deadline);
     if (!last) return last;
     rounds = *last;
   }

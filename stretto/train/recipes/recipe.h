@@ -91,15 +91,15 @@ RecipeMemory memory_of(const PartialAllreduce& collective);
 /// infinite there.
 void check_weights(Normalize normalize, const std::vector<BucketSpec>& buckets);
 
-/// The facet of a recipe whose weights may be on their way when exchange() returns. One application thread.
+/// The facet of a recipe whose weights may be on their way when advance() returns. One application thread.
 class WeightsByBucket {
  public:
   virtual ~WeightsByBucket() = default;  ///< with the recipe
   /// Before the first step: from now on weights are read after bring() alone. Returns whether the algorithm can; false:
-  /// it brings them with exchange().
+  /// it brings them with advance().
   virtual bool bring_by_bucket() = 0;
   /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
-  /// Recipe::exchange() does.
+  /// Recipe::advance() does.
   virtual Result<int> bring(int bucket, Driver& driver, TimePoint deadline) = 0;
 };
 
@@ -112,7 +112,7 @@ class OrderedGradients;
 /// A recipe owns any number of collectives, of any kinds. Its callers know them as `Collective`s alone; what a round
 /// has brought they hear from the RoundListener.
 ///
-/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), exchange(). Then finish(). A rank
+/// A step is: begin_step(), forward and backward pass, end_backward(), deposit(), advance(). Then finish(). A rank
 /// that drops its batch calls pass() in the place of end_backward() and deposit().
 class Recipe {
  public:
@@ -130,7 +130,7 @@ class Recipe {
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
   /// Hands the step over, which took so long to compute.
   virtual void deposit(Duration computed) = 0;
-  /// In the place of end_backward() and deposit(): drops this step's batch. In the exchange() that follows the rank
+  /// In the place of end_backward() and deposit(): drops this step's batch. In the advance() that follows the rank
   /// meets the others as if it had deposited, and brings nothing. A rank that moves its own model does not move it now,
   /// counts the step, and brings the model as it is. Throws UsageError where part of the batch's gradients has been
   /// handed over during the backward pass: the others have it; and for an algorithm that has no such step.
@@ -138,7 +138,7 @@ class Recipe {
   /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
   /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
   /// a timeout call it again.
-  virtual Result<int> exchange(Driver& driver, TimePoint deadline) = 0;
+  virtual Result<int> advance(Driver& driver, TimePoint deadline) = 0;
   /// No more batches here: hands over what is left, and returns after the last round. After a timeout call it again.
   virtual Result<int> finish(Driver& driver, TimePoint deadline) = 0;
   /// The same without waiting: applies the rounds that are complete. Returns whether the last one is. May be called

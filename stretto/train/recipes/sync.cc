@@ -38,8 +38,8 @@ class Sync final : public GradientAveraging {
         "drop a batch");
   }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
-    auto rounds = GradientAveraging::exchange(driver, deadline);
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
+    auto rounds = GradientAveraging::advance(driver, deadline);
     if (rounds) begun_ = false;
     return rounds;
   }
@@ -47,7 +47,7 @@ class Sync final : public GradientAveraging {
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     if (const auto failed = complete_deposit()) return *failed;
     if (!begun_) return GradientAveraging::finish(driver, deadline);
-    auto rounds = exchange(driver, deadline);
+    auto rounds = advance(driver, deadline);
     if (!rounds) return rounds;
     const auto last = GradientAveraging::finish(driver, deadline);
     return last ? Result<int>(*rounds + *last) : last;

@@ -119,7 +119,7 @@ class Wagma final : public Recipe {
 
   void pass() override { publish(); }
 
-  Result<int> exchange(Driver& driver, TimePoint deadline) override {
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
     return collective_->exchange(driver, deadline,
                                  [this, &driver](const GroupResult& result) { apply(driver, result); });
   }

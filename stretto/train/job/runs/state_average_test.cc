@@ -114,7 +114,7 @@ Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
       mine->forward_backward(std::vector{sample}, 1);
       session.end_backward("here");
       session.deposit(Duration(0));
-      session.exchange();
+      session.take();
     }
     session.finish();
     place.drive_engine(nullptr);

@@ -91,7 +91,7 @@ class TestedRank {
     task.forward_backward(std::vector<std::uint32_t>{0, 1}, 1);
     session.end_backward("here");
     session.deposit(Duration(0));
-    session.exchange();
+    session.take();
   }
 
   /// The late rank comes when the others wait for it no more.
@@ -139,7 +139,7 @@ class TestedRank {
     refuses("set_samples", [&] { session.set_samples(1); });
     refuses("end_backward", [&] { session.end_backward("here"); });
     refuses("deposit", [&] { session.deposit(Duration(0)); });
-    refuses("exchange", [&] { session.exchange(); });
+    refuses("take", [&] { session.take(); });
     refuses("finish", [&] { session.finish(); });
     refuses("finish", [&] { session.finish_within(1ms); });
   }

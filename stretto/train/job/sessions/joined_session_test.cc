@@ -42,7 +42,7 @@ struct RankOfTest {
     task->forward_backward(std::vector<std::uint32_t>{0, 1}, 1);
     session.end_backward("here");
     session.deposit(Duration(0));
-    session.exchange();
+    session.take();
   }
 
   Algorithm algorithm = parse_algorithm("sync", kRanks);
@@ -125,7 +125,7 @@ std::string use_in_forked_process(JoinedRank& joined, std::unique_ptr<RankOfTest
   };
   refused("context", [&] { joined.context(); });
   refused("begin_step", [&] { mine->session.begin_step(1, Duration(0)); });
-  refused("exchange", [&] { mine->session.exchange(); });
+  refused("take", [&] { mine->session.take(); });
   refused("finish", [&] { mine->session.finish(); });
   refused("abort", [&] { mine->session.abort("not mine"); });
   refused("meeting", [&] { mine->session.meeting(); });
