@@ -92,10 +92,11 @@ void Door::Impl::open() {
 }
 
 asio::awaitable<void> Door::Impl::listen() {
-  while (!closed_) {
+  while (true) {
     asio::error_code error;
     tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
-    if (error && !closed_) {  // no descriptor is left
+    if (closed_) co_return;
+    if (error) {  // no descriptor is left
       asio::steady_timer later(io_, kTryAgain);
       co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;

@@ -40,7 +40,7 @@ void keep_from_children(int socket) {
   static const int kWatched = ::pthread_atfork(nullptr, nullptr, close_in_child);
   (void)kWatched;
   ::fcntl(socket, F_SETFD, FD_CLOEXEC);
-  if (socket >= kMostDescriptors) return;
+  if (socket < 0 || socket >= kMostDescriptors) return;
   inodes[static_cast<std::size_t>(socket)].store(inode_of(socket));
   for (int before = highest.load(); before < socket && !highest.compare_exchange_weak(before, socket);) {
   }
