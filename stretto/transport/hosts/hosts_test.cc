@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,6 +104,7 @@ TEST(Door, IsClosedInProcessesThatAreForked) {
   const pid_t child = fork();
   char there = 1;
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (write(ends[1], &there, 1) != 1) _exit(1);
     for (;;) pause();
   }
