@@ -24,7 +24,7 @@ std::string wanted_interfaces();
 struct PortRange {
   std::uint16_t first = 0, last = 0;  ///< 0: any
 };
-/// Those of STRETTO_PORTS, "20000-20100"; any where it is not there. Throws UsageError for another text.
+/// The range that STRETTO_PORTS says, as "20000-20100"; any where it is not there. Throws UsageError for another text.
 PortRange wanted_ports();
 
 }  // namespace stretto
