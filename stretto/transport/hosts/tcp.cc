@@ -1,5 +1,7 @@
 #include "stretto/transport/hosts/tcp.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -31,7 +33,15 @@ constexpr std::size_t kBuffer = 64 << 10;              // of a connection, for w
 constexpr std::uint64_t kMostAtOnce = 4 << 20;         // read of a connection before the others are looked at
 constexpr int kPiecesAtOnce = 48;                      // written by one system call
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
+constexpr std::uint64_t kLastWord = 1;                 // as the note of a goodbye: no other connection has messages
 constexpr std::chrono::seconds kToLeave{2};
+
+/// Whether the kernel has given the connection up, as after the peer has: what was not sent never is.
+bool is_closed(int socket) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state == TCP_CLOSE;
+}
 
 Error lost(int rank, const std::string& how) {
   return {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank};
@@ -79,7 +89,8 @@ struct TcpCarrier::Connection {
   bool in_body = false;
   std::byte* body = nullptr;  // where the rest of it goes, or null
   std::uint64_t body_left = 0;
-  bool goodbye = false;  // has come
+  bool goodbye = false;    // has come
+  bool last_word = false;  // on the connection by which the peer sends
 };
 
 struct TcpCarrier::Peer {
@@ -243,12 +254,12 @@ void TcpCarrier::connect(int to) {
 /// Takes a connection that has come, or that this rank has made.
 void TcpCarrier::adopt(int from, tcp::socket socket) {
   Peer& peer = peer_of(from);
-  if (peer.gone) return;
+  if (peer.told) return;
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay(true), ignored);
   connections_.push_back(std::make_unique<Connection>(from, std::move(socket)));
-  if (peer.out != nullptr) return;
+  if (peer.out != nullptr || peer.gone) return;
   peer.out = connections_.back().get();
   write(peer);
 }
@@ -364,6 +375,7 @@ bool TcpCarrier::deliver(Connection& connection, MessageSink& sink) {
     if (connection.goodbye) return false;
     if (envelope.head_bytes == kGoodbye) {
       connection.goodbye = true;
+      connection.last_word = envelope.note == kLastWord;
       connection.begin += sizeof envelope;
       continue;
     }
@@ -376,20 +388,20 @@ bool TcpCarrier::deliver(Connection& connection, MessageSink& sink) {
   }
 }
 
-/// The connection has ended. Its peer has left where it has said goodbye on all of them, and is lost where it has not.
+/// The connection has ended. Its peer has left where its last word has come: a goodbye on another connection may come
+/// before messages that it has sent on one of its own. Without a goodbye it is lost.
 void TcpCarrier::end(Connection& connection, const std::string& how, MessageSink& sink) {
   connection.closed = true;
   Peer& peer = peer_of(connection.peer);
   give_up(peer);
+  if (connection.goodbye) {
+    if (connection.last_word && !std::exchange(peer.told, true)) sink.left(connection.peer);
+    return;
+  }
   for (const auto& other : connections_) {
     if (other->peer == connection.peer && !other->closed) read(*other, sink);
-    if (connection.goodbye && other->peer == connection.peer && !other->closed) return;  // its end is still to come
   }
-  if (!connection.goodbye) {
-    tell_lost(connection.peer, lost(connection.peer, how), sink);
-  } else if (!std::exchange(peer.told, true)) {
-    sink.left(connection.peer);
-  }
+  tell_lost(connection.peer, lost(connection.peer, how), sink);
 }
 
 /// Once a peer. Returns whether this was it.
@@ -434,17 +446,19 @@ void TcpCarrier::leave() {
     for (const auto& [peer, why] : inbox_->take_lost()) give_up(peer_of(peer));
     return moved;
   });
-  const Envelope goodbye{.head_bytes = kGoodbye};
   for (const auto& connection : connections_) {
     if (connection->closed) continue;
+    const bool sends_here = peer_of(connection->peer).out == connection.get();
+    const Envelope goodbye{.note = sends_here ? kLastWord : 0, .head_bytes = kGoodbye};
     const int socket = connection->socket.native_handle();
     until([&] { return ::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN; },
           [] { return false; });
     ::shutdown(socket, SHUT_WR);
   }
   for (const auto& connection : connections_) {
+    const int socket = connection->socket.native_handle();
     int unsent = 0, before = 0;
-    until([&] { return ::ioctl(connection->socket.native_handle(), TIOCOUTQ, &unsent) != 0 || unsent == 0; },
+    until([&] { return is_closed(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
           [&] { return std::exchange(before, unsent) > unsent; });
   }
 }
