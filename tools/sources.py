@@ -20,6 +20,11 @@ class Sources:
                     self.text[str(path.relative_to(self.root))] = path.read_text()
         self._includes = {}
 
+    def lists(self):
+        """The text of all CMakeLists.txt: a source that none names is built nowhere."""
+        return "\n".join(path.read_text() for folder in ROOTS
+                         for path in sorted((self.root / folder).rglob("CMakeLists.txt")))
+
     def headers(self):
         return [path for path in self.text if path.endswith(".h")]
 
