@@ -78,9 +78,9 @@ std::atomic<std::uint32_t>* PartialBoard::signal() {
 
 bool PartialBoard::go_in() {
   Sleepers& sleepers = memory_.words().sleepers;
-  if (sleepers.contains(at_.rank)) return false;
-  sleepers.go_in(at_.rank);
-  return true;
+  looked_since_ = sleepers.contains(at_.rank);
+  if (!looked_since_) sleepers.go_in(at_.rank);
+  return !looked_since_;
 }
 
 void PartialBoard::leave() {

@@ -79,6 +79,9 @@ class PartialBoard {
   /// From now on the rank that completes a round wakes this rank. Returns whether that is new: then step once more
   /// before sleeping.
   bool go_in();
+  /// Simulated, a look takes many calls of step(), and those at the boards of one engine need not end together: a rank
+  /// that has gone in, and has looked since, looks again only once it is woken.
+  bool sleeps() { return at_.interleaved && looked_since_ && memory_.words().sleepers.contains(at_.rank); }
   void leave();
 
  private:
@@ -95,6 +98,7 @@ class PartialBoard {
   PartialPlan plan_{at_};
   PartialSum sum_{at_};
   BoardStep next_ = BoardStep::look;
+  bool looked_since_ = false;  // it has gone in
 };
 
 }  // namespace stretto

@@ -219,13 +219,14 @@ bool BoardRounds::application_waits() const {
 /// Returns whether there is more to do at the board.
 bool BoardRounds::step_board() {
   if (!poll_requests()) return false;
-  act_by_ = TimePoint::never();
   const bool waits = application_waits();
   // A rank that waits for no round and has not been asked leaves the board to the ranks that wait. The leader of one of
   // several boards steps it all the same: the leader alone starts and ends rounds there.
   const bool moved = first_has_moved();
   const bool asked =
       asked_.exchange(false, std::memory_order_acquire) || moved || (between_ != nullptr && seating_.leads());
+  if (waits && !asked && board_.sleeps() && engine_.clock().now() < act_by_) return false;
+  act_by_ = TimePoint::never();
   if ((waits || asked) && board_.step(waits)) {
     if (asked) asked_.store(true, std::memory_order_relaxed);
     return true;
