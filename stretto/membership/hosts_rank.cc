@@ -18,31 +18,20 @@ namespace stretto {
 namespace {
 
 /// The context of a rank whose job is on several hosts.
-class HostsRankContext final : public RankContext {
+class HostsRankContext final : public MemoryRankContext {
  public:
-  HostsRankContext(JobMemory& memory, Transport& transport, Control& control)
-      : memory_(memory), control_(control), world_(transport, clock_) {
+  HostsRankContext(JobMemory& memory, Transport& transport, Control& control,
+                   std::function<void(const RankMessage&)> say)
+      : MemoryRankContext(memory, std::move(say)), world_(transport, clock_) {
     for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(control, i);
   }
 
   World& world() override { return world_; }
   SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
   std::span<std::byte> extra() override { return {}; }
-  bool interrupted() override { return memory_.interrupted(); }
-  void report(std::string text) override {
-    if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
-    control_.report(text);
-  }
-  void complain(const Error& error) override { complaint_ = message_of(error, rank()); }
-
-  const std::optional<RankMessage>& complaint() const { return complaint_; }
 
  private:
-  JobMemory& memory_;
-  Control& control_;
   std::deque<ControlCounter> counters_;
-  bool reported_ = false;
-  std::optional<RankMessage> complaint_;
   const SteadyClock clock_;
   World world_;
 };
@@ -81,8 +70,8 @@ class RankAcrossHosts final : public PartOfJob {
                  Doorbell(memory_.doorbell(place_), true)),
         transport_(memory_, rank_, roster_.members, carrier_),
         told_(memory_, *roster_.control),
-        context_(std::in_place, memory_, transport_, *roster_.control) {
-    keep_from_forked_children(memory_.mapped());
+        context_(std::in_place, memory_, transport_, *roster_.control,
+                 [this](const RankMessage& message) { hear(message); }) {
     roster_.control->on_lost([this](const Error& why) {
       // What the ranks of this host share says it of them.
       if (roster_.members.host_of(why.rank) != roster_.members.host_of(rank_)) carrier_.lose(why.rank, why);
@@ -91,15 +80,14 @@ class RankAcrossHosts final : public PartOfJob {
   ~RankAcrossHosts() override {
     roster_.control->on_lost(nullptr);
     if (left_) return;
-    if (const auto& why = complaint()) {
-      roster_.control->say_why(why->text);
-      memory_.say_why(place_, why->text);
+    if (complaint_) {
+      roster_.control->say_why(complaint_->text);
+      memory_.say_why(place_, complaint_->text);
     }
     memory_.mark_lost(place_, kFailed);
   }
 
   RankContext& context() override { return *context_; }
-  const std::optional<RankMessage>& complaint() const override { return context_ ? context_->complaint() : none_; }
   SharedCounter& told() override { return told_; }
   JobResult leave(Duration limit) override;
 
@@ -114,7 +102,6 @@ class RankAcrossHosts final : public PartOfJob {
   HostsTransport transport_;
   ToldCounter told_;
   std::optional<HostsRankContext> context_;
-  const std::optional<RankMessage> none_;
   bool left_ = false;
 };
 
@@ -126,6 +113,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
   context_.reset();  // its helper thread ends
   carrier_.leave();
   memory_.leave(place_);
+  roster_.control->report(report_);
   roster_.control->leave();
   left_ = true;
   if (roster_.server == nullptr) return result;

@@ -41,19 +41,11 @@ class RankOfHost final : public PartOfJob {
   }
 
   RankContext& context() override { return *context_; }
-  const std::optional<RankMessage>& complaint() const override { return complaint_; }
   JobResult leave(Duration limit) override;
   SharedCounter& told() override { return told_; }
 
  private:
   JobMemory& memory() { return meeting_.memory; }
-  void hear(const RankMessage& message) {
-    if (message.kind == RankMessage::Kind::report) {
-      report_ = message.text;
-    } else {
-      complaint_ = message;
-    }
-  }
   /// On rank 0: waits until no other rank has any more to say. A rank that has left has not, though a process that it
   /// has forked may still hold its pipe open.
   void listen(Duration limit);
@@ -63,8 +55,6 @@ class RankOfHost final : public PartOfJob {
   Rendezvous meeting_;
   MemoryCounter told_{meeting_.memory.counter(kRanksThatTold)};
   std::optional<ShmRankContext> context_;
-  std::string report_;
-  std::optional<RankMessage> complaint_;
   bool left_ = false;
 };
 
@@ -110,6 +100,14 @@ JobResult RankOfHost::leave(Duration limit) {
 }
 
 }  // namespace
+
+void PartOfJob::hear(const RankMessage& message) {
+  if (message.kind == RankMessage::Kind::report) {
+    report_ = message.text;
+  } else {
+    complaint_ = message;
+  }
+}
 
 JoinedRank::JoinedRank(std::unique_ptr<PartOfJob> part, int rank)
     : part_(std::move(part)), rank_(rank), process_(getpid()) {}

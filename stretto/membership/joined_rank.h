@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "stretto/base/shared_counter.h"
 #include "stretto/membership/job.h"
@@ -14,9 +15,15 @@ class PartOfJob {
  public:
   virtual ~PartOfJob() = default;  ///< without leave() the others hear that this rank is lost
   virtual RankContext& context() = 0;
-  virtual JobResult leave(Duration limit) = 0;                      ///< JoinedRank::leave(), once
-  virtual const std::optional<RankMessage>& complaint() const = 0;  ///< of the rank
-  virtual SharedCounter& told() = 0;                                ///< the counter of the job that tell_why() takes
+  virtual JobResult leave(Duration limit) = 0;  ///< JoinedRank::leave(), once
+  virtual SharedCounter& told() = 0;            ///< the counter of the job that tell_why() takes
+  const std::optional<RankMessage>& complaint() const { return complaint_; }  ///< of the rank
+
+ protected:
+  /// Keeps what the rank's context is told.
+  void hear(const RankMessage& message);
+  std::string report_;
+  std::optional<RankMessage> complaint_;
 };
 
 /// The wait status of a rank that has not said goodbye: ended with exit status 1.

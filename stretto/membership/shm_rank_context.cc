@@ -30,30 +30,37 @@ void watch_memory() {
   sigaction(SIGSEGV, &action, nullptr);
 }
 
-}  // namespace
-
-static_assert(RankContext::kNumCounters <= JobMemory::kNumCounters);
-
-ShmRankContext::ShmRankContext(JobMemory& memory, int rank, std::function<void(const RankMessage&)> say)
-    : memory_(memory), transport_(memory, rank), say_(std::move(say)) {
-  keep_from_forked_children(memory.mapped());
-  for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(memory.counter(i));
-}
-
-void ShmRankContext::report(std::string text) {
-  if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
-  say_({RankMessage::Kind::report, std::move(text)});
-}
-
-void ShmRankContext::complain(const Error& error) {
-  say_(message_of(error, rank()));
-}
-
+/// Takes care that a process which this rank forks cannot act as the rank: `memory`, the job's, is not there in such
+/// a process, and the first access to it prints a line that says so and ends that process with status 1.
+/// Once in the life of a rank.
 void keep_from_forked_children(std::span<std::byte> memory) {
   memory_begin = memory.data();
   memory_end = memory.data() + memory.size();
   madvise(memory.data(), memory.size(), MADV_DONTFORK);
   pthread_atfork(nullptr, nullptr, watch_memory);
+}
+
+}  // namespace
+
+static_assert(RankContext::kNumCounters <= JobMemory::kNumCounters);
+
+MemoryRankContext::MemoryRankContext(JobMemory& memory, std::function<void(const RankMessage&)> say)
+    : memory_(memory), say_(std::move(say)) {
+  keep_from_forked_children(memory.mapped());
+}
+
+void MemoryRankContext::report(std::string text) {
+  if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
+  say_({RankMessage::Kind::report, std::move(text)});
+}
+
+void MemoryRankContext::complain(const Error& error) {
+  say_(message_of(error, rank()));
+}
+
+ShmRankContext::ShmRankContext(JobMemory& memory, int rank, std::function<void(const RankMessage&)> say)
+    : MemoryRankContext(memory, std::move(say)), transport_(memory, rank) {
+  for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(memory.counter(i));
 }
 
 void end_forked_child() {
