@@ -50,7 +50,6 @@ void PyJob::abandon(const std::string& why) {
 namespace {
 
 constexpr const char* kMeeting = "meeting";  // the key of rank 0's address
-constexpr std::chrono::milliseconds kAskEvery{50};
 
 /// A store of torch.distributed. Nothing here holds the lock but while Python is called.
 class PyBulletin final : public Bulletin {
@@ -70,18 +69,12 @@ class PyBulletin final : public Bulletin {
       return {};
     });
   }
-  Result<std::string> look_up(TimePoint deadline) override {
-    for (;;) {
-      auto words = asked([&]() -> Result<std::string> {
-        if (!nb::cast<bool>(store_.attr("check")(std::vector<std::string>{kMeeting}))) return std::string();
-        const nb::bytes found(store_.attr("get")(kMeeting));
-        return std::string(found.c_str(), found.size());
-      });
-      if (!words || !words->empty()) return words;
-      if (clock_.now() >= deadline) return Error{Errc::timeout, "rank 0 has left no address in the group's store", 0};
-      std::this_thread::sleep_for(kAskEvery);
-      look_for_signals();
-    }
+  Result<std::string> look_up() override {
+    return asked([&]() -> Result<std::string> {
+      if (!nb::cast<bool>(store_.attr("check")(std::vector<std::string>{kMeeting}))) return std::string();
+      const nb::bytes found(store_.attr("get")(kMeeting));
+      return std::string(found.c_str(), found.size());
+    });
   }
 
  private:
@@ -97,7 +90,6 @@ class PyBulletin final : public Bulletin {
 
   const int rank_, ranks_;
   nb::object store_;
-  const SteadyClock clock_;
 };
 
 }  // namespace

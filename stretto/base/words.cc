@@ -124,6 +124,15 @@ std::string suggestion(std::string_view word, std::span<const std::string> known
   return text(near.empty() ? "" : "did you mean ", near, near.empty() ? "" : "? ", "Known: ", join(known));
 }
 
+std::string ranks_in_words(std::span<const int> ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
+    out += std::to_string(ranks[i]);
+  }
+  return out;
+}
+
 std::string join(std::span<const std::string> words, std::string_view separator) {
   std::string out;
   for (const std::string& word : words) {

@@ -36,6 +36,9 @@ std::string nearest(std::string_view word, std::span<const std::string> known);
 /// "did you mean eager-solo? Known: sync, eager-solo, …", the first half only if something is near.
 std::string suggestion(std::string_view word, std::span<const std::string> known);
 
+/// "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3".
+std::string ranks_in_words(std::span<const int> ranks);
+
 /// "a, b, c".
 std::string join(std::span<const std::string> words, std::string_view separator = ", ");
 

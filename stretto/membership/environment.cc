@@ -16,12 +16,12 @@
 namespace stretto {
 namespace {
 
-/// The launchers other than ours that start ranks, and how they show in the environment.
+/// What starts ranks other than our own launcher, a person included, and how it shows in the environment.
 struct Starter {
   const char* name;
   const char* size_variable;
   const char* rank_variable;                   // must be there, too
-  const char* local_size_variable;             // ranks on this host; may be missing
+  const char* local_size_variable;             // ranks on this host; may be missing, or null
   std::span<const char* const> job_variables;  // tell its jobs apart
   bool shares_memory;
   const char* only_with = nullptr;  // a variable without which the others are somebody else's
@@ -36,7 +36,7 @@ constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
 constexpr Starter kStarters[] = {
-    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", "STRETTO_LOCAL_RANKS", kByHandJob, true, "STRETTO_MEETING"},
+    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, true, "STRETTO_MEETING"},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
@@ -96,7 +96,8 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
                      .local_ranks = *ranks,
                      .starter = starter.name,
                      .shares_memory = starter.shares_memory};
-  if (const char* local_size = std::getenv(starter.local_size_variable)) {
+  const char* local_size = starter.local_size_variable != nullptr ? std::getenv(starter.local_size_variable) : nullptr;
+  if (local_size != nullptr) {
     const auto local_ranks = split_number(local_size).first;  // Slurm: "4(x2),3" begins with ours
     if (!local_ranks || *local_ranks < 1 || *local_ranks > *ranks) {
       throw UsageError(text(starter.local_size_variable, "='", local_size, "' with ", starter.size_variable, "=", size,

@@ -34,7 +34,8 @@ class RankContext {
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
   /// for borrow_counter().
   virtual SharedCounter& counter(int index) = 0;
-  /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where ranks share none (MPI).
+  /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where not all share one (MPI,
+  /// hosts).
   virtual std::span<std::byte> extra() = 0;
   /// The job is being stopped by SIGINT or SIGTERM: what happens to this rank's peers is no failure.
   virtual bool interrupted() = 0;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "stretto/base/description.h"
+#include "stretto/base/words.h"
 #include "stretto/engine/driver.h"
 
 namespace stretto {
@@ -156,16 +157,6 @@ Heard hear_word(const Descriptor& socket) {
 /// How many milliseconds poll() may wait until `when`.
 int poll_time(TimePoint now, TimePoint when) {
   return static_cast<int>(std::clamp<Duration>(when - now + 999us, 0ms, 1s) / 1ms);
-}
-
-/// "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3".
-std::string names(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
-  }
-  return out;
 }
 
 /// Rank 0's part.
@@ -343,8 +334,8 @@ Result<void> RankZero::wait_for(int (RankZero::*count)() const, const char* what
       }
       const bool all_here = missing.empty();  // but some have not gone on
       return Error{Errc::timeout,
-                   text(all_here ? "the ranks" : names(missing), missing.size() == 1 ? " has" : " have", " not ", what,
-                        " within ", seconds(options_.timeout), " s"),
+                   text(all_here ? "the ranks" : ranks_in_words(missing), missing.size() == 1 ? " has" : " have",
+                        " not ", what, " within ", seconds(options_.timeout), " s"),
                    missing.size() == 1 ? missing[0] : -1};
     }
   }

@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 
-/// All that a job across hosts asks of whoever has started its ranks: this rank's number, how many there are, and a
-/// string that rank 0 leaves for the others. One thread.
+/// All that a job across hosts asks of the launcher of its ranks: this rank's number, how many there are, and a string
+/// that rank 0 leaves for the others. Each call returns within about a second. Errc::unavailable: what the launcher
+/// keeps cannot be reached, and may be asked again. One thread.
 class Bulletin {
  public:
   virtual ~Bulletin() = default;  ///< after the meeting
@@ -17,8 +17,8 @@ class Bulletin {
   virtual int ranks() const = 0;  ///< of the job
   /// Rank 0's: leaves `words`, at most 1,000 bytes without blanks, in the place of what it has left before.
   virtual Result<void> publish(const std::string& words) = 0;
-  /// The other ranks': what rank 0 has left last. Errc::timeout after the deadline. May be called again.
-  virtual Result<std::string> look_up(TimePoint deadline) = 0;
+  /// The other ranks': what rank 0 has left last; empty: nothing yet.
+  virtual Result<std::string> look_up() = 0;
   /// "host:port" at which rank 0 has to listen; empty: where it likes.
   virtual std::string given_address() const { return {}; }
 };
@@ -31,7 +31,7 @@ class GivenAddress final : public Bulletin {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   Result<void> publish(const std::string&) override { return {}; }
-  Result<std::string> look_up(TimePoint) override { return address_; }
+  Result<std::string> look_up() override { return address_; }
   std::string given_address() const override { return address_; }
 
  private:

@@ -52,11 +52,6 @@ std::pair<std::string, std::string> host_and_port(const std::string& address) {
   return {host, address.substr(colon + 1)};
 }
 
-std::string to_string(const tcp::endpoint& at) {
-  const std::string address = at.address().to_string();
-  return at.address().is_v6() ? text('[', address, "]:", at.port()) : text(address, ':', at.port());
-}
-
 /// Where the bulletin has no place for a token: what is secret is STRETTO_TOKEN alone.
 Token token_by_hand(const std::string& words) {
   const char* secret = std::getenv("STRETTO_TOKEN");
@@ -91,7 +86,7 @@ std::optional<Error> refusal(const std::optional<json>& words) {
 class Visit {
  public:
   Visit(NetworkThread& network, Bulletin& bulletin, const HostsOptions& options)
-      : network_(network), bulletin_(bulletin), options_(options), deadline_(clock_.now() + options.timeout) {}
+      : network_(network), bulletin_(bulletin), options_(options), look_(options.look) {}
 
   Result<Roster> run();
 
@@ -103,7 +98,26 @@ class Visit {
   Result<std::optional<json>> hear();
   /// Waits for what the network's thread does, and looks meanwhile. Nothing after `until`: then it has been ended.
   template <class T>
-  std::optional<T> wait(std::future<T> work, TimePoint until, const std::string& what);
+  std::optional<T> wait(std::future<T> work, TimePoint until);
+  /// Waits a little before this rank tries again.
+  void pause() {
+    std::this_thread::sleep_for(kTryEvery);
+    look_.at(clock_.now());
+    tell_whom_it_waits_for();
+  }
+  /// Whether the bulletin may be asked once more after this error; then it has paused.
+  bool may_ask_again(const Error& error) {
+    tried_ = error.message;
+    if (error.code != Errc::unavailable || clock_.now() >= deadline_) return false;
+    pause();
+    return true;
+  }
+  void tell_whom_it_waits_for() {
+    if (line_ || clock_.now() < tell_at_) return;  // rank 0 says who is missing
+    tell_at_ = clock_.now() + Duration(kTellAfter);
+    tell(text("waits for ", roster_.door && bulletin_.rank() == 0 ? "its launcher" : "rank 0",
+              tried_.empty() ? "" : text(" (", tried_, ')')));
+  }
   void abandon() {
     network_.run([this] {
       asio::error_code ignored;
@@ -121,7 +135,9 @@ class Visit {
   Bulletin& bulletin_;
   const HostsOptions& options_;
   const SteadyClock clock_;
-  const TimePoint deadline_;
+  const TimePoint deadline_ = clock_.now() + options_.timeout;
+  TimePoint tell_at_ = clock_.now() + Duration(kTellAfter);
+  Look look_;
   std::string at_;     // rank 0's address
   std::string tried_;  // the same, with an error
   tcp::resolver resolver_{network_.io()};
@@ -132,16 +148,11 @@ class Visit {
 };
 
 template <class T>
-std::optional<T> Visit::wait(std::future<T> work, TimePoint until, const std::string& what) {
-  Look look(options_.look);
-  TimePoint tell_at = clock_.now() + Duration(kTellAfter);
+std::optional<T> Visit::wait(std::future<T> work, TimePoint until) {
   try {
     while (work.wait_for(kTryEvery) != std::future_status::ready && clock_.now() < until) {
-      const TimePoint now = clock_.now();
-      look.at(now);
-      if (what.empty() || now < tell_at) continue;
-      tell_at = now + Duration(kTellAfter);
-      tell(text(what, tried_.empty() ? "" : text(" (", tried_, ')')));
+      look_.at(clock_.now());
+      tell_whom_it_waits_for();
     }
   } catch (...) {
     abandon();
@@ -186,7 +197,10 @@ Result<void> Visit::open() {
                                                    .name = digits_of(new_token()),
                                                    .timeout = options_.timeout,
                                                    .tell = [this](const std::string& line) { tell(line); }});
-  return bulletin_.publish(text(to_string(roster_.door->endpoint()), '/', digits_of(roster_.token)));
+  const std::string words = text(roster_.door->endpoint(), '/', digits_of(roster_.token));
+  auto published = bulletin_.publish(words);
+  while (!published && may_ask_again(published.error())) published = bulletin_.publish(words);
+  return published;
 }
 
 /// Connects to rank 0 and says hello. Returns what has gone wrong; empty: nothing.
@@ -216,10 +230,18 @@ Result<void> Visit::connect() {
   };
   while (clock_.now() < deadline_) {
     if (roster_.door) {  // rank 0's own
-      at_ = to_string(roster_.door->endpoint());
+      at_ = text(roster_.door->endpoint());
     } else {
-      const auto words = bulletin_.look_up(deadline_);
-      if (!words) return words.error();
+      const auto words = bulletin_.look_up();
+      if (!words) {
+        if (may_ask_again(words.error())) continue;
+        return words.error().code == Errc::unavailable ? late() : words.error();
+      }
+      if (words->empty()) {
+        tried_ = "it has left no address";
+        pause();
+        continue;
+      }
       const auto slash = words->find('/');
       at_ = words->substr(0, slash);
       const auto token = slash == std::string::npos ? token_by_hand(*words) : token_of(words->substr(slash + 1));
@@ -227,8 +249,7 @@ Result<void> Visit::connect() {
       roster_.token = *token;
     }
     (void)host_and_port(at_);  // throws here, and not on the network's thread
-    const auto reached =
-        wait(asio::co_spawn(network_.io(), reach(at_), asio::use_future), deadline_, "waits for rank 0");
+    const auto reached = wait(asio::co_spawn(network_.io(), reach(at_), asio::use_future), deadline_);
     if (!reached) return late();
     tried_ = *reached;
     if (tried_.empty()) {
@@ -236,8 +257,7 @@ Result<void> Visit::connect() {
       line_ = std::make_shared<Line>(std::move(socket_));
       return {};
     }
-    std::this_thread::sleep_for(kTryEvery);
-    if (options_.look) options_.look();
+    pause();
   }
   return late();
 }
@@ -246,7 +266,7 @@ Result<void> Visit::connect() {
 Result<std::optional<json>> Visit::hear() {
   auto heard = wait(asio::co_spawn(
                         network_.io(), [line = line_] { return line->read(); }, asio::use_future),
-                    deadline_ + kGrace, "");  // rank 0 says who is missing
+                    deadline_ + kGrace);
   if (!heard) return Error{Errc::timeout, text("rank 0 has said nothing within ", seconds(options_.timeout), " s"), 0};
   return *heard;
 }
@@ -273,8 +293,9 @@ Result<void> Visit::come() {
     if (const auto why = refusal(*words)) return *why;
     if (*words && (*words)->contains("come")) return {};
     if (bulletin_.rank() != 0) roster_.door.reset();  // it knows that meeting's token
+    line_.reset();
     tried_ = text(at_, ": another job is there, or an older one");
-    std::this_thread::sleep_for(kTryEvery);
+    pause();
   }
 }
 

@@ -7,13 +7,13 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
 
-#include "stretto/engine/driver.h"
+#include "stretto/base/words.h"
 #include "stretto/membership/hosts/line.h"
 
 namespace stretto {
@@ -23,12 +23,7 @@ using asio::ip::tcp;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kTellEvery{10};
-
-std::string names(const std::vector<int>& ranks) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) out += text(i == 0 ? "" : ", ", ranks[i]);
-  return out;
-}
+constexpr Duration kLookEvery = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -36,7 +31,9 @@ std::string names(const std::vector<int>& ranks) {
 class JobServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, const JobServerOptions& options)
-      : io_(io), options_(options), ranks_(static_cast<std::size_t>(options.ranks)), limit_(io) {}
+      : io_(io), options_(options), ranks_(static_cast<std::size_t>(options.ranks)), limit_(io) {
+    if (options.ranks == 1) ends_.set_value();
+  }
 
   void begin() {
     asio::co_spawn(
@@ -62,10 +59,7 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
     for (const Rank& rank : ranks_) said.push_back(rank.left);
     return said;
   }
-  bool all_have_ended() const {
-    return std::ranges::all_of(ranks_.begin() + 1, ranks_.end(),
-                               [](const Rank& rank) { return rank.left || rank.lost; });
-  }
+  std::shared_future<void> over() const { return over_; }
   std::vector<std::string> reports() const {
     std::vector<std::string> all;
     for (const Rank& rank : ranks_) all.push_back(rank.report);
@@ -77,7 +71,7 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
     std::shared_ptr<Line> line;  // null: it has not come
     json facts;
     std::string report, why;
-    bool left = false, lost = false;
+    bool left = false;
   };
 
   asio::awaitable<void> keep_time();
@@ -87,6 +81,9 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   void call_together();
   void hear(int rank, const json& words);
   void ended(int rank);
+  void count_end(int rank) {
+    if (rank != 0 && ++ended_ + 1 == ranks_.size()) ends_.set_value();
+  }
   void refuse_all(const Error& why);
   void to_all(const json& words) {
     for (const Rank& rank : ranks_) {
@@ -113,6 +110,9 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<json> refused_;
   bool met_ = false;
   bool closed_ = false;
+  std::size_t ended_ = 0;  // of the other ranks, with or without a goodbye
+  std::promise<void> ends_;
+  const std::shared_future<void> over_ = ends_.get_future().share();
 };
 
 asio::awaitable<void> JobServer::Impl::keep_time() {
@@ -123,7 +123,7 @@ asio::awaitable<void> JobServer::Impl::keep_time() {
     if (left <= Duration::zero()) {
       const std::vector<int> absent = missing();
       refuse_all({Errc::timeout,
-                  text(names(absent), absent.size() == 1 ? " has" : " have", " not come within ",
+                  text(ranks_in_words(absent), absent.size() == 1 ? " has" : " have", " not come within ",
                        seconds(options_.timeout), " s"),
                   absent.size() == 1 ? absent[0] : -1});
       co_return;
@@ -132,7 +132,7 @@ asio::awaitable<void> JobServer::Impl::keep_time() {
     limit_.expires_after(std::min<Duration>(left, kTellEvery));
     co_await limit_.async_wait(asio::redirect_error(asio::use_awaitable, error));
     if (!error && !met_ && clock.now() - begin < options_.timeout) {
-      options_.tell(text("waiting for ", names(missing()), " of ", options_.ranks, ", ",
+      options_.tell(text("waiting for ", ranks_in_words(missing()), " of ", options_.ranks, ", ",
                          std::llround(seconds(clock.now() - begin)), " s"));
     }
   }
@@ -199,7 +199,7 @@ void JobServer::Impl::hear(int of, const json& words) {
   } else if (words.contains("why")) {
     rank.why = words.value("why", "");
   } else if (words.contains("left")) {
-    rank.left = true;
+    if (!std::exchange(rank.left, true)) count_end(of);
     rank.line->close();
   }
 }
@@ -207,7 +207,7 @@ void JobServer::Impl::hear(int of, const json& words) {
 void JobServer::Impl::ended(int of) {
   Rank& rank = ranks_[static_cast<std::size_t>(of)];
   if (rank.left || closed_) return;
-  rank.lost = true;
+  count_end(of);
   if (!met_) return refuse_all({Errc::lost_peer, text(where(of), " has ended while the ranks met"), of});
   rank.line->close();
   to_all(
@@ -235,18 +235,14 @@ JobServer::~JobServer() {
 std::vector<bool> JobServer::wait_for_goodbyes(Duration limit, const std::function<void()>& look) {
   const SteadyClock clock;
   const TimePoint begin = clock.now();
-  Look looks(look);
-  while (true) {
-    bool all = false;
-    std::vector<bool> said;
-    network_.run([&] {
-      all = impl_->all_have_ended();
-      said = impl_->goodbyes();
-    });
-    if (all || clock.now() - begin >= limit) return said;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    looks.at(clock.now());
+  const auto over = impl_->over();
+  while (over.wait_for(std::min<Duration>(limit, kLookEvery)) != std::future_status::ready) {
+    if (clock.now() - begin >= limit) break;
+    if (look) look();
   }
+  std::vector<bool> said;
+  network_.run([&] { said = impl_->goodbyes(); });
+  return said;
 }
 
 std::vector<std::string> JobServer::reports() {

@@ -27,7 +27,7 @@ class JobServer {
  public:
   /// Takes those that come to `door` for the meeting.
   JobServer(NetworkThread& network, Door& door, const JobServerOptions& options);
-  ~JobServer();  ///< whoever has not said goodbye hears that rank 0 is lost
+  ~JobServer();  ///< a rank that has not said goodbye hears that rank 0 is lost
   JobServer(const JobServer&) = delete;
   JobServer& operator=(const JobServer&) = delete;
 

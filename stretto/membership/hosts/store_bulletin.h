@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "stretto/base/descriptor.h"
@@ -12,23 +11,21 @@ namespace stretto {
 /// MASTER_PORT.
 class StoreBulletin final : public Bulletin {
  public:
-  /// `look`: RendezvousOptions::look.
-  StoreBulletin(int rank, int ranks, std::string host, std::string port, std::function<void()> look = {});
+  StoreBulletin(int rank, int ranks, std::string host, std::string port);
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override;
-  Result<std::string> look_up(TimePoint deadline) override;
+  Result<std::string> look_up() override;
 
  private:
-  Result<void> connect(TimePoint deadline);
+  Result<void> connect();
   Result<void> send(const std::string& bytes);
-  Result<std::string> receive(std::size_t bytes, TimePoint deadline);
-  Error broken(const std::string& how) const;
+  Result<std::string> receive(std::size_t bytes);
+  /// `errc`: Errc::unavailable where the store may be asked again.
+  Error broken(Errc errc, const std::string& how);
 
   const int rank_, ranks_;
   const std::string host_, port_;
-  const std::function<void()> look_;
-  const SteadyClock clock_;
   Descriptor socket_;
 };
 

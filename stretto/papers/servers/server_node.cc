@@ -6,6 +6,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
+#include "stretto/base/words.h"
 #include "stretto/schedule/builder.h"
 
 namespace stretto {
@@ -401,10 +402,8 @@ std::string ServerNode::shards_wait_for() const {
   for (const auto& served : served_) {
     const std::vector<int> ranks = served->shard().waits_for();
     if (ranks.empty() || served->shard().idle()) continue;
-    std::string list;
-    for (const int rank : ranks) list += text(list.empty() ? (ranks.size() == 1 ? "rank " : "ranks ") : ", ", rank);
-    return text("bucket ", served->bucket(), " on rank ", engine_.rank(), " waits for ", list, " (version ",
-                served->shard().version(), ")");
+    return text("bucket ", served->bucket(), " on rank ", engine_.rank(), " waits for ", ranks_in_words(ranks),
+                " (version ", served->shard().version(), ")");
   }
   return "";
 }

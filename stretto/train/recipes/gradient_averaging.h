@@ -54,8 +54,8 @@ class GradientAveraging : public Recipe {
 
   /// Fills the bucket of the notes, which comes after those of the replica. After the backward pass.
   void write_notes();
-  /// The result of rounds of each bucket that carry notes: its gradients and their headers alone. What is noted goes to
-  /// noted_: of bucket 0, with the uses of each parameter in the round of its own bucket.
+  /// The result of rounds of each bucket that carry notes: its gradients and their headers alone. The notes go to
+  /// noted_: those of bucket 0, with the uses of each parameter in the round of its own bucket.
   RoundResult gradients_of(const RoundResult& result);
 
   RecipeContext context_;                               ///< as given to the constructor

@@ -15,13 +15,13 @@ struct DoorOptions {
   asio::ip::address address;     ///< of an interface of this host
   std::uint16_t first_port = 0;  ///< the first that is free of these; 0: any
   std::uint16_t last_port = 0;
-  Token token{};  ///< whoever has another one is not let in
-  int rank = 0;   ///< of this process; whoever means another one is not let in
+  Token token{};  ///< a stranger with another one is not let in
+  int rank = 0;   ///< of this process; a stranger that means another one is not let in
 };
 
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at
-/// most 64 of them are heard at a time. No memory is taken for what they send, and whoever is none of the job is
-/// closed.
+/// most 64 of them are heard at a time. No memory is taken for what they send, and the
+/// connection of one that is none of the job is closed.
 class Door {
  public:
   /// Failure (Errc::unavailable): no port is free, or the address is not this host's.

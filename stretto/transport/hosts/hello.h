@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-/// The secret of a job, which its ranks know from whoever has started them: connections without it are closed.
+/// The secret of a job, which its ranks know from their launcher: connections without it are closed.
 using Token = std::array<std::byte, 16>;
 
 /// Draws one, by the kernel's random bits.
