@@ -7,6 +7,8 @@
 
 #include "stretto/base/version.h"
 #include "stretto/membership/hosts/meeting.h"
+#include "stretto/membership/hosts/news.h"
+#include "stretto/membership/hosts/speaker.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -56,10 +58,20 @@ class ToldCounter final : public SharedCounter {
   ControlCounter all_;
 };
 
+/// How long a host may be silent, as STRETTO_LIVENESS says.
+Duration wanted_liveness() {
+  const char* wanted = std::getenv("STRETTO_LIVENESS");
+  if (wanted == nullptr || *wanted == '\0') return std::chrono::seconds(10);
+  const Duration limit = require_duration("STRETTO_LIVENESS", wanted);
+  if (limit < std::chrono::seconds(1)) throw UsageError(text("STRETTO_LIVENESS=", wanted, ": expected at least 1s"));
+  return limit;
+}
+
 /// A rank of a job on several hosts.
 class RankAcrossHosts final : public PartOfJob {
  public:
-  RankAcrossHosts(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, const JoinOptions& options)
+  RankAcrossHosts(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, const JoinOptions& options,
+                  Duration liveness)
       : rank_(options.rank),
         look_(options.look),
         network_(std::move(network)),
@@ -71,20 +83,14 @@ class RankAcrossHosts final : public PartOfJob {
         transport_(memory_, rank_, roster_.members, carrier_),
         told_(memory_, *roster_.control),
         context_(std::in_place, memory_, transport_, *roster_.control,
-                 [this](const RankMessage& message) { hear(message); }) {
-    roster_.control->on_lost([this](const Error& why) {
-      // What the ranks of this host share says it of them.
-      if (roster_.members.host_of(why.rank) != roster_.members.host_of(rank_)) carrier_.lose(why.rank, why);
-    });
-  }
+                 [this](const RankMessage& message) { hear(message); }),
+        news_(memory_.extra(), options.ranks),
+        speaker_(*network_, roster_, memory_, news_, rank_, liveness, [this](const Error& why) { lose(why); }) {}
   ~RankAcrossHosts() override {
-    roster_.control->on_lost(nullptr);
     if (left_) return;
-    if (complaint_) {
-      roster_.control->say_why(complaint_->text);
-      memory_.say_why(place_, complaint_->text);
-    }
+    if (complaint_) memory_.say_why(place_, complaint_->text);
     memory_.mark_lost(place_, kFailed);
+    speaker_.leave();
   }
 
   RankContext& context() override { return *context_; }
@@ -92,6 +98,13 @@ class RankAcrossHosts final : public PartOfJob {
   JobResult leave(Duration limit) override;
 
  private:
+  /// A rank of another host is lost. The network's thread.
+  void lose(const Error& why) {
+    carrier_.lose(why.rank, why);
+    roster_.control->end(why);
+    if (roster_.server) roster_.server->lose(why.rank);
+  }
+
   const int rank_;
   const std::function<void()> look_;
   const std::unique_ptr<NetworkThread> network_;
@@ -102,6 +115,8 @@ class RankAcrossHosts final : public PartOfJob {
   HostsTransport transport_;
   ToldCounter told_;
   std::optional<HostsRankContext> context_;
+  HostNews news_;
+  Speaker speaker_;
   bool left_ = false;
 };
 
@@ -114,6 +129,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
   carrier_.leave();
   memory_.leave(place_);
   roster_.control->report(report_);
+  speaker_.leave();
   roster_.control->leave();
   left_ = true;
   if (roster_.server == nullptr) return result;
@@ -129,6 +145,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
 }  // namespace
 
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
+  const Duration liveness = wanted_liveness();
   auto network = std::make_unique<NetworkThread>();
   const std::string version = text("stretto ", stretto_version());
   auto roster =
@@ -141,11 +158,12 @@ Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options)
                     .job = text("host ", host, " of ", roster->name),
                     .version = version,
                     .folder = folder != nullptr ? folder : "",
+                    .extra_bytes = HostNews::bytes_needed(options.ranks),
                     .timeout = options.timeout,
                     .look = options.look});
   if (!here) return here.error();
-  return std::unique_ptr<PartOfJob>(
-      std::make_unique<RankAcrossHosts>(std::move(network), std::move(*roster), std::move(here->memory), options));
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(std::move(network), std::move(*roster),
+                                                                      std::move(here->memory), options, liveness));
 }
 
 }  // namespace stretto

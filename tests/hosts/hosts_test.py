@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
 PROGRAM, LAUNCHED_RANK, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(4))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
+LIVENESS = 3  # seconds
 
 
 class Hosts:
@@ -69,6 +71,21 @@ class Hosts:
 
     def kill(self, host: int) -> None:
         self._call("kill", str(host))
+
+    def cut(self, host: int, other: int | None = None) -> None:
+        """The link of a host goes dead; with `other`, the way from and to that one alone."""
+        if other is None:
+            self._call("cut", str(host))
+            return
+        for here, there in ((host, other), (other, host)):
+            self._call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
+
+    def mend(self, host: int) -> None:
+        self._call("mend", str(host))
+
+    def signal(self, host: int, name: str) -> None:
+        """To all ranks on a host."""
+        self._call("exec", str(host), "pkill", f"-{name}", "stretto-train")
 
 
 def _ends(ranks: list[subprocess.Popen[str]]) -> Iterator[tuple[int, str, str]]:
@@ -125,6 +142,54 @@ class OnSeveralHosts(unittest.TestCase):
                 self.assertEqual([status for status, _, _ in ended[::2]], [3, 3], f"{algorithm}: {ended}")
                 said = ended[0][2] + ended[2][2]
                 self.assertRegex(said, "rank [13] is lost: ", algorithm)
+
+    def train_for_ever(self, hosts: Hosts, places: tuple[int, ...]) -> list[subprocess.Popen[str]]:
+        """Ranks that train until something happens, as soon as they do."""
+        environment = ("env", f"STRETTO_LIVENESS={LIVENESS}s")
+        command = (*environment, PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run")
+        ranks = [hosts.start(host, i, len(places), *command) for i, host in enumerate(places)]
+        while not hosts.has(1, "/tmp/run/records-0.jsonl"):
+            for rank in ranks:
+                self.assertIsNone(rank.poll())
+            time.sleep(0.1)
+        return ranks
+
+    def test_a_host_of_which_nothing_comes_is_named(self) -> None:
+        with Hosts(3) as hosts:
+            ranks = self.train_for_ever(hosts, (1, 2, 3, 2))
+            hosts.cut(2)
+            ended = list(_ends(ranks))
+            self.assertEqual([status for status, _, _ in ended], [3] * 4, ended)
+            lost = f"h2 with ranks 1 and 3 is lost: nothing has come from it for {LIVENESS}s"
+            self.assertIn(lost, ended[0][2] + ended[2][2])
+            self.assertRegex(ended[1][2] + ended[3][2], "h[13] with rank [02] is lost: nothing has come from it")
+
+    def test_a_link_that_is_cut_between_two_is_named(self) -> None:
+        with Hosts(3) as hosts:
+            ranks = self.train_for_ever(hosts, (1, 2, 3))
+            hosts.cut(1, 2)
+            ended = list(_ends(ranks))
+            self.assertEqual([status for status, _, _ in ended], [3] * 3, ended)
+            said = "".join(err for _, _, err in ended)
+            self.assertRegex(said, "h[12] hears nothing of h[12] with rank [01], which other hosts hear")
+            self.assertNotIn("nothing has come from it", said)
+
+    def test_who_stands_still_is_waited_for_and_so_is_a_link_that_comes_back(self) -> None:
+        with Hosts(2) as hosts:
+            ranks = self.train_for_ever(hosts, (1, 2, 2))
+            hosts.signal(2, "STOP")
+            time.sleep(2 * LIVENESS)
+            hosts.signal(2, "CONT")
+            for rank in ranks[1:]:
+                rank.send_signal(signal.SIGCONT)  # nsenter stops with its child
+            hosts.cut(2)
+            time.sleep(LIVENESS / 3)
+            hosts.mend(2)
+            time.sleep(2 * LIVENESS)
+            self.assertEqual([rank.poll() for rank in ranks], [None] * 3)
+            hosts.kill(2)
+            ended = list(_ends(ranks))
+            self.assertEqual(ended[0][0], 3, ended)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_torchrun_starts_python_on_two(self) -> None:

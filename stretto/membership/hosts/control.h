@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
@@ -15,27 +13,25 @@ namespace stretto {
 
 class Line;
 
-/// Words between rank 0 and the ranks of all hosts for as long as a job lasts: the job's counters, reports,
-/// and who has left or is lost. The threads of the network answer: neither an engine nor an application is asked.
+/// Words between rank 0 and the ranks of all hosts for as long as a job lasts: the job's counters, reports, and who has
+/// left. The threads of the network answer: neither an engine nor an application is asked.
 ///
 /// This is one rank's side. Application thread, but where a part says otherwise.
 class Control {
  public:
   /// `line`: to rank 0, which has met this rank.
-  Control(NetworkThread& network, std::shared_ptr<Line> line, int rank);
-  ~Control();  ///< without leave() rank 0 hears that this rank is lost
+  Control(NetworkThread& network, std::shared_ptr<Line> line);
+  ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  /// Adds to a counter of the job, and returns what it was. Throws Failure (Errc::lost_peer) without rank 0.
+  /// Adds to a counter of the job, and returns what it was. Throws Failure (Errc::lost_peer) without rank 0, and what
+  /// end() was given.
   std::uint64_t fetch_add(int counter, std::uint64_t amount);
   /// Hands rank 0 what this rank reports.
   void report(const std::string& text);
-  /// Hears of each other rank that is lost, once, with the reason: on the network's thread. Null: nobody does any more.
-  using Lost = std::function<void(const Error& why)>;
-  void on_lost(Lost lost);
-  /// Says why this rank is about to be lost.
-  void say_why(const std::string& why);
+  /// Nobody waits for rank 0 any more. On the network's thread.
+  void end(const Error& why);
   /// Says goodbye; returns when rank 0 has heard it, or after two seconds.
   void leave();
 

@@ -1,5 +1,9 @@
 #include "stretto/membership/hosts/line.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/read_until.hpp>
@@ -52,6 +56,13 @@ asio::awaitable<void> Line::send() {
   }
   sending_ = false;
   if (closes_) cancel();
+}
+
+Duration Line::since_acknowledged() {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return Duration::max();
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
 }
 
 void Line::close() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "stretto/base/clock.h"
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
@@ -23,6 +24,8 @@ class Line : public std::enable_shared_from_this<Line> {
   void close();
   /// At once: a read() that waits returns nothing.
   void cancel();
+  /// How long ago the other side's kernel has acknowledged something.
+  Duration since_acknowledged();
 
  private:
   asio::awaitable<void> send();

@@ -314,8 +314,9 @@ Result<Roster> Visit::run() {
     roster_.addresses.emplace_back(asio::ip::make_address(address.value("host", "")),
                                    static_cast<std::uint16_t>(address.value("port", 0)));
   }
+  roster_.names = roster.value("names", std::vector<std::string>());
   roster_.name = roster.value("name", "");
-  roster_.control = std::make_unique<Control>(network_, line_, bulletin_.rank());
+  roster_.control = std::make_unique<Control>(network_, line_);
   return std::move(roster_);
 }
 

@@ -33,6 +33,7 @@ struct HostsOptions {
 struct Roster {
   Members members{1};  ///< ranks of one network namespace of one machine are taken to be on one host
   std::vector<asio::ip::tcp::endpoint> addresses;  ///< where each rank listens
+  std::vector<std::string> names;                  ///< of each rank's host, as it calls itself
   std::string name;                                ///< of the meeting, which no other has
   Token token{};
   std::unique_ptr<Door> door;         ///< at which this rank listens

@@ -127,22 +127,31 @@ TEST(Meeting, RankZeroHearsReportsAndGoodbyes) {
   EXPECT_EQ(said[0], "1of anotherof another");
 }
 
-TEST(Meeting, TheOthersHearOfARankThatIsLost) {
+// Its connection ends, as that of a rank that is killed does.
+TEST(Meeting, RankZeroWaitsForNoRankThatIsLost) {
   std::vector<Coming> all{{0, 3}, {1, 3}, {2, 3}};
   std::barrier<> three(3);
   const auto said = meet(all, 30s, [&](Roster& roster) -> std::string {
-    Board heard;
-    roster.control->on_lost([&](const Error& why) { heard.put(text(name_of(why.code), ' ', why.message)); });
+    if (roster.addresses[1] == roster.door->endpoint()) roster.control.reset();
+    if (roster.addresses[2] == roster.door->endpoint()) roster.control->leave();
     three.arrive_and_wait();
-    const bool lost = roster.addresses[1] == roster.door->endpoint();
-    if (lost) roster.control->say_why("as this test wants it");
-    if (lost) roster.control.reset();
-    while (!lost && heard.words().empty()) std::this_thread::sleep_for(1ms);
-    if (!lost) roster.control->on_lost(nullptr);
-    return lost ? "" : heard.words();
+    if (!roster.server) return "met";
+    const auto goodbyes = roster.server->wait_for_goodbyes(10s, {});
+    return text(goodbyes[1], goodbyes[2]);
   });
-  EXPECT_EQ(said[0], "aborted rank 1 stopped the job: as this test wants it");
-  EXPECT_EQ(said[2], said[0]);
+  EXPECT_EQ(said[0], "01");
+}
+
+TEST(Meeting, NobodyWaitsForACounterWhenTheJobHasLostARank) {
+  const auto said = meet({{0, 2}, {1, 2}}, 30s, [&](Roster& roster) -> std::string {
+    roster.control->end({Errc::lost_peer, "rank 1 is lost", 1});
+    try {
+      return text(roster.control->fetch_add(0, 1));
+    } catch (const Failure& failure) {
+      return failure.error().message;
+    }
+  });
+  EXPECT_THAT(said, Each("rank 1 is lost"));
 }
 
 TEST(Meeting, WhoDoesNotComeIsNamedOnAllThatHaveCome) {

@@ -50,7 +50,6 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   void close() {
     closed_ = true;
     limit_.cancel();
-    if (ranks_[0].left) to_all({{"over", true}});  // the end of this connection is no loss
     for (const auto& line : lines_) line->close();
   }
 
@@ -60,6 +59,8 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
     return said;
   }
   std::shared_future<void> over() const { return over_; }
+  /// A rank says no more: after a goodbye, or without one.
+  void ended(int rank);
   std::vector<std::string> reports() const {
     std::vector<std::string> all;
     for (const Rank& rank : ranks_) all.push_back(rank.report);
@@ -70,8 +71,8 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   struct Rank {
     std::shared_ptr<Line> line;  // null: it has not come
     json facts;
-    std::string report, why;
-    bool left = false;
+    std::string report;
+    bool left = false, ended = false;
   };
 
   asio::awaitable<void> keep_time();
@@ -80,10 +81,6 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<Error> objection(const Hello& hello, const json& facts);
   void call_together();
   void hear(int rank, const json& words);
-  void ended(int rank);
-  void count_end(int rank) {
-    if (rank != 0 && ++ended_ + 1 == ranks_.size()) ends_.set_value();
-  }
   void refuse_all(const Error& why);
   void to_all(const json& words) {
     for (const Rank& rank : ranks_) {
@@ -180,12 +177,13 @@ void JobServer::Impl::call_together() {
   met_ = true;
   limit_.cancel();
   std::map<std::string, int> hosts;
-  json host_of = json::array(), addresses = json::array();
+  json host_of = json::array(), addresses = json::array(), names = json::array();
   for (const Rank& rank : ranks_) {
     host_of.push_back(hosts.emplace(rank.facts.value("host", ""), static_cast<int>(hosts.size())).first->second);
     addresses.push_back(rank.facts.value("address", json::object()));
+    names.push_back(rank.facts.value("name", "?"));
   }
-  to_all({{"hosts", host_of}, {"addresses", addresses}, {"name", options_.name}});
+  to_all({{"hosts", host_of}, {"addresses", addresses}, {"names", names}, {"name", options_.name}});
 }
 
 void JobServer::Impl::hear(int of, const json& words) {
@@ -196,22 +194,18 @@ void JobServer::Impl::hear(int of, const json& words) {
     counter += words.value("by", std::uint64_t{0});
   } else if (words.contains("report")) {
     rank.report = words.value("report", "");
-  } else if (words.contains("why")) {
-    rank.why = words.value("why", "");
   } else if (words.contains("left")) {
-    if (!std::exchange(rank.left, true)) count_end(of);
-    rank.line->close();
+    rank.left = true;
+    ended(of);
   }
 }
 
 void JobServer::Impl::ended(int of) {
   Rank& rank = ranks_[static_cast<std::size_t>(of)];
-  if (rank.left || closed_) return;
-  count_end(of);
+  if (closed_ || std::exchange(rank.ended, true)) return;
   if (!met_) return refuse_all({Errc::lost_peer, text(where(of), " has ended while the ranks met"), of});
   rank.line->close();
-  to_all(
-      {{"lost", of}, {"how", text("its process on ", rank.facts.value("name", "?"), " has ended")}, {"why", rank.why}});
+  if (of != 0 && ++ended_ + 1 == ranks_.size()) ends_.set_value();
 }
 
 void JobServer::Impl::refuse_all(const Error& why) {
@@ -230,6 +224,10 @@ JobServer::JobServer(NetworkThread& network, Door& door, const JobServerOptions&
 JobServer::~JobServer() {
   door_.receive(Hello::Use::meeting, nullptr);
   network_.run([this] { impl_->close(); });
+}
+
+void JobServer::lose(int rank) {
+  impl_->ended(rank);
 }
 
 std::vector<bool> JobServer::wait_for_goodbyes(Duration limit, const std::function<void()>& look) {

@@ -21,19 +21,21 @@ struct JobServerOptions {
 };
 
 /// The side of rank 0 to which all ranks of a job on several hosts speak: on rank 0, for which it is one of them. It
-/// has them meet, and then answers for as long as the job lasts: counters, reports, who has left or is lost. On the
-/// network's thread: no engine and no application is asked.
+/// has them meet, and then answers for as long as the job lasts: counters, reports, goodbyes. On the network's thread:
+/// no engine and no application is asked.
 class JobServer {
  public:
   /// Takes those that come to `door` for the meeting.
   JobServer(NetworkThread& network, Door& door, const JobServerOptions& options);
-  ~JobServer();  ///< a rank that has not said goodbye hears that rank 0 is lost
+  ~JobServer();
   JobServer(const JobServer&) = delete;
   JobServer& operator=(const JobServer&) = delete;
 
   /// Waits until every rank but this one has said goodbye or is lost, at most `limit`, and calls `look` ten times a
   /// second. Returns which have said goodbye.
   std::vector<bool> wait_for_goodbyes(Duration limit, const std::function<void()>& look);
+  /// No goodbye comes from this rank any more. On the network's thread.
+  void lose(int rank);
   /// The reports of all ranks so far.
   std::vector<std::string> reports();
 

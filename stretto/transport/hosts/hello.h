@@ -27,6 +27,7 @@ struct Hello {
   enum class Use : std::uint32_t {
     messages = 1,  ///< envelopes, heads and bodies, both ways
     meeting = 2,   ///< words with rank 0
+    beats = 3,     ///< beats and news between hosts
   };
 
   Use use = Use::messages;

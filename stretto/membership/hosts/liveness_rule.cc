@@ -1,0 +1,121 @@
+#include "stretto/membership/hosts/liveness_rule.h"
+
+#include <algorithm>
+
+#include "stretto/base/defect.h"
+
+namespace stretto {
+namespace {
+
+using Kind = LivenessFact::Kind;
+
+constexpr int kBeatsInLimit = 10;
+constexpr int kRecentBeats = 3;
+constexpr Duration kShortestVerdict = std::chrono::milliseconds(250);
+
+}  // namespace
+
+std::vector<int> LivenessRule::neighbours(int hosts, int host) {
+  std::set<int> found;
+  for (int step = 1; step < hosts; step *= 2) {
+    found.insert((host + step) % hosts);
+    found.insert((host + hosts - step) % hosts);
+  }
+  found.erase(host);
+  return {found.begin(), found.end()};
+}
+
+LivenessRule::LivenessRule(const Members& members, int host, Duration limit, TimePoint now)
+    : members_(members),
+      host_(host),
+      limit_(limit),
+      beat_(limit / kBeatsInLimit),
+      verdict_(std::max(beat_ / 2, kShortestVerdict)) {
+  for (const int neighbour : neighbours(members.hosts(), host)) {
+    Edge& edge = edges_[neighbour];
+    edge.heard = edge.beat_at = now;
+  }
+}
+
+bool LivenessRule::lives(int host) const {
+  return !silent_.contains(host) && std::ranges::any_of(members_.on(host), [&](int rank) { return !is_gone(rank); });
+}
+
+void LivenessRule::connected(int neighbour, TimePoint now) {
+  Edge& edge = edges_.at(neighbour);
+  edge.known.clear();
+  edge.beat_at = now;
+}
+
+void LivenessRule::heard(int neighbour, TimePoint when) {
+  const auto edge = edges_.find(neighbour);
+  if (edge != edges_.end()) edge->second.heard = std::max(edge->second.heard, when);
+}
+
+void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
+  if (const auto edge = edges_.find(by); edge != edges_.end()) edge->second.known.insert(fact);
+  if (!facts_.insert(fact).second) return;
+  switch (fact.kind) {
+    case Kind::left: break;
+    case Kind::ended:
+      if (!knows(Kind::left, fact.a, 0)) todo_.push_back({Action::Kind::ended, members_.host_of(fact.a), fact});
+      break;
+    case Kind::unheard:
+      if (lives(fact.b)) verdicts_.emplace(fact.b, now + verdict_);
+      answer(fact, now);
+      break;
+    case Kind::cut:
+      verdicts_.erase(fact.b);
+      // Those of the other side, seen from one of the two; else those of the host that is unheard.
+      todo_.push_back({Action::Kind::cut, fact.b == host_ ? fact.a : fact.b, fact});
+      break;
+  }
+}
+
+/// Says that a host which another one does not hear is there, where this host has just heard it.
+void LivenessRule::answer(const LivenessFact& unheard, TimePoint now) {
+  if (unheard.a == host_ || !lives(unheard.b) || !hears(unheard.b, now)) return;
+  learn({Kind::cut, unheard.a, unheard.b}, -1, now);
+}
+
+bool LivenessRule::hears(int neighbour, TimePoint now) const {
+  const auto edge = edges_.find(neighbour);
+  return edge != edges_.end() && now - edge->second.heard < kRecentBeats * beat_;
+}
+
+void LivenessRule::look_at_edges(TimePoint now) {
+  for (auto& [neighbour, edge] : edges_) {
+    if (!lives(neighbour)) continue;
+    if (now >= edge.beat_at) {
+      edge.beat_at = now + beat_;
+      todo_.push_back({Action::Kind::beat, neighbour, {}});
+    }
+    if (now - edge.heard >= limit_) learn({Kind::unheard, host_, neighbour}, -1, now);
+  }
+}
+
+std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
+  look_at_edges(now);
+  for (auto due = verdicts_.begin(); due != verdicts_.end();) {
+    const auto [host, when] = *due;
+    if (now < when) {
+      ++due;
+      continue;
+    }
+    due = verdicts_.erase(due);
+    if (lives(host) && silent_.insert(host).second) todo_.push_back({Action::Kind::silent, host, {}});
+  }
+  if (!todo_.empty()) {
+    const Action action = todo_.front();
+    todo_.pop_front();
+    return action;
+  }
+  for (auto& [neighbour, edge] : edges_) {
+    for (const LivenessFact& fact : facts_) {
+      if (edge.known.insert(fact).second) return Action{Action::Kind::tell, neighbour, fact};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace stretto

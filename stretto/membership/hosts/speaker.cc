@@ -1,0 +1,450 @@
+#include "stretto/membership/hosts/speaker.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+#include <cerrno>
+#include <future>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "stretto/base/words.h"
+#include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/liveness_rule.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+using nlohmann::json;
+using Fact = LivenessFact;
+
+constexpr std::chrono::milliseconds kStepEvery{50};
+constexpr std::chrono::milliseconds kKnockEvery{100};
+constexpr std::chrono::milliseconds kWithoutBeat{1000};  // of the speaker, until its deputy takes over
+constexpr std::chrono::seconds kToReach{1};
+constexpr std::chrono::seconds kForGoodbye{2};
+
+}  // namespace
+
+/// The network's thread, but for the future.
+class Speaker::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, const Roster& roster, JobMemory& memory, HostNews& news, int rank, Duration limit,
+       Lost lost)
+      : io_(io),
+        members_(roster.members),
+        addresses_(roster.addresses),
+        names_(roster.names),
+        token_(roster.token),
+        memory_(memory),
+        news_(news),
+        rank_(rank),
+        host_(members_.host_of(rank)),
+        place_(members_.place_of(rank)),
+        limit_(limit),
+        lost_(std::move(lost)),
+        ended_(static_cast<std::size_t>(memory.ranks())),
+        timer_(io) {}
+
+  void begin() {
+    spawn([this] { return look_on(); });
+    for (int place = 0; place < memory_.ranks(); ++place) {
+      if (place != place_) spawn([this, place] { return watch(place); });
+    }
+  }
+  void come(const Hello& hello, tcp::socket socket) {
+    const int host = members_.host_of(hello.from);
+    if (!rule_ || closed_ || !edges_.contains(host)) return;  // closed here: another rank speaks
+    auto line = std::make_shared<Line>(std::move(socket));
+    line->write({{"beat", true}});
+    listen_to(host, line);
+  }
+  std::future<void> leave() {
+    lost_ = nullptr;
+    spawn([this] { return say_goodbye(); });
+    return left_.get_future();
+  }
+  void close() {
+    closed_ = true;
+    lost_ = nullptr;
+    timer_.cancel();
+    for (auto& [place, process] : processes_) process->cancel();
+    stop_speaking();
+  }
+
+ private:
+  using LinePtr = std::shared_ptr<Line>;
+  /// The way to a neighbour: lines that are open, of which the last is written to.
+  struct Edge {
+    std::vector<LinePtr> lines;
+    bool reaching = false;
+    bool heard_goodbye = false;
+  };
+
+  template <class Work>
+  void spawn(Work work) {
+    asio::co_spawn(
+        io_, [self = shared_from_this(), work = std::move(work)] { return work(); }, asio::detached);
+  }
+  asio::awaitable<void> pause(Duration length) {
+    asio::error_code ignored;
+    asio::steady_timer timer(io_, length);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  asio::awaitable<void> look_on();
+  asio::awaitable<void> watch(int place);
+  asio::awaitable<void> reach(int host);
+  asio::awaitable<LinePtr> knock(int rank, bool& refused);
+  asio::awaitable<void> listen(int host, LinePtr line);
+  asio::awaitable<void> say_goodbye();
+
+  void look();
+  void take_news();
+  bool should_speak(TimePoint now);
+  /// Whether there is no line to a host, or none that works: where a link comes back, a new connection hears of it
+  /// before an old one, whose kernel waits ever longer between two attempts.
+  bool needs_line(int host) {
+    return rule_ && rule_->lives(host) && (edges_[host].lines.empty() || !rule_->hears(host, clock_.now()));
+  }
+  void begin_to_speak();
+  void stop_speaking();
+  void look_at_own();
+  /// Keeps what the next speaker of this host has to know, too.
+  void learn(const Fact& fact, int by) {
+    if (fact.kind == Fact::Kind::left) news_.leave(fact.a);
+    rule_->learn(fact, by, clock_.now());
+  }
+  void act();
+  void act_on(const LivenessRule::Action& action);
+  void hear(int host, const json& words);
+  void write(int host, const json& words) {
+    if (auto& lines = edges_[host].lines; !lines.empty()) lines.back()->write(words);
+  }
+  void listen_to(int host, const LinePtr& line) {
+    edges_[host].lines.push_back(line);
+    rule_->connected(host, clock_.now());
+    spawn([this, host, line] { return listen(host, line); });
+    act();
+  }
+  /// Whether the rank at this place of the host has left or ended.
+  bool is_gone(int place) const {
+    return ended_[static_cast<std::size_t>(place)] || memory_.fate(place).kind != RankFate::Kind::running;
+  }
+  bool is_lost(int rank) const {
+    return std::ranges::any_of(told_, [&](int one) { return one == rank; });
+  }
+  /// `said`: what the rank has said before it ended.
+  Fact end_of(int rank, const std::string& said) const {
+    const std::string how = text(" is lost: its process on ", name_of(members_.host_of(rank)), " has ended");
+    return {Fact::Kind::ended, rank, 0, text("rank ", rank, said.empty() ? how : " stopped the job: " + said),
+            !said.empty()};
+  }
+  const std::string& name_of(int host) const { return names_[static_cast<std::size_t>(members_.on(host).front())]; }
+
+  asio::io_context& io_;
+  const Members members_;
+  const std::vector<tcp::endpoint> addresses_;
+  const std::vector<std::string> names_;
+  const Token token_;
+  JobMemory& memory_;
+  HostNews& news_;
+  const int rank_, host_, place_;
+  const Duration limit_;
+  Lost lost_;
+  const SteadyClock clock_;
+
+  std::vector<bool> ended_;  // by place: processes that have
+  std::uint64_t beat_seen_ = 0;
+  TimePoint beat_seen_at_ = clock_.now();
+  std::vector<int> told_;                                                     // ranks that lost_ has heard of
+  std::optional<LivenessRule> rule_;                                          // where this rank speaks
+  std::map<int, Edge> edges_;                                                 // by host
+  std::map<int, std::unique_ptr<asio::posix::stream_descriptor>> processes_;  // by place
+  asio::steady_timer timer_;
+  std::promise<void> left_;
+  bool leaving_ = false, closed_ = false;
+};
+
+asio::awaitable<void> Speaker::Impl::look_on() {
+  while (!closed_) {
+    look();
+    asio::error_code error;
+    timer_.expires_after(kStepEvery);
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+/// Waits for the end of a process of this host.
+asio::awaitable<void> Speaker::Impl::watch(int place) {
+  while (memory_.process(place) == 0 && !closed_) co_await pause(kStepEvery);  // it has not made its transport yet
+  if (closed_) co_return;
+  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, memory_.process(place), 0));
+  if (descriptor < 0 && errno != ESRCH) co_return;  // in another namespace: the memory alone says how it ends
+  if (descriptor >= 0) {
+    auto& process = processes_[place];
+    process = std::make_unique<asio::posix::stream_descriptor>(io_, descriptor);
+    asio::error_code error;
+    co_await process->async_wait(asio::posix::stream_descriptor::wait_read,
+                                 asio::redirect_error(asio::use_awaitable, error));
+    processes_.erase(place);
+  }
+  if (closed_) co_return;
+  ended_[static_cast<std::size_t>(place)] = true;
+  look();
+}
+
+void Speaker::Impl::look() {
+  take_news();
+  if (memory_.fate(place_).kind != RankFate::Kind::running) return;
+  if (!should_speak(clock_.now())) return stop_speaking();
+  begin_to_speak();
+  look_at_own();
+  act();
+}
+
+void Speaker::Impl::take_news() {
+  if (news_.lost() == told_.size()) return;
+  for (const Error& why : news_.all_lost()) {
+    if (std::ranges::count(told_, why.rank) > 0) continue;
+    told_.push_back(why.rank);
+    if (lost_) lost_(why);
+  }
+}
+
+/// The first of the host's ranks that are there speaks, unless it stands still: then the next, and so on, each a second
+/// later. The word of the beat has the place of the rank that speaks in its last bits.
+bool Speaker::Impl::should_speak(TimePoint now) {
+  static_assert(JobMemory::kMaxRanks <= 1024);
+  std::atomic<std::uint64_t>& word = news_.beat();
+  std::uint64_t beat = word.load(std::memory_order_acquire);
+  if (std::exchange(beat_seen_, beat) != beat) beat_seen_at_ = now;
+  const int speaks = beat == 0 ? -1 : static_cast<int>(beat & 1023);
+  int before = 0;  // others that are there, before this one
+  for (int place = 0; place < place_; ++place) before += !is_gone(place) && place != speaks ? 1 : 0;
+  const bool nobody = speaks < 0 || is_gone(speaks);
+  const bool stands = now - beat_seen_at_ > (1 + before) * Duration(kWithoutBeat);
+  if (speaks != place_ && !(nobody && before == 0) && !stands) return false;
+  const std::uint64_t own = ((beat >> 10) + 1) << 10 | static_cast<std::uint64_t>(place_);
+  if (!word.compare_exchange_strong(beat, own, std::memory_order_acq_rel)) return false;
+  beat_seen_ = own;
+  beat_seen_at_ = now;
+  return true;
+}
+
+void Speaker::Impl::begin_to_speak() {
+  if (rule_) return;
+  rule_.emplace(members_, host_, limit_, clock_.now());
+  for (const int host : LivenessRule::neighbours(members_.hosts(), host_)) edges_.try_emplace(host);
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (news_.has_left(rank)) learn({Fact::Kind::left, rank}, -1);
+  }
+  for (const Error& why : news_.all_lost())
+    learn({Fact::Kind::ended, why.rank, 0, why.message, why.code == Errc::aborted}, -1);
+}
+
+void Speaker::Impl::stop_speaking() {
+  rule_.reset();
+  for (auto& [host, edge] : edges_) {
+    for (const LinePtr& line : edge.lines) line->close();
+    edge.lines.clear();
+  }
+}
+
+void Speaker::Impl::look_at_own() {
+  const TimePoint now = clock_.now();
+  const auto here = members_.on(host_);
+  for (int place = 0; place < memory_.ranks(); ++place) {
+    const int rank = here[static_cast<std::size_t>(place)];
+    const RankFate fate = memory_.fate(place);
+    if (fate.kind == RankFate::Kind::left) {
+      learn({Fact::Kind::left, rank}, -1);
+    } else if (is_gone(place)) {
+      learn(end_of(rank, fate.kind == RankFate::Kind::lost ? memory_.why(place) : ""), -1);
+    }
+  }
+  for (auto& [host, edge] : edges_) {
+    const Duration since = edge.lines.empty() ? limit_ : edge.lines.back()->since_acknowledged();
+    if (since < limit_) rule_->heard(host, now - since);
+    if (needs_line(host) && !std::exchange(edge.reaching, true)) spawn([this, host = host] { return reach(host); });
+  }
+}
+
+void Speaker::Impl::act() {
+  while (rule_) {
+    const auto action = rule_->next(clock_.now());
+    if (!action) return;
+    act_on(*action);
+  }
+}
+
+void Speaker::Impl::act_on(const LivenessRule::Action& action) {
+  const Fact& fact = action.fact;
+  const auto lose = [&](int rank, Errc code, const std::string& why) {
+    // Of this host its ranks know by themselves.
+    if (members_.host_of(rank) != host_) news_.lose({code, why, rank});
+  };
+  const auto lose_all = [&](const std::string& why) {
+    for (const int rank : members_.on(action.host)) {
+      if (!rule_->is_gone(rank)) lose(rank, Errc::lost_peer, why);
+    }
+  };
+  switch (action.kind) {
+    case LivenessRule::Action::Kind::beat: return write(action.host, {{"beat", true}});
+    case LivenessRule::Action::Kind::tell:
+      return write(action.host, {{"fact", static_cast<int>(fact.kind)},
+                                 {"a", fact.a},
+                                 {"b", fact.b},
+                                 {"why", fact.why},
+                                 {"aborted", fact.aborted}});
+    case LivenessRule::Action::Kind::ended:
+      lose(fact.a, fact.aborted ? Errc::aborted : Errc::lost_peer, fact.why);
+      break;
+    case LivenessRule::Action::Kind::silent:
+      lose_all(text(name_of(action.host), " with ", ranks_in_words(members_.on(action.host)),
+                    " is lost: nothing has come from it for ", to_text(limit_)));
+      break;
+    case LivenessRule::Action::Kind::cut:
+      lose_all(text(name_of(fact.a), " hears nothing of ", name_of(fact.b), " with ",
+                    ranks_in_words(members_.on(fact.b)), ", which other hosts hear: the link between them is cut"));
+      break;
+  }
+  take_news();
+}
+
+/// Connects to the rank that speaks for a host. Where all of its ranks that may be there refuse, they have ended.
+asio::awaitable<void> Speaker::Impl::reach(int host) {
+  LinePtr line;
+  while (!line && needs_line(host)) {
+    std::vector<int> refuse;
+    bool all = true;
+    for (const int rank : members_.on(host)) {
+      if (line || !rule_ || rule_->is_gone(rank)) continue;
+      bool refused = false;
+      line = co_await knock(rank, refused);
+      if (refused) refuse.push_back(rank);
+      all &= refused;
+    }
+    // A rank that leaves has said so before it refuses, and been heard; where this one leaves, too, perhaps not by it.
+    if (all && needs_line(host) && !leaving_) {
+      for (const int rank : refuse) learn(end_of(rank, ""), -1);
+      act();
+    } else if (!line) {
+      co_await pause(kKnockEvery);
+    }
+  }
+  edges_[host].reaching = false;
+  if (line && rule_) listen_to(host, line);
+}
+
+/// A line to this rank, if it speaks. `refused`: no process listens there any more.
+asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& refused) {
+  const auto socket = std::make_shared<tcp::socket>(io_);
+  asio::steady_timer limit(io_, std::min<Duration>(kToReach, limit_ / 4));
+  limit.async_wait([socket](asio::error_code error) {
+    asio::error_code ignored;
+    if (!error) socket->close(ignored);
+  });
+  asio::error_code error;
+  co_await socket->async_connect(addresses_[static_cast<std::size_t>(rank)],
+                                 asio::redirect_error(asio::use_awaitable, error));
+  refused = error == asio::error::connection_refused;
+  const Hello hello{.use = Hello::Use::beats, .from = rank_, .to = rank, .ranks = members_.size(), .version = {}};
+  const Hello::Bytes bytes = hello.encoded(token_);
+  if (!error) {
+    co_await asio::async_write(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+  }
+  // The kernel of a process that stands still takes the connection, and nobody speaks.
+  if (!error) {
+    co_await socket->async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error));
+  }
+  limit.cancel();
+  if (error || socket->available(error) == 0 || error) co_return nullptr;
+  co_return std::make_shared<Line>(std::move(*socket));
+}
+
+asio::awaitable<void> Speaker::Impl::listen(int host, LinePtr line) {
+  while (const auto words = co_await line->read()) {
+    if (rule_) hear(host, *words);
+  }
+  line->close();
+  std::erase(edges_[host].lines, line);
+  if (rule_ && !closed_) look();
+}
+
+void Speaker::Impl::hear(int host, const json& words) {
+  rule_->heard(host, clock_.now());
+  if (words.contains("goodbye")) write(host, {{"heard", true}});
+  if (words.contains("heard")) edges_[host].heard_goodbye = true;
+  const int kind = words.value("fact", -1), a = words.value("a", -1), b = words.value("b", 0);
+  const bool of_rank = kind <= static_cast<int>(Fact::Kind::ended);
+  const int end = of_rank ? members_.size() : members_.hosts();
+  if (kind < 0 || kind > static_cast<int>(Fact::Kind::cut) || a < 0 || a >= end || b < 0 || b >= end) return;
+  learn({static_cast<Fact::Kind>(kind), a, b, words.value("why", ""), words.value("aborted", false)}, host);
+  act();
+}
+
+/// Tells the other hosts that this rank has left, or has ended. The last one of its host reaches them for it, whether
+/// it has spoken before or not, and waits until they have heard: nobody else is there to tell.
+asio::awaitable<void> Speaker::Impl::say_goodbye() {
+  const TimePoint end = clock_.now() + Duration(kForGoodbye);
+  leaving_ = true;
+  bool last = true;
+  for (int place = 0; place < memory_.ranks(); ++place) last &= place == place_ || is_gone(place);
+  if (last) begin_to_speak();
+  std::map<int, LinePtr> asked;
+  const auto all_told = [&] {
+    bool all = true;
+    for (auto& [host, edge] : edges_) {
+      if (!rule_->lives(host) || edge.heard_goodbye) continue;
+      if (!edge.lines.empty() && std::exchange(asked[host], edge.lines.back()) != edge.lines.back()) {
+        write(host, {{"goodbye", true}});
+      }
+      all &= !last && edge.lines.empty();  // its deputy reaches them
+    }
+    return all;
+  };
+  if (rule_) look_at_own(), act();
+  while (rule_ && !all_told() && clock_.now() < end) {
+    co_await pause(std::chrono::milliseconds(1));
+    if (rule_ && last) look_at_own(), act();
+  }
+  stop_speaking();
+  left_.set_value();
+}
+
+Speaker::Speaker(NetworkThread& network, const Roster& roster, JobMemory& memory, HostNews& news, int rank,
+                 Duration limit, Lost lost)
+    : network_(network),
+      door_(*roster.door),
+      impl_(std::make_shared<Impl>(network.io(), roster, memory, news, rank, limit, std::move(lost))) {
+  network.run([this] { impl_->begin(); });
+  door_.receive(Hello::Use::beats,
+                [impl = impl_](const Hello& hello, tcp::socket socket) { impl->come(hello, std::move(socket)); });
+}
+
+Speaker::~Speaker() {
+  door_.receive(Hello::Use::beats, nullptr);
+  network_.run([this] { impl_->close(); });
+}
+
+void Speaker::leave() {
+  std::future<void> left;
+  network_.run([&] { left = impl_->leave(); });
+  left.wait();
+}
+
+}  // namespace stretto
