@@ -35,8 +35,8 @@ struct LivenessFact {
   friend bool operator==(const LivenessFact& x, const LivenessFact& y) { return (x <=> y) == 0; }
 };
 
-/// What follows from what one host hears of the others: whom it tells, and who is lost. Pure: neither socket nor
-/// thread nor clock.
+/// The knowledge of one host about which others live: from what it hears follows whom it tells, and who is lost. Pure:
+/// neither socket nor thread nor clock.
 ///
 /// Hosts have edges to some others. On each a beat goes out every tenth of the limit. A host lives as long as its
 /// beats come or its kernel acknowledges ours: a process that stands still is never lost. A host of which neither has
@@ -60,7 +60,7 @@ class LivenessRule {
   /// A fact, told by a neighbour, or found here (−1).
   void learn(const LivenessFact& fact, int by, TimePoint now);
 
-  /// What to do.
+  /// A thing to do.
   struct Action {
     enum class Kind : std::uint8_t {
       beat,    ///< send a beat to `host`

@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-/// What the ranks of one host know of those of all hosts, in memory that they share: which have left, and which
-/// are lost. One rank of the host, its speaker, writes it; another, its deputy, where that one has ended or stands
+/// The knowledge of one host's ranks about those of all hosts, in memory that they share: which have left, and which are
+/// lost. One rank of the host, its speaker, writes it; another, its deputy, where that one has ended or stands
 /// still. Any thread.
 class HostNews {
  public:
@@ -27,7 +27,7 @@ class HostNews {
   bool has_left(int rank) const { return entry(rank).left.load(std::memory_order_acquire); }  ///< as leave() has said
   /// How many ranks are lost.
   std::uint32_t lost() const { return header().lost.load(std::memory_order_acquire); }
-  /// Those that are lost, from the first on.
+  /// The ranks that are lost, from the first on.
   std::vector<Error> all_lost() const;
 
   /// Changes as long as the speaker runs.

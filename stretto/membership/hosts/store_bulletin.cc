@@ -100,12 +100,12 @@ Result<void> StoreBulletin::publish(const std::string& words) {
 Result<std::string> StoreBulletin::look_up() {
   if (auto there = connect(); !there) return there.error();
   if (auto asked = send(number(kCheck, 1) + number(1, 8) + word(kKey)); !asked) return asked.error();
-  const auto there = receive(1);
+  auto there = receive(1);
   if (!there) return there;
   if ((*there)[0] == kNotThere) return std::string();
   if ((*there)[0] != kThere) return broken(Errc::io, "it answers in an unknown way");
   if (auto asked = send(number(kGet, 1) + word(kKey)); !asked) return asked.error();
-  const auto length = receive(8);
+  auto length = receive(8);
   if (!length) return length;
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, length->data(), sizeof bytes);
