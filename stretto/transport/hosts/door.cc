@@ -7,10 +7,12 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <cstdio>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/words.h"
 
 namespace stretto {
@@ -21,6 +23,12 @@ using asio::ip::tcp;
 constexpr int kMostStrangers = 64;
 constexpr std::chrono::seconds kForHello{5};
 constexpr std::chrono::milliseconds kTryAgain{100};
+constexpr std::chrono::minutes kTellEvery{1};
+
+tcp::endpoint stranger_of(const tcp::socket& socket) {
+  asio::error_code ignored;
+  return socket.remote_endpoint(ignored);
+}
 
 }  // namespace
 
@@ -49,6 +57,7 @@ class Door::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   void open();
+  void refuse(const tcp::endpoint& stranger);
   asio::awaitable<void> listen();
   asio::awaitable<void> greet(tcp::socket socket);
   void welcome(const Hello& hello, tcp::socket socket) {
@@ -64,6 +73,9 @@ class Door::Impl : public std::enable_shared_from_this<Impl> {
   std::map<Hello::Use, Receive> receive_;
   std::map<Hello::Use, std::vector<std::pair<Hello, tcp::socket>>> waiting_;
   int strangers_ = 0;  // being heard
+  std::uint64_t refused_ = 0;
+  const SteadyClock clock_;
+  TimePoint tell_at_ = clock_.now();
   bool closed_ = false;
 };
 
@@ -91,6 +103,17 @@ void Door::Impl::open() {
   endpoint_ = acceptor_.local_endpoint();
 }
 
+void Door::Impl::refuse(const tcp::endpoint& stranger) {
+  ++refused_;
+  if (closed_ || clock_.now() < tell_at_) return;
+  tell_at_ = clock_.now() + Duration(kTellEvery);
+  const std::string line =
+      text("rank ", options_.rank, ": connections without a hello of this job: ", std::exchange(refused_, 0),
+           " closed, the last one from ", stranger);
+  if (options_.tell) return options_.tell(line);
+  std::fprintf(stderr, "stretto: %s\n", line.c_str());
+}
+
 asio::awaitable<void> Door::Impl::listen() {
   while (true) {
     asio::error_code error;
@@ -101,7 +124,10 @@ asio::awaitable<void> Door::Impl::listen() {
       co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
-    if (strangers_ >= kMostStrangers) continue;  // closed here
+    if (strangers_ >= kMostStrangers) {  // closed here
+      refuse(stranger_of(socket));
+      continue;
+    }
     keep_from_children(socket.native_handle());
     ++strangers_;
     asio::co_spawn(
@@ -112,6 +138,7 @@ asio::awaitable<void> Door::Impl::listen() {
 
 asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   const auto socket = std::make_shared<tcp::socket>(std::move(stranger));
+  const tcp::endpoint from = stranger_of(*socket);
   asio::steady_timer limit(io_, kForHello);
   limit.async_wait([socket](asio::error_code error) {
     asio::error_code ignored;
@@ -122,9 +149,11 @@ asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   co_await asio::async_read(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
   limit.cancel();
   --strangers_;
-  if (error) co_return;
-  const auto hello = Hello::decoded(bytes, options_.token);
-  if (!hello || hello->to != options_.rank) co_return;
+  const auto hello = error ? Error{Errc::io, error.message()} : Hello::decoded(bytes, options_.token);
+  if (!hello || hello->to != options_.rank) {
+    refuse(from);
+    co_return;
+  }
   welcome(*hello, std::move(*socket));
 }
 

@@ -17,6 +17,9 @@ struct DoorOptions {
   std::uint16_t last_port = 0;
   Token token{};  ///< a stranger with another one is not let in
   int rank = 0;   ///< of this process; a stranger that means another one is not let in
+  /// Is told, at most once a minute, how many strangers were not let in, and where the last one came from: on the
+  /// network's thread. Empty: stderr.
+  std::function<void(const std::string& line)> tell = {};
 };
 
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at

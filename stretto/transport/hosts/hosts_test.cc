@@ -119,8 +119,17 @@ TEST(Door, IsClosedInProcessesThatAreForked) {
 TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   NetworkThread network;
   const Token token = new_token();
-  Door door(network, {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = 2});
-  std::atomic<int> come = 0;
+  std::atomic<int> come = 0, told = 0;
+  Door door(
+      network,
+      {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = 2, .tell = [&](const std::string& line) {
+         EXPECT_EQ(line.rfind("rank 2: connections without a hello of this job: 1 closed, the last one "
+                              "from 127.0.0.1:",
+                              0),
+                   0u)
+             << line;
+         ++told;
+       }});
   door.receive(Hello::Use::messages, [&](const Hello& hello, const asio::ip::tcp::socket&) { come += hello.from; });
   const auto knock = [&](const Hello::Bytes& bytes) {
     asio::ip::tcp::socket socket(network.io());
@@ -137,8 +146,9 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   knock(hello.encoded(new_token()));
   knock(Hello{.from = 3, .to = 1, .ranks = 4}.encoded(token));
   knock(Hello{.from = 4, .to = 2, .ranks = 4}.encoded(token));
-  knock({});
+  for (int i = 0; i < 200; ++i) knock({});
   EXPECT_EQ(come, 3);
+  EXPECT_EQ(told, 1) << "once a minute";
   EXPECT_EQ(Hello::decoded({}, token).error().message, "it is no process of Stretto");
   EXPECT_EQ(token_of(digits_of(token)).value(), token);
   EXPECT_EQ(token_of("12").error().code, Errc::bad_input);
