@@ -1,0 +1,152 @@
+#include "stretto/membership/hosts/speaker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/base/random.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::IsEmpty;
+
+/// A job whose ranks are in this process, and act as if they were on several hosts.
+class Job {
+ public:
+  explicit Job(const std::vector<int>& host_of) : members_(host_of) {
+    const Token token = new_token();
+    for (int host = 0; host < members_.hosts(); ++host) {
+      memories_.push_back(JobMemory::create(static_cast<int>(members_.on(host).size())).value());
+      bytes_.emplace_back(HostNews::bytes_needed(members_.size()));
+      news_.emplace_back(bytes_.back(), members_.size());
+    }
+    for (int rank = 0; rank < members_.size(); ++rank) {
+      Rank& one = ranks_.emplace_back();
+      one.roster.members = members_;
+      one.roster.token = token;
+      one.roster.door = std::make_unique<Door>(
+          one.network, DoorOptions{.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank});
+      addresses_.push_back(one.roster.door->endpoint());
+      names_.push_back(text('h', members_.host_of(rank)));
+    }
+    for (int rank = 0; rank < members_.size(); ++rank) {
+      Rank& one = ranks_[static_cast<std::size_t>(rank)];
+      const auto host = static_cast<std::size_t>(members_.host_of(rank));
+      one.roster.addresses = addresses_;
+      one.roster.names = names_;
+      one.speaker.emplace(one.network, one.roster, memories_[host], news_[host], rank, 10s, [&one](const Error& why) {
+        const MutexLock lock(one.mutex);
+        one.heard.push_back(why.message);
+      });
+    }
+  }
+
+  JobMemory& memory_of(int rank) { return memories_[static_cast<std::size_t>(members_.host_of(rank))]; }
+  int place_of(int rank) const { return members_.place_of(rank); }
+  int size() const { return members_.size(); }
+
+  void leave(int rank) {
+    memory_of(rank).leave(place_of(rank));
+    ranks_[static_cast<std::size_t>(rank)].speaker->leave();
+    end(rank);
+  }
+  /// As a process that is gone: nothing listens.
+  void end(int rank) {
+    Rank& one = ranks_[static_cast<std::size_t>(rank)];
+    one.speaker.reset();
+    one.roster.door.reset();
+  }
+  std::vector<std::string> heard(int rank) {
+    Rank& one = ranks_[static_cast<std::size_t>(rank)];
+    const MutexLock lock(one.mutex);
+    return one.heard;
+  }
+  /// What a rank hears first, or nothing within ten seconds.
+  std::string first_heard(int rank) {
+    for (int i = 0; i < 2000; ++i) {
+      if (const auto all = heard(rank); !all.empty()) return all.front();
+      std::this_thread::sleep_for(5ms);
+    }
+    return {};
+  }
+
+ private:
+  struct Rank {
+    NetworkThread network;
+    Roster roster;
+    Mutex mutex;
+    std::vector<std::string> heard GUARDED_BY(mutex);
+    std::optional<Speaker> speaker;
+  };
+
+  const Members members_;
+  std::deque<JobMemory> memories_;  // by host, as those that follow
+  std::deque<std::vector<std::byte>> bytes_;
+  std::deque<HostNews> news_;
+  std::vector<asio::ip::tcp::endpoint> addresses_;
+  std::vector<std::string> names_;
+  std::deque<Rank> ranks_;
+};
+
+TEST(Speaker, WhatARankSaysBeforeItEndsIsHeardOnAllHosts) {
+  Job job({0, 1, 2, 0, 1});
+  job.memory_of(3).say_why(job.place_of(3), "as this test wants it");
+  job.memory_of(3).mark_lost(job.place_of(3), 1 << 8);
+  for (const int rank : {1, 2, 4}) EXPECT_EQ(job.first_heard(rank), "rank 3 stopped the job: as this test wants it");
+  EXPECT_THAT(job.heard(0), IsEmpty()) << "the memory of the host says it";
+}
+
+TEST(Speaker, ItsDeputyTellsThatItHasEnded) {
+  Job job({0, 0, 1});
+  job.end(0);
+  job.memory_of(0).mark_lost(0, 9);
+  EXPECT_EQ(job.first_heard(2), "rank 0 is lost: its process on h0 has ended");
+}
+
+TEST(Speaker, ItsDeputySpeaksWhereItStandsStill) {
+  Job job({0, 0, 0, 1});
+  job.end(0);  // for the others it is there, and writes no beat
+  job.memory_of(0).mark_lost(2, 9);
+  EXPECT_EQ(job.first_heard(3), "rank 2 is lost: its process on h0 has ended");
+}
+
+TEST(Speaker, AHostWhoseRanksAllRefuseHasEnded) {
+  Job job({0, 1, 1});
+  job.end(1);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_THAT(job.heard(0), IsEmpty()) << "an edge that has ended says nothing";
+  job.end(2);
+  EXPECT_THAT(job.first_heard(0), testing::HasSubstr("its process on h1 has ended"));
+}
+
+TEST(Speaker, ThoseThatLeaveInAnyOrderAreNotLost) {
+  Random random(1, 1);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int> host_of{0};
+    for (int rank = 1; rank < 6; ++rank) host_of.push_back(static_cast<int>(random.below(3)));
+    Job job(host_of);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < job.size(); ++rank) {
+      threads.emplace_back([&job, rank, wait = random.below(3) * random.below(20)] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(wait));
+        job.leave(rank);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (int rank = 0; rank < job.size(); ++rank) EXPECT_THAT(job.heard(rank), IsEmpty()) << round;
+  }
+}
+
+}  // namespace
+}  // namespace stretto
