@@ -106,7 +106,7 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """This process's number among the ranks of its host, 0 … local_size() − 1: to choose a GPU by, under every launcher.
+    """This process's number among the ranks of its host, 0 … local_size() − 1: to choose a GPU by, by any launcher.
     Joins the job."""
     return current().local_rank
 

@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-/// The knowledge of one host's ranks about those of all hosts, in memory that they share: which have left, and which are
-/// lost. One rank of the host, its speaker, writes it; another, its deputy, where that one has ended or stands
+/// The knowledge of one host's ranks about those of all hosts, in memory that they share: which have left, and which
+/// are lost. One rank of the host, its speaker, writes it; another, its deputy, where that one has ended or stands
 /// still. Any thread.
 class HostNews {
  public:

@@ -14,7 +14,7 @@ constexpr Duration kNoticedAfter = std::chrono::milliseconds(1);  // a lost rank
 class SimulatedContext final : public RankContext {
  public:
   SimulatedContext(VirtualRank& place, std::span<MemoryCounter> counters)
-      : place_(place), world_(place.transport(), place.clock(), &place), counters_(counters) {}
+      : world_(place.transport(), place.clock(), &place), counters_(counters) {}
 
   World& world() override { return world_; }
   SharedCounter& counter(int index) override { return counters_[static_cast<std::size_t>(index)]; }
@@ -29,7 +29,6 @@ class SimulatedContext final : public RankContext {
   std::string reported() && { return std::move(report_); }
 
  private:
-  VirtualRank& place_;
   World world_;
   const std::span<MemoryCounter> counters_;
   std::string report_;
