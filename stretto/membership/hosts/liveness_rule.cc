@@ -11,7 +11,7 @@ using Kind = LivenessFact::Kind;
 
 constexpr int kBeatsInLimit = 10;
 constexpr int kRecentBeats = 3;
-constexpr Duration kShortestVerdict = std::chrono::milliseconds(250);
+constexpr Duration kShortestVerdict = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -30,11 +30,10 @@ LivenessRule::LivenessRule(const Members& members, int host, Duration limit, Tim
       host_(host),
       limit_(limit),
       beat_(limit / kBeatsInLimit),
-      verdict_(std::max(beat_ / 2, kShortestVerdict)) {
-  for (const int neighbour : neighbours(members.hosts(), host)) {
-    Edge& edge = edges_[neighbour];
-    edge.heard = edge.beat_at = now;
-  }
+      verdict_(std::max(beat_ / 2, kShortestVerdict)),
+      asked_(now) {
+  for (const int neighbour : neighbours(members.hosts(), host)) edges_[neighbour].beat_at = now;
+  begin_anew(now);
 }
 
 bool LivenessRule::lives(int host) const {
@@ -61,10 +60,11 @@ void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
       if (!knows(Kind::left, fact.a, 0)) todo_.push_back({Action::Kind::ended, members_.host_of(fact.a), fact});
       break;
     case Kind::unheard:
-      if (lives(fact.b)) verdicts_.emplace(fact.b, now + verdict_);
+      if (lives(fact.b)) verdicts_.emplace(fact.b, std::max(now, knows_from_) + verdict_);
       answer(fact, now);
       break;
     case Kind::cut:
+      verdicts_.erase(fact.a);  // it has said that it hears nothing
       verdicts_.erase(fact.b);
       // Those of the other side, seen from one of the two; else those of the host that is unheard.
       todo_.push_back({Action::Kind::cut, fact.b == host_ ? fact.a : fact.b, fact});
@@ -72,15 +72,15 @@ void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
   }
 }
 
-/// Says that a host which another one does not hear is there, where this host has just heard it.
+/// Says that a host which another one does not hear is there, where this host has just heard it, or is it.
 void LivenessRule::answer(const LivenessFact& unheard, TimePoint now) {
-  if (unheard.a == host_ || !lives(unheard.b) || !hears(unheard.b, now)) return;
+  if (unheard.a == host_ || !lives(unheard.b) || (unheard.b != host_ && !hears(unheard.b, now))) return;
   learn({Kind::cut, unheard.a, unheard.b}, -1, now);
 }
 
 bool LivenessRule::hears(int neighbour, TimePoint now) const {
   const auto edge = edges_.find(neighbour);
-  return edge != edges_.end() && now - edge->second.heard < kRecentBeats * beat_;
+  return edge != edges_.end() && now >= knows_from_ && now - edge->second.heard < kRecentBeats * beat_;
 }
 
 void LivenessRule::look_at_edges(TimePoint now) {
@@ -94,7 +94,16 @@ void LivenessRule::look_at_edges(TimePoint now) {
   }
 }
 
+/// What was sent before lies unread, and will look as if it had come now.
+void LivenessRule::begin_anew(TimePoint now) {
+  knows_from_ = now + 2 * kRecentBeats * beat_;
+  for (auto& [neighbour, edge] : edges_) edge.heard = now;
+  for (auto& [host, when] : verdicts_) when = knows_from_ + verdict_;
+}
+
 std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
+  if (now - asked_ > kRecentBeats * beat_) begin_anew(now);
+  asked_ = now;
   look_at_edges(now);
   for (auto due = verdicts_.begin(); due != verdicts_.end();) {
     const auto [host, when] = *due;
@@ -103,7 +112,16 @@ std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
       continue;
     }
     due = verdicts_.erase(due);
-    if (lives(host) && silent_.insert(host).second) todo_.push_back({Action::Kind::silent, host, {}});
+    if (!lives(host)) continue;
+    if (host == host_ || hears(host, now)) {
+      const std::set<LivenessFact> known = facts_;
+      for (const LivenessFact& fact : known) {
+        if (fact.kind == Kind::unheard && fact.b == host) answer(fact, now);
+      }
+      return next(now);
+    }
+    silent_.insert(host);
+    todo_.push_back({Action::Kind::silent, host, {}});
   }
   if (!todo_.empty()) {
     const Action action = todo_.front();

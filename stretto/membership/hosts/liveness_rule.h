@@ -44,6 +44,9 @@ struct LivenessFact {
 /// the link is cut: the host is dead for as long as the limit, or it is not, and then it was heard a beat ago. Where
 /// nobody has said so within the verdict's time the host is lost.
 ///
+/// A host whose own process has stood still knows nothing of that time: it begins anew, and says nothing of others
+/// for six beats.
+///
 /// Each fact goes over each edge once in a direction, and not back to the host that told it.
 class LivenessRule {
  public:
@@ -76,7 +79,7 @@ class LivenessRule {
   /// The next thing to do; nothing: no more at `now`. Asked again within a fraction of a beat.
   std::optional<Action> next(TimePoint now);
 
-  /// Whether the neighbour has been heard within the last three beats.
+  /// Whether the neighbour has been heard within the last three beats, as far as this host can tell.
   bool hears(int neighbour, TimePoint now) const;
   /// Whether any rank of the host may still be there.
   bool lives(int host) const;
@@ -91,12 +94,15 @@ class LivenessRule {
   };
 
   bool knows(LivenessFact::Kind kind, int a, int b) const { return facts_.contains({kind, a, b}); }
+  void begin_anew(TimePoint now);
   void look_at_edges(TimePoint now);
   void answer(const LivenessFact& unheard, TimePoint now);
 
   const Members members_;
   const int host_;
   const Duration limit_, beat_, verdict_;
+  TimePoint knows_from_;               // what it hears is new
+  TimePoint asked_;                    // next() was, last
   std::map<int, Edge> edges_;          // by neighbour
   std::set<LivenessFact> facts_;       // all that are known
   std::map<int, TimePoint> verdicts_;  // by host: lost then, unless a link is cut
