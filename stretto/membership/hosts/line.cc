@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/read_until.hpp>
@@ -58,11 +59,11 @@ asio::awaitable<void> Line::send() {
   if (closes_) cancel();
 }
 
-Duration Line::since_acknowledged() {
+Duration Line::since_heard() {
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return Duration::max();
-  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
+  return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
 }
 
 void Line::close() {

@@ -24,8 +24,9 @@ class Line : public std::enable_shared_from_this<Line> {
   void close();
   /// At once: a read() that waits returns nothing.
   void cancel();
-  /// How long ago the other side's kernel has acknowledged something.
-  Duration since_acknowledged();
+  /// How long ago something has come from the other side's kernel: an acknowledgement, or words that nobody may have
+  /// read yet.
+  Duration since_heard();
 
  private:
   asio::awaitable<void> send();

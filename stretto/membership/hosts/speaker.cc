@@ -277,7 +277,7 @@ void Speaker::Impl::look_at_own() {
     }
   }
   for (auto& [host, edge] : edges_) {
-    const Duration since = edge.lines.empty() ? limit_ : edge.lines.back()->since_acknowledged();
+    const Duration since = edge.lines.empty() ? limit_ : edge.lines.back()->since_heard();
     if (since < limit_) rule_->heard(host, now - since);
     if (needs_line(host) && !std::exchange(edge.reaching, true)) spawn([this, host = host] { return reach(host); });
   }
@@ -378,7 +378,10 @@ asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& ref
 
 asio::awaitable<void> Speaker::Impl::listen(int host, LinePtr line) {
   while (const auto words = co_await line->read()) {
-    if (rule_) hear(host, *words);
+    if (!rule_) continue;
+    // Words that came while this process stood still are no sign that the host is there now.
+    rule_->heard(host, clock_.now() - line->since_heard());
+    hear(host, *words);
   }
   line->close();
   std::erase(edges_[host].lines, line);
@@ -386,7 +389,6 @@ asio::awaitable<void> Speaker::Impl::listen(int host, LinePtr line) {
 }
 
 void Speaker::Impl::hear(int host, const json& words) {
-  rule_->heard(host, clock_.now());
   if (words.contains("goodbye")) write(host, {{"heard", true}});
   if (words.contains("heard")) edges_[host].heard_goodbye = true;
   const int kind = words.value("fact", -1), a = words.value("a", -1), b = words.value("b", 0);
