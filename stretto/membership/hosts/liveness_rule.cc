@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "stretto/base/defect.h"
-
 namespace stretto {
 namespace {
 
@@ -101,27 +99,28 @@ void LivenessRule::begin_anew(TimePoint now) {
   for (auto& [host, when] : verdicts_) when = knows_from_ + verdict_;
 }
 
+/// The verdict about a host that others do not hear: it is lost, unless this host hears it after all, or is it.
+void LivenessRule::pronounce(int host, TimePoint now) {
+  if (!lives(host)) return;
+  if (host == host_ || hears(host, now)) {
+    for (int other = 0; other < members_.hosts(); ++other) {
+      if (knows(Kind::unheard, other, host)) answer({Kind::unheard, other, host}, now);
+    }
+    return;
+  }
+  silent_.insert(host);
+  todo_.push_back({Action::Kind::silent, host, {}});
+}
+
 std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
   if (now - asked_ > kRecentBeats * beat_) begin_anew(now);
   asked_ = now;
   look_at_edges(now);
-  for (auto due = verdicts_.begin(); due != verdicts_.end();) {
-    const auto [host, when] = *due;
-    if (now < when) {
-      ++due;
-      continue;
-    }
-    due = verdicts_.erase(due);
-    if (!lives(host)) continue;
-    if (host == host_ || hears(host, now)) {
-      const std::set<LivenessFact> known = facts_;
-      for (const LivenessFact& fact : known) {
-        if (fact.kind == Kind::unheard && fact.b == host) answer(fact, now);
-      }
-      return next(now);
-    }
-    silent_.insert(host);
-    todo_.push_back({Action::Kind::silent, host, {}});
+  for (int host = 0; host < members_.hosts(); ++host) {
+    const auto due = verdicts_.find(host);
+    if (due == verdicts_.end() || now < due->second) continue;
+    verdicts_.erase(due);
+    pronounce(host, now);
   }
   if (!todo_.empty()) {
     const Action action = todo_.front();

@@ -97,6 +97,7 @@ class LivenessRule {
   void begin_anew(TimePoint now);
   void look_at_edges(TimePoint now);
   void answer(const LivenessFact& unheard, TimePoint now);
+  void pronounce(int host, TimePoint now);
 
   const Members members_;
   const int host_;

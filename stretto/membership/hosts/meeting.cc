@@ -9,13 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <asio/co_spawn.hpp>
-#include <asio/connect.hpp>
 #include <asio/io_context.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
-#include <asio/write.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -115,7 +113,7 @@ class Visit {
   void tell_whom_it_waits_for() {
     if (line_ || clock_.now() < tell_at_) return;  // rank 0 says who is missing
     tell_at_ = clock_.now() + Duration(kTellAfter);
-    tell(text("waits for ", roster_.door && bulletin_.rank() == 0 ? "its launcher" : "rank 0",
+    tell(text("waits for ", bulletin_.rank() == 0 ? "its launcher" : "rank 0",
               tried_.empty() ? "" : text(" (", tried_, ')')));
   }
   void abandon() {
@@ -208,16 +206,12 @@ asio::awaitable<std::string> Visit::reach(std::string address) {
   const auto [host, port] = host_and_port(address);
   asio::error_code error;
   const auto found = co_await resolver_.async_resolve(host, port, asio::redirect_error(asio::use_awaitable, error));
-  if (!error) co_await asio::async_connect(socket_, found, asio::redirect_error(asio::use_awaitable, error));
   const Hello hello{.use = Hello::Use::meeting,
                     .from = bulletin_.rank(),
                     .to = 0,
                     .ranks = bulletin_.ranks(),
                     .version = options_.version};
-  const Hello::Bytes bytes = hello.encoded(roster_.token);
-  if (!error) {
-    co_await asio::async_write(socket_, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
-  }
+  if (!error) error = co_await say_hello(socket_, {found.begin(), found.end()}, hello, roster_.token);
   co_return error ? text(address, ": ", error.message()) : std::string();
 }
 

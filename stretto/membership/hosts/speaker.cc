@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <asio/co_spawn.hpp>
-#include <asio/connect.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <asio/write.hpp>
 #include <cerrno>
 #include <future>
 #include <map>
@@ -57,8 +55,7 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
         place_(members_.place_of(rank)),
         limit_(limit),
         lost_(std::move(lost)),
-        ended_(static_cast<std::size_t>(memory.ranks())),
-        timer_(io) {}
+        ended_(static_cast<std::size_t>(memory.ranks())) {}
 
   void begin() {
     spawn([this] { return look_on(); });
@@ -81,7 +78,6 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   void close() {
     closed_ = true;
     lost_ = nullptr;
-    timer_.cancel();
     for (auto& [place, process] : processes_) process->cancel();
     stop_speaking();
   }
@@ -144,9 +140,6 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   bool is_gone(int place) const {
     return ended_[static_cast<std::size_t>(place)] || memory_.fate(place).kind != RankFate::Kind::running;
   }
-  bool is_lost(int rank) const {
-    return std::ranges::any_of(told_, [&](int one) { return one == rank; });
-  }
   /// `said`: what the rank has said before it ended.
   Fact end_of(int rank, const std::string& said) const {
     const std::string how = text(" is lost: its process on ", name_of(members_.host_of(rank)), " has ended");
@@ -174,7 +167,6 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<LivenessRule> rule_;                                          // where this rank speaks
   std::map<int, Edge> edges_;                                                 // by host
   std::map<int, std::unique_ptr<asio::posix::stream_descriptor>> processes_;  // by place
-  asio::steady_timer timer_;
   std::promise<void> left_;
   bool leaving_ = false, closed_ = false;
 };
@@ -182,15 +174,14 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
 asio::awaitable<void> Speaker::Impl::look_on() {
   while (!closed_) {
     look();
-    asio::error_code error;
-    timer_.expires_after(kStepEvery);
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    co_await pause(kStepEvery);
   }
 }
 
 /// Waits for the end of a process of this host.
 asio::awaitable<void> Speaker::Impl::watch(int place) {
-  while (memory_.process(place) == 0 && !closed_) co_await pause(kStepEvery);  // it has not made its transport yet
+  // Until it has made its transport. The memory is there until this is closed.
+  while (!closed_ && memory_.process(place) == 0) co_await pause(kStepEvery);
   if (closed_) co_return;
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, memory_.process(place), 0));
   if (descriptor < 0 && errno != ESRCH) co_return;  // in another namespace: the memory alone says how it ends
@@ -358,15 +349,10 @@ asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& ref
     asio::error_code ignored;
     if (!error) socket->close(ignored);
   });
-  asio::error_code error;
-  co_await socket->async_connect(addresses_[static_cast<std::size_t>(rank)],
-                                 asio::redirect_error(asio::use_awaitable, error));
-  refused = error == asio::error::connection_refused;
+  const std::vector<tcp::endpoint> at(1, addresses_[static_cast<std::size_t>(rank)]);
   const Hello hello{.use = Hello::Use::beats, .from = rank_, .to = rank, .ranks = members_.size(), .version = {}};
-  const Hello::Bytes bytes = hello.encoded(token_);
-  if (!error) {
-    co_await asio::async_write(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
-  }
+  asio::error_code error = co_await say_hello(*socket, at, hello, token_);
+  refused = error == asio::error::connection_refused;
   // The kernel of a process that stands still takes the connection, and nobody speaks.
   if (!error) {
     co_await socket->async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error));

@@ -1,12 +1,14 @@
 #include "stretto/transport/hosts/door.h"
 
 #include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -31,6 +33,17 @@ tcp::endpoint stranger_of(const tcp::socket& socket) {
 }
 
 }  // namespace
+
+asio::awaitable<asio::error_code> say_hello(tcp::socket& socket, std::vector<tcp::endpoint> at, Hello hello,
+                                            Token token) {
+  asio::error_code error;
+  co_await asio::async_connect(socket, at, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return error;
+  keep_from_children(socket.native_handle());
+  const Hello::Bytes bytes = hello.encoded(token);
+  co_await asio::async_write(socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+  co_return error;
+}
 
 /// Of the network's thread.
 class Door::Impl : public std::enable_shared_from_this<Impl> {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "stretto/transport/hosts/hello.h"
 #include "stretto/transport/hosts/network_thread.h"
@@ -22,9 +23,14 @@ struct DoorOptions {
   std::function<void(const std::string& line)> tell = {};
 };
 
+/// Connects to a door, at the first of these addresses that answers, and says hello there. On the network's thread;
+/// `socket` outlives it.
+asio::awaitable<asio::error_code> say_hello(asio::ip::tcp::socket& socket, std::vector<asio::ip::tcp::endpoint> at,
+                                            Hello hello, Token token);
+
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at
-/// most 64 of them are heard at a time. No memory is taken for what they send, and the
-/// connection of one that is none of the job is closed.
+/// most 64 of them are heard at a time. No memory is taken for what they send, and the connection of one that is none
+/// of the job is closed.
 class Door {
  public:
   /// Failure (Errc::unavailable): no port is free, or the address is not this host's.
