@@ -1,5 +1,5 @@
 """Jobs on several hosts: network namespaces of this machine (hosts.sh), started by hand and by torchrun; ranks that are
-killed.
+killed; what hosts.sh does to hosts.
 
     hosts_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE
 """
@@ -26,24 +26,24 @@ LIVENESS = 3  # seconds
 class Hosts:
     """So many hosts, until the block ends."""
 
-    def __init__(self, number: int) -> None:
-        self._environment = {**os.environ, "HOSTS_STATE": f"/run/stretto-hosts-test-{os.getpid()}"}
-        up = self._call("up", str(number))
+    def __init__(self, number: int, *rate: str, **settings: str) -> None:
+        self._environment = {**os.environ, "HOSTS_STATE": f"/run/stretto-hosts-test-{os.getpid()}", **settings}
+        up = self.call("up", str(number), *rate)
         if up.returncode != 0:
             raise unittest.SkipTest(up.stderr.strip())
 
-    def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([HOSTS, *words], env=self._environment, capture_output=True, text=True, check=False)
 
     def __enter__(self) -> Hosts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._call("down")
+        self.call("down")
 
-    def start(self, host: int, rank: int, ranks: int, *command: str) -> subprocess.Popen[str]:
+    def start(self, host: int, rank: int, ranks: int, *command: str, meeting: str = MEETING) -> subprocess.Popen[str]:
         environment = self._environment | {
-            "STRETTO_MEETING": MEETING,
+            "STRETTO_MEETING": meeting,
             "STRETTO_RANK": str(rank),
             "STRETTO_RANKS": str(ranks),
             "PYTHONPATH": PACKAGE,
@@ -67,10 +67,21 @@ class Hosts:
         )
 
     def has(self, host: int, path: str) -> bool:
-        return self._call("exec", str(host), "test", "-e", path).returncode == 0
+        return self.call("exec", str(host), "test", "-e", path).returncode == 0
 
     def kill(self, host: int) -> None:
-        self._call("kill", str(host))
+        self.call("kill", str(host))
+
+
+# Says that it hears, then each datagram that comes.
+LISTENER = """
+import socket
+ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+ear.bind(("", 4712))
+print("hears", flush=True)
+while True:
+    print(ear.recv(100).decode(), flush=True)
+"""
 
     def cut(self, host: int, other: int | None = None) -> None:
         """The link of a host goes dead; with `other`, the way from and to that one alone."""
@@ -223,6 +234,69 @@ class OnSeveralHosts(unittest.TestCase):
             for status, _, said in _ends(ranks):
                 self.assertEqual(status, 4, said)
                 self.assertRegex(said, r"two processes are rank 1: \d+ on h\d and \d+ on h\d\n$")
+
+
+class AsHostsAre(unittest.TestCase):
+    """What hosts.sh can do to them."""
+
+    def test_a_link_is_cut_both_ways_or_one(self) -> None:
+        def say(word: str, *froms: int) -> None:
+            for host in froms:
+                hosts.call("exec", str(host), "bash", "-c", f"echo -n {word} > /dev/udp/10.77.0.{3 - host}/4712")
+
+        def hear(host: int, last: str) -> list[str]:
+            """Until `last`: what was said before it has come or will not."""
+            out = ears[host - 1].stdout
+            assert out is not None
+            heard = [out.readline().strip()]
+            while heard[-1] != last:
+                heard.append(out.readline().strip())
+            return heard
+
+        with Hosts(2) as hosts:
+            ears = [hosts.start(host, host - 1, 2, sys.executable, "-c", LISTENER) for host in (1, 2)]
+            self.assertEqual([hear(host, "hears") for host in (1, 2)], [["hears"]] * 2)
+            say("first", 1, 2)
+            self.assertEqual([hear(host, "first") for host in (1, 2)], [["first"]] * 2)
+            # Host 1 does not speak while it has no link: its kernel would keep the packet until there is one again.
+            for way, speak in ((("out",), (1, 2)), (("in",), (1, 2)), ((), (2,))):
+                self.assertEqual(hosts.call("cut", "1", *way).returncode, 0)
+                say("cut", *speak)
+                self.assertEqual(hosts.call("mend", "1").returncode, 0)
+                say("mended", 1, 2)
+                heard = {host: hear(host, "mended") for host in (1, 2)}
+                self.assertEqual(
+                    [host for host, words in heard.items() if words == ["cut", "mended"]],
+                    {("out",): [1], ("in",): [2]}.get(way, []),
+                    f"{way}: {heard}",
+                )
+            for ear in ears:
+                ear.kill()
+                ear.communicate()
+
+    def test_a_link_is_limited_and_stays_so_when_it_was_cut(self) -> None:
+        def rates(*shown: str) -> list[str]:
+            return re.findall(r"rate (\w+)", hosts.call("exec", *shown).stdout)
+
+        with Hosts(2, "100mbit") as hosts:
+            for call in (("limit", "1", "8mbit"), ("cut", "1", "in"), ("mend", "1")):
+                self.assertEqual(hosts.call(*call).returncode, 0)
+            for host, rate in ((1, "8Mbit"), (2, "100Mbit")):
+                self.assertEqual(rates(str(host), "tc", "qdisc", "show", "dev", "eth0"), [rate])
+                self.assertEqual(rates("0", "tc", "qdisc", "show", "dev", f"port{host}"), [rate])
+
+    def run_ranks(self, hosts: Hosts, meeting: str) -> None:
+        ranks = [hosts.start(1 + i, i, 2, LAUNCHED_RANK, "count", meeting=meeting) for i in range(2)]
+        self.assertEqual([(status, said) for status, _, said in _ends(ranks)], [(0, "")] * 2)
+
+    def test_hosts_without_ipv4(self) -> None:
+        with Hosts(2, HOSTS_FAMILY="ipv6") as hosts:
+            self.run_ranks(hosts, "[fd77::1]:4711")
+
+    def test_hosts_that_share_an_address_beside_their_own(self) -> None:
+        with Hosts(2) as hosts:
+            self.assertEqual(hosts.call("same", "172.17.0.1/16").returncode, 0)
+            self.run_ranks(hosts, MEETING)
 
 
 if __name__ == "__main__":
