@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command/bench/peers.h"
+#include "command/bench/rank_places.h"
 #include "command/bench/timed_allreduce.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/table.h"
@@ -25,7 +26,7 @@ const std::vector<std::string> kWays = {"automatic", "messages", "exchange", "ga
 const std::vector<std::string> kBuffers = {"plain", "registered"};
 
 struct AllreduceCommand {
-  std::string ranks = "2,8";
+  RankPlaces places{"2,8"};
   std::string sizes = "8,1KiB,64KiB,512KiB,4MiB";
   std::string buffers = "plain";
   std::string through;
@@ -45,7 +46,7 @@ enum Column : std::size_t { kCalls, kMicroseconds, kBusBandwidth, kCallMedian, k
 
 void describe_options(CommandLine& line, AllreduceCommand& command) {
   line.heading("The measurement");
-  line.option("--ranks", "LIST", "How many processes. Default " + command.ranks + ".", into(command.ranks));
+  command.places.describe(line);
   line.option("--sizes", "LIST", "Bytes of float32 that are summed. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--buffers", "LIST",
@@ -77,6 +78,8 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
                "What meeting in shared memory gains, and what not copying does.");
   line.example("stretto bench allreduce --ranks 8 --seats 4 --explain",
                "Who meets where, and what runs between two boards.");
+  line.example("stretto bench allreduce --over hosts:4x1 --rate 1gbit --sizes 32MB --against gloo",
+               "How full the links of four hosts are.");
   line.note(
       "A time is that of one call in a loop, by rank 0's clock. Bus bandwidth is 2 (P - 1)/P of the bytes over it.");
   line.note(ComparisonOptions::note());
@@ -102,7 +105,7 @@ std::vector<Mode> parse_modes(const AllreduceCommand& command) {
     reject("--through", asked, "expected messages with --seats 1; leave one of them out");
   }
   const std::string seats = command.seats > 1 ? fmt::format("-seats-{}", command.seats) : "";
-  if (const int fewest = std::ranges::min(parse_ranks(command.ranks, 1)); command.seats > fewest) {
+  if (const int fewest = std::ranges::min(command.places.ranks()); command.seats > fewest) {
     reject("--seats", std::to_string(command.seats), fmt::format("expected at most {}, the fewest of --ranks", fewest));
   }
   std::vector<Mode> out;
@@ -124,7 +127,8 @@ std::vector<Mode> parse_modes(const AllreduceCommand& command) {
 
 Comparison::Plan make_plan(const AllreduceCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
-  const AllreduceTiming timing = command.timing;
+  AllreduceTiming timing = command.timing;
+  timing.hosts = command.places.make_hosts();
   const auto contender = [](const std::string& library, const auto& measure) {
     return Contender{library, "", [measure](int ranks) -> Result<std::vector<Reading>> {
                        auto readings = measure(ranks);
@@ -133,10 +137,11 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
                      }};
   };
   Comparison::Plan plan{"allreduce",
-                        parse_ranks(command.ranks, 1),
+                        command.places.ranks(),
                         "",
                         {{"calls", "calls"}, {"microseconds", "µs"}, {"bus_gb_per_s", "GB/s"}},
                         {}};
+  plan.places = command.places.words();
   for (const Mode& mode : parse_modes(command)) {
     AllreduceTiming ours = timing;
     ours.options = mode.options;
@@ -146,13 +151,13 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
   if (timing.each_call) {
     plan.metrics.insert(plan.metrics.end(), {{"call_median_us", "median of calls, µs"}, {"call_p99_us", "p99, µs"}});
   }
-  for (const Peer& peer : parse_peers(command.comparison.against)) {
+  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
     plan.contenders.push_back(contender(peer.name, [timing, sizes, peer](int ranks) {
       // Warm-up calls come before the timed ones, and starting takes a while.
       const Duration limit = kPeerStart + (20 * timing.time + 30s) * static_cast<int>(sizes.size());
       const std::vector<std::string> arguments = {fmt::format("{}", seconds(timing.time)),
                                                   timing.each_call ? "1" : "0"};
-      return measure_peer(peer, {"allreduce", ranks, arguments, limit}, sizes, num_values(timing));
+      return measure_peer(peer, {"allreduce", ranks, arguments, limit, timing.hosts}, sizes, num_values(timing));
     }));
   }
   return plan;
@@ -190,10 +195,15 @@ std::string side_by_side(const Comparison& comparison) {
 void explain(const AllreduceCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const int ranks : parse_ranks(command.ranks, 1)) {
+  AllreduceTiming timing = command.timing;
+  timing.hosts = command.places.make_hosts();
+  for (const int ranks : command.places.ranks()) {
     std::vector<std::vector<std::string>> explanations;
     const std::vector<Mode> modes = parse_modes(command);
-    for (const Mode& mode : modes) explanations.push_back(explain_allreduce(ranks, mode.options, sizes).or_throw());
+    for (const Mode& mode : modes) {
+      timing.options = mode.options;
+      explanations.push_back(explain_allreduce(ranks, timing, sizes).or_throw());
+    }
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       for (std::size_t m = 0; m < modes.size(); ++m) {
         command.comparison.output.say(fmt::format("{}: {}", modes[m].library, explanations[m][i]));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "command/bench/rank_places.h"
 #include "command/bench/skew.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/own_ranks.h"
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 const std::vector<std::string> kResults = {"view", "plain"};
 
 struct SkewCommand {
-  std::string ranks = "32";
+  RankPlaces places{"32"};
   std::string sizes = "64,4MiB";
   std::string activations;
   std::string results = "view";
@@ -27,8 +28,7 @@ struct SkewCommand {
 
 void describe_options(CommandLine& line, SkewCommand& command) {
   line.heading("The measurement");
-  line.option("--ranks", "LIST", "How many processes. Default " + command.ranks + ", as in the paper.",
-              into(command.ranks));
+  command.places.describe(line, ", as in the paper");
   line.option("--sizes", "LIST", "Bytes of float32 that are summed. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--activations", "LIST",
@@ -96,7 +96,7 @@ Contender theirs(const Peer& peer, const SkewExperiment& experiment, const std::
 Comparison::Plan make_plan(const SkewCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
   Comparison::Plan plan{"skew",
-                        parse_ranks(command.ranks, 1),
+                        command.places.ranks(),
                         "activation",
                         {{"mean_ms", "mean ms"},
                          {"ideal_ms", "ideal ms"},
@@ -104,20 +104,22 @@ Comparison::Plan make_plan(const SkewCommand& command) {
                          {"cores", "cores"},
                          {"arrived", "arrived"},
                          {"fresh", "fresh"}},
-                        {}};
+                        {},
+                        command.places.words()};
   const int fewest = *std::ranges::min_element(plan.ranks);
   check_seats(command.experiment.seats, fewest);
   const std::string activations =
       command.activations.empty() ? fmt::format("full,solo,majority,quorum:{}", (fewest + 1) / 2) : command.activations;
+  SkewExperiment experiment = command.experiment;
+  experiment.hosts = command.places.make_hosts();
   for (const std::string& results : parse_names("--results", command.results, kResults)) {
-    SkewExperiment experiment = command.experiment;
     experiment.copies = results == "plain";
     for (const Policy& policy : parse_activations(activations, fewest)) {
       plan.contenders.push_back(ours(policy, experiment, sizes));
     }
   }
-  for (const Peer& peer : parse_peers(command.comparison.against)) {
-    plan.contenders.push_back(theirs(peer, command.experiment, sizes));
+  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
+    plan.contenders.push_back(theirs(peer, experiment, sizes));
   }
   return plan;
 }

@@ -60,7 +60,14 @@ Result<std::string> run_gloo(const PeerJob& job) {
   const std::string python = find_python();
   if (script.empty()) return missing("gloo_peer.py", "this one");
   if (python.empty()) return missing("a Python with torch.distributed", "torch in .venv");
-  return run_program_of({python, script, std::to_string(job.ranks)}, {"GLOO_SOCKET_IFNAME=lo"}, job);
+  Words environment = {"GLOO_SOCKET_IFNAME=lo"};
+  if (job.hosts) {
+    Words networks;
+    for (int rank = 0; rank < job.ranks; ++rank)
+      networks.push_back(job.hosts->network(job.hosts->host_of(rank, job.ranks)));
+    environment = {"GLOO_SOCKET_IFNAME=eth0", fmt::format("GLOO_PEER_NETWORKS={}", fmt::join(networks, ":"))};
+  }
+  return run_program_of({python, script, std::to_string(job.ranks)}, environment, job);
 }
 
 }  // namespace

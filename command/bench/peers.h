@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "command/machine/namespace_hosts.h"
 #include "command/statistics/comparison.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
@@ -20,7 +22,8 @@ struct PeerJob {
   std::string benchmark;  ///< "allreduce", "skew", "spin", "overlap"
   int ranks = 1;
   std::vector<std::string> arguments;
-  Duration limit{0};  ///< after which it is ended
+  Duration limit{0};                                 ///< after which it is ended
+  std::shared_ptr<const NamespaceHosts> hosts = {};  ///< among which its ranks are shared out; null: all on this one
 };
 
 /// A library with which ours is compared.

@@ -4,13 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "command/machine/measuring.h"
+#include "command/cli/own_ranks.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/plain.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/imbalance/pace.h"
@@ -47,8 +49,8 @@ class SkewedRank {
   SkewedRank(const SkewExperiment& experiment, RankContext& context)
       : experiment_(experiment),
         rank_(context.rank()),
-        barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
         engine_(context.world().transport(), clock_),
+        last_(engine_, DataType::int64, 1, ReduceOp::max),
         partial_(engine_, {{DataType::float32, elements()}}, options()),
         driver_(engine_, DriverOptions().share_cores()),
         mine_(experiment.copies ? elements() : 0, 1.0f),
@@ -91,10 +93,12 @@ class SkewedRank {
 
   void reset() { latency_ = ideal_ms_ = arrived_ = fresh_ = 0; }
 
+  // When all have come: a time a little after, the same for all, whose clock is this machine's.
   TimePoint synchronize() {
-    const TimePoint start = barrier_.wait(static_cast<std::uint32_t>(experiment_.ranks), kLead);
-    if (start == TimePoint::never()) throw Failure({Errc::timeout, "a rank did not come to the barrier"});
-    return start;
+    const std::array<std::int64_t, 1> now = {clock_.now().since_start.count()};
+    std::array<std::int64_t, 1> last{};
+    last_.run(driver_, clock_.now() + kCallTimeout, now, last).or_throw();
+    return {Duration(last[0]) + kLead};
   }
 
   void round(Duration late) {
@@ -136,9 +140,9 @@ class SkewedRank {
 
   const SkewExperiment& experiment_;
   const int rank_;
-  SharedBarrier& barrier_;
   const SteadyClock clock_;
   Engine engine_;
+  Allreduce last_;
   PartialAllreduce partial_;
   EngineDriver driver_;
   const std::vector<float> mine_;  // where copies are asked for
@@ -150,31 +154,14 @@ class SkewedRank {
 }  // namespace
 
 Result<SkewResult> measure_skew(const SkewExperiment& experiment) {
-  JobOptions job;
-  job.ranks = experiment.ranks;
-  job.extra_bytes = sizeof(SharedBarrier);
-  job.grace_after_loss = 1s;
-  job.tell = [](const std::string&) {};  // the Error says it
-  auto result = run_job(job, [&experiment](RankContext& context) {
-    try {
-      context.report(SkewedRank(experiment, context).run().dump());
-      return 0;
-    } catch (const std::exception& error) {
-      context.report(Json{{"error", error.what()}}.dump());
-      return 1;
-    }
-  });
-  if (!result) return result.error();
-  if (result->interrupted) throw Interrupted("interrupted");
+  const RankMain main = [&experiment](RankContext& context) {
+    context.report(SkewedRank(experiment, context).run().dump());
+    return 0;
+  };
+  const auto texts = reports_of_ranks({.ranks = experiment.ranks}, main, experiment.hosts.get());
+  if (!texts) return texts.error();
   std::vector<Json> reports;
-  for (const std::string& text : result->reports) reports.push_back(Json::parse(text, nullptr, false));
-  if (!result->ok()) {
-    std::string reason = result->cause.empty() ? "a rank failed" : result->cause;
-    for (const Json& report : reports) {
-      if (report.is_object() && report.contains("error")) reason = report["error"].get<std::string>();
-    }
-    return Error{result->first_lost >= 0 ? Errc::lost_peer : Errc::aborted, reason, result->first_lost};
-  }
+  for (const std::string& text : *texts) reports.push_back(Json::parse(text));
   const Json& first = reports.front();
   SkewResult out;
   // Not a number under a deadline, which JSON has no word for.
@@ -196,7 +183,8 @@ Result<std::vector<SkewResult>> measure_peer_skew(const Peer& peer, const SkewEx
   const PeerJob job{"skew",
                     experiment.ranks,
                     {std::to_string(experiment.rounds), std::to_string(experiment.skew.count())},
-                    kPeerStart + 4 * round * experiment.rounds * static_cast<int>(sizes.size())};
+                    kPeerStart + 4 * round * experiment.rounds * static_cast<int>(sizes.size()),
+                    experiment.hosts};
   const auto readings = measure_peer(peer, job, sizes, 2);
   if (!readings) return readings.error();
   const double ideal_ms = ideal_wait_ms(Policy::full(), experiment.ranks, experiment.skew, 0);

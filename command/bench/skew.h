@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct SkewExperiment {
   bool copies = false;
   Duration skew = std::chrono::milliseconds(1);
   std::uint64_t seed = 1;
+  std::shared_ptr<const NamespaceHosts> hosts = {};  ///< of the ranks; null: all are on this one
 };
 
 struct SkewResult {
@@ -35,8 +37,8 @@ struct SkewResult {
   double cores = 0;     ///< CPU time of all ranks over time; filling the buffers is not in it
 };
 
-/// Runs it in processes of its own, with the partial allreduce. Errc as run_job(); Errc::aborted also when a sum came
-/// out wrong. Throws Interrupted.
+/// Runs it in processes of its own, with the partial allreduce. Errc as reports_of_ranks(); Errc::aborted also when a
+/// sum came out wrong. Throws Interrupted.
 Result<SkewResult> measure_skew(const SkewExperiment& experiment);
 
 /// The same with a peer's allreduce, for each of `sizes`; `bytes` and `policy` of the experiment mean nothing, for it

@@ -172,24 +172,27 @@ class AllreduceRank {
 
 Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
                                                std::span<const std::uint64_t> sizes) {
-  const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
+  const RankMain main = [&](RankContext& context) {
     AllreduceRank(context, timing, sizes).run(sizes);
     return 0;
-  });
+  };
+  const auto report = report_of_rank_0({.ranks = ranks}, main, timing.hosts.get());
   if (!report) return report.error();
   return parse_readings(*report, ranks, num_values(timing));
 }
 
-Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOptions& options,
+Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceTiming& timing,
                                                    std::span<const std::uint64_t> sizes) {
-  const auto report = report_of_rank_0({.ranks = ranks}, [&](RankContext& context) {
+  const RankMain main = [&](RankContext& context) {
     const SteadyClock clock;
     Engine engine(context.world().transport(), clock);
     std::string lines;
-    for (const Allreduce& allreduce : allreduces(engine, options, sizes)) lines += allreduce.explanation() + "\n";
+    for (const Allreduce& allreduce : allreduces(engine, timing.options, sizes))
+      lines += allreduce.explanation() + "\n";
     if (context.rank() == 0) context.report(lines);
     return 0;
-  });
+  };
+  const auto report = report_of_rank_0({.ranks = ranks}, main, timing.hosts.get());
   if (!report) return report.error();
   std::vector<std::string> out = split_list(*report, '\n');
   out.pop_back();

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "command/machine/namespace_hosts.h"
 #include "command/statistics/comparison.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
@@ -15,18 +17,19 @@ namespace stretto::command {
 
 /// The settings of a loop of allreduces.
 struct AllreduceTiming {
-  Duration time = std::chrono::milliseconds(100);  ///< spent on each size, about
-  bool each_call = false;                          ///< also times calls one by one
-  AllreduceOptions options = {};                   ///< of ours; registered: input() and result() are used
+  Duration time = std::chrono::milliseconds(100);    ///< spent on each size, about
+  bool each_call = false;                            ///< also times calls one by one
+  AllreduceOptions options = {};                     ///< of ours; registered: input() and result() are used
+  std::shared_ptr<const NamespaceHosts> hosts = {};  ///< of the ranks; null: all are on this one
 };
 
-/// Ours: an Allreduce of float32 over shared memory. The values are those that the peer programs print: calls,
+/// Ours: an Allreduce of float32. The values are those that the peer programs print: calls,
 /// microseconds of one and, with each_call, median and 99th percentile of single ones.
 Result<std::vector<Reading>> measure_allreduce(int ranks, const AllreduceTiming& timing,
                                                std::span<const std::uint64_t> sizes);
 
 /// The way that such ranks would use for each of `sizes`, and why (Allreduce::explanation()).
-Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceOptions& options,
+Result<std::vector<std::string>> explain_allreduce(int ranks, const AllreduceTiming& timing,
                                                    std::span<const std::uint64_t> sizes);
 
 /// 2 (P − 1)/P · bytes / time in GB/s: the traffic over each link of a ring algorithm (NCCL calls it bus bandwidth).

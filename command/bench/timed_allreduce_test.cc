@@ -48,7 +48,7 @@ TEST(MeasureAllreduce, KnowsEveryWay) {
 
 TEST(ExplainAllreduce, SaysOneThingASize) {
   const std::vector<std::uint64_t> sizes = {4, 4096};
-  const auto lines = explain_allreduce(2, {AllreduceOptions::Through::messages}, sizes);
+  const auto lines = explain_allreduce(2, {.options = {AllreduceOptions::Through::messages}}, sizes);
   ASSERT_TRUE(lines.ok()) << lines.error().message;
   EXPECT_EQ(*lines,
             (std::vector<std::string>{"allreduce of 1 float32 by sum over 2 ranks: messages (as asked for)",

@@ -3,25 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "command/cli/progress.h"
 #include "command/machine/machine.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"
+#include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/run.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
-Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main) {
+namespace {
+
+// A rank of a job on several hosts, in a process of one on this host. Rank 0 reports what all ranks have reported.
+int run_on_host(const NamespaceHosts& hosts, const RankMain& main, RankContext& process) {
+  const int rank = process.rank(), ranks = process.size();
+  hosts.enter(hosts.host_of(rank, ranks));
+  JoinedRank joined = join_job({.rank = rank,
+                                .ranks = ranks,
+                                .job = "measurement",
+                                .bulletin = std::make_shared<GivenAddress>(rank, ranks, hosts.meeting())})
+                          .or_throw();
+  const int status = main(joined.context());
+  if (status != 0) return status;
+  const JobResult result = joined.leave();
+  if (rank == 0) process.report(nlohmann::json(result.reports).dump());
+  return 0;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main,
+                                                  const NamespaceHosts* hosts) {
   options.grace_after_loss = std::chrono::seconds(1);
   options.tell = [](const std::string&) {};  // the Error says it
-  const auto result = run_job(options, main);
+  const RankMain on_host = [&](RankContext& process) { return run_on_host(*hosts, main, process); };
+  auto result = run_job(options, hosts != nullptr ? on_host : main);
   if (!result) return result.error();
   if (result->interrupted) throw Interrupted("interrupted");
   if (!result->ok()) {
@@ -29,11 +54,12 @@ Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const Rank
     return Error{lost >= 0 ? Errc::lost_peer : Errc::aborted,
                  result->cause.empty() ? std::string("a rank failed") : result->cause, lost};
   }
-  return result->reports;
+  if (hosts != nullptr) return nlohmann::json::parse(result->reports.front()).get<std::vector<std::string>>();
+  return std::move(result->reports);
 }
 
-Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main) {
-  const auto reports = reports_of_ranks(options, main);
+Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main, const NamespaceHosts* hosts) {
+  const auto reports = reports_of_ranks(options, main, hosts);
   if (!reports) return reports.error();
   return reports->front();
 }

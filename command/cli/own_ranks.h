@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command/cli/values.h"
+#include "command/machine/namespace_hosts.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/engine/driver.h"
@@ -17,11 +18,13 @@ namespace stretto::command {
 /// The time limit of one call of a measured collective, generous for slow machines.
 inline constexpr Duration kCallTimeout = std::chrono::seconds(60);
 
-/// The reports of the ranks of a job. Errc as run_job(); also Errc::lost_peer and Errc::aborted when a rank has failed.
-/// Throws Interrupted.
-Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main);
+/// The reports of the ranks of a job, which meet on `hosts` where there are some. Errc as run_job() and join_job();
+/// also Errc::lost_peer and Errc::aborted when a rank has failed. Throws Interrupted.
+Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const RankMain& main,
+                                                  const NamespaceHosts* hosts = nullptr);
 /// That of rank 0 alone.
-Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main);
+Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main,
+                                     const NamespaceHosts* hosts = nullptr);
 
 /// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
 DriverOptions waiting_of(RankContext& context);

@@ -173,11 +173,12 @@ Json Comparison::to_json() const {
 
 void Comparison::run(const std::function<std::string()>& tables) {
   const Machine machine = this_machine();
-  options_.output.say(machine.to_text());
+  options_.output.say(machine.to_text() + (plan_.places.empty() ? "" : plan_.places + "\n"));
   measure();
   options_.output.say(tables() + notes());
   if (!options_.csv.empty()) write_whole_file(options_.csv, csv()).or_throw();
   Json out = to_json();
+  if (!plan_.places.empty()) out["places"] = plan_.places;
   out["machine"] = machine.to_json();
   options_.output.emit(out);
 }

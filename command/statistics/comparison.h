@@ -83,6 +83,7 @@ class Comparison {
     std::string mode_heading;  ///< "activation"; empty where no contender has a mode
     std::vector<Metric> metrics;
     std::vector<Contender> contenders;
+    std::string places = {};  ///< where the ranks are, in words; empty: on this host
   };
   /// `options` must outlive it.
   Comparison(Plan plan, const ComparisonOptions& options) : plan_(std::move(plan)), options_(options) {}

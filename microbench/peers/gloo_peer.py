@@ -238,7 +238,17 @@ def overlap(job, _):
 BENCHMARKS = {"allreduce": allreduce, "skew": skew, "spin": spin, "overlap": overlap}
 
 
+def enter_network(rank):
+    """That of the rank's host, where ranks are on several (`stretto bench --over`)."""
+    networks = os.environ.get("GLOO_PEER_NETWORKS")
+    if networks:
+        with open(networks.split(":")[rank], "rb") as network:
+            if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0) != 0:
+                raise OSError(ctypes.get_errno(), f"{network.name} cannot be entered")
+
+
 def run_rank(rank, ranks, benchmark, arguments, meeting_place, passes):
+    enter_network(rank)
     job = Job(rank, ranks, arguments)
     dist.init_process_group("gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=ranks)
     BENCHMARKS[benchmark](job, passes)

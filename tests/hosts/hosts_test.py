@@ -1,11 +1,12 @@
 """Jobs on several hosts: network namespaces of this machine (hosts.sh), started by hand and by torchrun; ranks that are
-killed; what hosts.sh does to hosts.
+killed; what hosts.sh does to hosts; `stretto bench --over`.
 
     hosts_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -72,6 +73,21 @@ class Hosts:
     def kill(self, host: int) -> None:
         self.call("kill", str(host))
 
+    def cut(self, host: int, other: int | None = None) -> None:
+        """The link of a host goes dead; with `other`, the way from and to that one alone."""
+        if other is None:
+            self.call("cut", str(host))
+            return
+        for here, there in ((host, other), (other, host)):
+            self.call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
+
+    def mend(self, host: int) -> None:
+        self.call("mend", str(host))
+
+    def signal(self, host: int, name: str) -> None:
+        """To all ranks on a host."""
+        self.call("exec", str(host), "pkill", f"-{name}", "stretto-train")
+
 
 # Says that it hears, then each datagram that comes.
 LISTENER = """
@@ -82,21 +98,6 @@ print("hears", flush=True)
 while True:
     print(ear.recv(100).decode(), flush=True)
 """
-
-    def cut(self, host: int, other: int | None = None) -> None:
-        """The link of a host goes dead; with `other`, the way from and to that one alone."""
-        if other is None:
-            self._call("cut", str(host))
-            return
-        for here, there in ((host, other), (other, host)):
-            self._call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
-
-    def mend(self, host: int) -> None:
-        self._call("mend", str(host))
-
-    def signal(self, host: int, name: str) -> None:
-        """To all ranks on a host."""
-        self._call("exec", str(host), "pkill", f"-{name}", "stretto-train")
 
 
 def _ends(ranks: list[subprocess.Popen[str]]) -> Iterator[tuple[int, str, str]]:
@@ -237,7 +238,7 @@ class OnSeveralHosts(unittest.TestCase):
 
 
 class AsHostsAre(unittest.TestCase):
-    """What hosts.sh can do to them."""
+    """What hosts.sh can do to them, and what measures between them."""
 
     def test_a_link_is_cut_both_ways_or_one(self) -> None:
         def say(word: str, *froms: int) -> None:
@@ -297,6 +298,22 @@ class AsHostsAre(unittest.TestCase):
         with Hosts(2) as hosts:
             self.assertEqual(hosts.call("same", "172.17.0.1/16").returncode, 0)
             self.run_ranks(hosts, MEETING)
+
+    def test_bench_makes_hosts_of_its_own(self) -> None:
+        with Hosts(2):  # where none can be made, this says so
+            pass
+        for benchmark, *options in (("allreduce", "--time", "5ms"), ("skew", "--rounds", "2", "--activations", "solo")):
+            command = (PROGRAM, "bench", benchmark, "--over", "hosts:2x2", "--rate", "1gbit", "--sizes", "4KiB")
+            ran = subprocess.run(
+                [*command, "--repeats", "1", "--json", *options], capture_output=True, text=True, check=False
+            )
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            found = json.loads(ran.stdout)
+            self.assertEqual([(row["library"], row["ranks"]) for row in found["rows"]], [("stretto", 4)])
+            self.assertEqual(found["places"], "2 hosts of 2 ranks, links of 1gbit")
+        refused = subprocess.run(["unshare", "--user", *command], capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("no hosts can be made on this machine: hosts.sh: skipped: needs root", refused.stderr)
 
 
 if __name__ == "__main__":
