@@ -16,7 +16,7 @@ void reduce_buckets(benchmark::State& state, DataType type, ReduceOp op) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<std::byte> dst(bytes), src(bytes);
   for (auto _ : state) {
-    reduce(type, op, false, dst.data(), src.data(), bytes / size_of(type));
+    reduce(type, op, dst.data(), dst.data(), src.data(), bytes / size_of(type));
     benchmark::DoNotOptimize(dst.data());
     benchmark::ClobberMemory();
   }

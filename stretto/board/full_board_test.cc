@@ -154,7 +154,7 @@ TEST(FullBoard, TheLastToComeWakesHelpersAndTheLastPieceEverybody) {
 
 Bytes doubled(const Bytes& sum) {
   Bytes out = sum;
-  reduce(DataType::float32, ReduceOp::sum, false, out.data(), sum.data(), sum.size() / sizeof(float));
+  reduce(DataType::float32, ReduceOp::sum, out.data(), out.data(), sum.data(), sum.size() / sizeof(float));
   return out;
 }
 

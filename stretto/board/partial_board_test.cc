@@ -297,7 +297,7 @@ TEST(PartialBoard, HasTheBitsOfTheFixedTreeInFixedOrder) {
         while (!deposit.step()) {
         }
         if (input) {
-          reduce(type, ReduceOp::sum, false, input->data(), numbers.data(), count);
+          reduce(type, ReduceOp::sum, input->data(), input->data(), numbers.data(), count);
         } else {
           input = numbers;
         }

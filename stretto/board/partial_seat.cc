@@ -50,7 +50,7 @@ void PartialSeat::add(int sum, int older, int newer) {
   for (std::size_t i = 0; i < shape.buckets.size(); ++i) {
     const auto to = memory_.data(rank_, sum, i);
     std::memcpy(to.data(), memory_.data(rank_, older, i).data(), to.size());
-    reduce(shape.buckets[i].type, shape.op, false, to.data(), memory_.data(rank_, newer, i).data(),
+    reduce(shape.buckets[i].type, shape.op, to.data(), to.data(), memory_.data(rank_, newer, i).data(),
            shape.buckets[i].count);
   }
   memory_.set(rank_, sum).facts = memory_.set(rank_, older).facts + memory_.set(rank_, newer).facts;

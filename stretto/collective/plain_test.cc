@@ -95,6 +95,9 @@ class Plain : public ::testing::TestWithParam<std::tuple<int, ProgressBy>> {
           all[i]->run(driver, driver.deadline(kWatchdog), mine, sum).or_throw();
           EXPECT_EQ(sum, cases[i].expected[static_cast<std::size_t>(round)]) << sum.size() << name_of(cases[i].op);
           EXPECT_EQ(mine, numbers<T>(engine.rank(), cases[i].count, round)) << "the contribution is only read";
+          auto both = mine;
+          all[i]->run(driver, driver.deadline(kWatchdog), both, both).or_throw();
+          EXPECT_EQ(both, sum) << "in the contribution's place";
         }
       }
       return true;

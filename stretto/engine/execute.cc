@@ -13,6 +13,11 @@ using OpState = Instance::OpState;
 
 namespace {
 
+/// A payload without bytes has no address.
+void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  if (to != nullptr && from != nullptr && to != from && bytes > 0) std::memcpy(to, from, bytes);
+}
+
 constexpr auto kLater = [](const auto& a, const auto& b) { return a.at > b.at; };
 
 }  // namespace
@@ -142,22 +147,24 @@ void Engine::provide(Instance& instance, BufferId id) {
 void Engine::fire_reduce(Instance& instance, const Op& op) {
   const PreparedSchedule& prepared = *instance.prepared;
   if (op.with_header) {
-    instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))].merge(
-        instance.headers[static_cast<std::size_t>(prepared.header_of(op.src.buffer))]);
-  }
-  RoundBuffer& dst = instance.buffers[op.dst.buffer];
-  const RoundBuffer& src = instance.buffers[op.src.buffer];
-  if (!src.present) return;
-  if (!dst.present) {
-    provide(instance, op.dst.buffer);
-    if (dst.data != nullptr && src.data != nullptr && op.dst.count > 0) {
-      std::memcpy(instance.address(op.dst), instance.address(op.src), prepared.bytes(op.dst));
+    const auto header = [&](BufferId buffer) -> RoundHeader& {
+      return instance.headers[static_cast<std::size_t>(prepared.header_of(buffer))];
+    };
+    for (const BufferId source : {op.src.buffer, op.other.buffer}) {
+      if (source != op.dst.buffer) header(op.dst.buffer).merge(header(source));
     }
-    dst.present = true;
+  }
+  const bool first = instance.buffers[op.src.buffer].present, second = instance.buffers[op.other.buffer].present;
+  if (!first && !second) return;
+  provide(instance, op.dst.buffer);
+  instance.buffers[op.dst.buffer].present = true;
+  std::byte* const to = instance.address(op.dst);
+  if (first && second) {
+    reduce(prepared.schedule().buffers()[op.dst.buffer].type, op.reduce_op, to, instance.address(op.src),
+           instance.address(op.other), op.dst.count);
     return;
   }
-  reduce(prepared.schedule().buffers()[op.dst.buffer].type, op.reduce_op, op.src_first, instance.address(op.dst),
-         instance.address(op.src), op.dst.count);
+  copy_payload(to, instance.address(first ? op.src : op.other), prepared.bytes(op.dst));
 }
 
 void Engine::fire_copy(Instance& instance, const Op& op) {
@@ -171,11 +178,7 @@ void Engine::fire_copy(Instance& instance, const Op& op) {
   if (op.dst.count > 0) dst.present = src.present;
   if (!src.present) return;
   provide(instance, op.dst.buffer);
-  const std::byte* from = instance.address(op.src);
-  std::byte* to = instance.address(op.dst);
-  if (to != nullptr && from != nullptr && to != from && op.dst.count > 0) {
-    std::memcpy(to, from, prepared.bytes(op.dst));
-  }
+  copy_payload(instance.address(op.dst), instance.address(op.src), prepared.bytes(op.dst));
 }
 
 }  // namespace stretto

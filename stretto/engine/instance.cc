@@ -19,7 +19,7 @@ PreparedSchedule::PreparedSchedule(const Schedule& schedule) : schedule_(&schedu
     if (op.need == 0) initial_.push_back(id);
     if (op.kind == OpKind::recv) receives_.push_back({key_of(op.peer, op.channel), id});
     if (!op.with_header) continue;
-    for (BufferId buffer : {op.dst.buffer, op.src.buffer}) {
+    for (BufferId buffer : {op.dst.buffer, op.src.buffer, op.other.buffer}) {
       if (buffer != kNoBuffer && header_of_[buffer] < 0) header_of_[buffer] = num_headers_++;
     }
   }

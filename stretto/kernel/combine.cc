@@ -30,9 +30,10 @@ void fill(std::byte* dst, T element, std::uint64_t count) {
 
 }  // namespace
 
-void reduce(DataType type, ReduceOp op, bool src_first, std::byte* dst, const std::byte* src, std::uint64_t count) {
-  if (dst == nullptr || src == nullptr) return;
-  const std::byte* const operands[] = {src_first ? src : dst, src_first ? dst : src};
+void reduce(DataType type, ReduceOp op, std::byte* dst, const std::byte* first, const std::byte* second,
+            std::uint64_t count) {
+  if (dst == nullptr || first == nullptr || second == nullptr) return;
+  const std::byte* const operands[] = {first, second};
   kernels_in_use().function(type, op, Kernels::Shape::pair)(dst, operands, 2, count * size_of(type));
 }
 

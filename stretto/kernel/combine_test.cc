@@ -384,9 +384,9 @@ TEST_P(CombineTest, HasTheBitsOfRepeatedReduce) {
             Memory upper = stack.back();
             stack.pop_back();
             if (random.chance(0.5)) {
-              reduce(type, op, false, stack.back().data(), upper.data(), kCount);
+              reduce(type, op, stack.back().data(), stack.back().data(), upper.data(), kCount);
             } else {
-              reduce(type, op, true, upper.data(), stack.back().data(), kCount);
+              reduce(type, op, upper.data(), stack.back().data(), upper.data(), kCount);
               stack.back() = upper;
             }
           }
@@ -434,11 +434,12 @@ TEST(Reduce, TheNeutralElementChangesNothing) {
       Random random(11);
       constexpr std::uint64_t kCount = 2000;
       const Memory numbers = random_numbers(random, type, kCount, op != ReduceOp::sum);
-      for (const bool src_first : {false, true}) {
+      for (const bool first : {false, true}) {
         Memory neutral(numbers.size());
         fill_neutral(type, op, neutral.data(), kCount);
-        reduce(type, op, src_first, neutral.data(), numbers.data(), kCount);
-        EXPECT_EQ(neutral, numbers) << name_of(type) << ' ' << name_of(op) << ' ' << src_first;
+        reduce(type, op, neutral.data(), first ? neutral.data() : numbers.data(),
+               first ? numbers.data() : neutral.data(), kCount);
+        EXPECT_EQ(neutral, numbers) << name_of(type) << ' ' << name_of(op) << ' ' << first;
       }
     }
   }
@@ -461,8 +462,8 @@ TEST(Combine, RefusesAnOperationThatTheTypeDoesNotHave) {
 TEST(Reduce, WithoutBytesDoesNothing) {
   float x = 1;
   auto* bytes = reinterpret_cast<std::byte*>(&x);
-  reduce(DataType::float32, ReduceOp::sum, false, bytes, nullptr, 1);
-  reduce(DataType::float32, ReduceOp::sum, false, nullptr, bytes, 1);
+  reduce(DataType::float32, ReduceOp::sum, bytes, bytes, nullptr, 1);
+  reduce(DataType::float32, ReduceOp::sum, nullptr, nullptr, bytes, 1);
   EXPECT_EQ(x, 1);
 }
 

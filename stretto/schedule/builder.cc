@@ -74,9 +74,9 @@ OpId ScheduleBuilder::recv(int peer, int channel, Slice dst, After after) {
   return add_message(OpKind::recv, peer, channel, dst, after);
 }
 
-OpId ScheduleBuilder::reduce(Slice dst, Slice src, ReduceOp op, After after) {
+OpId ScheduleBuilder::reduce(Slice dst, Slice first, Slice second, ReduceOp op, After after) {
   if (dst.buffer < schedule_.buffers_.size()) check_reduction(schedule_.buffers_[dst.buffer].type, op);
-  return add({.kind = OpKind::reduce, .reduce_op = op, .dst = dst, .src = src}, after);
+  return add({.kind = OpKind::reduce, .reduce_op = op, .dst = dst, .src = first, .other = second}, after);
 }
 
 OpId ScheduleBuilder::copy(Slice dst, Slice src, After after) {
@@ -121,11 +121,6 @@ ScheduleBuilder& ScheduleBuilder::external(OpId op) {
 
 ScheduleBuilder& ScheduleBuilder::with_header(OpId op) {
   existing(op).with_header = true;
-  return *this;
-}
-
-ScheduleBuilder& ScheduleBuilder::src_first(OpId op) {
-  existing(op).src_first = true;
   return *this;
 }
 

@@ -68,7 +68,9 @@ class ScheduleBuilder {
   /// costs nothing, and saves a copy.
   OpId recv(int peer, int channel, Slice dst, After after);
   /// `dst` = `dst` ⊕ `src`, element by element: of one type, which has the operation, and count, without overlap.
-  OpId reduce(Slice dst, Slice src, ReduceOp op, After after);
+  OpId reduce(Slice dst, Slice src, ReduceOp op, After after) { return reduce(dst, dst, src, op, std::move(after)); }
+  /// The same, `dst` = `first` ⊕ `second`. `dst` may be one of the two, and else overlaps neither.
+  OpId reduce(Slice dst, Slice first, Slice second, ReduceOp op, After after);
   /// `dst` = `src`: of one type and count, without overlap.
   OpId copy(Slice dst, Slice src, After after);
   /// Finished `duration`, 0 or more, after it fires.
@@ -83,7 +85,6 @@ class ScheduleBuilder {
   ScheduleBuilder& need(OpId op, Need need);           ///< default: all
   ScheduleBuilder& external(OpId op);                  ///< waits for Engine::trigger, as for one more predecessor
   ScheduleBuilder& with_header(OpId op);               ///< send, recv, reduce, copy: Op::with_header
-  ScheduleBuilder& src_first(OpId op);                 ///< reduce: Op::src_first
   ScheduleBuilder& label(OpId op, std::string label);  ///< shown when printed; unique
 
   /// Checks the DAG and freezes it: cycles, need out of range, slices outside their buffers, sources and destinations

@@ -33,8 +33,8 @@ TEST(ScheduleBuilder, BuildsThePairOfTheManual) {
   const auto theirs4 = b.scratch("theirs", DataType::float32, 5);
   const OpId s = b.send(0, 3, b.whole(mine), {});
   const OpId r = b.recv(0, 3, b.whole(theirs4), {});
-  const OpId sum = b.reduce(b.whole(mine), b.whole(theirs4), ReduceOp::max, {s, kNoOp, r});
-  b.label(sum, "sum").src_first(sum).with_header(sum);
+  const OpId sum = b.reduce(b.whole(mine), b.whole(theirs4), b.whole(mine), ReduceOp::max, {s, kNoOp, r});
+  b.label(sum, "sum").with_header(sum);
   const Schedule schedule = b.build(sum);
 
   EXPECT_EQ(schedule.name(), "pair");
@@ -50,7 +50,8 @@ TEST(ScheduleBuilder, BuildsThePairOfTheManual) {
   EXPECT_EQ(schedule.op(r).dst, (Slice{theirs4, 0, 5}));
   EXPECT_EQ(schedule.op(sum).need, 2u);
   EXPECT_EQ(schedule.op(sum).reduce_op, ReduceOp::max);
-  EXPECT_TRUE(schedule.op(sum).src_first);
+  EXPECT_EQ(schedule.op(sum).src, (Slice{theirs4, 0, 5}));
+  EXPECT_EQ(schedule.op(sum).other, (Slice{mine, 0, 5}));
   EXPECT_TRUE(schedule.op(sum).with_header);
   EXPECT_THAT(schedule.successors(s), ElementsAre(sum));
   EXPECT_EQ(schedule.buffers()[theirs].role, BufferSpec::Role::scratch);
@@ -219,13 +220,20 @@ INSTANTIATE_TEST_SUITE_P(
                  return op;
                },
                "call #0 cannot carry a header"},
-        Misuse{"OrderOfACopy",
+        Misuse{"OverlapInPart",
                [](B& b, BufferId f, BufferId) {
-                 const OpId op = b.copy({f, 0, 2}, {f, 2, 2}, {});
-                 b.src_first(op);
-                 return op;
+                 const BufferId more = b.scratch("more", DataType::float32, 8);
+                 return b.reduce({f, 0, 4}, {more, 0, 4}, {f, 3, 4}, ReduceOp::sum, {});
                },
-               "copy #0 cannot be src_first"},
+               "reduce #0: source and destination overlap in buffer"},
+        Misuse{"SourceTwice",
+               [](B& b, BufferId f, BufferId) { return b.reduce(b.whole(f), b.whole(f), ReduceOp::sum, {}); },
+               "reduce #0: source and destination overlap in buffer \"floats\""},
+        Misuse{"SecondSourceDiffers",
+               [](B& b, BufferId f, BufferId i) {
+                 return b.reduce({f, 0, 4}, {f, 4, 4}, {i, 0, 4}, ReduceOp::sum, {});
+               },
+               "must have the same type"},
         Misuse{"NegativeDelay", [](B& b, BufferId, BufferId) { return b.delay(Duration(-3), {}); },
                "delay #0 lasts -3 ns; expected 0 or more"},
         Misuse{"NeedTooMuch",

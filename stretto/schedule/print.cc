@@ -33,8 +33,7 @@ std::string action_of(const Schedule& schedule, const Op& op) {
     case OpKind::send: return text("send ", src, header, " to ", op.peer, " on ", op.channel);
     case OpKind::recv: return text("recv ", dst, header, " from ", op.peer, " on ", op.channel);
     case OpKind::reduce:
-      return text(dst, " = ", name_of(op.reduce_op), '(', op.src_first ? src : dst, ", ", op.src_first ? dst : src, ')',
-                  header);
+      return text(dst, " = ", name_of(op.reduce_op), '(', src, ", ", slice_text(schedule, op.other), ')', header);
     case OpKind::copy: return text(dst, " = ", src, header);
     case OpKind::delay: return text("delay ", seconds(op.delay) * 1e6, " us");
     case OpKind::call: return text("call hook ", op.hook);

@@ -28,8 +28,8 @@ std::vector<Schedule> solo_pair() {
     const OpId pause = b.delay(Duration(rank * 5000), {activated});
     const OpId sent = b.send(1 - rank, 1, b.whole(x), {pause});
     const OpId got = b.recv(1 - rank, 1, b.whole(y), {});
-    const OpId sum = b.reduce({x, 0, 8}, {y, 8, 8}, ReduceOp::sum, {sent, got});
-    b.src_first(sum).label(sum, "sum");
+    const OpId sum = b.reduce({x, 0, 8}, {y, 8, 8}, {x, 0, 8}, ReduceOp::sum, {sent, got});
+    b.label(sum, "sum");
     out.push_back(b.build(sum));
   }
   return out;

@@ -51,7 +51,7 @@ struct BufferSpec {
 enum class OpKind : std::uint8_t {
   send,    ///< src → peer
   recv,    ///< peer → dst
-  reduce,  ///< dst ⊕= src
+  reduce,  ///< dst = src ⊕ other
   copy,    ///< dst = src
   delay,   ///< a timer; in a simulation also a computation
   call,    ///< a hook of the owner, which may complete it later
@@ -65,15 +65,15 @@ const char* name_of(OpKind kind);
 ///
 /// A buffer may be empty in a round, as a whole. Scratch is empty at its start; a buffer given for a result ought to
 /// be. A send of an empty buffer has no body; recv and copy make dst empty where src was, and not empty where it was
-/// not (a slice of no elements changes neither); a reduce with an empty source changes nothing, with an empty
-/// destination it is a copy. Metadata travels beside the data, whether there is any or not, where `with_header` says
-/// so: a send appends the header of src's buffer, recv and copy overwrite that of dst's, a reduce merges it. A send has
-/// finished when its src may be overwritten; whether src is empty is decided when it fires.
+/// not (a slice of no elements changes neither); a reduce of one empty buffer and one that is not copies that one, of
+/// two empty ones it changes nothing. Whether dst was empty makes no difference to any of them. Metadata travels beside
+/// the data, whether there is any or not, where `with_header` says so: a send appends the header of src's buffer, recv
+/// and copy overwrite that of dst's, a reduce merges into it. A send has finished when its src may be overwritten;
+/// whether src is empty is decided when it fires.
 struct Op {
   OpKind kind = OpKind::nop;  ///< decides which of the other fields count
   bool external = false;      ///< waits for a trigger from outside as if for one more predecessor
-  bool src_first = false;    ///< reduce: dst = src ⊕ dst instead of dst ⊕ src (matters for the bits of ±0 and NaN)
-  bool with_header = false;  ///< send, recv, reduce, copy: the header of the buffer travels, or is merged, too
+  bool with_header = false;   ///< send, recv, reduce, copy: the header of the buffer travels, or is merged, too
   ReduceOp reduce_op = ReduceOp::sum;  ///< reduce
   std::uint16_t channel = 0;           ///< send, recv: pairs the two within a round and a pair of ranks
   std::uint32_t need = 0;              ///< how many predecessors must have finished
@@ -81,6 +81,7 @@ struct Op {
   std::int32_t peer = -1;              ///< send, recv: the other rank
   Slice dst;                           ///< recv, reduce, copy
   Slice src;                           ///< send, reduce, copy
+  Slice other;                         ///< reduce: the second, which matters for the bits of ±0 and NaN
   Duration delay{0};                   ///< delay: from when it fires to its end
 };
 

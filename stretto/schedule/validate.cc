@@ -135,18 +135,30 @@ void check_slice(const Schedule& schedule, OpId id, const char* side, const Slic
   }
 }
 
-void check_two_slices(const Schedule& schedule, OpId id, const Op& op) {
-  check_slice(schedule, id, "destination", op.dst, false);
-  check_slice(schedule, id, "source", op.src, false);
+bool overlap(const Slice& a, const Slice& b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.count && b.offset < a.offset + a.count;
+}
+
+void check_source(const Schedule& schedule, OpId id, const Slice& dst, const Slice& src) {
+  check_slice(schedule, id, "source", src, false);
   const auto& buffers = schedule.buffers();
-  if (op.dst.count != op.src.count || buffers[op.dst.buffer].type != buffers[op.src.buffer].type) {
-    refuse(schedule, text(describe(schedule, id), ": source is ", describe_slice(schedule, op.src), ", destination ",
-                          describe_slice(schedule, op.dst), "; they must have the same type and count"));
+  if (dst.count != src.count || buffers[dst.buffer].type != buffers[src.buffer].type) {
+    refuse(schedule, text(describe(schedule, id), ": source is ", describe_slice(schedule, src), ", destination ",
+                          describe_slice(schedule, dst), "; they must have the same type and count"));
   }
-  if (op.dst.buffer == op.src.buffer && op.dst.offset < op.src.offset + op.src.count &&
-      op.src.offset < op.dst.offset + op.dst.count) {
+}
+
+void check_slices(const Schedule& schedule, OpId id, const Op& op) {
+  const bool reduces = op.kind == OpKind::reduce;
+  check_slice(schedule, id, "destination", op.dst, false);
+  check_source(schedule, id, op.dst, op.src);
+  if (reduces) check_source(schedule, id, op.dst, op.other);
+  // A reduce may have its result in the place of one of its sources.
+  const bool in_part = reduces && ((overlap(op.dst, op.src) && op.dst != op.src) ||
+                                   (overlap(op.dst, op.other) && op.dst != op.other) || overlap(op.src, op.other));
+  if (in_part || (!reduces && overlap(op.dst, op.src))) {
     refuse(schedule, text(describe(schedule, id), ": source and destination overlap in buffer \"",
-                          buffers[op.dst.buffer].name, "\""));
+                          schedule.buffers()[op.src.buffer].name, "\""));
   }
 }
 
@@ -171,13 +183,10 @@ void check_op(const Schedule& schedule, OpId id) {
   const Op& op = schedule.op(id);
   const bool moves = op.kind == OpKind::reduce || op.kind == OpKind::copy;
   const bool message = op.kind == OpKind::send || op.kind == OpKind::recv;
-  if (moves) check_two_slices(schedule, id, op);
+  if (moves) check_slices(schedule, id, op);
   if (message) check_message(schedule, id, op);
   if (op.with_header && !moves && !message) {
     refuse(schedule, text(describe(schedule, id), " cannot carry a header; send, recv, reduce and copy can"));
-  }
-  if (op.src_first && op.kind != OpKind::reduce) {
-    refuse(schedule, text(describe(schedule, id), " cannot be src_first; only a reduce has an order"));
   }
   if (op.delay < Duration::zero()) {
     refuse(schedule, text(describe(schedule, id), " lasts ", op.delay.count(), " ns; expected 0 or more"));

@@ -105,7 +105,7 @@ inline Bytes random_numbers(Random& random, DataType type, ReduceOp op, std::uin
 inline std::optional<Bytes> by_fixed_tree(DataType type, ReduceOp op, std::vector<std::optional<Bytes>> inputs) {
   const auto join = [&](std::optional<Bytes> lower, std::optional<Bytes> upper) {
     if (!lower) return upper;
-    if (upper) reduce(type, op, false, lower->data(), upper->data(), lower->size() / size_of(type));
+    if (upper) reduce(type, op, lower->data(), lower->data(), upper->data(), lower->size() / size_of(type));
     return lower;
   };
   std::size_t power = 1;

@@ -40,7 +40,7 @@ void Front::combine(Contribution& sum, const Contribution& older, const Contribu
     const int bucket = static_cast<int>(i);
     const auto to = sum.bucket(bucket);
     if (to.data() != older.bucket(bucket).data()) std::memcpy(to.data(), older.bucket(bucket).data(), to.size());
-    reduce(buckets_[i].type, op_, false, to.data(), newer.bucket(bucket).data(), buckets_[i].count);
+    reduce(buckets_[i].type, op_, to.data(), to.data(), newer.bucket(bucket).data(), buckets_[i].count);
   }
   sum.facts = older.facts + newer.facts;
   sum.ready.store(static_cast<int>(buckets_.size()), std::memory_order_relaxed);

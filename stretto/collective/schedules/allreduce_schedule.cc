@@ -10,6 +10,8 @@
 namespace stretto {
 namespace {
 
+constexpr std::uint64_t kMostPieces = 64;  // each has channels of its own
+
 /// Elements of the whole vector.
 struct Range {
   std::uint64_t begin = 0;
@@ -50,8 +52,16 @@ struct Folding {
   int position;
 };
 
+/// How many pieces an allreduce is cut into.
+int pieces_of(const AllreduceSpec& spec, const BufferSpec& buffer) {
+  if (spec.algorithm != AllreduceAlgorithm::halving_doubling) return 1;
+  return static_cast<int>(
+      std::clamp<std::uint64_t>(buffer.count * size_of(buffer.type) / spec.piece_bytes, 1, kMostPieces));
+}
+
 /// Shared by the algorithms. No buffer is changed while it may still be sent: a peer's data lands in memory of its own,
-/// and this rank's data is added to it there. That also keeps "empty" right, which a buffer is as a whole.
+/// and into the result, which may be the contribution's memory, goes what is complete. That also keeps "empty" right,
+/// which a buffer is as a whole: all parts of the sum are empty or none.
 class Appender {
  public:
   Appender(ScheduleBuilder& builder, const AllreduceSpec& spec, OpId after)
@@ -62,7 +72,13 @@ class Appender {
   /// kNoOp where there is nothing to do and nothing to wait for.
   OpId append() {
     if (ranks_ == 1) return copy({spec_.result, 0, count_}, {spec_.contribution, 0, count_}, {after_});
-    return spec_.algorithm == AllreduceAlgorithm::direct ? append_direct() : append_tree();
+    if (spec_.algorithm == AllreduceAlgorithm::direct) return append_direct();
+    const int pieces = pieces_of(spec_, b_.spec(spec_.contribution));
+    std::vector<OpId> done;
+    for (int i = 0; i < pieces; ++i) {
+      done.push_back(append_tree(part(count_, i, pieces), spec_.first_channel + 2 * i, spec_.headers && i == 0));
+    }
+    return after_all(done);
   }
 
  private:
@@ -78,12 +94,12 @@ class Appender {
   /// kNoOp where there is nothing to move.
   OpId send(int peer, int channel, const Held& from, Range range, bool header) {
     if (!moves(range, header)) return kNoOp;
-    return marked(b_.send(peer, spec_.first_channel + channel, from.slice(range), {from.ready}), header);
+    return marked(b_.send(peer, channel, from.slice(range), {from.ready}), header);
   }
 
   OpId recv(int peer, int channel, const Held& to, Range range, bool header) {
     if (!moves(range, header)) return kNoOp;
-    return marked(b_.recv(peer, spec_.first_channel + channel, to.slice(range), {to.ready}), header);
+    return marked(b_.recv(peer, channel, to.slice(range), {to.ready}), header);
   }
 
   Held scratch(const std::string& suffix, Range range) {
@@ -95,19 +111,10 @@ class Appender {
   Held contribution() const { return {spec_.contribution, 0, after_}; }
   Held result() const { return {spec_.result, 0, after_}; }
 
-  /// Takes the peer's `range` into `into` and adds `mine` to it there.
-  Held take(int peer, Held into, Range range, const Held& mine) {
-    const OpId got = recv(peer, 0, into, range, spec_.headers);
-    if (got == kNoOp) return {into.buffer, into.first, mine.ready};
-    into.ready = marked(b_.reduce(into.slice(range), mine.slice(range), spec_.op, {got, mine.ready}), spec_.headers);
-    if (rank_ < peer) b_.src_first(into.ready);
-    return into;
-  }
-
   OpId after_all(const std::vector<OpId>& ops) { return ops.size() == 1 ? ops.front() : b_.nop(ops); }
 
-  OpId append_tree();
-  OpId gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine);
+  OpId append_tree(Range all, int channel, bool header);
+  OpId gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine, int channel);
   OpId append_direct();
 
   ScheduleBuilder& b_;
@@ -119,17 +126,30 @@ class Appender {
 };
 
 /// Recursive doubling, or recursive halving and doubling: they differ in how much of the range is kept at a distance.
-OpId Appender::append_tree() {
+/// Of the elements `all`.
+OpId Appender::append_tree(Range all, int channel, bool header) {
   const Folding folding(rank_, ranks_);
-  const Range all{0, count_};
   if (folding.gives_way) {
-    send(rank_ - 1, 0, contribution(), all, spec_.headers);
-    const OpId got = recv(rank_ - 1, 0, result(), all, spec_.headers);
+    send(rank_ - 1, channel, contribution(), all, header);
+    const OpId got = recv(rank_ - 1, channel, result(), all, header);
     return got == kNoOp ? after_ : got;
   }
   Held mine = contribution();
+  OpId sent = kNoOp;  // the contribution, of which all is written again
+  // Takes the peer's part, which is added to this rank's: there, or in the result.
+  const auto take = [&](int peer, Range range, bool last) {
+    const Held theirs = scratch_for(peer, range);
+    const Held sum = last ? result() : theirs;
+    const OpId got = recv(peer, channel, theirs, range, header);
+    if (got == kNoOp) return Held{sum.buffer, sum.first, mine.ready};
+    const bool first = rank_ < peer;
+    const OpId summed =
+        b_.reduce(sum.slice(range), (first ? mine : theirs).slice(range), (first ? theirs : mine).slice(range),
+                  spec_.op, {got, mine.ready, last ? sent : kNoOp});
+    return Held{sum.buffer, sum.first, marked(summed, header)};
+  };
   if (folding.in_pair) {
-    const Held both = take(rank_ + 1, scratch_for(rank_ + 1, all), all, mine);
+    const Held both = take(rank_ + 1, all, false);
     if (!defect(Defect::skip_folded_rank)) mine = both;
   }
 
@@ -143,18 +163,18 @@ OpId Appender::append_tree() {
     const Range low{range.begin, middle}, high{middle, range.end};
     const Range keep = !halving ? range : lower ? low : high;
     const Range give = !halving ? range : lower ? high : low;
-    send(peer, 0, mine, give, spec_.headers);
-    const bool last = 2 * distance == folding.num_positions;
-    mine = take(peer, last ? result() : scratch_for(peer, keep), keep, mine);
+    const OpId given = send(peer, channel, mine, give, header);
+    if (!halving && mine.buffer == spec_.contribution) sent = given;
+    mine = take(peer, keep, 2 * distance == folding.num_positions);
     ranges.push_back(keep);
   }
-  const OpId done = halving ? gather(folding, ranges, mine) : mine.ready;
-  if (folding.in_pair) send(rank_ + 1, 0, {spec_.result, 0, done}, all, spec_.headers);
+  const OpId done = halving ? gather(folding, ranges, mine, channel + 1) : mine.ready;
+  if (folding.in_pair) send(rank_ + 1, channel, {spec_.result, 0, done}, all, header);
   return done;
 }
 
 /// The doubling half of halving and doubling: the ranges come back in the opposite order, into the result.
-OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine) {
+OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine, int channel) {
   std::vector<OpId> here{mine.ready};
   std::size_t level = ranges.size() - 1;
   for (int distance = folding.num_positions / 2; distance > 0; distance /= 2, --level) {
@@ -162,9 +182,8 @@ OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, 
     const Range have = ranges[level];
     const Range both = ranges[level - 1];
     const Range theirs = have.begin == both.begin ? Range{have.end, both.end} : Range{both.begin, have.begin};
-    if (have.count() > 0) b_.send(peer, spec_.first_channel + 1, {spec_.result, have.begin, have.count()}, here);
-    // Not before the own range is there: until then the result is empty or not by that alone.
-    const OpId got = recv(peer, 1, {spec_.result, 0, mine.ready}, theirs, false);
+    if (have.count() > 0) b_.send(peer, channel, {spec_.result, have.begin, have.count()}, here);
+    const OpId got = recv(peer, channel, result(), theirs, false);
     if (got != kNoOp) here.push_back(got);
   }
   return after_all(here);
@@ -182,11 +201,11 @@ OpId Appender::append_direct() {
   // Each starts with its successor, so that not all of them send to the same rank at once.
   for (int step = 1; step < ranks_; ++step) {
     const int to = (rank_ + step) % ranks_;
-    send(to, 0, contribution(), range_of(to), spec_.headers);
+    send(to, spec_.first_channel, contribution(), range_of(to), spec_.headers);
     const int from = (rank_ + ranks_ - step) % ranks_;
     if (!moves(own, spec_.headers)) continue;
     const Held theirs = scratch_for(from, own);
-    add(theirs, recv(from, 0, theirs, own, spec_.headers));
+    add(theirs, recv(from, spec_.first_channel, theirs, own, spec_.headers));
   }
 
   std::vector<OpId> here;
@@ -195,9 +214,9 @@ OpId Appender::append_direct() {
     here.push_back(copy({spec_.result, own.begin, own.count()}, sum.slice(own), {sum.ready, after_}));
   }
   for (int step = 1; step < ranks_; ++step) {
-    send((rank_ + step) % ranks_, 1, sum, own, false);
+    send((rank_ + step) % ranks_, spec_.first_channel + 1, sum, own, false);
     const int from = (rank_ + ranks_ - step) % ranks_;
-    const OpId got = recv(from, 1, result(), range_of(from), false);
+    const OpId got = recv(from, spec_.first_channel + 1, result(), range_of(from), false);
     if (got != kNoOp) here.push_back(got);
   }
   return here.empty() ? after_ : after_all(here);
@@ -222,8 +241,10 @@ AllreducePlan append_allreduce(ScheduleBuilder& builder, const AllreduceSpec& sp
                           to.name, "\" (", to.count, ' ', name_of(to.type),
                           "): they must be two buffers of the same type and count"));
   }
+  const int pieces = pieces_of(spec, from);
   const OpId done = Appender(builder, spec, after).append();
-  return {done == kNoOp ? builder.nop({}) : done, spec.algorithm == AllreduceAlgorithm::recursive_doubling ? 1 : 2};
+  return {done == kNoOp ? builder.nop({}) : done,
+          spec.algorithm == AllreduceAlgorithm::recursive_doubling ? 1 : 2 * pieces};
 }
 
 }  // namespace stretto

@@ -9,7 +9,9 @@ namespace stretto {
 /// reduce(lower ranks, higher ranks).
 enum class AllreduceAlgorithm {
   recursive_doubling,  ///< log2 P steps of n bytes: for small buckets
-  halving_doubling,    ///< 2 log2 P steps, 2n(P−1)/P bytes: optimal in bandwidth; twice n more for folded ranks
+  /// 2 log2 P steps, 2n(P−1)/P bytes: optimal in bandwidth; twice n more for folded ranks. In pieces, of which one
+  /// travels while another is summed.
+  halving_doubling,
   direct,  ///< 2(P−1) messages, 2n(P−1)/P bytes; each slice is summed at its owner in the order of arrival
 };
 
@@ -23,6 +25,8 @@ struct AllreduceSpec {
   int first_channel = 0;
   /// The header of the contribution is reduced, too: in the end that of the result holds all ranks', everywhere.
   bool headers = false;
+  /// Of a piece, about: so long that a message takes no time to begin beside it. No more than 64 pieces.
+  std::uint64_t piece_bytes = 256 << 10;
 };
 
 struct AllreducePlan {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 #include "stretto/base/error.h"
@@ -78,10 +79,11 @@ std::optional<std::vector<T>> as_tree(ReduceOp op, Contributions<T> level) {
 struct Shape {
   AllreduceAlgorithm algorithm;
   int ranks;
-  DataType type;
-  std::uint64_t count;
+  DataType type = DataType::float32;
+  std::uint64_t count = 0;
   ReduceOp op = ReduceOp::sum;
   bool headers = true;
+  std::uint64_t piece_bytes = 256 << 10;
 };
 
 constexpr BufferId kX = 0, kSum = 1;
@@ -100,7 +102,8 @@ std::vector<Schedule> schedules_of(const Shape& shape) {
                                                  .result = kSum,
                                                  .op = shape.op,
                                                  .first_channel = 5,
-                                                 .headers = shape.headers},
+                                                 .headers = shape.headers,
+                                                 .piece_bytes = shape.piece_bytes},
                                                 ready);
     out.push_back(b.build(plan.done));
     EXPECT_LE(out.back().num_channels(), 5 + plan.num_channels);
@@ -192,9 +195,12 @@ class Allreduce : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm,
         for (const bool headers : {true, false}) {
           Random random(++seed, static_cast<std::uint64_t>(ranks()));
           const auto all = whole_numbers<T>(random, ranks(), count, null_chance);
-          const Shape shape{algorithm(), ranks(), type_of<T>(), count, op, headers};
-          EXPECT_EQ(run(shape, all, seed), in_order(op, all))
-              << name_of(algorithm()) << ", " << ranks() << " ranks, " << count << " elements, seed " << seed;
+          for (const std::uint64_t piece_bytes : {4096, 40}) {
+            const Shape shape{algorithm(), ranks(), type_of<T>(), count, op, headers, piece_bytes};
+            EXPECT_EQ(run(shape, all, seed), in_order(op, all))
+                << name_of(algorithm()) << ", " << ranks() << " ranks, " << count << " elements in pieces of "
+                << piece_bytes << " B, seed " << seed;
+          }
         }
       }
     }
@@ -237,7 +243,8 @@ TEST_P(FixedOrderAllreduce, OfFloatsHasTheBitsOfTheTree) {
         for (float& value : *one) value *= std::exp(static_cast<float>(random.between(-20, 20)));
       }
     }
-    const auto sum = run(Shape{algorithm(), ranks(), DataType::float32, 97}, all, seed);
+    const auto sum =
+        run({.algorithm = algorithm(), .ranks = ranks(), .count = 97, .piece_bytes = 64 << seed % 3}, all, seed);
     const auto expected = as_tree(ReduceOp::sum, all);
     ASSERT_EQ(sum.has_value(), expected.has_value());
     if (sum) {
@@ -271,7 +278,8 @@ TEST_P(Allreduce, ManyOrdersOfEventsAgree) {
     Random random(seed, 5);
     const auto count = random.log_uniform(1, 64);
     const auto all = whole_numbers<std::int64_t>(random, ranks(), count, random.uniform());
-    const Shape shape{algorithm(), ranks(), DataType::int64, count, ReduceOp::sum, random.chance(0.5)};
+    const Shape shape{
+        algorithm(), ranks(), DataType::int64, count, ReduceOp::sum, random.chance(0.5), random.log_uniform(8, 1024)};
     EXPECT_EQ(run(shape, all, seed), in_order(ReduceOp::sum, all)) << "seed " << seed;
   }
 }
@@ -304,6 +312,26 @@ TEST(AllreduceCost, IsAsDocumented) {
   EXPECT_EQ(sent(AllreduceAlgorithm::direct, 8, 3), std::pair(14, 2 * n * 7 / 8));
   EXPECT_EQ(sent(AllreduceAlgorithm::halving_doubling, 9, 0), std::pair(7, 2 * n * 7 / 8 + n)) << "it unfolds rank 1";
   EXPECT_EQ(sent(AllreduceAlgorithm::halving_doubling, 9, 1), std::pair(1, n));
+}
+
+TEST(HalvingDoubling, LetsNoPieceWaitForAnother) {
+  for (const int ranks : {2, 3, 4, 7, 8}) {
+    for (const Schedule& schedule : schedules_of(
+             {.algorithm = AllreduceAlgorithm::halving_doubling, .ranks = ranks, .count = 97, .piece_bytes = 100})) {
+      const auto before = predecessors_of(schedule);
+      std::vector<std::set<int>> waits_for(schedule.ops().size());
+      for (OpId id = 0; id < schedule.ops().size(); ++id) {
+        const Op& op = schedule.op(id);
+        for (const OpId earlier : before[id])
+          waits_for[id].insert(waits_for[earlier].begin(), waits_for[earlier].end());
+        if (op.kind == OpKind::send || op.kind == OpKind::recv) waits_for[id].insert((op.channel - 5) / 2);
+        if (id != schedule.completion()) {
+          EXPECT_LE(waits_for[id].size(), 1u) << describe(schedule, id);
+        }
+      }
+      EXPECT_EQ(waits_for[schedule.completion()], (std::set{0, 1, 2})) << "388 bytes";
+    }
+  }
 }
 
 TEST(AllreduceSpec, RefusesBuffersThatDoNotFit) {

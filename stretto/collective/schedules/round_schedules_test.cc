@@ -203,6 +203,7 @@ TEST(PartialAllreduceSchedule, LooksLikeFig6OfThePaper) {
             "  given   x.0: 4 float32\n"
             "  given   sum.0: 4 float32\n"
             "  scratch sum.0.from.2: 4 float32\n"
+            "  scratch sum.0.from.1: 4 float32\n"
             "    #0 internal: nop, after a trigger\n"
             "    #1 activate.from.2: recv nothing from 2 on 0, at once\n"
             "    #2 activate.from.1: recv nothing from 1 on 0, at once\n"
@@ -215,8 +216,8 @@ TEST(PartialAllreduceSchedule, LooksLikeFig6OfThePaper) {
             "    #9 recv sum.0.from.2 with header from 2 on 1, at once\n"
             "   #10 sum.0.from.2 = sum(sum.0.from.2, x.0) with header, after ready.0, #9\n"
             "   #11 send sum.0.from.2 with header to 1 on 1, after #10\n"
-            "   #12 recv sum.0 with header from 1 on 1, after ready.0\n"
-            "   #13 sum.0 = sum(sum.0, sum.0.from.2) with header, after #10, #12\n"
+            "   #12 recv sum.0.from.1 with header from 1 on 1, at once\n"
+            "   #13 sum.0 = sum(sum.0.from.1, sum.0.from.2) with header, after #8, #10, #12\n"
             "   #14 complete: nop, after #13\n");
 }
 

@@ -9,11 +9,12 @@ namespace stretto {
 namespace {
 
 template <class T>
-void combine(const Op& op, std::span<std::byte> dst, std::span<const std::byte> src) {
+void combine(const Op& op, std::span<std::byte> dst, std::span<const std::byte> first,
+             std::span<const std::byte> second) {
   for (std::size_t at = 0; at < dst.size(); at += sizeof(T)) {
     T a, b;
-    std::memcpy(&a, (op.src_first ? src.data() : dst.data()) + at, sizeof(T));
-    std::memcpy(&b, (op.src_first ? dst.data() : src.data()) + at, sizeof(T));
+    std::memcpy(&a, first.data() + at, sizeof(T));
+    std::memcpy(&b, second.data() + at, sizeof(T));
     T c{};
     switch (op.reduce_op) {
       case ReduceOp::sum: c = a + b; break;
@@ -151,29 +152,39 @@ void ScheduleExecutor::accept(int rank, OpId id) {
   finish(rank, id);
 }
 
+void ScheduleExecutor::copy(int rank, const Op& op, const Slice& from) {
+  const auto dst = memory(rank, op.dst), src = memory(rank, from);
+  if (!src.empty()) std::memmove(dst.data(), src.data(), src.size());
+}
+
 void ScheduleExecutor::move(int rank, const Op& op) {
   Rank& state = ranks_[index(rank)];
   RoundHeader& header = state.headers[op.dst.buffer];
-  const RoundHeader& other = state.headers[op.src.buffer];
-  if (op.with_header && op.kind == OpKind::copy) header = other;
-  if (op.with_header && op.kind == OpKind::reduce) header.merge(other);
   bool& present = state.buffers[op.dst.buffer].present;
   const bool src_present = state.buffers[op.src.buffer].present;
-  const auto dst = memory(rank, op.dst);
-  const auto src = memory(rank, op.src);
-  if (op.kind == OpKind::copy || !present) {
-    if (src_present && !src.empty()) std::memcpy(dst.data(), src.data(), src.size());
-    if (op.kind == OpKind::reduce || op.dst.count > 0) present = src_present;
+  if (op.kind == OpKind::copy) {
+    if (op.with_header) header = state.headers[op.src.buffer];
+    if (src_present) copy(rank, op, op.src);
+    if (op.dst.count > 0) present = src_present;
     return;
   }
-  if (!src_present) return;
+  for (const BufferId source : {op.src.buffer, op.other.buffer}) {
+    if (op.with_header && source != op.dst.buffer) header.merge(state.headers[source]);
+  }
+  const bool other_present = state.buffers[op.other.buffer].present;
+  present |= src_present || other_present;
+  if (!src_present || !other_present) {
+    if (src_present || other_present) copy(rank, op, src_present ? op.src : op.other);
+    return;
+  }
+  const auto dst = memory(rank, op.dst), first = memory(rank, op.src), second = memory(rank, op.other);
   switch (schedules_[index(rank)].buffers()[op.dst.buffer].type) {
-    case DataType::float32: return combine<float>(op, dst, src);
-    case DataType::float64: return combine<double>(op, dst, src);
-    case DataType::int32: return combine<std::int32_t>(op, dst, src);
-    case DataType::int64: return combine<std::int64_t>(op, dst, src);
-    case DataType::bfloat16: return combine<BFloat16>(op, dst, src);
-    case DataType::float16: return combine<Float16>(op, dst, src);
+    case DataType::float32: return combine<float>(op, dst, first, second);
+    case DataType::float64: return combine<double>(op, dst, first, second);
+    case DataType::int32: return combine<std::int32_t>(op, dst, first, second);
+    case DataType::int64: return combine<std::int64_t>(op, dst, first, second);
+    case DataType::bfloat16: return combine<BFloat16>(op, dst, first, second);
+    case DataType::float16: return combine<Float16>(op, dst, first, second);
   }
 }
 

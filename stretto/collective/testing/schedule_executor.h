@@ -95,6 +95,7 @@ class ScheduleExecutor {
   void leave(int src, int dst);
   void arrive(int src, int dst);
   void accept(int rank, OpId op);
+  void copy(int rank, const Op& op, const Slice& from);
   void move(int rank, const Op& op);
   std::span<std::byte> memory(int rank, const Slice& slice);
 

@@ -125,7 +125,8 @@ class Easgd final : public Recipe {
       const double share = elastic_.beta / (elastic_.alpha * context_.engine.size());
       for (int b = 0; b < num_buckets(); ++b) {
         scale(spec(b).type, model(b), result.buckets[static_cast<std::size_t>(b)], share);
-        reduce(spec(b).type, ReduceOp::sum, false, center_.bucket(b).data(), model(b).data(), spec(b).count);
+        reduce(spec(b).type, ReduceOp::sum, center_.bucket(b).data(), center_.bucket(b).data(), model(b).data(),
+               spec(b).count);
       }
       state_.run(driver);
     }

@@ -48,7 +48,7 @@ void ServedBucket::apply(const ShardAction& action) {
     if (gradients++ == 0) {
       sum = gradient.data;
     } else {
-      reduce(spec_.type, ReduceOp::sum, false, sum, gradient.data, spec_.count);
+      reduce(spec_.type, ReduceOp::sum, sum, sum, gradient.data, spec_.count);
     }
   }
   if (sum != nullptr || gradients == 0) {
