@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "command/bench/peers.h"
+#include "command/bench/rank_places.h"
 #include "command/bench/timed_overlap.h"
 #include "command/cli/exit_code.h"
 #include "command/commands.h"
@@ -13,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 struct OverlapCommand {
-  std::string ranks = "4";
+  RankPlaces places{"4"};
   std::string sizes = "64MiB";
   OverlapExperiment experiment;
   ComparisonOptions comparison;
@@ -21,7 +22,7 @@ struct OverlapCommand {
 
 void describe_options(CommandLine& line, OverlapCommand& command) {
   line.heading("The measurement");
-  line.option("--ranks", "LIST", "How many processes. Default " + command.ranks + ".", into(command.ranks));
+  command.places.describe(line);
   line.option("--sizes", "LIST", "Bytes of float32 that are summed in a step. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--buckets", "N", "In so many parts, each handed over when it is computed. Default 8.",
@@ -75,11 +76,12 @@ std::vector<std::uint64_t> parse_sizes(const OverlapCommand& command) {
 }
 
 Comparison::Plan make_plan(const OverlapCommand& command) {
-  const OverlapExperiment experiment = command.experiment;
   const std::vector<std::uint64_t> sizes = parse_sizes(command);
+  OverlapExperiment experiment = command.experiment;
+  experiment.hosts = command.places.make_hosts();
   Comparison::Plan plan{
       "overlap",
-      parse_ranks(command.ranks, 1),
+      command.places.ranks(),
       "",
       {{"compute_ms", "computing ms"},
        {"collective_ms", "collective ms"},
@@ -88,8 +90,9 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
        {"overlapped_ms", "overlapped ms"},
        {"hidden_blocking", "hidden, blocking"},
        {"hidden_overlapped", "hidden, overlapped"}},
-      {{kOurs, "", [=](int ranks) { return with_hidden_shares(measure_overlap(ranks, experiment, sizes)); }}}};
-  for (const Peer& peer : parse_peers(command.comparison.against)) {
+      {{kOurs, "", [=](int ranks) { return with_hidden_shares(measure_overlap(ranks, experiment, sizes)); }}},
+      command.places.words()};
+  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
     plan.contenders.push_back({peer.name, "", [=](int ranks) {
                                  const Duration step = 4 * (experiment.work + ranks * experiment.skew) + 500ms;
                                  const PeerJob job{
@@ -97,7 +100,8 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
                                      ranks,
                                      {std::to_string(experiment.steps), std::to_string(experiment.work.count()),
                                       std::to_string(experiment.skew.count()), std::to_string(experiment.buckets)},
-                                     kPeerStart + step * experiment.steps * static_cast<int>(sizes.size())};
+                                     kPeerStart + step * experiment.steps * static_cast<int>(sizes.size()),
+                                     experiment.hosts};
                                  return with_hidden_shares(measure_peer(peer, job, sizes, kOverlapValues));
                                }});
   }

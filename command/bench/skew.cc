@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "command/cli/own_ranks.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/collective/partial_allreduce.h"
-#include "stretto/collective/plain.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/imbalance/pace.h"
@@ -50,7 +48,7 @@ class SkewedRank {
       : experiment_(experiment),
         rank_(context.rank()),
         engine_(context.world().transport(), clock_),
-        last_(engine_, DataType::int64, 1, ReduceOp::max),
+        start_(engine_),
         partial_(engine_, {{DataType::float32, elements()}}, options()),
         driver_(engine_, DriverOptions().share_cores()),
         mine_(experiment.copies ? elements() : 0, 1.0f),
@@ -93,13 +91,7 @@ class SkewedRank {
 
   void reset() { latency_ = ideal_ms_ = arrived_ = fresh_ = 0; }
 
-  // When all have come: a time a little after, the same for all, whose clock is this machine's.
-  TimePoint synchronize() {
-    const std::array<std::int64_t, 1> now = {clock_.now().since_start.count()};
-    std::array<std::int64_t, 1> last{};
-    last_.run(driver_, clock_.now() + kCallTimeout, now, last).or_throw();
-    return {Duration(last[0]) + kLead};
-  }
+  TimePoint synchronize() { return start_.wait(driver_, kLead); }
 
   void round(Duration late) {
     // A rank that has returned must not take the core from those that have yet to return.
@@ -142,7 +134,7 @@ class SkewedRank {
   const int rank_;
   const SteadyClock clock_;
   Engine engine_;
-  Allreduce last_;
+  CommonStart start_;
   PartialAllreduce partial_;
   EngineDriver driver_;
   const std::vector<float> mine_;  // where copies are asked for

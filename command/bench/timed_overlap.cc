@@ -8,7 +8,6 @@
 
 #include "command/bench/peers.h"
 #include "command/cli/own_ranks.h"
-#include "command/machine/measuring.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/plain.h"
 #include "stretto/imbalance/pace.h"
@@ -32,8 +31,8 @@ class OverlapRank {
         experiment_(experiment),
         share_((experiment.work + context.rank() * experiment.skew) / experiment.buckets),
         bytes_(bytes),
-        barrier_(*reinterpret_cast<SharedBarrier*>(context.extra().data())),
         engine_(context.world().transport(), clock_),
+        start_(engine_),
         partial_(engine_, buckets()),
         largest_(engine_, DataType::float64, 1, ReduceOp::max),
         driver_(engine_, waiting_of(context)) {}
@@ -56,7 +55,7 @@ class OverlapRank {
 
   // Milliseconds a step takes on the slowest rank.
   double measure(Mode mode, int steps) {
-    const TimePoint start = barrier_.wait(static_cast<std::uint32_t>(context_.size()), kLeadOfSteps);
+    const TimePoint start = start_.wait(driver_, kLeadOfSteps);
     sleep_until(start);
     for (int i = 0; i < steps; ++i) step(mode);
     const std::array<double, 1> mine = {1e3 * seconds(clock_.now() - start) / steps};
@@ -100,9 +99,9 @@ class OverlapRank {
   const OverlapExperiment& experiment_;
   const Duration share_;
   const std::uint64_t bytes_;
-  SharedBarrier& barrier_;
   const SteadyClock clock_;
   Engine engine_;
+  CommonStart start_;
   PartialAllreduce partial_;
   Allreduce largest_;
   EngineDriver driver_;
@@ -114,12 +113,12 @@ Result<std::vector<Reading>> measure_overlap(int ranks, const OverlapExperiment&
                                              std::span<const std::uint64_t> sizes) {
   std::vector<Reading> out;
   for (const std::uint64_t bytes : sizes) {
-    const JobOptions job{.ranks = ranks, .extra_bytes = sizeof(SharedBarrier)};
-    const auto report = report_of_rank_0(job, [&](RankContext& context) {
+    const RankMain main = [&](RankContext& context) {
       const std::string line = OverlapRank(context, experiment, bytes).run();
       if (context.rank() == 0) context.report(line);
       return 0;
-    });
+    };
+    const auto report = report_of_rank_0({.ranks = ranks}, main, experiment.hosts.get());
     if (!report) return report.error();
     for (Reading& reading : parse_readings(*report, ranks, kOverlapValues)) out.push_back(std::move(reading));
   }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "command/machine/namespace_hosts.h"
 #include "command/statistics/comparison.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
@@ -17,6 +19,7 @@ struct OverlapExperiment {
   int buckets = 8;
   Duration work = std::chrono::milliseconds(20);
   Duration skew = std::chrono::milliseconds(1);
+  std::shared_ptr<const NamespaceHosts> hosts = {};  ///< of the ranks; null: all are on this one
 };
 
 /// Milliseconds of a step on the slowest rank, as in a line of a peer program.
@@ -30,7 +33,7 @@ struct OverlapTimes {
 inline constexpr std::size_t kOverlapValues = 5;
 
 /// Ours: one partial allreduce of policy full, whose buckets are handed over together, or one by one while a helper
-/// thread reduces them. The values of a reading are OverlapTimes in their order. Errc as run_job().
+/// thread reduces them. The values of a reading are OverlapTimes in their order. Errc as report_of_rank_0().
 Result<std::vector<Reading>> measure_overlap(int ranks, const OverlapExperiment& experiment,
                                              std::span<const std::uint64_t> sizes);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -62,6 +63,14 @@ Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& 
   const auto reports = reports_of_ranks(options, main, hosts);
   if (!reports) return reports.error();
   return reports->front();
+}
+
+TimePoint CommonStart::wait(EngineDriver& driver, Duration lead) {
+  const SteadyClock clock;
+  const std::array<std::int64_t, 1> now = {clock.now().since_start.count()};
+  std::array<std::int64_t, 1> last{};
+  latest_.run(driver, driver.deadline(kCallTimeout), now, last).or_throw();
+  return {Duration(last[0]) + lead};
 }
 
 DriverOptions waiting_of(RankContext& context) {

@@ -10,6 +10,7 @@
 #include "command/machine/namespace_hosts.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/plain.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
 
@@ -25,6 +26,19 @@ Result<std::vector<std::string>> reports_of_ranks(JobOptions options, const Rank
 /// That of rank 0 alone.
 Result<std::string> report_of_rank_0(const JobOptions& options, const RankMain& main,
                                      const NamespaceHosts* hosts = nullptr);
+
+/// Where the ranks of a measurement begin together, on whichever hosts of this machine they are.
+class CommonStart {
+ public:
+  /// `engine` outlives it. The ranks make it in the same order as their other collectives.
+  explicit CommonStart(Engine& engine) : latest_(engine, DataType::int64, 1, ReduceOp::max) {}
+  /// Waits until all ranks have come. Returns a time a `lead` after the last of them, the same for all: if `lead` is
+  /// long enough, all are awake by then. Throws Failure.
+  TimePoint wait(EngineDriver& driver, Duration lead);
+
+ private:
+  Allreduce latest_;
+};
 
 /// How the ranks of a measurement wait: as ranks that share cores where there are fewer of these.
 DriverOptions waiting_of(RankContext& context);

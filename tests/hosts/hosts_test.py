@@ -302,7 +302,11 @@ class AsHostsAre(unittest.TestCase):
     def test_bench_makes_hosts_of_its_own(self) -> None:
         with Hosts(2):  # where none can be made, this says so
             pass
-        for benchmark, *options in (("allreduce", "--time", "5ms"), ("skew", "--rounds", "2", "--activations", "solo")):
+        for benchmark, *options in (
+            ("allreduce", "--time", "5ms"),
+            ("skew", "--rounds", "2", "--activations", "solo"),
+            ("overlap", "--steps", "2"),
+        ):
             command = (PROGRAM, "bench", benchmark, "--over", "hosts:2x2", "--rate", "1gbit", "--sizes", "4KiB")
             ran = subprocess.run(
                 [*command, "--repeats", "1", "--json", *options], capture_output=True, text=True, check=False

@@ -26,7 +26,7 @@ struct AllreduceSpec {
   /// The header of the contribution is reduced, too: in the end that of the result holds all ranks', everywhere.
   bool headers = false;
   /// Of a piece, about: so long that a message takes no time to begin beside it. No more than 64 pieces.
-  std::uint64_t piece_bytes = 256 << 10;
+  std::uint64_t piece_bytes = 512 << 10;
 };
 
 struct AllreducePlan {

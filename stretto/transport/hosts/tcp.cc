@@ -30,6 +30,8 @@ using asio::ip::tcp;
 static_assert(std::is_trivially_copyable_v<Envelope> && sizeof(Envelope) == 40, "envelopes travel as they are");
 
 constexpr std::size_t kBuffer = 64 << 10;              // of a connection, for what is no body under way
+constexpr std::size_t kBehindBody = 4 << 10;           // of it that is read into behind a body: most is the next one's
+constexpr std::uint64_t kEnoughOfBody = 128 << 10;     // of a body, before its reader is woken
 constexpr std::uint64_t kMostAtOnce = 4 << 20;         // read of a connection before the others are looked at
 constexpr int kPiecesAtOnce = 48;                      // written by one system call
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
@@ -89,6 +91,7 @@ struct TcpCarrier::Connection {
   bool in_body = false;
   std::byte* body = nullptr;  // where the rest of it goes, or null
   std::uint64_t body_left = 0;
+  int enough = 1;          // bytes with which the kernel calls it readable
   bool goodbye = false;    // has come
   bool last_word = false;  // on the connection by which the peer sends
 };
@@ -265,6 +268,11 @@ void TcpCarrier::adopt(int from, tcp::socket socket) {
 }
 
 void TcpCarrier::wait_to_read(Connection& connection) {
+  const std::uint64_t wanted = connection.in_body ? std::min(connection.body_left, kEnoughOfBody) : 1;
+  const int enough = static_cast<int>(std::max<std::uint64_t>(wanted, 1));
+  if (std::exchange(connection.enough, enough) != enough) {
+    ::setsockopt(connection.socket.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof enough);
+  }
   connection.socket.async_wait(tcp::socket::wait_read, [inbox = inbox_, waits = connection.waits](asio::error_code e) {
     if (e != asio::error::operation_aborted) inbox->ready(waits->can_read);
   });
@@ -324,8 +332,9 @@ bool TcpCarrier::read(Connection& connection, MessageSink& sink) {
       connection.end -= std::exchange(connection.begin, 0);
     }
     const bool to_body = connection.in_body && connection.body != nullptr;
-    std::array<iovec, 2> into{{{connection.body, to_body ? connection.body_left : 0},
-                               {connection.buffer.data() + connection.end, kBuffer - connection.end}}};
+    std::array<iovec, 2> into{
+        {{connection.body, to_body ? connection.body_left : 0},
+         {connection.buffer.data() + connection.end, to_body ? kBehindBody : kBuffer - connection.end}}};
     const std::span<iovec> used = std::span(into).subspan(to_body ? 0 : 1);
     const ssize_t bytes = ::readv(connection.socket.native_handle(), used.data(), static_cast<int>(used.size()));
     if (bytes < 0 && errno == EINTR) continue;
