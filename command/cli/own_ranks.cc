@@ -36,6 +36,7 @@ int run_on_host(const NamespaceHosts& hosts, const RankMain& main, RankContext& 
   const int status = main(joined.context());
   if (status != 0) return status;
   const JobResult result = joined.leave();
+  if (!result.ok()) throw Failure({Errc::lost_peer, "a rank has ended without a goodbye"});
   if (rank == 0) process.report(nlohmann::json(result.reports).dump());
   return 0;
 }

@@ -55,7 +55,7 @@ void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
   switch (fact.kind) {
     case Kind::left: break;
     case Kind::ended:
-      if (!knows(Kind::left, fact.a, 0)) todo_.push_back({Action::Kind::ended, members_.host_of(fact.a), fact});
+      if (!knows(Kind::left, fact.a)) todo_.push_back({Action::Kind::ended, members_.host_of(fact.a), fact});
       break;
     case Kind::unheard:
       if (lives(fact.b)) verdicts_.emplace(fact.b, std::max(now, knows_from_) + verdict_);

@@ -84,8 +84,9 @@ class LivenessRule {
   /// Whether any rank of the host may still be there.
   bool lives(int host) const;
   bool is_gone(int rank) const {
-    return knows(LivenessFact::Kind::left, rank, 0) || knows(LivenessFact::Kind::ended, rank, 0);
+    return knows(LivenessFact::Kind::left, rank) || knows(LivenessFact::Kind::ended, rank);
   }
+  bool knows(LivenessFact::Kind kind, int a, int b = 0) const { return facts_.contains({kind, a, b}); }
 
  private:
   struct Edge {
@@ -93,7 +94,6 @@ class LivenessRule {
     std::set<LivenessFact> known;  // there, as far as this host has told or been told
   };
 
-  bool knows(LivenessFact::Kind kind, int a, int b) const { return facts_.contains({kind, a, b}); }
   void begin_anew(TimePoint now);
   void look_at_edges(TimePoint now);
   void answer(const LivenessFact& unheard, TimePoint now);

@@ -116,6 +116,12 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   bool needs_line(int host) {
     return rule_ && rule_->lives(host) && (edges_[host].lines.empty() || !rule_->hears(host, clock_.now()));
   }
+  /// What this host's other speakers have heard: one that leaves hears goodbyes for as long as it says its own.
+  void take_goodbyes() {
+    for (int rank = 0; rank < members_.size(); ++rank) {
+      if (news_.has_left(rank) && !rule_->is_gone(rank)) learn({Fact::Kind::left, rank}, -1);
+    }
+  }
   void begin_to_speak();
   void stop_speaking();
   void look_at_own();
@@ -240,9 +246,7 @@ void Speaker::Impl::begin_to_speak() {
   if (rule_) return;
   rule_.emplace(members_, host_, limit_, clock_.now());
   for (const int host : LivenessRule::neighbours(members_.hosts(), host_)) edges_.try_emplace(host);
-  for (int rank = 0; rank < members_.size(); ++rank) {
-    if (news_.has_left(rank)) learn({Fact::Kind::left, rank}, -1);
-  }
+  take_goodbyes();
   for (const Error& why : news_.all_lost())
     learn({Fact::Kind::ended, why.rank, 0, why.message, why.code == Errc::aborted}, -1);
 }
@@ -316,22 +320,25 @@ void Speaker::Impl::act_on(const LivenessRule::Action& action) {
   take_news();
 }
 
-/// Connects to the rank that speaks for a host. Where all of its ranks that may be there refuse, they have ended.
+/// Connects to the rank that speaks for a host. Where none of its processes is there any more, those that have not left
+/// have ended. Those that have left are asked, too: what the last one says comes word by word, and is known when it is
+/// gone.
 asio::awaitable<void> Speaker::Impl::reach(int host) {
   LinePtr line;
   while (!line && needs_line(host)) {
-    std::vector<int> refuse;
-    bool all = true;
+    bool all_refuse = true;
     for (const int rank : members_.on(host)) {
-      if (line || !rule_ || rule_->is_gone(rank)) continue;
+      if (line || !rule_ || rule_->knows(Fact::Kind::ended, rank)) continue;
       bool refused = false;
       line = co_await knock(rank, refused);
-      if (refused) refuse.push_back(rank);
-      all &= refused;
+      all_refuse &= refused;
     }
-    // A rank that leaves has said so before it refuses, and been heard; where this one leaves, too, perhaps not by it.
-    if (all && needs_line(host) && !leaving_) {
-      for (const int rank : refuse) learn(end_of(rank, ""), -1);
+    if (rule_) take_goodbyes();
+    // Where this one leaves, too, they may not have been heard by it.
+    if (all_refuse && needs_line(host) && !leaving_) {
+      for (const int rank : members_.on(host)) {
+        if (!rule_->is_gone(rank)) learn(end_of(rank, ""), -1);
+      }
       act();
     } else if (!line) {
       co_await pause(kKnockEvery);

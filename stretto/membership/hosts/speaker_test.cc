@@ -56,9 +56,14 @@ class Job {
   int place_of(int rank) const { return members_.place_of(rank); }
   int size() const { return members_.size(); }
 
-  void leave(int rank) {
+  HostNews& news_of(int rank) { return news_[static_cast<std::size_t>(members_.host_of(rank))]; }
+
+  void say_goodbye(int rank) {
     memory_of(rank).leave(place_of(rank));
     ranks_[static_cast<std::size_t>(rank)].speaker->leave();
+  }
+  void leave(int rank) {
+    say_goodbye(rank);
     end(rank);
   }
   /// As a process that is gone: nothing listens.
@@ -130,15 +135,37 @@ TEST(Speaker, AHostWhoseRanksAllRefuseHasEnded) {
   EXPECT_THAT(job.first_heard(0), testing::HasSubstr("its process on h1 has ended"));
 }
 
+TEST(Speaker, AHostWhereOneThatHasLeftIsStillThereHasNotEnded) {
+  Job job({0, 1, 1});
+  job.say_goodbye(1);
+  job.end(2);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_THAT(job.heard(0), IsEmpty()) << "what it has said of the other may be under way";
+  job.end(1);
+  EXPECT_EQ(job.first_heard(0), "rank 2 is lost: its process on h1 has ended");
+}
+
+TEST(Speaker, WhatTheOneBeforeItHeardIsKnown) {
+  Job job({0, 1, 2});
+  std::this_thread::sleep_for(100ms);
+  for (const int rank : {0, 2}) job.news_of(rank).leave(1);
+  job.end(1);
+  std::this_thread::sleep_for(300ms);
+  job.end(2);
+  EXPECT_EQ(job.first_heard(0), "rank 2 is lost: its process on h2 has ended");
+}
+
 TEST(Speaker, ThoseThatLeaveInAnyOrderAreNotLost) {
   Random random(1, 1);
   for (int round = 0; round < 20; ++round) {
     std::vector<int> host_of{0};
-    for (int rank = 1; rank < 6; ++rank) host_of.push_back(static_cast<int>(random.below(3)));
+    const std::uint64_t hosts = 2 + random.below(3);
+    const auto ranks = static_cast<std::size_t>(3 + random.below(22));
+    while (host_of.size() < ranks) host_of.push_back(static_cast<int>(random.below(hosts)));
     Job job(host_of);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < job.size(); ++rank) {
-      threads.emplace_back([&job, rank, wait = random.below(3) * random.below(20)] {
+      threads.emplace_back([&job, rank, wait = random.below(3) * random.below(10)] {
         std::this_thread::sleep_for(std::chrono::milliseconds(wait));
         job.leave(rank);
       });
