@@ -140,6 +140,19 @@ class OnSeveralHosts(unittest.TestCase):
                     self.assertEqual(made, applied, what)
                     self.assertNotEqual(made, 0, what)
 
+    def test_what_crosses_between_hosts_does_not_grow_with_their_ranks(self) -> None:
+        sent: dict[int, list[int]] = {}
+        for each in (1, 4):
+            with Hosts(2) as hosts:
+                command = (PROGRAM, "train", "digits-wide", "--steps", "40")  # a megabyte and a quarter a step
+                ranks = [hosts.start(1 + i // each, i, 2 * each, *command) for i in range(2 * each)]
+                self.assertEqual([status for status, _, _ in _ends(ranks)], [0] * 2 * each)
+                counter = "/sys/class/net/eth0/statistics/tx_bytes"
+                sent[each] = [int(hosts.call("exec", host, "cat", counter).stdout) for host in ("1", "2")]
+        for of_one, of_four in zip(sent[1], sent[4]):
+            self.assertGreater(of_one, 40 << 20)
+            self.assertLessEqual(of_four, 1.01 * of_one, sent)
+
     def test_the_others_name_a_rank_that_is_killed(self) -> None:
         for algorithm in ("sync", "eager-quorum"):
             with Hosts(2) as hosts:
