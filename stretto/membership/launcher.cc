@@ -317,6 +317,7 @@ void Launcher::listen(int rank) {
       case RankMessage::Kind::report: child.report = std::move(message->text); break;
       case RankMessage::Kind::cause: tell(message->text); break;
       case RankMessage::Kind::consequence:
+      case RankMessage::Kind::loss:
         if (consequence_.empty()) consequence_ = std::move(message->text);
     }
   }

@@ -51,6 +51,8 @@ class NoBrokenPipe {
 
 /// So long a rank that ends because of another gives that one to say why.
 constexpr std::chrono::seconds kTimeForTheCause{3};
+/// And one that ends because another is lost the others, to hear of that one before they hear of its own end.
+constexpr std::chrono::seconds kTimeForTheNews{1};
 
 /// What the handler of `new` does, which takes no argument. Written before the handler is installed.
 std::function<void()> say_no_memory;
@@ -109,8 +111,9 @@ int process_status(int status) {
 
 RankMessage message_of(const Error& error, int rank) {
   const bool of_another = error.rank >= 0 && error.rank != rank;
-  const bool follows = of_another && (error.code == Errc::lost_peer || error.code == Errc::aborted);
-  return {follows ? RankMessage::Kind::consequence : RankMessage::Kind::cause, error.message};
+  if (of_another && error.code == Errc::lost_peer) return {RankMessage::Kind::loss, error.message};
+  if (of_another && error.code == Errc::aborted) return {RankMessage::Kind::consequence, error.message};
+  return {RankMessage::Kind::cause, error.message};
 }
 
 RankMessage message_of_exception(int rank) {
@@ -128,7 +131,8 @@ RankMessage message_of_exception(int rank) {
 
 void tell_why(const RankMessage& why, SharedCounter& told) {
   const bool cause = why.kind == RankMessage::Kind::cause;
-  if (!cause) std::this_thread::sleep_for(kTimeForTheCause);
+  if (why.kind == RankMessage::Kind::consequence) std::this_thread::sleep_for(kTimeForTheCause);
+  if (why.kind == RankMessage::Kind::loss) std::this_thread::sleep_for(kTimeForTheNews);
   const bool first = told.fetch_add(1) == 0;
   if (first) std::cerr << text("stretto: ", why.text, "\n") << std::flush;
   if (cause && !first) std::this_thread::sleep_for(kTimeForTheCause);  // for the one that was first, to be heard

@@ -19,7 +19,8 @@ struct RankMessage {
   enum class Kind : std::uint8_t {
     report,       ///< RankContext::report()
     cause,        ///< what it fails with
-    consequence,  ///< the same, because of what happened to another rank
+    consequence,  ///< the same, because another rank stops the job
+    loss,         ///< the same, because another rank is not there any more
   };
   Kind kind = Kind::report;
   std::string text;
@@ -52,8 +53,8 @@ class RankPipe {
 /// a parent sees, but never 0 for a status that is not 0.
 int process_status(int status);
 
-/// A rank's message about what it fails with. It is a consequence if it is about another rank, lost or stopping the
-/// job: that rank sends the cause itself.
+/// A rank's message about what it fails with. It is no cause if it is about another rank, lost or stopping the job:
+/// that rank sends the cause itself.
 RankMessage message_of(const Error& error, int rank);
 /// The same about the exception that the rank's function has thrown. Requires: inside a catch clause.
 RankMessage message_of_exception(int rank);
@@ -61,8 +62,9 @@ RankMessage message_of_exception(int rank);
 /// The counter of a job that tell_why() takes, beyond those that its applications borrow.
 inline constexpr int kRanksThatTold = RankContext::kNumCounters;
 
-/// Says on standard error why a rank ends, unless another one has or does: where this rank ends because of another,
-/// that one has a few seconds to say why. `told` is the same counter on all ranks, 0 at the start.
+/// Says on standard error why a rank ends, unless another one has or does: where this rank ends because another stops
+/// the job, that one has a few seconds to say why. One that is lost has said it before, or never will: the others have
+/// a moment to hear of it, too. `told` is the same counter on all ranks, 0 at the start.
 void tell_why(const RankMessage& why, SharedCounter& told);
 
 /// From now on, where there is no memory for an object, this process calls `say` and ends with `status`, and no thread

@@ -42,6 +42,14 @@ void miss_rank_1(RankContext& context) {
   throw Failure({Errc::lost_peer, self.lost_peers[0].second, 1});
 }
 
+TEST(RankMessage, AboutAnotherRankSaysWhetherThatOneIsThere) {
+  using Kind = RankMessage::Kind;
+  EXPECT_EQ(message_of({Errc::lost_peer, "rank 2 is lost", 2}, 1).kind, Kind::loss);
+  EXPECT_EQ(message_of({Errc::aborted, "rank 2 stops the job", 2}, 1).kind, Kind::consequence);
+  EXPECT_EQ(message_of({Errc::aborted, "rank 1 stops the job", 1}, 1).kind, Kind::cause);
+  EXPECT_EQ(message_of({Errc::timeout, "rank 2 has not come", 2}, 1).kind, Kind::cause);
+}
+
 TEST(RankEnd, ACauseIsToldOnceAndWhatFollowsFromItIsNot) {
   const auto told = run(4, [](RankContext& context) {
     if (context.rank() == 1) throw std::runtime_error("as this test wants it");

@@ -29,7 +29,7 @@ namespace {
 using Hosts = std::vector<int>;
 
 /// Runs `program` as every rank, in threads of this process, on hosts that share nothing but loopback.
-std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&)>& program) {
+std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&, TcpCarrier&)>& program) {
   const Members members(host_of);
   const auto ranks = static_cast<std::size_t>(members.size());
   std::vector<JobMemory> memories;
@@ -52,7 +52,7 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
                        Doorbell(memory.doorbell(place), true));
     HostsTransport transport(memory, rank, members, carrier);
     try {
-      program(transport);
+      program(transport, carrier);
       carrier.leave();
       memory.leave(place);
     } catch (const std::exception& error) {
@@ -80,7 +80,8 @@ void PrintTo(const Setting& setting, std::ostream* out) {
 class HostsConformance : public testing::TestWithParam<Setting> {};
 
 TEST_P(HostsConformance, Passes) {
-  EXPECT_THAT(run(GetParam().hosts, GetParam().test->run), testing::Each(""));
+  const auto program = [](Transport& transport, TcpCarrier&) { GetParam().test->run(transport); };
+  EXPECT_THAT(run(GetParam().hosts, program), testing::Each(""));
 }
 
 std::vector<Setting> settings() {
@@ -92,6 +93,34 @@ std::vector<Setting> settings() {
     out.push_back({"9 hosts of 1", {0, 1, 2, 3, 4, 5, 6, 7, 8}, &test});
   }
   return out;
+}
+
+TEST(TcpCarrier, WhoLosesAPeerThatIsThereTellsItNothing) {
+  std::atomic<bool> lost = false, looked = false;
+  const auto program = [&](Transport& transport, TcpCarrier& carrier) {
+    TestRank rank(transport);
+    const int other = 1 - transport.rank();
+    rank.send(other, 0, 8);
+    rank.wait([&] { return rank.received(other) == 1; });
+    rank.wait_for_sends();
+    if (transport.rank() == 0) {
+      carrier.lose(other, {Errc::lost_peer, "by the news", other});
+      rank.wait([&] { return !rank.lost_peers.empty(); });
+      EXPECT_THAT(rank.lost_peers, testing::ElementsAre(testing::Pair(other, "by the news")));
+      lost = true;
+      while (!looked) rank.poll();
+      return;
+    }
+    while (!lost) rank.poll();
+    for (int i = 0; i < 50; ++i) {
+      rank.send(other, 0, 8);
+      rank.poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_THAT(rank.lost_peers, testing::IsEmpty());
+    looked = true;
+  };
+  EXPECT_THAT(run({0, 1}, program), testing::Each(""));
 }
 
 TEST(Door, IsClosedInProcessesThatAreForked) {

@@ -102,6 +102,9 @@ struct TcpCarrier::Peer {
   bool connecting = false;
   bool gone = false;  // has left or is lost: sends go nowhere
   bool told = false;  // and the sink knows
+  /// The sink knows that it is lost. It may be there all the same, behind a link that is cut: its connections stay,
+  /// unread, since the end of one would tell it that this rank has ended.
+  bool lost = false;
 };
 
 /// Thread-safe. It rings whenever there is something in it.
@@ -257,7 +260,7 @@ void TcpCarrier::connect(int to) {
 /// Takes a connection that has come, or that this rank has made.
 void TcpCarrier::adopt(int from, tcp::socket socket) {
   Peer& peer = peer_of(from);
-  if (peer.told) return;
+  if (peer.told && !peer.lost) return;
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay(true), ignored);
@@ -305,8 +308,10 @@ bool TcpCarrier::poll(MessageSink& sink) {
       }
       moved |= tell_lost(peer, why, sink);
     }
-    std::erase_if(connections_,
-                  [this](const auto& connection) { return connection->closed || peer_of(connection->peer).told; });
+    std::erase_if(connections_, [this](const auto& connection) {
+      const Peer& peer = peer_of(connection->peer);
+      return connection->closed || (peer.told && !peer.lost);
+    });
   }
   if (!sent_.empty()) {
     reporting_.swap(sent_);  // a callback may send
@@ -320,7 +325,7 @@ bool TcpCarrier::poll(MessageSink& sink) {
 /// Reads what has come, and delivers it. Returns whether there was anything.
 bool TcpCarrier::read(Connection& connection, MessageSink& sink) {
   std::uint64_t all = 0;
-  while (!connection.closed) {
+  while (!connection.closed && !peer_of(connection.peer).lost) {
     if (all >= kMostAtOnce) {
       connection.waits->can_read.store(true, std::memory_order_relaxed);
       inbox_->look_again();
@@ -418,6 +423,7 @@ bool TcpCarrier::tell_lost(int rank, const Error& why, MessageSink& sink) {
   Peer& peer = peer_of(rank);
   give_up(peer);
   if (std::exchange(peer.told, true)) return false;
+  peer.lost = true;
   sink.lost(rank, why);
   return true;
 }
@@ -456,7 +462,7 @@ void TcpCarrier::leave() {
     return moved;
   });
   for (const auto& connection : connections_) {
-    if (connection->closed) continue;
+    if (connection->closed || peer_of(connection->peer).lost) continue;
     const bool sends_here = peer_of(connection->peer).out == connection.get();
     const Envelope goodbye{.note = sends_here ? kLastWord : 0, .head_bytes = kGoodbye};
     const int socket = connection->socket.native_handle();
@@ -465,6 +471,7 @@ void TcpCarrier::leave() {
     ::shutdown(socket, SHUT_WR);
   }
   for (const auto& connection : connections_) {
+    if (peer_of(connection->peer).lost) continue;
     const int socket = connection->socket.native_handle();
     int unsent = 0, before = 0;
     until([&] { return is_closed(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
