@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <deque>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "stretto/base/version.h"
@@ -65,6 +66,13 @@ Duration wanted_liveness() {
   const Duration limit = require_duration("STRETTO_LIVENESS", wanted);
   if (limit < std::chrono::seconds(1)) throw UsageError(text("STRETTO_LIVENESS=", wanted, ": expected at least 1s"));
   return limit;
+}
+
+/// Throws where STRETTO_BETWEEN asks for what moves no messages between hosts here.
+void check_carrier() {
+  const char* wanted = std::getenv("STRETTO_BETWEEN");
+  if (wanted == nullptr || *wanted == '\0' || std::string_view(wanted) == "tcp") return;
+  throw UsageError(text("STRETTO_BETWEEN=", wanted, ": expected tcp, by which alone messages go between hosts so far"));
 }
 
 /// A rank of a job on several hosts.
@@ -146,6 +154,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
 
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
   const Duration liveness = wanted_liveness();
+  check_carrier();
   auto network = std::make_unique<NetworkThread>();
   const std::string version = text("stretto ", stretto_version());
   auto roster =

@@ -238,6 +238,18 @@ class OnSeveralHosts(unittest.TestCase):
             ranks = [hosts.start(host, i, 3, PYTHON, "-c", say) for i, host in enumerate((1, 2, 1))]
             self.assertEqual([out for _, out, _ in _ends(ranks)], ["0 0 2\n", "1 0 1\n", "2 1 2\n"])
 
+    def test_a_setting_that_means_nothing_is_refused_by_name(self) -> None:
+        refused = {
+            "STRETTO_LIVENESS=soon": "STRETTO_LIVENESS 'soon' is no length of time",
+            "STRETTO_LIVENESS=900ms": "STRETTO_LIVENESS=900ms: expected at least 1s",
+            "STRETTO_BETWEEN=ucx": "STRETTO_BETWEEN=ucx: expected tcp",
+        }
+        with Hosts(1) as hosts:
+            for setting, why in refused.items():
+                ((status, _, said),) = _ends([hosts.start(1, 0, 2, "env", setting, PROGRAM, "train", "hyperplane")])
+                self.assertNotEqual(status, 0)
+                self.assertIn(why, said)
+
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:
             ranks = [hosts.start(1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]
