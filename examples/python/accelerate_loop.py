@@ -9,6 +9,7 @@ import stretto
 torch.manual_seed(0)
 data = torch.utils.data.TensorDataset(torch.randn(96, 10))
 accelerator = Accelerator(
+    cpu=not torch.cuda.is_available(),  # otherwise each process takes itself for the only one where there is no GPU
     gradient_accumulation_steps=2,
     dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True),  # ranks shuffle alike, and ask nobody
 )

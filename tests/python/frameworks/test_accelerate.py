@@ -8,7 +8,8 @@ import runpy
 from ranks import values
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "python" / "accelerate_loop.py"
-SETTINGS = {"HF_HUB_OFFLINE": "1", "ACCELERATE_USE_CPU": "true"}  # as `accelerate launch --cpu` sets it
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
+ON_CPU = {"ACCELERATE_USE_CPU": "true"}  # as `accelerate launch --cpu` sets it
 
 
 def run_test_sync():
@@ -58,11 +59,11 @@ def run_example():
 
 def test_test_sync_passes_with_a_wrapped_optimizer():
     # 80 samples in batches of 16 for two ranks are three batches each, so two steps of two batches or one.
-    assert values(run_test_sync, ranks=2, timeout=300, env=SETTINGS, fresh=True) == [(2, 4)] * 2
+    assert values(run_test_sync, ranks=2, timeout=300, env=OFFLINE | ON_CPU, fresh=True) == [(2, 4)] * 2
 
 
 def test_example_leaves_equal_replicas_and_the_rate_of_all_its_steps():
-    first, second = values(run_example, ranks=2, timeout=300, env=SETTINGS, fresh=True)
+    first, second = values(run_example, ranks=2, timeout=300, env=OFFLINE, fresh=True)
     assert first == second
     # 96 samples, batches of 4, one step for two, two epochs, two ranks; the rate falls once in 8 steps of each rank.
     assert first[:2] == (24, 0.01 * 0.1)
