@@ -101,7 +101,8 @@ void bind_job(nb::module_& module) {
           [](JoinOptions* self, int rank, int ranks, std::string job, nb::object store) {
             auto* made = new (self) JoinOptions{.rank = rank, .ranks = ranks, .job = std::move(job)};
             made->bulletin = given_meeting(rank, ranks);
-            if (!store.is_none()) made->bulletin = std::make_shared<PyBulletin>(rank, ranks, std::move(store));
+            if (!made->bulletin && !store.is_none())
+              made->bulletin = std::make_shared<PyBulletin>(rank, ranks, std::move(store));
           },
           "rank"_a, "ranks"_a, "job"_a, "store"_a = nb::none(),
           "`store`: where ranks are on several hosts, a store of torch.distributed, by which they meet.")

@@ -43,9 +43,9 @@ _state = _State()
 def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | None = None) -> None:
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
-    The place is that which `rank` and `ranks` say, or else torchrun, mpirun or srun in the environment, or
-    torch.distributed's process group where there is one, or that of a process alone. Ranks on several hosts meet by the
-    store of torchrun or of that group, or at STRETTO_MEETING=host:port, an address of rank 0's host.
+    The place is that which `rank` and `ranks` say, or else torch.distributed's process group where there is one, or
+    torchrun, mpirun or srun in the environment, or that of a process alone. Ranks on several hosts meet by the store of
+    that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
     `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
@@ -62,11 +62,10 @@ def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | 
         raise UsageError("init() after shutdown(): a process is a rank of one job")
     if (rank is None) != (ranks is None):
         raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
-    place = _core.find_place() if rank is None or ranks is None else _core.Place(rank, ranks, _name_of_job())
-    if rank is None and place.ranks == 1:
-        place = _process_group.find_place(60.0 if timeout is None else timeout) or place
-    elif rank is None and not place.several_hosts:
-        _process_group.check_one_host()
+    if rank is not None and ranks is not None:
+        place = _core.Place(rank, ranks, _name_of_job())
+    else:
+        place = _process_group.find_place(60.0 if timeout is None else timeout) or _place_by_environment()
     if timeout is None:
         timeout = 300.0 if place.several_hosts else 60.0
     try:
@@ -80,6 +79,15 @@ def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | 
     _install_hook()
     if place.rank == 0 and place.ranks > 1:
         logger.info("%d ranks have met", place.ranks)
+
+
+def _place_by_environment() -> _core.Place:
+    place = _core.find_place()
+    if place.ranks == 1:
+        _process_group.check_alone()
+    elif not place.several_hosts:
+        _process_group.check_one_host()
+    return place
 
 
 def _name_of_job() -> str:
@@ -189,9 +197,7 @@ def _install_hook() -> None:
     """
     before = sys.excepthook
 
-    def hook(
-        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
-    ) -> None:
+    def hook(kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None) -> None:
         if threading.current_thread() is threading.main_thread():
             fail(error)
         before(kind, error, traceback)

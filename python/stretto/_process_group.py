@@ -1,6 +1,6 @@
-"""The place of a process that torch.distributed knows as one of several, where no launcher's variables have told it:
-DDP's tutorials start ranks by mp.spawn() and init_process_group(rank=…, world_size=…). And whether a launcher's ranks
-are on one host.
+"""The place of a process that torch.distributed knows as one of several, whoever has started it: DDP's tutorials start
+ranks by mp.spawn() and init_process_group(rank=…, world_size=…), Ray has a group before it calls the training loop. And
+whether a launcher's ranks are on one host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import uuid
 import stretto._core as _core
 from stretto._errors import Timeout, UsageError
 
-_BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id")  # of a host; containers of one host have the same
+_BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id")  # of a machine; its containers have the same
 
 
 def size() -> int:
@@ -29,11 +29,9 @@ def size() -> int:
 
 def find_place(timeout: float) -> _core.Place | None:
     """That of this process in the default process group, whose ranks meet under a name that rank 0 puts into its
-    store, or, on several hosts, at the address that it puts there; None where torch.distributed knows it alone. Every
-    rank calls this.
-
-    Raises Timeout, which names the ranks that have not called it after so many seconds; UsageError for a group without
-    a store.
+    store, or, on several hosts, at the address that it puts there; None where torch.distributed knows it alone, or its
+    group has no store. Every rank calls this. Raises Timeout, which names the ranks that have not called it after so
+    many seconds.
     """
     if size() == 1:
         return None
@@ -42,15 +40,13 @@ def find_place(timeout: float) -> _core.Place | None:
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
     group_store = _get_default_store()
-    if group_store is None:
-        raise UsageError(
-            f"torch.distributed knows this process as rank {rank} of {ranks}, and has no store to meet by: expected "
-            f"stretto.init(rank={rank}, ranks={ranks}) before anything else of stretto"
-        )
+    if group_store is None:  # of MPI's
+        return None
     store = PrefixStore("stretto", group_store)
     if rank == 0:
         store.set("job", uuid.uuid4().hex)
-    store.set(f"host of {rank}", f"{_BOOT_ID.read_text().strip()} {socket.gethostname()}")
+    network = os.stat("/proc/self/ns/net")  # ranks of two networks of one machine cannot meet in its memory
+    store.set(f"host of {rank}", f"{_BOOT_ID.read_text().strip()} {network.st_dev} {network.st_ino}")
     hosts = [f"host of {other}" for other in range(ranks)]
     try:
         store.wait(["job", *hosts], datetime.timedelta(seconds=timeout))
@@ -58,7 +54,7 @@ def find_place(timeout: float) -> _core.Place | None:
         missing = [str(other) for other, host in enumerate(hosts) if not store.check([host])]
         raise Timeout(f"rank {', '.join(missing)} of torch.distributed has not come within {timeout:g} s") from error
     name = f"process group {store.get('job').decode()} of {os.getuid()}"
-    on_one = len({store.get(host).split()[0] for host in hosts}) == 1
+    on_one = len({store.get(host) for host in hosts}) == 1
     return _core.Place(rank, ranks, name, None if on_one else store)
 
 
@@ -105,10 +101,10 @@ def hint_at_hosts() -> str:
 
 
 def check_alone() -> None:
-    """For a process that has joined alone: raises UsageError where torch.distributed has made it one of several."""
+    """For a process that joins alone, or has: raises UsageError where torch.distributed has made it one of several."""
     if (ranks := size()) > 1:
         raise UsageError(
-            f"this process joined stretto alone, and torch.distributed has made it one of {ranks} since: expected "
-            "init_process_group() before anything of stretto, or stretto.init(rank=dist.get_rank(), "
+            f"this process joined stretto alone, and torch.distributed has made it one of {ranks}: expected "
+            "init_process_group(), with a store, before anything of stretto, or stretto.init(rank=dist.get_rank(), "
             "ranks=dist.get_world_size())"
         )

@@ -94,19 +94,22 @@ def test_a_group_that_begins_after_the_optimizer_is_refused(tmp_path: pathlib.Pa
         assert "stretto.init(rank=dist.get_rank(), ranks=dist.get_world_size())" in heard
 
 
-def _on_hosts(store: str, ranks: int, folder: str) -> str:
+def _on_hosts(store: str, ranks: int, folder: str, variables: Sequence[str]) -> str:
     rank = _begin(store, ranks)
+    place = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank % 2, "LOCAL_WORLD_SIZE": 2}
+    os.environ.update({name: str(place[name]) for name in variables})
     _process_group._BOOT_ID = pathlib.Path(folder) / f"boot id of {rank // 2}"
     os.environ["STRETTO_INTERFACE"] = "lo"
     stretto.init()
-    place = _process_group.find_place(10)
-    return f"{place is not None and place.several_hosts}, rank {stretto.rank()} of {stretto.size()}"
+    found = _process_group.find_place(10)
+    return f"{found is not None and found.several_hosts}, rank {stretto.rank()} of {stretto.size()}"
 
 
-def test_ranks_of_several_hosts_meet_by_the_store(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("variables", [(), ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")], ids=["", "Ray"])
+def test_ranks_of_several_hosts_meet_by_the_store(variables: Sequence[str], tmp_path: pathlib.Path) -> None:
     for host in range(2):
         (tmp_path / f"boot id of {host}").write_text(f"host-{host}\n")
-    heard = _in_group(_on_hosts, tmp_path, (str(tmp_path),), ranks=4)
+    heard = _in_group(_on_hosts, tmp_path, (str(tmp_path), variables), ranks=4)
     assert heard == [f"True, rank {rank} of 4" for rank in range(4)]
 
 
