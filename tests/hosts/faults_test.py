@@ -23,7 +23,8 @@ def option(name: str, otherwise: int) -> int:
 
 MOMENTS, SEED = option("--moments", 10), option("--seed", 1)
 
-from hosts_test import LIVENESS, PROGRAM, Hosts  # noqa: E402 (takes the words before)
+from hosts import Hosts  # noqa: E402
+from hosts_test import LIVENESS, PROGRAM, start_rank  # noqa: E402 (takes the words before)
 
 HOSTS, EACH = 3, 2
 RANKS = HOSTS * EACH
@@ -45,7 +46,7 @@ class Job:
         self.hosts = hosts
         command = ("env", f"STRETTO_LIVENESS={LIVENESS}s", PROGRAM, "train", "hyperplane", "--epochs", "1000000")
         command += ("--algorithm", algorithm, "--out", "/tmp/run")
-        self.ranks = [hosts.start(1 + i // EACH, i, RANKS, *command) for i in range(RANKS)]
+        self.ranks = [start_rank(hosts, 1 + i // EACH, i, RANKS, *command) for i in range(RANKS)]
         while not hosts.has(1, "/tmp/run/records-0.jsonl"):
             if any(rank.poll() is not None for rank in self.ranks):
                 raise AssertionError([rank.communicate() for rank in self.ranks])

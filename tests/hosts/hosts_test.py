@@ -7,7 +7,6 @@ killed; what hosts.sh does to hosts; `stretto bench --over`.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import signal
@@ -15,78 +14,19 @@ import subprocess
 import sys
 import time
 import unittest
-from collections.abc import Iterator
 
-HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
+from hosts import Hosts, Process, ends, start_torchrun
+
 PROGRAM, LAUNCHED_RANK, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(4))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
 LIVENESS = 3  # seconds
 
 
-class Hosts:
-    """So many hosts, until the block ends."""
-
-    def __init__(self, number: int, *rate: str, **settings: str) -> None:
-        self._environment = {**os.environ, "HOSTS_STATE": f"/run/stretto-hosts-test-{os.getpid()}", **settings}
-        up = self.call("up", str(number), *rate)
-        if up.returncode != 0:
-            raise unittest.SkipTest(up.stderr.strip())
-
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([HOSTS, *words], env=self._environment, capture_output=True, text=True, check=False)
-
-    def __enter__(self) -> Hosts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.call("down")
-
-    def start(self, host: int, rank: int, ranks: int, *command: str, meeting: str = MEETING) -> subprocess.Popen[str]:
-        environment = self._environment | {
-            "STRETTO_MEETING": meeting,
-            "STRETTO_RANK": str(rank),
-            "STRETTO_RANKS": str(ranks),
-            "PYTHONPATH": PACKAGE,
-        }
-        return subprocess.Popen(
-            [HOSTS, "exec", str(host), *command],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def start_torchrun(self, host: int, hosts: int, *options: str) -> subprocess.Popen[str]:
-        torchrun = (PYTHON, "-m", "torch.distributed.run", "--nnodes", str(hosts), "--nproc-per-node", "2")
-        return subprocess.Popen(
-            [HOSTS, "exec", str(host), *torchrun, *options, EXAMPLE],
-            env=self._environment | {"PYTHONPATH": PACKAGE, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def has(self, host: int, path: str) -> bool:
-        return self.call("exec", str(host), "test", "-e", path).returncode == 0
-
-    def kill(self, host: int) -> None:
-        self.call("kill", str(host))
-
-    def cut(self, host: int, other: int | None = None) -> None:
-        """The link of a host goes dead; with `other`, the way from and to that one alone."""
-        if other is None:
-            self.call("cut", str(host))
-            return
-        for here, there in ((host, other), (other, host)):
-            self.call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
-
-    def mend(self, host: int) -> None:
-        self.call("mend", str(host))
-
-    def signal(self, host: int, name: str) -> None:
-        """To all ranks on a host."""
-        self.call("exec", str(host), "pkill", f"-{name}", "stretto-train")
+def start_rank(hosts: Hosts, host: int, rank: int, ranks: int, *command: str, meeting: str = MEETING) -> Process:
+    """Started by hand."""
+    place = {"STRETTO_MEETING": meeting, "STRETTO_RANK": str(rank), "STRETTO_RANKS": str(ranks), "PYTHONPATH": PACKAGE}
+    return hosts.start(host, command, place)
 
 
 # Says that it hears, then each datagram that comes.
@@ -98,12 +38,6 @@ print("hears", flush=True)
 while True:
     print(ear.recv(100).decode(), flush=True)
 """
-
-
-def _ends(ranks: list[subprocess.Popen[str]]) -> Iterator[tuple[int, str, str]]:
-    for rank in ranks:
-        out, err = rank.communicate(timeout=100)
-        yield rank.returncode, out, err
 
 
 # The host of each rank, from 1.
@@ -123,8 +57,10 @@ class OnSeveralHosts(unittest.TestCase):
                 if places[0] != places[1]:  # what waits in memory of a host for a rank that has left stays there
                     tests.append("leave_early")
                 for test in tests:
-                    ranks = [hosts.start(host, i, len(places), LAUNCHED_RANK, test) for i, host in enumerate(places)]
-                    for i, (status, _, said) in enumerate(_ends(ranks)):
+                    ranks = [
+                        start_rank(hosts, host, i, len(places), LAUNCHED_RANK, test) for i, host in enumerate(places)
+                    ]
+                    for i, (status, _, said) in enumerate(ends(ranks)):
                         self.assertEqual((status, said), (0, ""), f"{test}, {name}, rank {i}")
 
     def test_every_batch_is_applied_once_whatever_the_algorithm(self) -> None:
@@ -132,8 +68,8 @@ class OnSeveralHosts(unittest.TestCase):
             with Hosts(max(places)) as hosts:
                 for algorithm in ("sync", "eager-solo", "eager-quorum --rounds per-bucket", "local", "diloco"):
                     command = (PROGRAM, "train", "hyperplane", "--epochs", "2", "--algorithm", *algorithm.split())
-                    ranks = [hosts.start(host, i, len(places), *command) for i, host in enumerate(places)]
-                    (status, out, said), *others = _ends(ranks)
+                    ranks = [start_rank(hosts, host, i, len(places), *command) for i, host in enumerate(places)]
+                    (status, out, said), *others = ends(ranks)
                     what = f"{algorithm}, {name}: {out}{said}"
                     self.assertEqual([status, *(other for other, _, _ in others)], [0] * len(places), what)
                     made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
@@ -145,8 +81,8 @@ class OnSeveralHosts(unittest.TestCase):
         for each in (1, 4):
             with Hosts(2) as hosts:
                 command = (PROGRAM, "train", "digits-wide", "--steps", "40")  # a megabyte and a quarter a step
-                ranks = [hosts.start(1 + i // each, i, 2 * each, *command) for i in range(2 * each)]
-                self.assertEqual([status for status, _, _ in _ends(ranks)], [0] * 2 * each)
+                ranks = [start_rank(hosts, 1 + i // each, i, 2 * each, *command) for i in range(2 * each)]
+                self.assertEqual([status for status, _, _ in ends(ranks)], [0] * 2 * each)
                 counter = "/sys/class/net/eth0/statistics/tx_bytes"
                 sent[each] = [int(hosts.call("exec", host, "cat", counter).stdout) for host in ("1", "2")]
         for of_one, of_four in zip(sent[1], sent[4]):
@@ -157,22 +93,22 @@ class OnSeveralHosts(unittest.TestCase):
         for algorithm in ("sync", "eager-quorum"):
             with Hosts(2) as hosts:
                 command = (PROGRAM, "train", "hyperplane", "--algorithm", algorithm, "--epochs", "1000000")
-                ranks = [hosts.start(1 + i % 2, i, 4, *command, "--out", "/tmp/run") for i in range(4)]
+                ranks = [start_rank(hosts, 1 + i % 2, i, 4, *command, "--out", "/tmp/run") for i in range(4)]
                 while not hosts.has(1, "/tmp/run/records-0.jsonl"):  # they do not train yet
                     for rank in ranks:
                         self.assertIsNone(rank.poll(), algorithm)
                     time.sleep(0.1)
                 hosts.kill(2)
-                ended = list(_ends(ranks))
+                ended = list(ends(ranks))
                 self.assertEqual([status for status, _, _ in ended[::2]], [3, 3], f"{algorithm}: {ended}")
                 said = ended[0][2] + ended[2][2]
                 self.assertRegex(said, "rank [13] is lost: ", algorithm)
 
-    def train_for_ever(self, hosts: Hosts, places: tuple[int, ...]) -> list[subprocess.Popen[str]]:
+    def train_for_ever(self, hosts: Hosts, places: tuple[int, ...]) -> list[Process]:
         """Ranks that train until something happens, as soon as they do."""
         environment = ("env", f"STRETTO_LIVENESS={LIVENESS}s")
         command = (*environment, PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run")
-        ranks = [hosts.start(host, i, len(places), *command) for i, host in enumerate(places)]
+        ranks = [start_rank(hosts, host, i, len(places), *command) for i, host in enumerate(places)]
         while not hosts.has(1, "/tmp/run/records-0.jsonl"):
             for rank in ranks:
                 self.assertIsNone(rank.poll())
@@ -183,7 +119,7 @@ class OnSeveralHosts(unittest.TestCase):
         with Hosts(3) as hosts:
             ranks = self.train_for_ever(hosts, (1, 2, 3, 2))
             hosts.cut(2)
-            ended = list(_ends(ranks))
+            ended = list(ends(ranks))
             self.assertEqual([status for status, _, _ in ended], [3] * 4, ended)
             lost = f"h2 with ranks 1 and 3 is lost: nothing has come from it for {LIVENESS}s"
             self.assertIn(lost, ended[0][2] + ended[2][2])
@@ -193,7 +129,7 @@ class OnSeveralHosts(unittest.TestCase):
         with Hosts(3) as hosts:
             ranks = self.train_for_ever(hosts, (1, 2, 3))
             hosts.cut(1, 2)
-            ended = list(_ends(ranks))
+            ended = list(ends(ranks))
             self.assertEqual([status for status, _, _ in ended], [3] * 3, ended)
             said = "".join(err for _, _, err in ended)
             self.assertRegex(said, "h[12] hears nothing of h[12] with rank [01], which other hosts hear")
@@ -213,30 +149,26 @@ class OnSeveralHosts(unittest.TestCase):
             time.sleep(2 * LIVENESS)
             self.assertEqual([rank.poll() for rank in ranks], [None] * 3)
             hosts.kill(2)
-            ended = list(_ends(ranks))
+            ended = list(ends(ranks))
             self.assertEqual(ended[0][0], 3, ended)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_torchrun_starts_python_on_two(self) -> None:
-        for by_address in (True, False):
+        for rendezvous in ("static", "c10d"):
             with Hosts(2) as hosts:
-                agents = []
-                for host in (1, 2):
-                    place = ("--node-rank", str(host - 1), "--master-addr", "10.77.0.1", "--master-port", "29500")
-                    store = ("--rdzv-backend", "c10d", "--rdzv-endpoint", "h1:29500")
-                    agents.append(hosts.start_torchrun(host, 2, *(place if by_address else store)))
-                ends = list(_ends(agents))
-                self.assertEqual([status for status, _, _ in ends], [0, 0], ends)
+                agents = start_torchrun(hosts, rendezvous, (PYTHON, EXAMPLE), {"PYTHONPATH": PACKAGE})
+                ended = list(ends(agents))
+                self.assertEqual([status for status, _, _ in ended], [0, 0], ended)
                 # Two ranks may write to one agent's output between a line and its end.
-                said = re.findall(r"rank \d of \d: \d+ batches", "".join(out for _, out, _ in ends))
+                said = re.findall(r"rank \d of \d: \d+ batches", "".join(out for _, out, _ in ended))
                 self.assertEqual(sorted(said), [f"rank {rank} of 4: 400 batches" for rank in range(4)])
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_a_rank_knows_its_place_on_its_host(self) -> None:
         say = "import stretto; print(stretto.rank(), stretto.local_rank(), stretto.local_size())"
         with Hosts(2) as hosts:
-            ranks = [hosts.start(host, i, 3, PYTHON, "-c", say) for i, host in enumerate((1, 2, 1))]
-            self.assertEqual([out for _, out, _ in _ends(ranks)], ["0 0 2\n", "1 0 1\n", "2 1 2\n"])
+            ranks = [start_rank(hosts, host, i, 3, PYTHON, "-c", say) for i, host in enumerate((1, 2, 1))]
+            self.assertEqual([out for _, out, _ in ends(ranks)], ["0 0 2\n", "1 0 1\n", "2 1 2\n"])
 
     def test_a_setting_that_means_nothing_is_refused_by_name(self) -> None:
         refused = {
@@ -246,18 +178,20 @@ class OnSeveralHosts(unittest.TestCase):
         }
         with Hosts(1) as hosts:
             for setting, why in refused.items():
-                ((status, _, said),) = _ends([hosts.start(1, 0, 2, "env", setting, PROGRAM, "train", "hyperplane")])
+                ((status, _, said),) = ends(
+                    [start_rank(hosts, 1, 0, 2, "env", setting, PROGRAM, "train", "hyperplane")]
+                )
                 self.assertNotEqual(status, 0)
                 self.assertIn(why, said)
 
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:
-            ranks = [hosts.start(1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]
-            for status, _, said in _ends(ranks):
+            ranks = [start_rank(hosts, 1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]
+            for status, _, said in ends(ranks):
                 self.assertEqual(status, 4, said)
                 self.assertRegex(said, r"rank 1 on h2 has 3 ranks in its job, rank 0 2\n$")
-            ranks = [hosts.start(1 + i // 2, min(i, 1), 3, LAUNCHED_RANK, "count") for i in range(3)]
-            for status, _, said in _ends(ranks):
+            ranks = [start_rank(hosts, 1 + i // 2, min(i, 1), 3, LAUNCHED_RANK, "count") for i in range(3)]
+            for status, _, said in ends(ranks):
                 self.assertEqual(status, 4, said)
                 self.assertRegex(said, r"two processes are rank 1: \d+ on h\d and \d+ on h\d\n$")
 
@@ -280,7 +214,7 @@ class AsHostsAre(unittest.TestCase):
             return heard
 
         with Hosts(2) as hosts:
-            ears = [hosts.start(host, host - 1, 2, sys.executable, "-c", LISTENER) for host in (1, 2)]
+            ears = [start_rank(hosts, host, host - 1, 2, sys.executable, "-c", LISTENER) for host in (1, 2)]
             self.assertEqual([hear(host, "hears") for host in (1, 2)], [["hears"]] * 2)
             say("first", 1, 2)
             self.assertEqual([hear(host, "first") for host in (1, 2)], [["first"]] * 2)
@@ -312,11 +246,11 @@ class AsHostsAre(unittest.TestCase):
                 self.assertEqual(rates("0", "tc", "qdisc", "show", "dev", f"port{host}"), [rate])
 
     def run_ranks(self, hosts: Hosts, meeting: str) -> None:
-        ranks = [hosts.start(1 + i, i, 2, LAUNCHED_RANK, "count", meeting=meeting) for i in range(2)]
-        self.assertEqual([(status, said) for status, _, said in _ends(ranks)], [(0, "")] * 2)
+        ranks = [start_rank(hosts, 1 + i, i, 2, LAUNCHED_RANK, "count", meeting=meeting) for i in range(2)]
+        self.assertEqual([(status, said) for status, _, said in ends(ranks)], [(0, "")] * 2)
 
     def test_hosts_without_ipv4(self) -> None:
-        with Hosts(2, HOSTS_FAMILY="ipv6") as hosts:
+        with Hosts(2, family="ipv6") as hosts:
             self.run_ranks(hosts, "[fd77::1]:4711")
 
     def test_hosts_that_share_an_address_beside_their_own(self) -> None:

@@ -1,0 +1,98 @@
+"""Hosts for tests: network namespaces of this machine (hosts.sh)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import unittest
+from collections.abc import Iterator, Mapping
+
+HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
+Process = subprocess.Popen[str]
+
+
+class Hosts:
+    """So many hosts, until the block ends, with links of `rate`. Of the folders below /tmp they see `keep` alone."""
+
+    def __init__(self, number: int, rate: str = "", keep: str = "", family: str = "") -> None:
+        state = f"/run/stretto-hosts-test-{os.getpid()}"
+        self._environment = {**os.environ, "HOSTS_STATE": state, "HOSTS_KEEP": keep, "HOSTS_FAMILY": family}
+        self._number = number
+        up = self.call("up", str(number), *filter(None, [rate]))
+        if up.returncode != 0:
+            raise unittest.SkipTest(up.stderr.strip())
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([HOSTS, *words], env=self._environment, capture_output=True, text=True, check=False)
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.call("down")
+
+    def start(self, host: int, command: tuple[str | pathlib.Path, ...], environment: Mapping[str, str]) -> Process:
+        """A command on a host, with what is added to this process's environment."""
+        return subprocess.Popen(
+            [HOSTS, "exec", str(host), *command],
+            env={**self._environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def has(self, host: int, path: str) -> bool:
+        return self.call("exec", str(host), "test", "-e", path).returncode == 0
+
+    def become_one_machine(self) -> None:
+        """All have its boot id, as containers."""
+        for host in range(1, self._number + 1):
+            self.call("exec", str(host), "umount", "/proc/sys/kernel/random/boot_id")
+
+    def kill(self, host: int) -> None:
+        self.call("kill", str(host))
+
+    def cut(self, host: int, other: int | None = None) -> None:
+        """The link of a host goes dead; with `other`, the way from and to that one alone."""
+        if other is None:
+            self.call("cut", str(host))
+            return
+        for here, there in ((host, other), (other, host)):
+            self.call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
+
+    def mend(self, host: int) -> None:
+        self.call("mend", str(host))
+
+    def signal(self, host: int, name: str) -> None:
+        """To all ranks on a host."""
+        self.call("exec", str(host), "pkill", f"-{name}", "stretto-train")
+
+
+def start_torchrun(
+    hosts: Hosts,
+    rendezvous: str,
+    command: tuple[str | pathlib.Path, ...],
+    environment: Mapping[str, str],
+    options: tuple[str, ...] = (),
+) -> list[Process]:
+    """The agents of h1 and h2, with two ranks each; `command` begins with Python's interpreter. The store is rank 0's
+    host's (static), or the other's (c10d)."""
+    python, *script = command
+    agents = []
+    for host in (1, 2):
+        place = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "h2:29500"]
+        if rendezvous == "static":
+            place = ["--node-rank", str(host - 1), "--master-addr", "10.77.0.1", "--master-port", "29500"]
+        torchrun = (python, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2")
+        agents.append(
+            hosts.start(host, (*torchrun, *options, *place, *script), {"OMP_NUM_THREADS": "1", **environment})
+        )
+    return agents
+
+
+def ends(processes: list[Process], timeout: float = 100) -> Iterator[tuple[int, str, str]]:
+    """The status of each, in their order, and what it has written."""
+    for process in processes:
+        out, err = process.communicate(timeout=timeout)
+        yield process.returncode, out, err
