@@ -242,6 +242,7 @@ void check_training(const TrainOptions& options) {
     throw UsageError(fmt::format("--ranks {}: this job was started with {} ranks; leave --ranks out", options.ranks,
                                  launched->ranks));
   }
+  if (launched_rank()) return;  // whose host may not have the folders: rank 0 looks at them when all have come
   if (!options.resume.empty()) {
     if (const auto folder = RunFolder::open(options.resume); !folder) {
       throw UsageError(fmt::format("--resume {}: {}", options.resume, folder.error().message));

@@ -106,7 +106,7 @@ class PyReplica final : public Replica, private LocalBuffers {
   std::string library() const override { return model_.library; }
   ReplicaChecksum checksum() override;
   std::string save() override;
-  void load(const std::string& path) override;
+  void load(const std::string& saved) override;
 
  private:
   /// Zeros in pages of their own, of which those that are used take memory.

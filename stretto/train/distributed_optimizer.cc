@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/train/job/checkpoint.h"
-#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/job/rank_0_checkpoint.h"
 #include "stretto/train/loop/batch_pool.h"
 #include "stretto/train/loop/followed_schedulers.h"
 #include "stretto/train/loop/loop_batches.h"
@@ -151,27 +150,20 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
 
 bool DistributedOptimizer::Impl::load(const std::string& folder) {
   if (loop_.steps() != 0 || batches_.made()) throw UsageError("load(): expected before batches() and the first step()");
+  Session& session = loop_.session();
+  Meeting& meeting = session.meeting();
+  Driver& driver = session.driver();
+  if (!rank_0_has_checkpoint(meeting, driver, folder)) return false;
   CheckpointPaths paths;
-  std::optional<LoopCheckpoint> c;
-  if (has_checkpoint(folder)) c = read_loop_checkpoint(folder, identity_of(replica_), loop_.session().ranks(), paths);
-  const auto other =
-      loop_.session().meeting().differing_rank(loop_.session().driver(), {c ? 1u : 0u, c ? c->batches : 0});
-  if (other) throw UsageError(text("load(): rank ", *other, " sees another checkpoint in '", folder, "' than rank 0"));
-  if (!c) return false;
-  replica_.load(paths.replica);
-  const ReplicaChecksum loaded = replica_.checksum();
-  if (loaded != c->checksum) {
-    throw UsageError(
-        text("cannot continue from ", paths.replica, ": the weights it holds are not those that were saved"));
-  }
-  if (!paths.recipe.empty() && c->algorithm == loop_.session_options().recipe->name) {
-    loop_.session().recipe().set_state(read_whole_file(paths.recipe, FileContent::bytes).or_throw());
-  }
-  const auto mine = static_cast<std::size_t>(loop_.session().rank());
-  loop_.go_on_from(c->batches, c->steps[mine]);
-  set_random_state(c->random[mine]);
-  schedulers_.restore(c->scheduler_steps);
-  batches_.restore(*c);
+  const LoopCheckpoint c = loop_checkpoint_from_json(meeting.broadcast_text(
+      driver, [&] { return to_json(read_loop_checkpoint(folder, identity_of(replica_), session.ranks(), paths)); }));
+  const bool same_algorithm = c.algorithm == loop_.session_options().recipe->name;
+  load_states(meeting, driver, folder, paths, c.checksum, replica_, same_algorithm ? &session.recipe() : nullptr);
+  const auto mine = static_cast<std::size_t>(session.rank());
+  loop_.go_on_from(c.batches, c.steps[mine]);
+  set_random_state(c.random[mine]);
+  schedulers_.restore(c.scheduler_steps);
+  batches_.restore(c);
   loop_.take_options();
   return true;
 }

@@ -44,7 +44,7 @@ class NeighbourAveraging : public testing::Test {
   /// Of all parameters, one after the other.
   std::vector<float> final_model(const TrainOptions& options) {
     const auto rank = linear_task()->start_rank({.seed = 1, .lr = 0.05, .momentum = 0});
-    rank->replica().load(checkpoint_of(options).paths.replica);
+    rank->replica().load(read_whole_file(checkpoint_of(options).paths.replica, FileContent::bytes).or_throw());
     std::vector<float> model;
     for (std::size_t b = 0; b < rank->replica().buckets().size(); ++b) {
       const auto bytes = rank->replica().parameters(static_cast<int>(b));

@@ -49,7 +49,7 @@ class ServerRuns : public testing::Test {
     const Checkpoint end = end_of_last_run();
     const auto task = linear_task();
     const auto rank = task->start_rank({});
-    rank->replica().load(end.paths.replica);
+    rank->replica().load(read_whole_file(end.paths.replica, FileContent::bytes).or_throw());
     std::vector<float> weights;
     for (int b = 0; b < 2; ++b) {
       const auto bytes = rank->replica().parameters(b);

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const Checkpoint& c) {
+ordered_json json_of(const Checkpoint& c) {
   return {{"version", Checkpoint::kVersion},
           {"stretto", c.stretto},
           {"library", c.replica.library},
@@ -96,14 +96,22 @@ Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& re
     return failure.error();
   }
   c.checksum = replica.checksum();
-  return write_checkpoint_files(folder, c.batches, to_json(c).dump(), states, disk);
+  return write_checkpoint_files(folder, c.batches, to_json(c), states, disk);
+}
+
+std::string to_json(const Checkpoint& checkpoint) {
+  return json_of(checkpoint).dump();
+}
+
+Checkpoint checkpoint_from_json(const std::string& json) {
+  return from_json(ordered_json::parse(json));
 }
 
 Checkpoint read_checkpoint(const std::string& folder) {
   CheckpointPaths paths;
   const std::string json = read_checkpoint_files(folder, Checkpoint::kVersion, paths);
   try {
-    Checkpoint c = from_json(ordered_json::parse(json));
+    Checkpoint c = checkpoint_from_json(json);
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
     c.paths = paths;
     return c;

@@ -37,7 +37,7 @@ struct Checkpoint {
   DispenserPosition position;
   ReplicaChecksum checksum;
   std::string algorithm;  ///< name of the recipe; with another one its state is of no use, and is left
-  CheckpointPaths paths;  ///< where read_checkpoint() has found the states
+  CheckpointPaths paths;  ///< on rank 0: where read_checkpoint() has found the states
 };
 
 /// The identity of the job that `plan` describes, without that of its replicas; the rest is empty.
@@ -51,6 +51,10 @@ Result<void> write_checkpoint(const RunFolder& folder, Checkpoint checkpoint, Re
 /// The checkpoint of a run folder; that it and its state file are whole is verified by their checksums. Throws
 /// UsageError, in one line, when there is none, or it is truncated, damaged, or of another version.
 Checkpoint read_checkpoint(const std::string& folder);
+
+/// All but the paths, as rank 0 tells it the others; and what they make of it.
+std::string to_json(const Checkpoint& checkpoint);
+Checkpoint checkpoint_from_json(const std::string& json);
 
 /// Throws UsageError, which names the first thing that differs, unless `checkpoint` is of the job that `plan`
 /// describes.

@@ -19,6 +19,7 @@
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/no_gradients.h"
 #include "stretto/train/job/progress_page.h"
+#include "stretto/train/job/rank_0_checkpoint.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/summarize.h"
@@ -36,7 +37,10 @@ class Run {
   std::optional<RunSummary> run();
 
  private:
+  void read_resume();
   void prepare_folder();
+  /// Of ranks that something else has started: rank 0 reads the checkpoint and prepares the folder, for all.
+  void share_folder(RankContext& context, Replica& replica);
   /// `place`: of a simulated rank; else null.
   int run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place);
   /// All ranks in this process, in virtual time, which has place in the job for one.
@@ -120,12 +124,17 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
-  if (!options.resume.empty()) resume_ = read_checkpoint(options.resume);
-  if (resume_) require_same_job(*resume_, plan_);
+  if (!launched_) read_resume();
   if (hooks.recent_steps) {
     if (launched_ || plan_.options.simulated) throw UsageError("steps can be watched of ranks that this process forks");
     steps_.emplace(plan_.options.ranks);
   }
+}
+
+void Run::read_resume() {
+  if (plan_.options.resume.empty()) return;
+  resume_ = read_checkpoint(plan_.options.resume);
+  require_same_job(*resume_, plan_);
 }
 
 void Run::prepare_folder() {
@@ -145,6 +154,18 @@ void Run::prepare_folder() {
   if (const auto written = folder_->write_config(to_json(plan_.options)); !written) tell(written.error().message);
 }
 
+void Run::share_folder(RankContext& context, Replica& replica) {
+  Driver& driver = context.world().driver(plan_.options.progress_by);
+  Meeting meeting(context.world().engine(), replica, {.tell = [this](const std::string& line) { page_->tell(line); }});
+  (void)rank_0_has_checkpoint(meeting, driver, plan_.options.resume);
+  const std::string found = meeting.broadcast_text(driver, [this] {
+    read_resume();
+    prepare_folder();
+    return resume_ ? to_json(*resume_) : std::string();
+  });
+  if (context.rank() != 0 && !found.empty()) resume_ = checkpoint_from_json(found);
+}
+
 // In virtual time a long step is no news. A wait that lasts for ever is named before it ends the run.
 constexpr Duration kVirtualSilence = VirtualRanks::kStuckAfter / 4;
 
@@ -157,6 +178,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                                .momentum = plan_.options.momentum,
                                .by_layer = goes_by_layer(plan_)};
   const auto rank_task = task.start_rank(task_options);
+  if (launched_) share_folder(context, rank_task->replica());
   task_options.evaluates = true;
   RankReport report;
   {
@@ -184,7 +206,6 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
 int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   RankReport report;
   try {
-    if (launched_ && context.rank() == 0) prepare_folder();
     report = train(context, task, place);
   } catch (...) {
     report = report_of_exception(context.rank());

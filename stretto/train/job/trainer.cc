@@ -13,6 +13,7 @@
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
+#include "stretto/train/job/rank_0_checkpoint.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/step/input_pipeline.h"
 #include "stretto/train/job/step/timed_pass.h"
@@ -43,27 +44,6 @@ SessionOptions session_options(const TrainerContext& context) {
   return options;
 }
 
-Replica& loaded(const TrainerContext& context) {
-  Replica& replica = context.task.replica();
-  if (context.resume != nullptr) {
-    require_same_model(*context.resume, replica);
-    replica.load(context.resume->paths.replica);
-    if (replica.checksum() != context.resume->checksum) {
-      throw Failure({Errc::bad_input,
-                     text(context.resume->paths.replica, ": the weights it holds are not those that were saved")});
-    }
-  }
-  return replica;
-}
-
-/// The state of the algorithm that the checkpoint was made with, if it is this one.
-void load_recipe(const TrainerContext& context, Recipe& recipe) {
-  const Checkpoint* resume = context.resume;
-  if (resume == nullptr || resume->paths.recipe.empty()) return;
-  if (resume->algorithm != context.plan.algorithm.recipe->name) return;
-  recipe.set_state(read_whole_file(resume->paths.recipe, FileContent::bytes).or_throw());
-}
-
 }  // namespace
 
 class Trainer::Impl final : public RoundListener {
@@ -77,6 +57,8 @@ class Trainer::Impl final : public RoundListener {
   void after(const RoundResult& result) override;
 
   void begin();
+  /// From the checkpoint where the job continues.
+  void load();
   /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
   void check_memory();
   void step(const BatchRef& batch);
@@ -146,7 +128,7 @@ class Trainer::Impl final : public RoundListener {
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
       rank_(context.world.rank()),
-      replica_(loaded(context)),
+      replica_(context.task.replica()),
       session_(context.world, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
       dispenser_(batches_, context.plan.sharing, rank_, context.counter,
@@ -160,7 +142,6 @@ Trainer::Impl::Impl(const TrainerContext& context)
       reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
-  load_recipe(context_, session_.recipe());
   session_.bring_by_layer();
   if (rank_ == 0) {
     evaluations_.emplace(
@@ -189,8 +170,8 @@ RankReport Trainer::Impl::run() {
 }
 
 void Trainer::Impl::begin() {
-  session_.begin(
-      {{"set of options", to_json(context_.plan.options)}, {"checkpoint", text("after ", applied_, " batches")}});
+  session_.begin({{"set of options", to_json(context_.plan.options)}});
+  if (context_.resume != nullptr) load();
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (rank_ == 0) check_memory();
   const TrainOptions& options = context_.plan.options;
@@ -216,6 +197,14 @@ void Trainer::Impl::begin() {
       ordered->record_timeline();
     }
   }
+}
+
+void Trainer::Impl::load() {
+  const Checkpoint& from = *context_.resume;
+  require_same_model(from, replica_);
+  Recipe& recipe = session_.recipe();
+  load_states(session_.meeting(), session_.driver(), context_.plan.options.resume, from.paths, from.checksum, replica_,
+              from.algorithm == context_.plan.algorithm.recipe->name ? &recipe : nullptr);
 }
 
 void Trainer::Impl::check_memory() {

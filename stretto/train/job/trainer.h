@@ -39,13 +39,14 @@ struct TrainerContext {
 /// the algorithm's exchange with the other ranks; until no rank has batches left. One thread; every rank runs one.
 class Trainer {
  public:
-  /// Registers its collectives. Loads the checkpoint's state. Throws UsageError for one of another model, Failure.
+  /// Registers its collectives.
   explicit Trainer(const TrainerContext& context);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Once. Throws Failure: Errc::aborted when some rank has stopped the job, Errc::lost_peer.
+  /// Once. Throws UsageError for a checkpoint of another model, Failure: Errc::aborted when some rank has stopped the
+  /// job, Errc::lost_peer.
   RankReport run();
 
  private:

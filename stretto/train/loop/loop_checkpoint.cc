@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const LoopCheckpoint& c) {
+ordered_json json_of(const LoopCheckpoint& c) {
   return {{"version", LoopCheckpoint::kVersion},
           {"loop", true},
           {"library", c.replica.library},
@@ -86,7 +86,7 @@ Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoi
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Errc::io, text("folder '", folder, "' cannot be made: ", error.message())};
-  const ordered_json json = to_json(checkpoint);
+  const ordered_json json = json_of(checkpoint);
   if (const std::string whose = foreign(folder, json); !whose.empty()) {
     return Error{Errc::bad_input,
                  text("'", folder, "/checkpoint.json' is ", whose, " and would be lost: expected a folder of its own")};
@@ -101,11 +101,19 @@ Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoi
   }
 }
 
+std::string to_json(const LoopCheckpoint& checkpoint) {
+  return json_of(checkpoint).dump();
+}
+
+LoopCheckpoint loop_checkpoint_from_json(const std::string& json) {
+  return from_json(ordered_json::parse(json));
+}
+
 LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
                                     CheckpointPaths& paths) {
   const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, paths);
   try {
-    LoopCheckpoint c = from_json(ordered_json::parse(json));
+    LoopCheckpoint c = loop_checkpoint_from_json(json);
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
     require_equal(folder, "library", c.replica.library, here.library);
     require_equal(folder, "optimizer", c.replica.optimizer, here.optimizer);

@@ -40,6 +40,10 @@ struct LoopCheckpoint {
 Result<void> write_loop_checkpoint(const std::string& folder, const LoopCheckpoint& checkpoint, Replica& replica,
                                    const std::string& recipe_state, const Disk& disk = Disk());
 
+/// As rank 0 tells it the others; and what they make of it.
+std::string to_json(const LoopCheckpoint& checkpoint);
+LoopCheckpoint loop_checkpoint_from_json(const std::string& json);
+
 /// The checkpoint of a folder, and in `paths` the files of its states. Throws UsageError, in one line, where
 /// it is truncated, damaged, contradicts itself, or is not of `here` on so many ranks, naming the first thing that
 /// differs.

@@ -79,7 +79,7 @@ TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   EXPECT_EQ(there.position, here.position);
   EXPECT_EQ(there.checksum, here.checksum);
   EXPECT_EQ(paths_.replica, folder_ + "/stretto-state-7.pt");
-  replica().load(paths_.replica);
+  replica().load(read_whole_file(paths_.replica, FileContent::bytes).or_throw());
 }
 
 TEST_F(LoopCheckpointTest, OnlyTheNewestStateIsKept) {

@@ -149,19 +149,32 @@ void Meeting::broadcast_words(Driver& driver) {
 }
 
 void Meeting::broadcast_optimizer(Driver& driver) {
-  std::string state = engine_.rank() == 0 ? replica_.optimizer_state() : std::string();
-  const std::uint64_t bytes = gather(driver, {state.size()})[0][0];
-  state.resize(bytes);
-  if (bytes > 0) {
+  const std::string state = broadcast_text(driver, [this] { return replica_.optimizer_state(); });
+  if (engine_.rank() != 0) replica_.set_optimizer_state(state);
+}
+
+std::string Meeting::broadcast_text(Driver& driver, FunctionRef<std::string()> make) {
+  std::string made;
+  bool refused = false;
+  try {
+    if (engine_.rank() == 0) made = make();
+  } catch (const UsageError& error) {
+    made = error.what();
+    refused = true;
+  }
+  const Numbers first = gather(driver, {made.size(), refused ? 1u : 0u})[0];
+  made.resize(first[0]);
+  if (!made.empty()) {
     Call call(*this);
-    words_.resize(words_of(bytes));
-    std::copy(state.begin(), state.end(), reinterpret_cast<char*>(words_.data()));
+    words_.resize(words_of(made.size()));
+    std::ranges::copy(made, reinterpret_cast<char*>(words_.data()));
     broadcast_words(driver);
-    std::copy_n(reinterpret_cast<const char*>(words_.data()), bytes, state.begin());
+    std::copy_n(reinterpret_cast<const char*>(words_.data()), made.size(), made.begin());
     words_ = std::vector<std::int32_t>();
     call.returns();
   }
-  if (engine_.rank() != 0) replica_.set_optimizer_state(state);
+  if (first[1] != 0) throw UsageError(made);
+  return made;
 }
 
 void Meeting::average_parameters(Driver& driver) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/base/function_ref.h"
 #include "stretto/collective/plain.h"
 #include "stretto/train/replica/replica.h"
 
@@ -42,6 +43,9 @@ class Meeting {
   void broadcast_weights(Driver& driver);
   /// Gives all ranks the optimizer's state of rank 0.
   void broadcast_optimizer(Driver& driver);
+  /// The text that `make` returns on rank 0, where alone it is called, on all ranks. Where it throws UsageError there,
+  /// every rank throws the same.
+  std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make);
   // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
 
   /// Sets the parameters to their mean over all ranks: the same bits everywhere.

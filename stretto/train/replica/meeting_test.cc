@@ -49,6 +49,25 @@ TEST_P(MeetingTest, BroadcastsAllWeights) {
   EXPECT_EQ(seen[0].back(), 7.0f) << "the buffer, too";
 }
 
+TEST_P(MeetingTest, BroadcastsATextOrWhyThereIsNone) {
+  meet(GetParam(), [](int rank, Replica&, Meeting& meeting, Driver& driver) {
+    for (const std::size_t bytes : {0, 1, 5, 100'000}) {
+      const auto made = [&] {
+        EXPECT_EQ(rank, 0);
+        return std::string(bytes, '\n');
+      };
+      EXPECT_EQ(meeting.broadcast_text(driver, made), std::string(bytes, '\n'));
+    }
+    try {
+      meeting.broadcast_text(driver, []() -> std::string { throw UsageError("there is no text"); });
+      ADD_FAILURE();
+    } catch (const UsageError& error) {
+      EXPECT_STREQ(error.what(), "there is no text");
+    }
+    EXPECT_EQ(meeting.broadcast_text(driver, [] { return "and it goes on"; }), "and it goes on");
+  });
+}
+
 TEST_P(MeetingTest, AveragesParametersAndBuffers) {
   const auto ranks = static_cast<float>(GetParam());
   meet(GetParam(), [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {

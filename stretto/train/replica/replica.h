@@ -147,8 +147,8 @@ class Replica {
   virtual ReplicaChecksum checksum() = 0;
   /// Weights, buffers and the optimizer's state, as the content of a file. Throws Failure.
   virtual std::string save() = 0;
-  /// Reads a file that holds what save() of a replica of the same model returned. Throws Failure (Errc::bad_input).
-  virtual void load(const std::string& path) = 0;
+  /// Takes over what save() of a replica of the same model returned. Throws Failure (Errc::bad_input).
+  virtual void load(const std::string& saved) = 0;
 
   /// Facets that only some replicas have; null: this one has it not. They live as long as the replica.
   virtual GradientsByTensor* gradients_by_tensor() { return nullptr; }

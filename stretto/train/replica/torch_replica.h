@@ -107,7 +107,7 @@ class TorchReplica final : public Replica, public GradientsByTensor, public Read
   std::string library() const override;
   ReplicaChecksum checksum() override;
   std::string save() override;
-  void load(const std::string& path) override;
+  void load(const std::string& saved) override;
 
   class Impl;  ///< sees LibTorch
 

@@ -235,11 +235,13 @@ std::string TorchReplica::save() {
   }
 }
 
-void TorchReplica::load(const std::string& path) {
-  const auto unusable = [&](const std::string& why) { return Failure({Errc::bad_input, text(path, ": ", why)}); };
+void TorchReplica::load(const std::string& saved) {
+  const auto unusable = [](const std::string& why) {
+    return Failure({Errc::bad_input, "the saved state of a replica: " + why});
+  };
   try {
     InputArchive archive;
-    archive.load_from(path);
+    archive.load_from(saved.data(), saved.size());
     const auto memory = weights();
     for (std::size_t i = 0; i < memory.size(); ++i) {
       at::Tensor bytes;

@@ -3,9 +3,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -150,10 +150,10 @@ class LinearReplica final : public Replica, private GradientsByTensor, private R
     for (const auto& piece : state()) out.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return out;
   }
-  void load(const std::string& path) override {
-    std::ifstream in(path, std::ios::binary);
+  void load(const std::string& saved) override {
+    std::istringstream in(saved);
     for (const auto& piece : state()) in.read(reinterpret_cast<char*>(piece.data()), std::ssize(piece));
-    if (!in) throw Failure({Errc::bad_input, text(path, ": too short")});
+    if (!in) throw Failure({Errc::bad_input, "the saved state is too short"});
   }
 
   const std::vector<float>& w() const { return parameters_[1]; }

@@ -1,0 +1,47 @@
+#include "stretto/train/job/rank_0_checkpoint.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "stretto/base/words.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
+}
+
+std::string content(const std::string& path) {
+  return path.empty() ? std::string() : read_whole_file(path, FileContent::bytes).or_throw();
+}
+
+}  // namespace
+
+bool rank_0_has_checkpoint(Meeting& meeting, Driver& driver, const std::string& folder) {
+  const bool here = !folder.empty() && has_checkpoint(folder);
+  const auto all = meeting.gather(driver, {here ? 1u : 0u, Hash64::of(folder)});
+  if (all[0][0] != 0) return true;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank][0] == 0 || all[rank][1] != all[0][1]) continue;
+    const auto hosts = meeting.gather_texts(driver, host_name());  // every rank has seen the same
+    throw UsageError(text("rank 0, on ", hosts[0], ", sees no checkpoint in '", folder, "', and rank ", rank, ", on ",
+                          hosts[rank], ", sees one: rank 0 reads it; expected the folder on ", hosts[0]));
+  }
+  return false;
+}
+
+void load_states(Meeting& meeting, Driver& driver, const std::string& folder, const CheckpointPaths& paths,
+                 const ReplicaChecksum& checksum, Replica& replica, Recipe* recipe) {
+  replica.load(meeting.broadcast_text(driver, [&paths] { return content(paths.replica); }));
+  if (replica.checksum() != checksum) {
+    refuse_checkpoint(folder, "the weights in the state that it names are not those that were saved");
+  }
+  const std::string state = meeting.broadcast_text(driver, [&paths] { return content(paths.recipe); });
+  if (recipe != nullptr && !state.empty()) recipe->set_state(state);
+}
+
+}  // namespace stretto
