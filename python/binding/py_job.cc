@@ -101,11 +101,14 @@ void bind_job(nb::module_& module) {
           [](JoinOptions* self, int rank, int ranks, std::string job, nb::object store) {
             auto* made = new (self) JoinOptions{.rank = rank, .ranks = ranks, .job = std::move(job)};
             made->bulletin = given_meeting(rank, ranks);
-            if (!made->bulletin && !store.is_none())
+            if (made->bulletin == nullptr && !store.is_none()) {
               made->bulletin = std::make_shared<PyBulletin>(rank, ranks, std::move(store));
+            }
           },
           "rank"_a, "ranks"_a, "job"_a, "store"_a = nb::none(),
-          "`store`: where ranks are on several hosts, a store of torch.distributed, by which they meet.")
+          "`store`: where ranks are on several hosts, a store of torch.distributed, by which they meet unless they are "
+          "told "
+          "where (STRETTO_MEETING).")
       .def_ro("rank", &JoinOptions::rank, "0 … ranks − 1.")
       .def_ro("ranks", &JoinOptions::ranks, "Ranks of the job.")
       .def_ro("job", &JoinOptions::job, "The job's name, the same on all its ranks.")

@@ -197,7 +197,9 @@ def _install_hook() -> None:
     """
     before = sys.excepthook
 
-    def hook(kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None) -> None:
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+    ) -> None:
         if threading.current_thread() is threading.main_thread():
             fail(error)
         before(kind, error, traceback)

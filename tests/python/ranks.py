@@ -62,7 +62,7 @@ class Ranks:
         shared = {
             **os.environ,
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(_free_port()),
+            "MASTER_PORT": str(free_port()),
             "STRETTO_JOB": uuid.uuid4().hex,
             "OMP_NUM_THREADS": "1",
             "PYTHONFAULTHANDLER": "1",
@@ -183,7 +183,7 @@ def said(results: Sequence[Result]) -> str:
     return "\n".join(f"-- rank {r.rank}, status {r.status}\n{r.stdout}{r.stderr}" for r in results)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

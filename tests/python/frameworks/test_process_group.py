@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Ranks, said
+from ranks import Ranks, free_port, said
 
 import stretto
 from stretto import _process_group
@@ -94,23 +94,30 @@ def test_a_group_that_begins_after_the_optimizer_is_refused(tmp_path: pathlib.Pa
         assert "stretto.init(rank=dist.get_rank(), ranks=dist.get_world_size())" in heard
 
 
-def _on_hosts(store: str, ranks: int, folder: str, variables: Sequence[str]) -> str:
+_BY_RAY = {"RANK": "{rank}", "WORLD_SIZE": "4", "LOCAL_RANK": "{local}", "LOCAL_WORLD_SIZE": "2"}
+
+
+def _on_hosts(store: str, ranks: int, folder: str, variables: Mapping[str, str]) -> tuple[int, int, bool, bool]:
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+
     rank = _begin(store, ranks)
-    place = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank % 2, "LOCAL_WORLD_SIZE": 2}
-    os.environ.update({name: str(place[name]) for name in variables})
+    os.environ.update({name: value.format(rank=rank, local=rank % 2) for name, value in variables.items()})
     _process_group._BOOT_ID = pathlib.Path(folder) / f"boot id of {rank // 2}"
     os.environ["STRETTO_INTERFACE"] = "lo"
     stretto.init()
-    found = _process_group.find_place(10)
-    return f"{found is not None and found.several_hosts}, rank {stretto.rank()} of {stretto.size()}"
+    place = _process_group.find_place(10)
+    by_store = PrefixStore("stretto", _get_default_store()).check(["meeting"])
+    return stretto.rank(), stretto.size(), place is not None and place.several_hosts, by_store
 
 
-@pytest.mark.parametrize("variables", [(), ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")], ids=["", "Ray"])
-def test_ranks_of_several_hosts_meet_by_the_store(variables: Sequence[str], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("launcher", ["none", "Ray", "by hand"])
+def test_ranks_of_several_hosts_meet_by_the_store_or_where_they_are_told(tmp_path: pathlib.Path, launcher: str) -> None:
     for host in range(2):
         (tmp_path / f"boot id of {host}").write_text(f"host-{host}\n")
+    by_hand = {"STRETTO_MEETING": f"127.0.0.1:{free_port()}"}
+    variables = {"none": {}, "Ray": _BY_RAY, "by hand": by_hand}[launcher]
     heard = _in_group(_on_hosts, tmp_path, (str(tmp_path), variables), ranks=4)
-    assert heard == [f"True, rank {rank} of 4" for rank in range(4)]
+    assert heard == [(rank, 4, True, launcher != "by hand") for rank in range(4)]
 
 
 def _one_comes(store: str, ranks: int) -> str:
