@@ -107,8 +107,7 @@ void bind_job(nb::module_& module) {
           },
           "rank"_a, "ranks"_a, "job"_a, "store"_a = nb::none(),
           "`store`: where ranks are on several hosts, a store of torch.distributed, by which they meet unless they are "
-          "told "
-          "where (STRETTO_MEETING).")
+          "told where (STRETTO_MEETING).")
       .def_ro("rank", &JoinOptions::rank, "0 … ranks − 1.")
       .def_ro("ranks", &JoinOptions::ranks, "Ranks of the job.")
       .def_ro("job", &JoinOptions::job, "The job's name, the same on all its ranks.")

@@ -22,6 +22,18 @@ import torch.multiprocessing as mp
 import stretto
 
 
+def leave(folder: str, optimizer: stretto.Optimizer) -> None:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    found = {
+        "ranks": stretto.size(),
+        "host": socket.gethostname(),
+        "local": [stretto.local_rank(), stretto.local_size()],
+        "batches": optimizer.batches_applied,
+        "weights": hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in parameters)).hexdigest(),
+    }
+    (pathlib.Path(folder) / f"{stretto.rank()}.json").write_text(json.dumps(found))
+
+
 def record(folder: str, program: str) -> None:
     made: list[stretto.Optimizer] = []
     construct = stretto.Optimizer.__init__
@@ -33,15 +45,7 @@ def record(folder: str, program: str) -> None:
     stretto.Optimizer.__init__ = keep
     sys.argv = [program, f"{folder}/checkpoint"]
     runpy.run_path(program, run_name="__main__")
-    parameters = [p for group in made[-1].param_groups for p in group["params"]]
-    found = {
-        "ranks": stretto.size(),
-        "host": socket.gethostname(),
-        "local": [stretto.local_rank(), stretto.local_size()],
-        "batches": made[-1].batches_applied,
-        "weights": hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in parameters)).hexdigest(),
-    }
-    (pathlib.Path(folder) / f"{stretto.rank()}.json").write_text(json.dumps(found))
+    leave(folder, made[-1])
 
 
 def spawned(local_rank: int, folder: str, program: str, host: int) -> None:
