@@ -184,10 +184,12 @@ Result<void> Visit::open() {
     }
   }
   roster_.token = given.empty() ? new_token() : token_by_hand(given);
-  roster_.door = std::make_unique<Door>(
-      network_,
-      DoorOptions{
-          .address = address, .first_port = ports.first, .last_port = ports.last, .token = roster_.token, .rank = 0});
+  roster_.door = std::make_unique<Door>(network_, DoorOptions{.address = address,
+                                                              .first_port = ports.first,
+                                                              .last_port = ports.last,
+                                                              .token = roster_.token,
+                                                              .rank = 0,
+                                                              .ranks = bulletin_.ranks()});
   roster_.server =
       std::make_unique<JobServer>(network_, *roster_.door,
                                   JobServerOptions{.ranks = bulletin_.ranks(),
@@ -274,7 +276,8 @@ Result<void> Visit::come() {
                                                                   .first_port = options_.ports.first,
                                                                   .last_port = options_.ports.last,
                                                                   .token = roster_.token,
-                                                                  .rank = bulletin_.rank()});
+                                                                  .rank = bulletin_.rank(),
+                                                                  .ranks = bulletin_.ranks()});
     }
     const tcp::endpoint at = roster_.door->endpoint();
     const json facts{{"host", host_identity()},

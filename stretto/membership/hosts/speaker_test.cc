@@ -36,7 +36,10 @@ class Job {
       one.roster.members = members_;
       one.roster.token = token;
       one.roster.door = std::make_unique<Door>(
-          one.network, DoorOptions{.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank});
+          one.network, DoorOptions{.address = asio::ip::make_address("127.0.0.1"),
+                                   .token = token,
+                                   .rank = rank,
+                                   .ranks = members_.size()});
       addresses_.push_back(one.roster.door->endpoint());
       names_.push_back(text('h', members_.host_of(rank)));
     }

@@ -163,7 +163,7 @@ asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   limit.cancel();
   --strangers_;
   const auto hello = error ? Error{Errc::io, error.message()} : Hello::decoded(bytes, options_.token);
-  if (!hello || hello->to != options_.rank) {
+  if (!hello || hello->to != options_.rank || (hello->use != Hello::Use::meeting && hello->ranks != options_.ranks)) {
     refuse(from);
     co_return;
   }

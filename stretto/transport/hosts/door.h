@@ -18,6 +18,8 @@ struct DoorOptions {
   std::uint16_t last_port = 0;
   Token token{};  ///< a stranger with another one is not let in
   int rank = 0;   ///< of this process; a stranger that means another one is not let in
+  /// Of the job. A process of a job with another number is let in for the meeting alone, where rank 0 tells it so.
+  int ranks = 1;
   /// Is told, at most once a minute, how many strangers were not let in, and where the last one came from: on the
   /// network's thread. Empty: stderr.
   std::function<void(const std::string& line)> tell = {};

@@ -44,7 +44,8 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
   const auto be = [&](int rank) {
     JobMemory& memory = memories[static_cast<std::size_t>(members.host_of(rank))];
     NetworkThread network;
-    Door door(network, {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank});
+    Door door(network,
+              {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = rank, .ranks = members.size()});
     addresses[static_cast<std::size_t>(rank)] = door.endpoint();
     all.arrive_and_wait();
     const int place = members.place_of(rank);
@@ -149,16 +150,18 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   NetworkThread network;
   const Token token = new_token();
   std::atomic<int> come = 0, told = 0;
-  Door door(
-      network,
-      {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = 2, .tell = [&](const std::string& line) {
-         EXPECT_EQ(line.rfind("rank 2: connections without a hello of this job: 1 closed, the last one "
-                              "from 127.0.0.1:",
-                              0),
-                   0u)
-             << line;
-         ++told;
-       }});
+  Door door(network, {.address = asio::ip::make_address("127.0.0.1"),
+                      .token = token,
+                      .rank = 2,
+                      .ranks = 4,
+                      .tell = [&](const std::string& line) {
+                        EXPECT_EQ(line.rfind("rank 2: connections without a hello of this job: 1 closed, the last one "
+                                             "from 127.0.0.1:",
+                                             0),
+                                  0u)
+                            << line;
+                        ++told;
+                      }});
   door.receive(Hello::Use::messages, [&](const Hello& hello, const asio::ip::tcp::socket&) { come += hello.from; });
   const auto knock = [&](const Hello::Bytes& bytes) {
     asio::ip::tcp::socket socket(network.io());
@@ -175,6 +178,7 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   knock(hello.encoded(new_token()));
   knock(Hello{.from = 3, .to = 1, .ranks = 4}.encoded(token));
   knock(Hello{.from = 4, .to = 2, .ranks = 4}.encoded(token));
+  knock(Hello{.from = 4, .to = 2, .ranks = 5}.encoded(token));
   for (int i = 0; i < 200; ++i) knock({});
   EXPECT_EQ(come, 3);
   EXPECT_EQ(told, 1) << "once a minute";
