@@ -12,10 +12,11 @@ namespace stretto {
 /// keeps cannot be reached, and may be asked again. One thread.
 class Bulletin {
  public:
-  virtual ~Bulletin() = default;  ///< after the meeting
-  virtual int rank() const = 0;   ///< this rank's number, 0 … ranks() − 1
-  virtual int ranks() const = 0;  ///< of the job
-  /// Rank 0's: leaves `words`, at most 1,000 bytes without blanks, in the place of what it has left before.
+  virtual ~Bulletin() = default;                   ///< after the meeting
+  static constexpr std::size_t kMostBytes = 1000;  ///< of what rank 0 leaves
+  virtual int rank() const = 0;                    ///< this rank's number, 0 … ranks() − 1
+  virtual int ranks() const = 0;                   ///< of the job
+  /// Rank 0's: leaves `words`, at most kMostBytes without blanks, in the place of what it has left before.
   virtual Result<void> publish(const std::string& words) = 0;
   /// The other ranks': what rank 0 has left last; empty: nothing yet.
   virtual Result<std::string> look_up() = 0;

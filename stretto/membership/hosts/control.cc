@@ -5,16 +5,14 @@
 #include <asio/io_context.hpp>
 #include <future>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/peer_words.h"
 
 namespace stretto {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::chrono::seconds kToLeave{2};
 
@@ -26,11 +24,11 @@ class Control::Impl : public std::enable_shared_from_this<Impl> {
   explicit Impl(std::shared_ptr<Line> line) : line_(std::move(line)) {}
 
   asio::awaitable<void> listen();
-  void write(const json& words) {
+  void write(const RequestWords& words) {
     if (!ended_) line_->write(words);
   }
-  std::future<Result<std::uint64_t>> ask(json words) {
-    words["id"] = ++asked_;
+  std::future<Result<std::uint64_t>> ask(RequestWords words) {
+    words.id = ++asked_;
     std::promise<Result<std::uint64_t>> answer;
     auto answered = answer.get_future();
     if (ended_) {
@@ -48,12 +46,12 @@ class Control::Impl : public std::enable_shared_from_this<Impl> {
     answers_.clear();
     line_->close();
   }
-  void leave() { write({{"left", true}}); }
+  void leave() { write({.kind = RequestWords::Kind::left}); }
   std::shared_future<void> over() const { return over_; }
   void close() { line_->close(); }
 
  private:
-  void hear(const json& words);
+  void hear(const CounterWords& words);
 
   const std::shared_ptr<Line> line_;
   std::map<std::uint64_t, std::promise<Result<std::uint64_t>>> answers_;
@@ -64,15 +62,16 @@ class Control::Impl : public std::enable_shared_from_this<Impl> {
 };
 
 asio::awaitable<void> Control::Impl::listen() {
-  while (const auto words = co_await line_->read()) hear(*words);
-  end({Errc::lost_peer, "rank 0, which has the counters of the job, is lost", 0});
+  auto words = co_await line_->read<CounterWords>();
+  for (; words; words = co_await line_->read<CounterWords>()) hear(*words);
+  end({Errc::lost_peer, text("rank 0, which has the counters of the job, is lost: ", words.error().message), 0});
   ends_.set_value();
 }
 
-void Control::Impl::hear(const json& words) {
-  const auto answer = answers_.find(words.value("id", std::uint64_t{0}));
-  if (answer == answers_.end() || !words.contains("was")) return;
-  answer->second.set_value(words.value("was", std::uint64_t{0}));
+void Control::Impl::hear(const CounterWords& words) {
+  const auto answer = answers_.find(words.id);
+  if (answer == answers_.end()) return;
+  answer->second.set_value(words.was);
   answers_.erase(answer);
 }
 
@@ -88,14 +87,14 @@ Control::~Control() {
 
 std::uint64_t Control::fetch_add(int counter, std::uint64_t amount) {
   std::future<Result<std::uint64_t>> answer;
-  network_.run([&] { answer = impl_->ask({{"add", counter}, {"by", amount}}); });
+  network_.run([&] { answer = impl_->ask({.kind = RequestWords::Kind::add, .counter = counter, .amount = amount}); });
   const auto was = answer.get();
   if (!was) throw Failure(was.error());
   return *was;
 }
 
 void Control::report(const std::string& text) {
-  network_.run([&] { impl_->write({{"report", text}}); });
+  network_.run([&] { impl_->write({.kind = RequestWords::Kind::report, .report = text}); });
 }
 
 void Control::end(const Error& why) {

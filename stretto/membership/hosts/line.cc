@@ -11,17 +11,12 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "stretto/base/words.h"
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
-namespace {
-
-constexpr std::size_t kLongest = 16 << 20;  // a line
-
-}  // namespace
 
 Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
   asio::error_code ignored;
@@ -29,20 +24,22 @@ Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 
-asio::awaitable<std::optional<nlohmann::json>> Line::read() {
-  const auto self = shared_from_this();
+asio::awaitable<Result<std::string>> Line::read_line(const char* kind) {
   asio::error_code error;
-  const std::size_t length = co_await asio::async_read_until(socket_, asio::dynamic_buffer(read_, kLongest), '\n',
+  const std::size_t length = co_await asio::async_read_until(socket_, asio::dynamic_buffer(read_, kMostBytes), '\n',
                                                              asio::redirect_error(asio::use_awaitable, error));
-  if (error) co_return std::nullopt;
-  auto words = nlohmann::json::parse(read_.substr(0, length), nullptr, /*allow_exceptions=*/false);
+  if (error == asio::error::not_found) {
+    cancel();
+    co_return Error{Errc::bad_input, text(kind, " cannot be read: it has more than ", kMostBytes, " bytes")};
+  }
+  if (error) co_return Error{Errc::lost_peer, "it has ended"};
+  std::string line = read_.substr(0, length);
   read_.erase(0, length);
-  if (!words.is_object()) co_return std::nullopt;
-  co_return words;
+  co_return line;
 }
 
-void Line::write(const nlohmann::json& words) {
-  to_send_.push_back(words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+void Line::write_line(std::string line) {
+  to_send_.push_back(std::move(line) + '\n');
   if (std::exchange(sending_, true)) return;
   asio::co_spawn(
       socket_.get_executor(), [self = shared_from_this()] { return self->send(); }, asio::detached);

@@ -2,33 +2,49 @@
 
 #include <deque>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/error.h"
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
 
-/// Words of a meeting, and after it, over a connection: objects of JSON, a line each. The network's thread.
+/// Words of a meeting, and after it, over a connection (peer_words.h), a line each. The network's thread.
 class Line : public std::enable_shared_from_this<Line> {
  public:
+  static constexpr std::size_t kMostBytes = 16 << 20;  ///< of a line that is read
+
   explicit Line(asio::ip::tcp::socket socket);
 
-  /// The next words; nothing: the other side has ended, or speaks something else.
-  asio::awaitable<std::optional<nlohmann::json>> read();
+  /// The next words. Errc::lost_peer: the other side has ended. Errc::bad_input: what has come cannot be read, and the
+  /// line is cancelled. `limits`: those of Words::decoded().
+  template <class Words, class... Limits>
+  asio::awaitable<Result<Words>> read(Limits... limits) {
+    const auto self = shared_from_this();
+    const auto line = co_await read_line(Words::kName);
+    if (!line) co_return line.error();
+    auto words = Words::decoded(*line, limits...);
+    if (!words) cancel();
+    co_return words;
+  }
   /// Sends words, behind those before.
-  void write(const nlohmann::json& words);
+  template <class Words>
+  void write(const Words& words) {
+    write_line(words.encoded());
+  }
   /// Once everything has been sent.
   void close();
-  /// At once: a read() that waits returns nothing.
+  /// At once: for a read() that waits the other side has ended.
   void cancel();
   /// How long ago something has come from the other side's kernel: an acknowledgement, or words that nobody may have
   /// read yet.
   Duration since_heard();
 
  private:
+  asio::awaitable<Result<std::string>> read_line(const char* kind);
+  void write_line(std::string line);
   asio::awaitable<void> send();
 
   asio::ip::tcp::socket socket_;

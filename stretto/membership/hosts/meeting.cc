@@ -20,7 +20,6 @@
 #include <cstring>
 #include <fstream>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -28,27 +27,16 @@
 #include "stretto/base/words.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/peer_words.h"
 
 namespace stretto {
 namespace {
 
 using asio::ip::tcp;
-using nlohmann::json;
 
 constexpr std::chrono::milliseconds kTryEvery{100};
 constexpr std::chrono::seconds kTellAfter{10};
 constexpr Duration kGrace = std::chrono::seconds(5);  // rank 0 keeps the time; the others wait so much longer
-
-/// "host:port", "[::1]:port".
-std::pair<std::string, std::string> host_and_port(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    throw UsageError(text("address '", address, "' of the meeting: expected host:port"));
-  }
-  std::string host = address.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  return {host, address.substr(colon + 1)};
-}
 
 /// Where the bulletin has no place for a token: what is secret is STRETTO_TOKEN alone.
 Token token_by_hand(const std::string& words) {
@@ -75,25 +63,37 @@ std::string host_name() {
   return name.data();
 }
 
-std::optional<Error> refusal(const std::optional<json>& words) {
-  if (!words || !words->contains("refused")) return std::nullopt;
-  return Error{static_cast<Errc>(words->value("code", 0)), words->value("refused", ""), words->value("rank", -1)};
+using Tell = std::function<void(const std::string& line)>;
+
+/// As the options say it; stderr otherwise.
+Tell teller(int rank, const HostsOptions& options) {
+  if (options.tell) return options.tell;
+  return [rank](const std::string& line) { std::fprintf(stderr, "stretto: rank %d: %s\n", rank, line.c_str()); };
 }
 
 /// A rank's way into the meeting.
 class Visit {
  public:
   Visit(NetworkThread& network, Bulletin& bulletin, const HostsOptions& options)
-      : network_(network), bulletin_(bulletin), options_(options), look_(options.look) {}
+      : network_(network),
+        bulletin_(bulletin),
+        options_(options),
+        tell_(teller(bulletin.rank(), options)),
+        look_(options.look) {}
 
   Result<Roster> run();
 
  private:
   Result<void> open();
   Result<void> connect();
-  asio::awaitable<std::string> reach(std::string address);
+  Result<MeetingPlace> place_in(const std::string& words) const;
+  MeetingPlace own_place() const {
+    const tcp::endpoint at = roster_.door->endpoint();
+    return {.host = at.address().to_string(), .port = std::to_string(at.port()), .token = roster_.token};
+  }
+  asio::awaitable<std::string> reach();
   Result<void> come();
-  Result<std::optional<json>> hear();
+  Result<MeetingWords> hear();
   /// Waits for what the network's thread does, and looks meanwhile. Nothing after `until`: then it has been ended.
   template <class T>
   std::optional<T> wait(std::future<T> work, TimePoint until);
@@ -113,8 +113,8 @@ class Visit {
   void tell_whom_it_waits_for() {
     if (line_ || clock_.now() < tell_at_) return;  // rank 0 says who is missing
     tell_at_ = clock_.now() + Duration(kTellAfter);
-    tell(text("waits for ", bulletin_.rank() == 0 ? "its launcher" : "rank 0",
-              tried_.empty() ? "" : text(" (", tried_, ')')));
+    tell_(text("waits for ", bulletin_.rank() == 0 ? "its launcher" : "rank 0",
+               tried_.empty() ? "" : text(" (", tried_, ')')));
   }
   void abandon() {
     network_.run([this] {
@@ -124,19 +124,16 @@ class Visit {
       if (line_) line_->cancel();
     });
   }
-  void tell(const std::string& line) const {
-    if (options_.tell) return options_.tell(line);
-    std::fprintf(stderr, "stretto: rank %d: %s\n", bulletin_.rank(), line.c_str());
-  }
 
   NetworkThread& network_;
   Bulletin& bulletin_;
   const HostsOptions& options_;
+  const Tell tell_;
   const SteadyClock clock_;
   const TimePoint deadline_ = clock_.now() + options_.timeout;
   TimePoint tell_at_ = clock_.now() + Duration(kTellAfter);
   Look look_;
-  std::string at_;     // rank 0's address
+  MeetingPlace at_;    // of rank 0
   std::string tried_;  // the same, with an error
   tcp::resolver resolver_{network_.io()};
   tcp::socket socket_{network_.io()};
@@ -172,10 +169,11 @@ Result<void> Visit::open() {
   if (!addresses) return addresses.error();
   address = addresses->front();
   if (!given.empty()) {
-    const auto [host, service] = host_and_port(given);
+    const auto place = place_in(given);
+    if (!place) return place.error();
     asio::error_code error;
     tcp::resolver resolver(network_.io());
-    const auto found = resolver.resolve(host, service, error);
+    const auto found = resolver.resolve(place->host, place->port, error);
     if (error) return Error{Errc::bad_input, text("address ", given, " of the meeting: ", error.message()), 0};
     ports.first = ports.last = found.begin()->endpoint().port();
     // What this host's own name resolves to may be loopback, where no other host comes.
@@ -190,31 +188,39 @@ Result<void> Visit::open() {
                                                               .token = roster_.token,
                                                               .rank = 0,
                                                               .ranks = bulletin_.ranks()});
-  roster_.server =
-      std::make_unique<JobServer>(network_, *roster_.door,
-                                  JobServerOptions{.ranks = bulletin_.ranks(),
-                                                   .version = options_.version,
-                                                   .name = digits_of(new_token()),
-                                                   .timeout = options_.timeout,
-                                                   .tell = [this](const std::string& line) { tell(line); }});
-  const std::string words = text(roster_.door->endpoint(), '/', digits_of(roster_.token));
+  roster_.server = std::make_unique<JobServer>(network_, *roster_.door,
+                                               JobServerOptions{.ranks = bulletin_.ranks(),
+                                                                .version = options_.version,
+                                                                .name = digits_of(new_token()),
+                                                                .timeout = options_.timeout,
+                                                                .tell = tell_});
+  const std::string words = own_place().encoded();
   auto published = bulletin_.publish(words);
   while (!published && may_ask_again(published.error())) published = bulletin_.publish(words);
   return published;
 }
 
+/// Where rank 0 is, by what the bulletin has. A person who has given no address is told by UsageError.
+Result<MeetingPlace> Visit::place_in(const std::string& words) const {
+  auto place = MeetingPlace::decoded(words);
+  if (place) return place;
+  const std::string given = bulletin_.given_address();
+  if (!given.empty()) throw UsageError(text("address '", given, "' of the meeting: expected host:port"));
+  return Error{Errc::bad_input, text("rank 0: ", place.error().message), 0};
+}
+
 /// Connects to rank 0 and says hello. Returns what has gone wrong; empty: nothing.
-asio::awaitable<std::string> Visit::reach(std::string address) {
-  const auto [host, port] = host_and_port(address);
+asio::awaitable<std::string> Visit::reach() {
   asio::error_code error;
-  const auto found = co_await resolver_.async_resolve(host, port, asio::redirect_error(asio::use_awaitable, error));
+  const auto found =
+      co_await resolver_.async_resolve(at_.host, at_.port, asio::redirect_error(asio::use_awaitable, error));
   const Hello hello{.use = Hello::Use::meeting,
                     .from = bulletin_.rank(),
                     .to = 0,
                     .ranks = bulletin_.ranks(),
                     .version = options_.version};
   if (!error) error = co_await say_hello(socket_, {found.begin(), found.end()}, hello, roster_.token);
-  co_return error ? text(address, ": ", error.message()) : std::string();
+  co_return error ? text(at_.address(), ": ", error.message()) : std::string();
 }
 
 Result<void> Visit::connect() {
@@ -226,7 +232,7 @@ Result<void> Visit::connect() {
   };
   while (clock_.now() < deadline_) {
     if (roster_.door) {  // rank 0's own
-      at_ = text(roster_.door->endpoint());
+      at_ = own_place();
     } else {
       const auto words = bulletin_.look_up();
       if (!words) {
@@ -238,14 +244,12 @@ Result<void> Visit::connect() {
         pause();
         continue;
       }
-      const auto slash = words->find('/');
-      at_ = words->substr(0, slash);
-      const auto token = slash == std::string::npos ? token_by_hand(*words) : token_of(words->substr(slash + 1));
-      if (!token) return token.error();
-      roster_.token = *token;
+      const auto place = place_in(*words);
+      if (!place) return place.error();
+      at_ = *place;
+      roster_.token = at_.token ? *at_.token : token_by_hand(*words);
     }
-    (void)host_and_port(at_);  // throws here, and not on the network's thread
-    const auto reached = wait(asio::co_spawn(network_.io(), reach(at_), asio::use_future), deadline_);
+    const auto reached = wait(asio::co_spawn(network_.io(), reach(), asio::use_future), deadline_);
     if (!reached) return late();
     tried_ = *reached;
     if (tried_.empty()) {
@@ -258,13 +262,15 @@ Result<void> Visit::connect() {
   return late();
 }
 
-/// Rank 0's next words; none: it has ended, or is none of this job.
-Result<std::optional<json>> Visit::hear() {
-  auto heard = wait(asio::co_spawn(
-                        network_.io(), [line = line_] { return line->read(); }, asio::use_future),
-                    deadline_ + kGrace);
+/// Rank 0's next words.
+Result<MeetingWords> Visit::hear() {
+  using Heard = std::optional<Result<MeetingWords>>;  // a future has a value that is made of nothing
+  const auto listen = [line = line_, ranks = bulletin_.ranks()]() -> asio::awaitable<Heard> {
+    co_return co_await line->read<MeetingWords>(ranks);
+  };
+  auto heard = wait(asio::co_spawn(network_.io(), listen, asio::use_future), deadline_ + kGrace);
   if (!heard) return Error{Errc::timeout, text("rank 0 has said nothing within ", seconds(options_.timeout), " s"), 0};
-  return *heard;
+  return std::move(**heard);
 }
 
 /// Comes to rank 0 until it says that this rank has come: what is published may be an older meeting's.
@@ -279,19 +285,16 @@ Result<void> Visit::come() {
                                                                   .rank = bulletin_.rank(),
                                                                   .ranks = bulletin_.ranks()});
     }
-    const tcp::endpoint at = roster_.door->endpoint();
-    const json facts{{"host", host_identity()},
-                     {"name", host_name()},
-                     {"process", ::getpid()},
-                     {"address", {{"host", at.address().to_string()}, {"port", at.port()}}}};
-    network_.run([&] { line_->write(facts); });
-    const auto words = hear();
-    if (!words) return words.error();
-    if (const auto why = refusal(*words)) return *why;
-    if (*words && (*words)->contains("come")) return {};
+    const ArrivalWords arrival{
+        .host = host_identity(), .name = host_name(), .process = ::getpid(), .address = roster_.door->endpoint()};
+    network_.run([&] { line_->write(arrival); });
+    auto words = hear();
+    if (!words && words.error().code == Errc::timeout) return words.error();
+    if (words && words->why) return *words->why;
+    if (words && words->kind == MeetingWords::Kind::come) return {};
     if (bulletin_.rank() != 0) roster_.door.reset();  // it knows that meeting's token
     line_.reset();
-    tried_ = text(at_, ": another job is there, or an older one");
+    tried_ = text(at_.address(), ": ", words ? "another job is there, or an older one" : words.error().message);
     pause();
   }
 }
@@ -301,18 +304,16 @@ Result<Roster> Visit::run() {
     if (auto opened = open(); !opened) return opened.error();
   }
   if (auto come_there = come(); !come_there) return come_there.error();
-  const auto words = hear();
-  if (!words) return words.error();
-  if (!*words) return Error{Errc::lost_peer, "rank 0 has ended while the ranks met", 0};
-  if (const auto why = refusal(*words)) return *why;
-  const json& roster = **words;
-  roster_.members = Members(roster.value("hosts", std::vector<int>()));
-  for (const json& address : roster.value("addresses", json::array())) {
-    roster_.addresses.emplace_back(asio::ip::make_address(address.value("host", "")),
-                                   static_cast<std::uint16_t>(address.value("port", 0)));
-  }
-  roster_.names = roster.value("names", std::vector<std::string>());
-  roster_.name = roster.value("name", "");
+  auto words = hear();
+  if (!words && words.error().code == Errc::timeout) return words.error();
+  if (!words) return Error{Errc::lost_peer, text("rank 0 is lost: ", words.error().message), 0};
+  if (words->why) return *words->why;
+  if (words->kind != MeetingWords::Kind::met)
+    return Error{Errc::lost_peer, "rank 0 is lost: it calls nobody together", 0};
+  roster_.members = Members(words->host_of);
+  roster_.addresses = std::move(words->addresses);
+  roster_.names = std::move(words->names);
+  roster_.name = std::move(words->meeting);
   roster_.control = std::make_unique<Control>(network_, line_);
   return std::move(roster_);
 }

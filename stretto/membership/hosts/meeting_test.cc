@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
+#include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/peer_words.h"
+#include "stretto/membership/hosts/testing/raw_peer.h"
 
 namespace stretto {
 namespace {
@@ -172,6 +175,93 @@ TEST(Meeting, WhatDoesNotFitTogetherIsToldOnAll) {
   EXPECT_THAT(meet({{0, 2}, {1, 3}}, 30s, nothing),
               Each(AllOf(StartsWith("bad_input: rank 1 on "), HasSubstr(" has 3 ranks in its job, rank 0 2"))));
   EXPECT_THAT(meet({{0, 3}, {1, 3}, {1, 3}}, 30s, nothing), Each(StartsWith("bad_input: two processes are rank 1: ")));
+}
+
+/// What rank 0 says where a process of a test comes as rank 1, and no more do: the error, or what its server tells
+/// until rank 1 has said goodbye or is lost.
+std::string with_rank_one(int ranks, const std::function<void(RawPeer&)>& rank1) {
+  Board board;
+  std::thread thread([&] {
+    while (board.words().empty()) std::this_thread::sleep_for(5ms);
+    const MeetingPlace place = MeetingPlace::decoded(board.words()).value();
+    const auto port = static_cast<std::uint16_t>(std::stoi(place.port));
+    const Hello hello{.use = Hello::Use::meeting, .from = 1, .to = 0, .ranks = ranks, .version = "stretto 1"};
+    asio::io_context io;
+    RawPeer peer(io, {asio::ip::make_address(place.host), port}, hello, *place.token);
+    rank1(peer);
+  });
+  NetworkThread network;
+  BoardBulletin bulletin(board, 0, ranks);
+  std::string told;
+  const auto roster = meet_hosts(
+      network, bulletin,
+      {.version = "stretto 1", .timeout = 30s, .interfaces = "lo", .tell = [&](const auto& line) { told += line; }});
+  if (roster) {
+    const bool goodbye = roster->server->wait_for_goodbyes(10s, {})[1];
+    told += goodbye ? "; goodbye" : "; no goodbye";
+  }
+  thread.join();
+  return roster ? told : text(name_of(roster.error().code), ": ", roster.error().message);
+}
+
+const ArrivalWords kElsewhere{
+    .host = "another", .name = "elsewhere", .process = 1, .address = {asio::ip::make_address("127.0.0.1"), 1}};
+
+TEST(Meeting, NobodyMeetsARankWhoseArrivalCannotBeRead) {
+  EXPECT_EQ(with_rank_one(2,
+                          [](RawPeer& rank1) {
+                            rank1.send(R"({"name": 7})");
+                            EXPECT_EQ(rank1.hear(), "");
+                          }),
+            "lost_peer: rank 1 is lost: its arrival cannot be read: it lacks 'host'");
+  EXPECT_EQ(with_rank_one(3,
+                          [](RawPeer& rank1) {
+                            rank1.send(kElsewhere.encoded());
+                            EXPECT_EQ(rank1.hear(), R"({"come":true})");
+                            rank1.send("GET / HTTP/1.1");
+                          }),
+            "lost_peer: rank 1 on elsewhere is lost: its request cannot be read: it is no object of JSON");
+}
+
+TEST(Meeting, RankZeroHasLostARankWhoseRequestCannotBeRead) {
+  EXPECT_EQ(with_rank_one(2,
+                          [](RawPeer& rank1) {
+                            rank1.send(kElsewhere.encoded());
+                            EXPECT_EQ(rank1.hear(), R"({"come":true})");
+                            EXPECT_NE(rank1.hear(), "");
+                            rank1.send(R"({"add": 99, "by": 1, "id": 1})");
+                            EXPECT_EQ(rank1.hear(), "");
+                          }),
+            "rank 1 on elsewhere is lost: its request cannot be read: 'add' is 99; expected a whole number from 0 to 16"
+            "; no goodbye");
+}
+
+TEST(Meeting, ARankHasLostARankZeroWhoseWordsCannotBeRead) {
+  NetworkThread network;
+  const Token token = new_token();
+  Door door(network, {.address = asio::ip::make_address("127.0.0.1"), .token = token, .rank = 0, .ranks = 2});
+  const std::string place = text(door.endpoint(), '/', digits_of(token));
+  std::string words;
+  std::vector<asio::ip::tcp::socket> come;
+  door.receive(Hello::Use::meeting, [&](const Hello&, asio::ip::tcp::socket socket) {
+    asio::write(socket, asio::buffer(words));
+    come.push_back(std::move(socket));
+  });
+  words = "{}\n";
+  EXPECT_THAT(meet({{1, 2}}, 500ms, nothing, place),
+              Each(text("timeout: rank 0 has not come within 0.5 s; tried ", door.endpoint(),
+                        ": its word of the meeting cannot be read: it lacks 'meeting'")));
+  words = "{\"come\": true}\n{\"meeting\": 1}\n";
+  EXPECT_THAT(
+      meet({{1, 2}}, 30s, nothing, place),
+      Each("lost_peer: rank 0 is lost: its word of the meeting cannot be read: 'meeting' is 1; expected a text"));
+  door.receive(Hello::Use::meeting, nullptr);
+}
+
+TEST(Meeting, AnAddressThatCannotBeReadIsTold) {
+  EXPECT_THAT(
+      meet({{1, 2}}, 30s, nothing, "127.0.0.1:1/none"),
+      Each("bad_input: rank 0: its published address cannot be read: a token of 32 hexadecimal digits was expected"));
 }
 
 // What an earlier attempt has published is still there when the second rank looks.

@@ -1,6 +1,7 @@
 #include "stretto/membership/hosts/server.h"
 
 #include <algorithm>
+#include <array>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
@@ -9,21 +10,26 @@
 #include <asio/use_awaitable.hpp>
 #include <future>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "stretto/base/words.h"
 #include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/peer_words.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto {
 namespace {
 
 using asio::ip::tcp;
-using nlohmann::json;
 
 constexpr std::chrono::seconds kTellEvery{10};
 constexpr Duration kLookEvery = std::chrono::milliseconds(100);
+
+/// `where`: "rank 3 on h2".
+Error lost(const std::string& where, int rank, const Error& why) {
+  return {Errc::lost_peer, text(where, " is lost: ", why.message), rank};
+}
 
 }  // namespace
 
@@ -60,7 +66,7 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   }
   std::shared_future<void> over() const { return over_; }
   /// A rank says no more: after a goodbye, or without one.
-  void ended(int rank);
+  void ended(int rank, const Error& why = {Errc::lost_peer, "it has ended"});
   std::vector<std::string> reports() const {
     std::vector<std::string> all;
     for (const Rank& rank : ranks_) all.push_back(rank.report);
@@ -70,7 +76,7 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Rank {
     std::shared_ptr<Line> line;  // null: it has not come
-    json facts;
+    ArrivalWords arrival;
     std::string report;
     bool left = false, ended = false;
   };
@@ -78,11 +84,11 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
   asio::awaitable<void> keep_time();
   asio::awaitable<void> attend(Hello hello, std::shared_ptr<Line> line);
   /// What keeps a rank that has come from being one of the job; nothing: it is.
-  std::optional<Error> objection(const Hello& hello, const json& facts);
+  std::optional<Error> objection(const Hello& hello, const ArrivalWords& arrival);
   void call_together();
-  void hear(int rank, const json& words);
+  void hear(int rank, const RequestWords& words);
   void refuse_all(const Error& why);
-  void to_all(const json& words) {
+  void to_all(const MeetingWords& words) {
     for (const Rank& rank : ranks_) {
       if (rank.line && !rank.left) rank.line->write(words);
     }
@@ -95,16 +101,16 @@ class JobServer::Impl : public std::enable_shared_from_this<Impl> {
     return out;
   }
   std::string where(int rank) const {
-    return text("rank ", rank, " on ", ranks_[static_cast<std::size_t>(rank)].facts.value("name", "?"));
+    return text("rank ", rank, " on ", ranks_[static_cast<std::size_t>(rank)].arrival.name);
   }
 
   asio::io_context& io_;
   const JobServerOptions options_;
   std::vector<Rank> ranks_;
   std::vector<std::shared_ptr<Line>> lines_;  // all that have come
-  std::map<int, std::uint64_t> counters_;
+  std::array<std::uint64_t, JobMemory::kNumCounters> counters_{};
   asio::steady_timer limit_;
-  std::optional<json> refused_;
+  std::optional<Error> refused_;
   bool met_ = false;
   bool closed_ = false;
   std::size_t ended_ = 0;  // of the other ranks, with or without a goodbye
@@ -137,28 +143,34 @@ asio::awaitable<void> JobServer::Impl::keep_time() {
 
 asio::awaitable<void> JobServer::Impl::attend(Hello hello, std::shared_ptr<Line> line) {
   lines_.push_back(line);
-  const auto facts = co_await line->read();
-  if (!facts) co_return;
+  const auto arrival = co_await line->read<ArrivalWords>();
+  if (!arrival) {
+    if (arrival.error().code == Errc::bad_input && !met_) {
+      refuse_all(lost(text("rank ", hello.from), hello.from, arrival.error()));
+    }
+    co_return;
+  }
   if (!refused_ && !met_) {
-    if (const auto why = objection(hello, *facts)) refuse_all(*why);
+    if (const auto why = objection(hello, *arrival)) refuse_all(*why);
   }
   if (refused_ || met_) {
-    line->write(refused_.value_or(json{{"another", options_.name}}));
+    line->write(refused_ ? MeetingWords{.kind = MeetingWords::Kind::refused, .why = refused_}
+                         : MeetingWords{.kind = MeetingWords::Kind::another});
     co_return;
   }
   Rank& rank = ranks_[static_cast<std::size_t>(hello.from)];
-  rank.facts = *facts;
+  rank.arrival = *arrival;
   rank.line = line;
-  line->write({{"come", true}});
+  line->write(MeetingWords{});
   if (missing().empty()) call_together();
-  while (const auto words = co_await line->read()) hear(hello.from, *words);
-  ended(hello.from);
+  auto words = co_await line->read<RequestWords>();
+  for (; words; words = co_await line->read<RequestWords>()) hear(hello.from, *words);
+  ended(hello.from, words.error());
 }
 
-std::optional<Error> JobServer::Impl::objection(const Hello& hello, const json& facts) {
-  const std::string name = facts.value("name", "?");
+std::optional<Error> JobServer::Impl::objection(const Hello& hello, const ArrivalWords& arrival) {
   const auto differs = [&](const std::string& theirs, const std::string& ours) {
-    return Error{Errc::bad_input, text("rank ", hello.from, " on ", name, " has ", theirs, ", rank 0 ", ours),
+    return Error{Errc::bad_input, text("rank ", hello.from, " on ", arrival.name, " has ", theirs, ", rank 0 ", ours),
                  hello.from};
   };
   if (hello.version != options_.version) return differs(hello.version, options_.version);
@@ -168,8 +180,8 @@ std::optional<Error> JobServer::Impl::objection(const Hello& hello, const json& 
   const Rank& same = ranks_[static_cast<std::size_t>(hello.from)];
   if (!same.line) return std::nullopt;
   return Error{Errc::bad_input,
-               text("two processes are rank ", hello.from, ": ", same.facts.value("process", 0), " on ",
-                    same.facts.value("name", "?"), " and ", facts.value("process", 0), " on ", name),
+               text("two processes are rank ", hello.from, ": ", same.arrival.process, " on ", same.arrival.name,
+                    " and ", arrival.process, " on ", arrival.name),
                hello.from};
 }
 
@@ -177,41 +189,41 @@ void JobServer::Impl::call_together() {
   met_ = true;
   limit_.cancel();
   std::map<std::string, int> hosts;
-  json host_of = json::array(), addresses = json::array(), names = json::array();
+  MeetingWords words{.kind = MeetingWords::Kind::met, .meeting = options_.name};
   for (const Rank& rank : ranks_) {
-    host_of.push_back(hosts.emplace(rank.facts.value("host", ""), static_cast<int>(hosts.size())).first->second);
-    addresses.push_back(rank.facts.value("address", json::object()));
-    names.push_back(rank.facts.value("name", "?"));
+    words.host_of.push_back(hosts.emplace(rank.arrival.host, static_cast<int>(hosts.size())).first->second);
+    words.addresses.push_back(rank.arrival.address);
+    words.names.push_back(rank.arrival.name);
   }
-  to_all({{"hosts", host_of}, {"addresses", addresses}, {"names", names}, {"name", options_.name}});
+  to_all(words);
 }
 
-void JobServer::Impl::hear(int of, const json& words) {
+void JobServer::Impl::hear(int of, const RequestWords& words) {
   Rank& rank = ranks_[static_cast<std::size_t>(of)];
-  if (words.contains("add")) {
-    std::uint64_t& counter = counters_[words.value("add", 0)];
-    rank.line->write({{"was", counter}, {"id", words.value("id", std::uint64_t{0})}});
-    counter += words.value("by", std::uint64_t{0});
-  } else if (words.contains("report")) {
-    rank.report = words.value("report", "");
-  } else if (words.contains("left")) {
-    rank.left = true;
-    ended(of);
+  switch (words.kind) {
+    case RequestWords::Kind::add: {
+      std::uint64_t& counter = counters_[static_cast<std::size_t>(words.counter)];
+      rank.line->write(CounterWords{.id = words.id, .was = std::exchange(counter, counter + words.amount)});
+      return;
+    }
+    case RequestWords::Kind::report: rank.report = words.report; return;
+    case RequestWords::Kind::left: rank.left = true; return ended(of);
   }
 }
 
-void JobServer::Impl::ended(int of) {
+void JobServer::Impl::ended(int of, const Error& why) {
   Rank& rank = ranks_[static_cast<std::size_t>(of)];
   if (closed_ || std::exchange(rank.ended, true)) return;
-  if (!met_) return refuse_all({Errc::lost_peer, text(where(of), " has ended while the ranks met"), of});
+  if (!met_) return refuse_all(lost(where(of), of, why));
+  if (why.code == Errc::bad_input) options_.tell(lost(where(of), of, why).message);
   rank.line->close();
   if (of != 0 && ++ended_ + 1 == ranks_.size()) ends_.set_value();
 }
 
 void JobServer::Impl::refuse_all(const Error& why) {
   if (refused_) return;
-  refused_ = json{{"refused", why.message}, {"code", static_cast<int>(why.code)}, {"rank", why.rank}};
-  to_all(*refused_);
+  refused_ = why;
+  to_all({.kind = MeetingWords::Kind::refused, .why = why});
 }
 
 JobServer::JobServer(NetworkThread& network, Door& door, const JobServerOptions& options)

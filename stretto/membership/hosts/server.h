@@ -14,10 +14,12 @@ namespace stretto {
 /// As what rank 0 has the others meet.
 struct JobServerOptions {
   int ranks = 1;
-  std::string version;                                ///< of all
-  std::string name;                                   ///< of the meeting
-  Duration timeout{0};                                ///< for the last rank to come
-  std::function<void(const std::string& line)> tell;  ///< who is missing, every ten seconds; the network's thread
+  std::string version;  ///< of all
+  std::string name;     ///< of the meeting
+  Duration timeout{0};  ///< for the last rank to come
+  /// Is told who is missing, every ten seconds, and, after the meeting, whose words could not be read. The network's
+  /// thread.
+  std::function<void(const std::string& line)> tell;
 };
 
 /// The side of rank 0 to which all ranks of a job on several hosts speak: on rank 0, for which it is one of them. It

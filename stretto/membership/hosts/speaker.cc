@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <future>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,12 +21,12 @@
 #include "stretto/base/words.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/liveness_rule.h"
+#include "stretto/membership/hosts/peer_words.h"
 
 namespace stretto {
 namespace {
 
 using asio::ip::tcp;
-using nlohmann::json;
 using Fact = LivenessFact;
 
 constexpr std::chrono::milliseconds kStepEvery{50};
@@ -64,11 +63,11 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
   void come(const Hello& hello, tcp::socket socket) {
-    const int host = members_.host_of(hello.from);
-    if (!rule_ || closed_ || !edges_.contains(host)) return;  // closed here: another rank speaks
+    // Otherwise closed here: another rank speaks.
+    if (!rule_ || closed_ || !edges_.contains(members_.host_of(hello.from))) return;
     auto line = std::make_shared<Line>(std::move(socket));
-    line->write({{"beat", true}});
-    listen_to(host, line);
+    line->write(SpeakerWords{});
+    listen_to(hello.from, line);
   }
   std::future<void> leave() {
     lost_ = nullptr;
@@ -105,7 +104,7 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   asio::awaitable<void> watch(int place);
   asio::awaitable<void> reach(int host);
   asio::awaitable<LinePtr> knock(int rank, bool& refused);
-  asio::awaitable<void> listen(int host, LinePtr line);
+  asio::awaitable<void> listen(int rank, LinePtr line);
   asio::awaitable<void> say_goodbye();
 
   void look();
@@ -132,14 +131,16 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   }
   void act();
   void act_on(const LivenessRule::Action& action);
-  void hear(int host, const json& words);
-  void write(int host, const json& words) {
+  void hear(int host, const SpeakerWords& words);
+  void write(int host, const SpeakerWords& words) {
     if (auto& lines = edges_[host].lines; !lines.empty()) lines.back()->write(words);
   }
-  void listen_to(int host, const LinePtr& line) {
+  /// `rank`: which speaks on the line.
+  void listen_to(int rank, const LinePtr& line) {
+    const int host = members_.host_of(rank);
     edges_[host].lines.push_back(line);
     rule_->connected(host, clock_.now());
-    spawn([this, host, line] { return listen(host, line); });
+    spawn([this, rank, line] { return listen(rank, line); });
     act();
   }
   /// Whether the rank at this place of the host has left or ended.
@@ -298,13 +299,8 @@ void Speaker::Impl::act_on(const LivenessRule::Action& action) {
     }
   };
   switch (action.kind) {
-    case LivenessRule::Action::Kind::beat: return write(action.host, {{"beat", true}});
-    case LivenessRule::Action::Kind::tell:
-      return write(action.host, {{"fact", static_cast<int>(fact.kind)},
-                                 {"a", fact.a},
-                                 {"b", fact.b},
-                                 {"why", fact.why},
-                                 {"aborted", fact.aborted}});
+    case LivenessRule::Action::Kind::beat: return write(action.host, {});
+    case LivenessRule::Action::Kind::tell: return write(action.host, {.kind = SpeakerWords::Kind::fact, .fact = fact});
     case LivenessRule::Action::Kind::ended:
       lose(fact.a, fact.aborted ? Errc::aborted : Errc::lost_peer, fact.why);
       break;
@@ -325,12 +321,14 @@ void Speaker::Impl::act_on(const LivenessRule::Action& action) {
 /// gone.
 asio::awaitable<void> Speaker::Impl::reach(int host) {
   LinePtr line;
+  int speaks = -1;
   while (!line && needs_line(host)) {
     bool all_refuse = true;
     for (const int rank : members_.on(host)) {
       if (line || !rule_ || rule_->knows(Fact::Kind::ended, rank)) continue;
       bool refused = false;
       line = co_await knock(rank, refused);
+      speaks = rank;
       all_refuse &= refused;
     }
     if (rule_) take_goodbyes();
@@ -345,7 +343,7 @@ asio::awaitable<void> Speaker::Impl::reach(int host) {
     }
   }
   edges_[host].reaching = false;
-  if (line && rule_) listen_to(host, line);
+  if (line && rule_) listen_to(speaks, line);
 }
 
 /// A line to this rank, if it speaks. `refused`: no process listens there any more.
@@ -369,8 +367,12 @@ asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& ref
   co_return std::make_shared<Line>(std::move(*socket));
 }
 
-asio::awaitable<void> Speaker::Impl::listen(int host, LinePtr line) {
-  while (const auto words = co_await line->read()) {
+/// A rank whose words cannot be read is lost.
+asio::awaitable<void> Speaker::Impl::listen(int rank, LinePtr line) {
+  const int host = members_.host_of(rank);
+  const auto next = [&] { return line->read<SpeakerWords>(members_.size(), members_.hosts()); };
+  auto words = co_await next();
+  for (; words; words = co_await next()) {
     if (!rule_) continue;
     // Words that came while this process stood still are no sign that the host is there now.
     rule_->heard(host, clock_.now() - line->since_heard());
@@ -378,18 +380,20 @@ asio::awaitable<void> Speaker::Impl::listen(int host, LinePtr line) {
   }
   line->close();
   std::erase(edges_[host].lines, line);
-  if (rule_ && !closed_) look();
+  if (!rule_ || closed_) co_return;
+  if (words.error().code == Errc::bad_input) {
+    learn({Fact::Kind::ended, rank, 0, text("rank ", rank, " is lost: ", words.error().message)}, -1);
+  }
+  look();
 }
 
-void Speaker::Impl::hear(int host, const json& words) {
-  if (words.contains("goodbye")) write(host, {{"heard", true}});
-  if (words.contains("heard")) edges_[host].heard_goodbye = true;
-  const int kind = words.value("fact", -1), a = words.value("a", -1), b = words.value("b", 0);
-  const bool of_rank = kind <= static_cast<int>(Fact::Kind::ended);
-  const int end = of_rank ? members_.size() : members_.hosts();
-  if (kind < 0 || kind > static_cast<int>(Fact::Kind::cut) || a < 0 || a >= end || b < 0 || b >= end) return;
-  learn({static_cast<Fact::Kind>(kind), a, b, words.value("why", ""), words.value("aborted", false)}, host);
-  act();
+void Speaker::Impl::hear(int host, const SpeakerWords& words) {
+  switch (words.kind) {
+    case SpeakerWords::Kind::beat: return;
+    case SpeakerWords::Kind::goodbye: return write(host, {.kind = SpeakerWords::Kind::heard});
+    case SpeakerWords::Kind::heard: edges_[host].heard_goodbye = true; return;
+    case SpeakerWords::Kind::fact: learn(words.fact, host); return act();
+  }
 }
 
 /// Tells the other hosts that this rank has left, or has ended. The last one of its host reaches them for it, whether
@@ -406,7 +410,7 @@ asio::awaitable<void> Speaker::Impl::say_goodbye() {
     for (auto& [host, edge] : edges_) {
       if (!rule_->lives(host) || edge.heard_goodbye) continue;
       if (!edge.lines.empty() && std::exchange(asked[host], edge.lines.back()) != edge.lines.back()) {
-        write(host, {{"goodbye", true}});
+        write(host, {.kind = SpeakerWords::Kind::goodbye});
       }
       all &= !last && edge.lines.empty();  // its deputy reaches them
     }

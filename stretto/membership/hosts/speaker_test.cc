@@ -13,6 +13,7 @@
 
 #include "stretto/base/mutex.h"
 #include "stretto/base/random.h"
+#include "stretto/membership/hosts/testing/raw_peer.h"
 
 namespace stretto {
 namespace {
@@ -25,7 +26,6 @@ using testing::IsEmpty;
 class Job {
  public:
   explicit Job(const std::vector<int>& host_of) : members_(host_of) {
-    const Token token = new_token();
     for (int host = 0; host < members_.hosts(); ++host) {
       memories_.push_back(JobMemory::create(static_cast<int>(members_.on(host).size())).value());
       bytes_.emplace_back(HostNews::bytes_needed(members_.size()));
@@ -34,12 +34,11 @@ class Job {
     for (int rank = 0; rank < members_.size(); ++rank) {
       Rank& one = ranks_.emplace_back();
       one.roster.members = members_;
-      one.roster.token = token;
+      one.roster.token = token_;
       one.roster.door = std::make_unique<Door>(
-          one.network, DoorOptions{.address = asio::ip::make_address("127.0.0.1"),
-                                   .token = token,
-                                   .rank = rank,
-                                   .ranks = members_.size()});
+          one.network,
+          DoorOptions{
+              .address = asio::ip::make_address("127.0.0.1"), .token = token_, .rank = rank, .ranks = members_.size()});
       addresses_.push_back(one.roster.door->endpoint());
       names_.push_back(text('h', members_.host_of(rank)));
     }
@@ -75,6 +74,15 @@ class Job {
     one.speaker.reset();
     one.roster.door.reset();
   }
+  /// Another process that says it were rank `from`, once `to` speaks.
+  RawPeer come_as(int from, int to) {
+    const Hello hello{.use = Hello::Use::beats, .from = from, .to = to, .ranks = size()};
+    const auto at = static_cast<std::size_t>(to);
+    for (;;) {
+      RawPeer peer(ranks_[at].network.io(), addresses_[at], hello, token_);
+      if (!peer.hear().empty()) return peer;
+    }
+  }
   std::vector<std::string> heard(int rank) {
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     const MutexLock lock(one.mutex);
@@ -99,6 +107,7 @@ class Job {
   };
 
   const Members members_;
+  const Token token_ = new_token();
   std::deque<JobMemory> memories_;  // by host, as those that follow
   std::deque<std::vector<std::byte>> bytes_;
   std::deque<HostNews> news_;
@@ -156,6 +165,15 @@ TEST(Speaker, WhatTheOneBeforeItHeardIsKnown) {
   std::this_thread::sleep_for(300ms);
   job.end(2);
   EXPECT_EQ(job.first_heard(0), "rank 2 is lost: its process on h2 has ended");
+}
+
+TEST(Speaker, ARankWhoseNewsCannotBeReadIsLost) {
+  Job job({0, 1, 2});
+  job.come_as(1, 0).send(R"({"fact": 1, "a": 3, "b": 0, "why": "", "aborted": false})");
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(job.first_heard(rank),
+              "rank 1 is lost: its news cannot be read: 'a' is 3; expected a whole number from 0 to 2");
+  }
 }
 
 TEST(Speaker, ThoseThatLeaveInAnyOrderAreNotLost) {

@@ -20,7 +20,6 @@ namespace {
 enum Query : char { kValidate = 0, kSet = 1, kGet = 3, kCheck = 5 };
 constexpr std::uint32_t kMagic = 0x3C85'F7CE;
 constexpr char kThere = 0, kNotThere = 1;
-constexpr std::uint64_t kLongestWords = 1000;  // what may have been published
 const std::string kKey = "/stretto/meeting";
 
 constexpr timeval kLongestCall{.tv_sec = 1, .tv_usec = 0};
@@ -109,7 +108,7 @@ Result<std::string> StoreBulletin::look_up() {
   if (!length) return length;
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, length->data(), sizeof bytes);
-  if (bytes > kLongestWords) return broken(Errc::io, text("it has an address of ", bytes, " bytes"));
+  if (bytes > kMostBytes) return broken(Errc::io, text("it has an address of ", bytes, " bytes"));
   return receive(bytes);
 }
 

@@ -1,0 +1,271 @@
+#include "stretto/membership/hosts/peer_words.h"
+
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "stretto/base/words.h"
+#include "stretto/membership/hosts/bulletin.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+using nlohmann::json;
+
+constexpr int kMostInt = std::numeric_limits<int>::max();
+constexpr std::uint64_t kMostCount = std::numeric_limits<std::uint64_t>::max();
+
+std::string line_of(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// The fields of one object. A field that is missing, of another type or out of its range is a fault, and reads as 0 or
+/// empty; the first fault counts.
+class Fields {
+ public:
+  explicit Fields(json object) : object_(std::move(object)) {
+    if (!object_.is_object()) fault("it is no object of JSON");
+  }
+  explicit Fields(std::string_view line) : Fields(json::parse(line, nullptr, /*allow_exceptions=*/false)) {}
+
+  bool has(const char* name) const { return object_.contains(name); }
+  template <class T>
+  T number(const char* name, T least, T most) {
+    const json& value = at(name);
+    if (value.is_number_unsigned() && std::cmp_less_equal(least, value.get<std::uint64_t>()) &&
+        std::cmp_less_equal(value.get<std::uint64_t>(), most)) {
+      return static_cast<T>(value.get<std::uint64_t>());
+    }
+    if (value.is_number_integer() && !value.is_number_unsigned() &&
+        std::cmp_less_equal(least, value.get<std::int64_t>()) && std::cmp_less_equal(value.get<std::int64_t>(), most)) {
+      return static_cast<T>(value.get<std::int64_t>());
+    }
+    fault(text('\'', name, "' is ", shown(value), "; expected a whole number from ", least, " to ", most));
+    return {};
+  }
+  std::uint64_t count(const char* name) { return number(name, std::uint64_t{0}, kMostCount); }
+  std::string words(const char* name) {
+    const json& value = at(name);
+    if (value.is_string()) return value.get<std::string>();
+    fault(text('\'', name, "' is ", shown(value), "; expected a text"));
+    return {};
+  }
+  bool flag(const char* name) {
+    const json& value = at(name);
+    if (value.is_boolean()) return value.get<bool>();
+    fault(text('\'', name, "' is ", shown(value), "; expected true or false"));
+    return false;
+  }
+  tcp::endpoint endpoint() {
+    asio::error_code wrong;
+    const std::string written = words("address");
+    const auto address = asio::ip::make_address(written, wrong);
+    if (wrong) fault("'address' is none of IPv4 or IPv6");
+    return {address, number("port", std::uint16_t{1}, std::numeric_limits<std::uint16_t>::max())};
+  }
+  /// Calls `use(fields)` for each of the `length` objects in a list.
+  template <class Use>
+  void list(const char* name, int length, const Use& use) {
+    const json& value = at(name);
+    if (!value.is_array() || !std::cmp_equal(value.size(), length)) {
+      return fault(text('\'', name, "' is ", shown(value), "; expected a list of ", length));
+    }
+    for (int i = 0; i < length; ++i) {
+      Fields inner(value[static_cast<std::size_t>(i)]);
+      use(inner);
+      if (!inner.fault_.empty()) return fault(text(name, '[', i, "]: ", inner.fault_));
+    }
+  }
+
+  void fault(const std::string& what) {
+    if (fault_.empty()) fault_ = what;
+  }
+  template <class Words>
+  Result<Words> end(Words words) const {
+    if (fault_.empty()) return words;
+    return Error{Errc::bad_input, text(Words::kName, " cannot be read: ", fault_)};
+  }
+
+ private:
+  const json& at(const char* name) {
+    const auto found = object_.is_object() ? object_.find(name) : object_.end();
+    if (found != object_.end()) return *found;
+    fault(text("it lacks '", name, '\''));
+    static const json none;
+    return none;
+  }
+  static std::string shown(const json& value) {
+    if (value.is_array()) return text("a list of ", value.size());
+    return value.is_number() || value.is_boolean() ? value.dump() : text("of type ", value.type_name());
+  }
+
+  const json object_;
+  std::string fault_;
+};
+
+void put(json& object, const tcp::endpoint& endpoint) {
+  object["address"] = endpoint.address().to_string();
+  object["port"] = endpoint.port();
+}
+
+}  // namespace
+
+std::string ArrivalWords::encoded() const {
+  json object{{"host", host}, {"name", name}, {"process", process}};
+  put(object, address);
+  return line_of(object);
+}
+
+Result<ArrivalWords> ArrivalWords::decoded(std::string_view line) {
+  Fields fields(line);
+  ArrivalWords words;
+  words.host = fields.words("host");
+  words.name = fields.words("name");
+  words.process = fields.number("process", 1, kMostInt);
+  words.address = fields.endpoint();
+  return fields.end(std::move(words));
+}
+
+std::string MeetingWords::encoded() const {
+  switch (kind) {
+    case Kind::come: return line_of({{"come", true}});
+    case Kind::another: return line_of({{"another", true}});
+    case Kind::refused:
+      return line_of({{"refused", why->message}, {"code", static_cast<int>(why->code)}, {"rank", why->rank}});
+    case Kind::met: break;
+  }
+  json ranks = json::array();
+  for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+    json one{{"host", host_of[rank]}, {"name", names[rank]}};
+    put(one, addresses[rank]);
+    ranks.push_back(std::move(one));
+  }
+  return line_of({{"meeting", meeting}, {"ranks", std::move(ranks)}});
+}
+
+Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
+  Fields fields(line);
+  MeetingWords words;
+  if (fields.has("come")) return fields.end(std::move(words));
+  if (fields.has("another")) {
+    words.kind = Kind::another;
+  } else if (fields.has("refused")) {
+    words.kind = Kind::refused;
+    const int rank = fields.number("rank", -1, kMostInt);
+    words.why = Error{.code = static_cast<Errc>(fields.number("code", 0, static_cast<int>(Errc::io))),
+                      .message = fields.words("refused"),
+                      .rank = rank < ranks ? rank : -1};  // rank 0 may have another number of ranks
+  } else {
+    words.kind = Kind::met;
+    words.meeting = fields.words("meeting");
+    fields.list("ranks", ranks, [&](Fields& one) {
+      words.host_of.push_back(one.number("host", 0, ranks - 1));
+      words.names.push_back(one.words("name"));
+      words.addresses.push_back(one.endpoint());
+    });
+  }
+  return fields.end(std::move(words));
+}
+
+std::string RequestWords::encoded() const {
+  switch (kind) {
+    case Kind::add: return line_of({{"add", counter}, {"by", amount}, {"id", id}});
+    case Kind::report: return line_of({{"report", report}});
+    case Kind::left: break;
+  }
+  return line_of({{"left", true}});
+}
+
+Result<RequestWords> RequestWords::decoded(std::string_view line) {
+  Fields fields(line);
+  RequestWords words;
+  if (fields.has("add")) {
+    words.kind = Kind::add;
+    words.counter = fields.number("add", 0, JobMemory::kNumCounters - 1);
+    words.amount = fields.count("by");
+    words.id = fields.count("id");
+  } else if (fields.has("report")) {
+    words.kind = Kind::report;
+    words.report = fields.words("report");
+  } else if (!fields.has("left")) {
+    fields.fault("it has none of 'add', 'report' and 'left'");
+  }
+  return fields.end(std::move(words));
+}
+
+std::string CounterWords::encoded() const {
+  return line_of({{"was", was}, {"id", id}});
+}
+
+Result<CounterWords> CounterWords::decoded(std::string_view line) {
+  Fields fields(line);
+  CounterWords words;
+  words.id = fields.count("id");
+  words.was = fields.count("was");
+  return fields.end(words);
+}
+
+std::string SpeakerWords::encoded() const {
+  switch (kind) {
+    case Kind::beat: return line_of({{"beat", true}});
+    case Kind::goodbye: return line_of({{"goodbye", true}});
+    case Kind::heard: return line_of({{"heard", true}});
+    case Kind::fact: break;
+  }
+  return line_of({{"fact", static_cast<int>(fact.kind)},
+                  {"a", fact.a},
+                  {"b", fact.b},
+                  {"why", fact.why},
+                  {"aborted", fact.aborted}});
+}
+
+Result<SpeakerWords> SpeakerWords::decoded(std::string_view line, int ranks, int hosts) {
+  Fields fields(line);
+  SpeakerWords words;
+  if (fields.has("fact")) {
+    words.kind = Kind::fact;
+    const int kind = fields.number("fact", 0, static_cast<int>(LivenessFact::Kind::cut));
+    const bool of_rank = kind <= static_cast<int>(LivenessFact::Kind::ended);
+    words.fact = {.kind = static_cast<LivenessFact::Kind>(kind),
+                  .a = fields.number("a", 0, (of_rank ? ranks : hosts) - 1),
+                  .b = fields.number("b", 0, of_rank ? 0 : hosts - 1),
+                  .why = fields.words("why"),
+                  .aborted = fields.flag("aborted")};
+  } else if (fields.has("goodbye")) {
+    words.kind = Kind::goodbye;
+  } else if (fields.has("heard")) {
+    words.kind = Kind::heard;
+  } else if (!fields.has("beat")) {
+    fields.fault("it has none of 'beat', 'fact', 'goodbye' and 'heard'");
+  }
+  return fields.end(std::move(words));
+}
+
+std::string MeetingPlace::address() const {
+  return text(host.find(':') == std::string::npos ? host : text('[', host, ']'), ':', port);
+}
+
+Result<MeetingPlace> MeetingPlace::decoded(std::string_view words) {
+  const auto wrong = [](const std::string& what) {
+    return Error{Errc::bad_input, text(kName, " cannot be read: ", what)};
+  };
+  if (words.size() > Bulletin::kMostBytes) return wrong(text("it has ", words.size(), " bytes"));
+  const auto slash = words.find('/');
+  const std::string_view address = words.substr(0, slash);
+  const auto colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const bool whole = colon != std::string_view::npos && colon + 1 < address.size() && !host.empty();
+  if (!whole || host.find_first_of("[]") != std::string_view::npos) return wrong("expected host:port");
+  MeetingPlace place{.host = std::string(host), .port = std::string(address.substr(colon + 1))};
+  if (slash == std::string_view::npos) return place;
+  const auto token = token_of(std::string(words.substr(slash + 1)));
+  if (!token) return wrong(token.error().message);
+  place.token = *token;
+  return place;
+}
+
+}  // namespace stretto
