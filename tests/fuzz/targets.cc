@@ -345,25 +345,27 @@ Target parts_of_a_trace(const std::string& folder) {
 }  // namespace
 
 std::vector<Target> targets(const std::string& folder) {
-  return {round_header(),
-          ring_of_a_peer(),
-          packet_of_a_peer(),
-          memory_of_a_job(),
-          ordering_control(),
-          imbalance(),
-          policy(),
-          duration(),
-          trace_of_delays(folder),
-          costs(folder),
-          table(),
-          compressed(folder),
-          series(),
-          measured(),
-          job_to_predict(),
-          position(),
-          log_of_a_rank(),
-          report_of_a_rank(),
-          parts_of_a_trace(folder)};
+  std::vector<Target> all{round_header(),
+                          ring_of_a_peer(),
+                          packet_of_a_peer(),
+                          memory_of_a_job(),
+                          ordering_control(),
+                          imbalance(),
+                          policy(),
+                          duration(),
+                          trace_of_delays(folder),
+                          costs(folder),
+                          table(),
+                          compressed(folder),
+                          series(),
+                          measured(),
+                          job_to_predict(),
+                          position(),
+                          log_of_a_rank(),
+                          report_of_a_rank(),
+                          parts_of_a_trace(folder)};
+  for (Target& target : targets_between_hosts()) all.push_back(std::move(target));
+  return all;
 }
 
 Target planted_overflow() {

@@ -17,6 +17,9 @@ struct Target {
 /// All of them. Files are written below `folder`.
 std::vector<Target> targets(const std::string& folder);
 
+/// Targets whose data comes from ranks of other hosts; targets() has them, too.
+std::vector<Target> targets_between_hosts();
+
 /// A target that writes beyond its memory for one input in some thousands: the sanitizers must find it.
 Target planted_overflow();
 
