@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,12 @@ class Hosts:
     def signal(self, host: int, name: str) -> None:
         """To all ranks on a host."""
         self.call("exec", str(host), "pkill", f"-{name}", "stretto-train")
+
+    def resident(self, host: int, rank: int, program: str) -> int:
+        """Memory of a rank's process, in kB."""
+        is_it = f"grep -qz STRETTO_RANK={rank} /proc/$p/environ"
+        find = f"for p in $(pgrep {program}); do {is_it} && cat /proc/$p/status; done"
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", self.call("exec", str(host), "sh", "-c", find).stdout)[0])
 
 
 def start_torchrun(

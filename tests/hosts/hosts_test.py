@@ -7,6 +7,7 @@ killed; what hosts.sh does to hosts; `stretto bench --over`.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import signal
@@ -21,6 +22,7 @@ PROGRAM, LAUNCHED_RANK, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(4))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
 LIVENESS = 3  # seconds
+STRANGERS = 10_000 if os.environ.get("STRETTO_LONG_TESTS") else 1000  # of each kind
 
 
 def start_rank(hosts: Hosts, host: int, rank: int, ranks: int, *command: str, meeting: str = MEETING) -> Process:
@@ -37,6 +39,39 @@ ear.bind(("", 4712))
 print("hears", flush=True)
 while True:
     print(ear.recv(100).decode(), flush=True)
+"""
+
+
+# Comes to a door with a hello of another token and with random bytes, NUMBER times each and one by one, then NUMBER
+# times at once with nothing; waits each time until the door has closed the connection.
+STRANGER = """
+import random, resource, socket, struct, sys
+
+door, number = (sys.argv[1], int(sys.argv[2])), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NOFILE, (number + 100, number + 100))
+hello = struct.pack("<Q16sIiii64s24x", 0x6F74746574727302, random.randbytes(16), 1, 1, 0, 4, b"stretto 1.0.0")
+
+
+def wait(stranger):
+    try:
+        if stranger.recv(1):
+            sys.exit("the door has answered")
+    except ConnectionResetError:
+        pass
+    stranger.close()
+
+
+for _ in range(number):
+    for words in (hello, random.randbytes(random.randrange(300))):
+        stranger = socket.create_connection(door)
+        try:
+            stranger.sendall(words)
+            stranger.shutdown(socket.SHUT_WR)
+        except OSError:  # closed before
+            pass
+        wait(stranger)
+for stranger in [socket.create_connection(door) for _ in range(number)]:
+    wait(stranger)
 """
 
 
@@ -151,6 +186,29 @@ class OnSeveralHosts(unittest.TestCase):
             hosts.kill(2)
             ended = list(ends(ranks))
             self.assertEqual(ended[0][0], 3, ended)
+
+    def test_strangers_at_a_door_cost_the_job_nothing(self) -> None:
+        with Hosts(2) as hosts:
+            began = time.monotonic()
+            ranks = [start_rank(hosts, 1 + i // 2, i, 4, LAUNCHED_RANK, "count_on") for i in range(4)]
+            while not hosts.has(1, "/tmp/begun"):
+                self.assertEqual([rank.poll() for rank in ranks], [None] * 4)
+                time.sleep(0.1)
+            memory = []
+            for number in (500, STRANGERS - 500):
+                strangers = start_rank(hosts, 2, 0, 1, sys.executable, "-c", STRANGER, *MEETING.split(":"), str(number))
+                self.assertEqual(list(ends([strangers])), [(0, "", "")])
+                memory.append(hosts.resident(1, 0, "launched_rank"))
+            hosts.call("exec", "1", "touch", "/tmp/end")
+            ended = list(ends(ranks))
+            self.assertEqual([status for status, _, _ in ended], [0] * 4, ended)
+            self.assertEqual([said for _, _, said in ended[1:]], [""] * 3)
+            lines = ended[0][2].splitlines()
+            self.assertIn(len(lines), range(1, 2 + int(time.monotonic() - began) // 60), lines)
+            for line in lines:
+                closed = r"stretto: rank 0: connections without a hello of this job: \d+ closed, the last one from "
+                self.assertRegex(line, closed + r"10\.77\.0\.2:\d+$")
+            self.assertLess(memory[1] - memory[0], 1024, memory)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_torchrun_starts_python_on_two(self) -> None:

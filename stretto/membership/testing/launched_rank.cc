@@ -1,8 +1,12 @@
 // A rank that something else has started, for environment_test.cc: runs the test that is named on the command line.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <stdexcept>
+#include <thread>
 
 #include "stretto/membership/job.h"
 #include "stretto/transport/testing/conformance.h"
@@ -31,6 +35,18 @@ int count(RankContext& context) {
   self.wait([&] { return self.received() == static_cast<std::uint64_t>(context.size() - 1); });
   require(context.counter(3).fetch_add(0) == 400u * static_cast<std::uint64_t>(context.size()), "wrong sum");
   require(context.counter(15).fetch_add(1) < static_cast<std::uint64_t>(context.size()), "counters are not apart");
+  return 0;
+}
+
+/// All ranks count until rank 0 finds the file /tmp/end. It makes /tmp/begun.
+int count_on(RankContext& context) {
+  const bool first = context.rank() == 0;
+  if (first) std::ofstream("/tmp/begun") << "\n";
+  while (context.counter(4).fetch_add(0) == 0) {
+    context.counter(3).fetch_add(1);
+    if (first && ::access("/tmp/end", F_OK) == 0) context.counter(4).fetch_add(1);
+    std::this_thread::sleep_for(1ms);
+  }
   return 0;
 }
 
@@ -104,8 +120,9 @@ int run(const char* name) {
     if (name == test.name) main = [&test](RankContext& context) { return test.run(context.world().transport()), 0; };
   }
   const std::map<std::string, int (*)(RankContext&)> tests{
-      {"count", count}, {"leave_early", leave_early}, {"idle", idle},     {"fail", fail},
-      {"crash", crash}, {"misuse", misuse},           {"follow", follow}, {"follow_silence", follow_silence}};
+      {"count", count},   {"count_on", count_on}, {"leave_early", leave_early},
+      {"idle", idle},     {"fail", fail},         {"crash", crash},
+      {"misuse", misuse}, {"follow", follow},     {"follow_silence", follow_silence}};
   if (const auto found = tests.find(name); found != tests.end()) main = found->second;
   int rank = -1;
   bool prepared = false;
