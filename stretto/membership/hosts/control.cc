@@ -2,6 +2,7 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/dispatch.hpp>
 #include <asio/io_context.hpp>
 #include <future>
 #include <map>
@@ -98,7 +99,7 @@ void Control::report(const std::string& text) {
 }
 
 void Control::end(const Error& why) {
-  impl_->end(why);
+  asio::dispatch(network_.io(), [impl = impl_, why] { impl->end(why); });
 }
 
 void Control::leave() {

@@ -30,7 +30,7 @@ class Control {
   std::uint64_t fetch_add(int counter, std::uint64_t amount);
   /// Hands rank 0 what this rank reports.
   void report(const std::string& text);
-  /// Nobody waits for rank 0 any more. On the network's thread.
+  /// Nobody waits for rank 0 any more. Any thread.
   void end(const Error& why);
   /// Says goodbye; returns when rank 0 has heard it, or after two seconds.
   void leave();

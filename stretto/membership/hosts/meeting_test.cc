@@ -247,11 +247,12 @@ TEST(Meeting, ARankHasLostARankZeroWhoseWordsCannotBeRead) {
     asio::write(socket, asio::buffer(words));
     come.push_back(std::move(socket));
   });
-  words = "{}\n";
+  const auto answer = [&](const std::string& line) { network.run([&] { words = line; }); };
+  answer("{}\n");
   EXPECT_THAT(meet({{1, 2}}, 500ms, nothing, place),
               Each(text("timeout: rank 0 has not come within 0.5 s; tried ", door.endpoint(),
                         ": its word of the meeting cannot be read: it lacks 'meeting'")));
-  words = "{\"come\": true}\n{\"meeting\": 1}\n";
+  answer("{\"come\": true}\n{\"meeting\": 1}\n");
   EXPECT_THAT(
       meet({{1, 2}}, 30s, nothing, place),
       Each("lost_peer: rank 0 is lost: its word of the meeting cannot be read: 'meeting' is 1; expected a text"));
