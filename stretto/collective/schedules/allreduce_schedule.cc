@@ -164,7 +164,7 @@ OpId Appender::append_tree(Range all, int channel, bool header) {
     const Range keep = !halving ? range : lower ? low : high;
     const Range give = !halving ? range : lower ? high : low;
     const OpId given = send(peer, channel, mine, give, header);
-    if (!halving && mine.buffer == spec_.contribution) sent = given;
+    if (spec_.in_place && !halving && mine.buffer == spec_.contribution) sent = given;
     mine = take(peer, keep, 2 * distance == folding.num_positions);
     ranges.push_back(keep);
   }

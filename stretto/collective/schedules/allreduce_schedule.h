@@ -25,6 +25,8 @@ struct AllreduceSpec {
   int first_channel = 0;
   /// The header of the contribution is reduced, too: in the end that of the result holds all ranks', everywhere.
   bool headers = false;
+  /// The result may lie in the contribution's memory: it is written when that has left.
+  bool in_place = false;
   /// Of a piece, about: so long that a message takes no time to begin beside it. No more than 64 pieces.
   std::uint64_t piece_bytes = 512 << 10;
 };

@@ -80,8 +80,8 @@ Schedule allreduce_schedule(int rank, int ranks, DataType type, std::uint64_t co
   ScheduleBuilder b("allreduce", rank, ranks);
   const BufferId mine = b.buffer("mine", type, count);
   const BufferId sum = b.buffer("sum", type, count);
-  const AllreducePlan plan =
-      append_allreduce(b, {.algorithm = algorithm, .contribution = mine, .result = sum, .op = op}, kNoOp);
+  const AllreducePlan plan = append_allreduce(
+      b, {.algorithm = algorithm, .contribution = mine, .result = sum, .op = op, .in_place = true}, kNoOp);
   b.label(plan.done, "complete");
   return b.build(plan.done);
 }
