@@ -7,7 +7,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/redirect_error.hpp>
@@ -24,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "stretto/base/machine/host_name.h"
 #include "stretto/base/words.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/hosts/line.h"
@@ -55,12 +55,6 @@ std::string host_identity() {
   struct stat network {};
   (void)::stat("/proc/self/ns/net", &network);
   return text(boot, ' ', network.st_dev, ' ', network.st_ino, ' ', ::geteuid());
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  (void)::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 using Tell = std::function<void(const std::string& line)>;

@@ -1,19 +1,11 @@
 #include "stretto/train/job/rank_0_checkpoint.h"
 
-#include <unistd.h>
-
-#include <array>
-
+#include "stretto/base/machine/host_name.h"
 #include "stretto/base/words.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
-}
 
 std::string content(const std::string& path) {
   return path.empty() ? std::string() : read_whole_file(path, FileContent::bytes).or_throw();
