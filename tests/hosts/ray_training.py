@@ -15,10 +15,9 @@ import recorded
 import torch
 from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
+from told_apart import BATCHES, EPOCHS, FATAL, Training
 
 import stretto
-
-EPOCHS, BATCHES = 5, 10
 
 
 def run_script(told: dict[str, str]) -> None:
@@ -26,33 +25,29 @@ def run_script(told: dict[str, str]) -> None:
 
 
 def kill_and_restore(told: dict[str, str]) -> None:
-    """Batches that are told apart, as in restarted.py; rank 0 is slow. Rank 1 is killed in the third epoch, unless it
-    has begun with a checkpoint."""
-    model = torch.nn.ParameterList([torch.zeros(stretto.size(), EPOCHS, BATCHES)])
-    first = 0
+    """What told_apart.py trains; rank 0 is slow. Rank 1 is killed in the third epoch, unless it has begun with a
+    checkpoint."""
+    state = None
     saved = ray.train.get_checkpoint()
     if saved is not None:
         with saved.as_directory() as folder:
             state = torch.load(f"{folder}/state", weights_only=True)
-        model.load_state_dict(state["model"])
-        first = state["epochs"]
-    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=1.0), model, "eager-quorum", normalize="ranks")
-    for epoch in range(first, EPOCHS):
+    training = Training(state)
+    for epoch in range(training.first, EPOCHS):
         for batch in range(BATCHES):
-            if stretto.rank() == 1 and first == 0 and (epoch, batch) == (2, 5):
+            if stretto.rank() == 1 and training.first == 0 and (epoch, batch) == FATAL:
                 ray.train.get_all_reported_checkpoints()  # waits until Ray has noted them
                 os.kill(os.getpid(), signal.SIGKILL)
             if stretto.rank() == 0:
                 time.sleep(0.02)
-            optimizer.zero_grad()
-            (-model[0][stretto.rank(), epoch, batch]).backward()
-            optimizer.step()
-        with optimizer.together(), tempfile.TemporaryDirectory() as folder:  # report() waits for all workers
+            training.step(epoch, batch)
+        # report() waits for all workers.
+        with training.optimizer.together(), tempfile.TemporaryDirectory() as folder:
             if stretto.rank() == 0:
-                torch.save({"model": model.state_dict(), "epochs": epoch + 1}, f"{folder}/state")
+                torch.save(training.state(epoch), f"{folder}/state")
             ray.train.report({}, checkpoint=Checkpoint(folder) if stretto.rank() == 0 else None)
-    optimizer.finish()
-    recorded.leave(told["folder"], optimizer)
+    training.optimizer.finish()
+    recorded.leave(told["folder"], training.optimizer)
 
 
 def main(folder: str, workers: str, program: str) -> None:
