@@ -30,7 +30,7 @@ set(STRETTO_API
   stretto/base/error.h
   stretto/collective/partial_allreduce.h
   stretto/collective/plain.h
-  stretto/collective/scheduled_collective.h
+  stretto/collective/base/scheduled_collective.h
   stretto/engine/driver.h
   stretto/membership/job.h
   stretto/ordering/ordered_allreduce.h

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <string>
 
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/subcommand.h"
-#include "command/commands.h"
 #include "command/pages/pages.h"
 #include "command/train/compare_program.h"
 #include "stretto/command.h"

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "command/cli/commands.h"
 #include "command/cli/subcommand.h"
-#include "command/commands.h"
 #include "command/machine/programs.h"
+#include "command/ordering/ordering_commands.h"
 #include "command/pages/pages.h"
 #include "command/profile/profile_command.h"
 #include "command/reproduce/reproductions.h"
@@ -73,6 +74,26 @@ void require_that_it_starts(const std::string& program) {
   words.push_back(nullptr);
   ::execv(program.c_str(), words.data());
   throw Failure({Errc::unavailable, fmt::format("{} cannot be started: {}", program, std::strerror(errno))});
+}
+
+/// `networks`: of ordering_benchmarks().
+Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks) {
+  Subcommand group{
+      .name = "bench",
+      .summary = "Measures our collectives beside those of other libraries.",
+      .introduction = "Measures our collectives, and beside them, in the same run, those of other libraries.",
+      .table = {bench_allreduce_command(), bench_skew_command(), bench_spin_command(), bench_overlap_command(),
+                bench_simulate_command(), bench_limits_command(), bench_link_command(), bench_tune_command(),
+                bench_plot_command()}};
+  for (Subcommand& command : ordering_benchmarks(std::move(networks))) group.table.push_back(std::move(command));
+  return group;
+}
+
+Subcommand predict_command() {
+  return {.name = "predict",
+          .summary = "Says how fast a job will be, from what one worker takes.",
+          .introduction = "Says how fast a job of data-parallel training will be, from what one worker takes.",
+          .table = {predict_coarse_command(), predict_fine_command(), predict_fit_command(), predict_run_command()}};
 }
 
 }  // namespace

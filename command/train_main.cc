@@ -1,7 +1,8 @@
 #include <utility>
 #include <vector>
 
-#include "command/commands.h"
+#include "command/cli/commands.h"
+#include "command/ordering/ordering_commands.h"
 #include "command/schedule/schedule_plan.h"
 #include "stretto/papers/register.h"
 

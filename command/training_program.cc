@@ -1,6 +1,6 @@
 #include <csignal>
 
-#include "command/commands.h"
+#include "command/cli/commands.h"
 #include "command/profile/profile_command.h"
 #include "command/reproduce/reproductions.h"
 #include "command/train/training.h"

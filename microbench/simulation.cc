@@ -2,7 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "stretto/check/job_search.h"
+#include "stretto/check/job_searches.h"
 
 namespace stretto {
 namespace {

@@ -3,8 +3,8 @@
 #include "command/bench/peers.h"
 #include "command/bench/rank_places.h"
 #include "command/bench/timed_overlap.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
-#include "command/commands.h"
 #include "command/statistics/comparison.h"
 
 namespace stretto::command {

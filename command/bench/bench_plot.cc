@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "command/bench/timed_allreduce.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/commands.h"
 #include "command/machine/programs.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/whole_file.h"

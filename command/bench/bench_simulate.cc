@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
-#include "stretto/check/simulated_rounds.h"
+#include "stretto/check/harness/simulated_rounds.h"
 
 namespace stretto::command {
 

@@ -4,9 +4,9 @@
 
 #include "command/bench/rank_places.h"
 #include "command/bench/skew.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/own_ranks.h"
-#include "command/commands.h"
 #include "command/statistics/comparison.h"
 
 namespace stretto::command {

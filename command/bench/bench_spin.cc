@@ -2,8 +2,8 @@
 
 #include "command/bench/peers.h"
 #include "command/bench/timed_spin.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
-#include "command/commands.h"
 #include "command/statistics/comparison.h"
 
 namespace stretto::command {

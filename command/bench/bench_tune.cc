@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "command/bench/timed_allreduce.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/progress.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/statistics/comparison.h"
 #include "stretto/observe/run_folder.h"

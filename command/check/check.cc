@@ -14,14 +14,14 @@
 
 #include "command/check/each_search.h"
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/progress.h"
-#include "command/commands.h"
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
-#include "stretto/check/job_search.h"
+#include "stretto/check/job_searches.h"
 #include "stretto/papers/register.h"
 
 namespace stretto::command {

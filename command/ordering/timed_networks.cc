@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 #include "stretto/train/ordering/graph_recorder.h"
 #include "workloads/models/image_network.h"
 

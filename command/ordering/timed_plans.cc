@@ -11,8 +11,8 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/ordering/plan.h"
-#include "stretto/ordering/topo.h"
+#include "stretto/ordering/topo/plan.h"
+#include "stretto/ordering/topo/topo.h"
 #include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto::command {

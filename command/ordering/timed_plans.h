@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto::command {
 

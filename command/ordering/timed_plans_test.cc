@@ -6,7 +6,7 @@
 #include <set>
 
 #include "stretto/base/clock.h"
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 
 namespace stretto::command {
 

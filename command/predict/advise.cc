@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/machine/programs.h"
 #include "command/predict/advice.h"
 #include "command/predict/step_times_argument.h"

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/predict/described_job.h"
 #include "stretto/predict/coarse/coarse_prediction.h"
 

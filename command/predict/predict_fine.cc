@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/predict/described_job.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"

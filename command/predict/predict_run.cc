@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/predict/step_times_argument.h"
 #include "command/predict/trial.h"
 #include "command/statistics/statistics.h"

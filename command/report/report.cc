@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/commands.h"
 #include "command/predict/advice.h"
 #include "command/predict/step_times_argument.h"
 #include "command/report/page.h"

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/own_ranks.h"
 #include "command/cli/progress.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
 #include "command/machine/measuring.h"
 #include "command/statistics/statistics.h"

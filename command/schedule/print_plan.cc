@@ -8,7 +8,7 @@
 #include "command/schedule/schedule_plan.h"
 #include "command/train/torch_workload.h"
 #include "stretto/base/clock.h"
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 #include "workloads/dataset.h"
 
 namespace stretto::command {

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
-#include "command/commands.h"
 #include "command/schedule/mixing.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"

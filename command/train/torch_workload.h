@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/profile/training_profile.h"
 #include "workloads/dataset.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "stretto/collective/scheduled_collective.h"
+#include "stretto/collective/base/scheduled_collective.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
 #include "stretto/schedule/builder.h"

@@ -2,6 +2,7 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/machine/pages.h"
+#include "stretto/collective/probes.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/groups/group_board_rounds.h"
 #include "stretto/collective/rounds/groups/group_rounds.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "stretto/base/machine/pages.h"
-#include "stretto/collective/partial_allreduce_probe.h"
+#include "stretto/collective/probes.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/board_rounds.h"
 #include "stretto/collective/rounds/bucket_rounds.h"

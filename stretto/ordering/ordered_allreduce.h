@@ -9,18 +9,18 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
-#include "stretto/collective/argument.h"
-#include "stretto/collective/collective.h"
+#include "stretto/collective/base/argument.h"
+#include "stretto/collective/base/collective.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/observe/round_header.h"
 #include "stretto/observe/tensor_times.h"
-#include "stretto/ordering/graph.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/ordering_options.h"
-#include "stretto/ordering/ordering_statistics.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/options/ordering_options.h"
+#include "stretto/ordering/options/ordering_statistics.h"
+#include "stretto/ordering/orderer/graph.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/orderer/process_set.h"
 
 namespace stretto {
 

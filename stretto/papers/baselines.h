@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "stretto/check/job_search.h"
-#include "stretto/ordering/cycle_fix.h"
+#include "stretto/check/harness/job_search.h"
+#include "stretto/ordering/negotiation/cycle_fix.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto {

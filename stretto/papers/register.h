@@ -4,7 +4,7 @@
 
 namespace stretto {
 
-struct JobSearch;  // check/job_search.h
+struct JobSearch;  // check/harness/job_search.h
 
 /// Adds the algorithms with which papers compare theirs (decentralized averaging, averaging in pairs, parameter
 /// servers) to recipes(), and "gs" and "nbcs" to OrderingOptions::named(): those that are built in. `stretto` and the

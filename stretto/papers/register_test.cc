@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "stretto/base/defect.h"
+#include "stretto/check/job_searches.h"
 #include "stretto/check/testing/each_search.h"
-#include "stretto/ordering/cycle_fix.h"
+#include "stretto/ordering/negotiation/cycle_fix.h"
 #include "stretto/train/recipes/recipes.h"
 
 namespace stretto {

@@ -21,7 +21,7 @@
 #include "stretto/observe/trace.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/ordering/negotiation/control_messages.h"
-#include "stretto/ordering/set_plan.h"
+#include "stretto/ordering/topo/set_plan.h"
 #include "stretto/ordering/waiting/stall_messages.h"
 #include "stretto/predict/coarse/coarse_prediction.h"
 #include "stretto/predict/model/training_job.h"

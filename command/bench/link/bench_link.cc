@@ -8,10 +8,10 @@
 
 #include "command/bench/link/timed_link.h"
 #include "command/cli/command_line.h"
+#include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/cli/table.h"
-#include "command/commands.h"
 #include "command/machine/machine.h"
 
 namespace stretto::command {

@@ -11,7 +11,7 @@
 
 #include "command/cli/own_ranks.h"
 #include "command/statistics/statistics.h"
-#include "stretto/collective/scheduled_collective.h"
+#include "stretto/collective/base/scheduled_collective.h"
 #include "stretto/membership/job.h"
 #include "stretto/schedule/builder.h"
 #include "stretto/train/job/run.h"

@@ -6,11 +6,11 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/check/harness/prime_field.h"
+#include "stretto/check/harness/searches.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/check/partial/scenario.h"
-#include "stretto/check/prime_field.h"
-#include "stretto/check/searches.h"
-#include "stretto/check/simulated_application.h"
-#include "stretto/collective/protocol/outer_phases.h"
+#include "stretto/collective/outer_phases.h"
 
 namespace stretto {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/job_search.h"
-#include "stretto/check/prime_field.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/job_search.h"
+#include "stretto/check/harness/prime_field.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/collective/rounds/groups/standing_rounds.h"

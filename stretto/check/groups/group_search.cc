@@ -9,8 +9,9 @@
 #include "stretto/base/machine/pages.h"
 #include "stretto/base/random.h"
 #include "stretto/check/groups/group_oracle.h"
-#include "stretto/check/searches.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/searches.h"
+#include "stretto/check/harness/simulated_application.h"
+#include "stretto/collective/probes.h"
 #include "stretto/collective/rounds/groups/standing_rounds.h"
 
 namespace stretto {

@@ -13,9 +13,9 @@
 #include "stretto/base/random.h"
 #include "stretto/check/ordering/ordering_job.h"
 #include "stretto/check/ordering/ordering_network.h"
-#include "stretto/ordering/coordinator.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/topo.h"
+#include "stretto/ordering/negotiation/coordinator.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/topo/topo.h"
 #include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {

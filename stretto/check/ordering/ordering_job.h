@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/ordering/cycle_fix.h"
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/negotiation/cycle_fix.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto {
 

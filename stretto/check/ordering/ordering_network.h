@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stretto/check/ordering/ordering_job.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

@@ -6,10 +6,10 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/check/harness/searches.h"
 #include "stretto/check/ordering/ordering_actor.h"
 #include "stretto/check/ordering/ordering_job.h"
 #include "stretto/check/ordering/ordering_network.h"
-#include "stretto/check/searches.h"
 
 namespace stretto {
 namespace {

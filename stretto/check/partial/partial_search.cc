@@ -3,11 +3,11 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/check/harness/searches.h"
 #include "stretto/check/partial/bucket_oracle.h"
 #include "stretto/check/partial/oracle.h"
 #include "stretto/check/partial/rank_actor.h"
 #include "stretto/check/partial/scenario.h"
-#include "stretto/check/searches.h"
 
 namespace stretto {
 namespace {

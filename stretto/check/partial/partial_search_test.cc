@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "stretto/check/searches.h"
+#include "stretto/check/harness/searches.h"
+#include "stretto/check/job_searches.h"
 
 namespace stretto {
 namespace {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/check/partial/rounds_oracle.h"
 #include "stretto/check/partial/scenario.h"
-#include "stretto/check/simulated_application.h"
-#include "stretto/collective/partial_allreduce_probe.h"
+#include "stretto/collective/probes.h"
 
 namespace stretto {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/check/job_search.h"
+#include "stretto/check/harness/job_search.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/protocol/policy.h"
 #include "stretto/collective/protocol/ticket.h"

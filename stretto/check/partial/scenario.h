@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/job_search.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/job_search.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/partial_allreduce.h"
 
 namespace stretto {

@@ -6,8 +6,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/searches.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/searches.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/schedule/builder.h"
 
 namespace stretto {

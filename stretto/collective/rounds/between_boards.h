@@ -8,10 +8,10 @@
 
 #include "stretto/board/partial_board.h"
 #include "stretto/board/partial_memory.h"
-#include "stretto/collective/collective_failure.h"
-#include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/base/collective_failure.h"
 #include "stretto/collective/rounds/activated_rounds.h"
 #include "stretto/collective/rounds/partial_observer.h"
+#include "stretto/collective/rounds/partial_options.h"
 #include "stretto/collective/rounds/seating.h"
 
 namespace stretto {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/rounds/activated_rounds.h"
 #include "stretto/collective/rounds/front.h"
+#include "stretto/collective/rounds/partial_options.h"
 #include "stretto/collective/rounds/result_ring.h"
 #include "stretto/collective/rounds/rounds.h"
 #include "stretto/engine/engine.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/rounds/front.h"
 #include "stretto/collective/rounds/partial_observer.h"
+#include "stretto/collective/rounds/partial_options.h"
 #include "stretto/collective/rounds/result_ring.h"
 #include "stretto/collective/rounds/rounds_base.h"
 

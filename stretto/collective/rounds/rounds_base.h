@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/collective_base.h"
+#include "stretto/collective/base/collective_base.h"
 #include "stretto/collective/protocol/ticket.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/inquiry.h"

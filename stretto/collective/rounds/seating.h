@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/transport/members.h"
 

@@ -1,6 +1,6 @@
 #include "stretto/ordering/negotiation/control_messages.h"
 
-#include "stretto/ordering/byte_stream.h"
+#include "stretto/ordering/orderer/byte_stream.h"
 
 namespace stretto {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto {
 

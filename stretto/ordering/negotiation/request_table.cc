@@ -4,7 +4,7 @@
 #include <set>
 
 #include "stretto/base/defect.h"
-#include "stretto/ordering/tensor_table.h"
+#include "stretto/ordering/orderer/tensor_table.h"
 
 namespace stretto {
 

@@ -7,8 +7,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/rank_set.h"
-#include "stretto/ordering/graph.h"
 #include "stretto/ordering/negotiation/control_messages.h"
+#include "stretto/ordering/orderer/graph.h"
 #include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {

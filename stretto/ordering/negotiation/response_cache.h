@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

@@ -1,4 +1,4 @@
-#include "stretto/collective/agreement.h"
+#include "stretto/collective/base/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

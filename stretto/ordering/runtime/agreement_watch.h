@@ -5,9 +5,9 @@
 #include <string>
 
 #include "stretto/base/clock.h"
-#include "stretto/collective/agreement.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/collective/base/agreement.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/waiting/stall_limits.h"
 
 namespace stretto {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/argument.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/collective/base/argument.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/tensor_slot.h"
 
 namespace stretto {

@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/fused_way.h"
 
 namespace stretto {

@@ -12,7 +12,7 @@
 
 #include "stretto/base/data_type.h"
 #include "stretto/observe/round_header.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

@@ -8,7 +8,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/mutex.h"
-#include "stretto/ordering/ordering_statistics.h"
+#include "stretto/ordering/options/ordering_statistics.h"
 
 namespace stretto {
 

@@ -2,18 +2,47 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "stretto/base/doorbell.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/machine/pages.h"
-#include "stretto/ordering/cycle_fix.h"
+#include "stretto/ordering/negotiation/coordinator.h"
+#include "stretto/ordering/negotiation/cycle_fix.h"
+#include "stretto/ordering/options/ordering_options.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/fused_board.h"
 #include "stretto/ordering/runtime/fused_sequence.h"
-#include "stretto/ordering/runtime/make_orderer.h"
+#include "stretto/ordering/topo/topo.h"
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {
 namespace {
+
+/// The orderer of a process set that this rank is in, as the options say. Requires: a kind but none. `patience`: of
+/// this rank, for all of its sets; outlives the orderer.
+std::unique_ptr<Orderer> make_orderer(const OrderingOptions& options, const ProcessSet& set, RankPatience& patience) {
+  const CoordinatorOptions coordinator{.set = set.number(),
+                                       .ranks = set.members(),
+                                       .member = set.me(),
+                                       .cycle_time = options.cycle_time,
+                                       .fusion_bytes = options.fusion_bytes,
+                                       .cache_capacity = static_cast<std::size_t>(options.cache_capacity),
+                                       .stall_warning = options.stall_warning,
+                                       .stall_abort = options.stall_abort};
+  if (options.fix != nullptr) return options.fix->make(coordinator, options.gs_every);
+  if (options.kind == OrderingOptions::Kind::coordinator) return std::make_unique<Coordinator>(coordinator);
+  using OnChange = TopoOptions::OnChange;
+  const TopoOptions topo{
+      .coordinator = coordinator,
+      .in_flight = options.in_flight,
+      .several_sets = !options.sets.empty(),
+      .plan_patience = options.plan_patience,
+      .on_change = options.on_change == OrderingOptions::OnChange::fail ? OnChange::fail : OnChange::coordinator};
+  return std::make_unique<Topo>(topo, patience);
+}
 
 std::vector<ProcessSet> sets_of(const Engine& engine, const OrderingOptions& options) {
   std::vector<int> all(static_cast<std::size_t>(engine.size()));

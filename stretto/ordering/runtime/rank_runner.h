@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/collective_base.h"
+#include "stretto/collective/base/collective_base.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/ordering_options.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/options/ordering_options.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_runner.h"

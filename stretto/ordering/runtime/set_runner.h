@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/agreement.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/base/agreement.h"
+#include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/ordering_options.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/options/ordering_options.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/agreement_watch.h"
 #include "stretto/ordering/runtime/fused_way.h"
 #include "stretto/ordering/runtime/ordering_counters.h"

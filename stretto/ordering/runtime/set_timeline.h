@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 #include "stretto/ordering/runtime/tensor_timeline.h"
 
 namespace stretto {

@@ -7,8 +7,8 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/observe/round_header.h"
-#include "stretto/ordering/graph.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/graph.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/ordering/coordinator.h"
-#include "stretto/ordering/orderer.h"
-#include "stretto/ordering/topo.h"
+#include "stretto/ordering/negotiation/coordinator.h"
+#include "stretto/ordering/orderer/orderer.h"
+#include "stretto/ordering/topo/topo.h"
 
 namespace stretto {
 

@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "stretto/collective/agreement.h"
-#include "stretto/collective/collective_failure.h"
+#include "stretto/collective/base/agreement.h"
+#include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/process_set.h"
+#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {

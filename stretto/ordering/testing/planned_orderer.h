@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "stretto/base/description.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

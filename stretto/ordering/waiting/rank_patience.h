@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "stretto/base/clock.h"
-#include "stretto/ordering/orderer.h"
+#include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "stretto/base/words.h"
-#include "stretto/ordering/byte_stream.h"
+#include "stretto/ordering/orderer/byte_stream.h"
 
 namespace stretto {
 namespace {

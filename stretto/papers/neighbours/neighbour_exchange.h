@@ -13,8 +13,8 @@
 
 #include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
-#include "stretto/collective/collective.h"
-#include "stretto/collective/collective_base.h"
+#include "stretto/collective/base/collective.h"
+#include "stretto/collective/base/collective_base.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"

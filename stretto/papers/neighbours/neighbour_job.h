@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/papers/neighbours/mixing_graph.h"
 #include "stretto/papers/neighbours/push_graph.h"

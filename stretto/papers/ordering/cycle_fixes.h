@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "stretto/ordering/cycle_fix.h"
+#include "stretto/ordering/negotiation/cycle_fix.h"
 
 namespace stretto {
 

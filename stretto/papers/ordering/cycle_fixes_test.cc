@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
-#include "stretto/ordering/ordering_options.h"
+#include "stretto/ordering/options/ordering_options.h"
 #include "stretto/ordering/testing/members.h"
 
 namespace stretto {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "stretto/base/function_ref.h"
-#include "stretto/collective/collective.h"
-#include "stretto/collective/collective_base.h"
+#include "stretto/collective/base/collective.h"
+#include "stretto/collective/base/collective_base.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/papers/pairs/pair_protocol.h"

@@ -8,8 +8,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/prime_field.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/prime_field.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/kernel/mix.h"
 #include "stretto/papers/pairs/pair_exchange.h"

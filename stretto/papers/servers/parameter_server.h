@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/collective.h"
+#include "stretto/collective/base/collective.h"
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"

@@ -7,7 +7,6 @@
 #include "stretto/base/error.h"
 #include "stretto/papers/servers/parameter_server.h"
 #include "stretto/papers/servers/server_choice.h"
-#include "stretto/papers/servers/server_simulation.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 

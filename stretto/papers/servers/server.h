@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "stretto/papers/servers/server_options.h"
 #include "stretto/predict/shape/algorithm_shape.h"
+#include "stretto/predict/shape/rank_steps.h"
 #include "stretto/train/recipes/recipe.h"
 
 namespace stretto {
@@ -53,5 +55,8 @@ std::optional<AlgorithmShape> ps_sync_shape(const RecipeOptions& options, int ra
 std::optional<AlgorithmShape> ps_async_shape(const RecipeOptions& options, int ranks);  ///< as ps_sync_shape()
 std::optional<AlgorithmShape> ssp_shape(const RecipeOptions& options, int ranks);       ///< likewise
 std::optional<AlgorithmShape> k_sync_shape(const RecipeOptions& options, int ranks);    ///< likewise
+
+/// PushShape::simulate of `workers` ranks with servers.
+Applied simulate_servers(const ServerOptions& options, RankSteps& steps, int workers, const ShapeJob& job);
 
 }  // namespace stretto

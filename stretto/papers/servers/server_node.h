@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "stretto/collective/collective_base.h"
+#include "stretto/collective/base/collective_base.h"
 #include "stretto/engine/inquiry.h"
 #include "stretto/papers/servers/parameter_server.h"
 #include "stretto/papers/servers/served_bucket.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/check/job_search.h"
+#include "stretto/check/harness/job_search.h"
 #include "stretto/papers/servers/parameter_server.h"
 
 namespace stretto {

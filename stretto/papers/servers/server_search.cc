@@ -7,7 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
-#include "stretto/check/simulated_application.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/papers/servers/parameter_server.h"
 #include "stretto/papers/servers/server_oracle.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stretto/check/job_search.h"
+#include "stretto/check/harness/job_search.h"
 
 namespace stretto {
 

@@ -1,7 +1,6 @@
-#include "stretto/papers/servers/server_simulation.h"
-
 #include <algorithm>
 
+#include "stretto/papers/servers/server.h"
 #include "stretto/papers/servers/shard.h"
 
 namespace stretto {

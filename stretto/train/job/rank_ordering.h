@@ -8,7 +8,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/machine/cores.h"
-#include "stretto/ordering/ordering_statistics.h"
+#include "stretto/ordering/options/ordering_statistics.h"
 #include "stretto/train/recipes/options/core_sets.h"
 
 namespace stretto {

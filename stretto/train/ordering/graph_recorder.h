@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 #include "stretto/train/ordering/model_collectives.h"
 
 namespace torch::autograd {

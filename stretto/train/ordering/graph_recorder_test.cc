@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "stretto/base/error.h"
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 
 namespace stretto {
 namespace {

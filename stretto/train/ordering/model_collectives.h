@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto {
 

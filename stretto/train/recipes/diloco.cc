@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/protocol/outer_phases.h"
+#include "stretto/collective/outer_phases.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/outer_optimizer.h"

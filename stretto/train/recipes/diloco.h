@@ -33,7 +33,7 @@ Policy phase_policy(const std::string& argument, int ranks, int quorum);
 /// round has brought, with Nesterov's momentum. Then it begins the next steps with the outer model. In a partial round
 /// the ranks that have come do not wait for the others: a late rank's pseudo-gradient goes into a later round, as does
 /// a late gradient under eager-SGD, and the rank goes on from the newest outer model. What is promised:
-/// collective/protocol/outer_phases.h. All ranks make the same outer steps, to the bit, and end with the same weights.
+/// collective/outer_phases.h. All ranks make the same outer steps, to the bit, and end with the same weights.
 ///
 /// The sum of a round is divided by the number of ranks (Normalize::ranks), by the phases that are in it, batches /
 /// local_steps (Normalize::contributors), or each pseudo-gradient counts by its samples (Normalize::samples).

@@ -7,8 +7,8 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/observe/tensor_times.h"
-#include "stretto/ordering/graph.h"
-#include "stretto/ordering/ordering_statistics.h"
+#include "stretto/ordering/options/ordering_statistics.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto {
 

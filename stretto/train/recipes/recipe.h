@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/collective.h"
+#include "stretto/collective/base/collective.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/options/train_options.h"

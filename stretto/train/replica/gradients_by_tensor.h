@@ -7,7 +7,7 @@
 #include <string>
 
 #include "stretto/kernel/bucket.h"
-#include "stretto/ordering/graph.h"
+#include "stretto/ordering/orderer/graph.h"
 
 namespace stretto {
 

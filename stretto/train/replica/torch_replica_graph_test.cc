@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "stretto/train/replica/torch_replica.h"
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "stretto/ordering/plan.h"
+#include "stretto/ordering/topo/plan.h"
 #include "stretto/train/replica/gradients_by_tensor.h"
 
 namespace stretto {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stretto/base/mutex.h"
-#include "stretto/collective/group_allreduce.h"
 #include "stretto/collective/rounds/contribution.h"
+#include "stretto/collective/rounds/groups/group_options.h"
 #include "stretto/engine/blocks.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/observe/round_header.h"

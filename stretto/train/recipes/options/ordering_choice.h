@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "stretto/engine/driver.h"
-#include "stretto/ordering/ordering_options.h"
+#include "stretto/ordering/options/ordering_options.h"
 #include "stretto/train/ordering/ready_order.h"
 #include "stretto/train/recipes/options/algorithm_options.h"
 #include "stretto/train/recipes/options/core_sets.h"

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "stretto/check/harness/job_search.h"
+
+namespace stretto {
+
+struct ChangedCoordinator;  // check/ordering/ordering_job.h
+
+// The searches that check/job_searches.cc lists, each in the folder of its name.
+
+/// Runs the job of `seed` through the real engine: a partial allreduce under any policy, by messages, on a board or
+/// between several, over slow links and ranks, with crashes (check/partial/scenario.h). Oracle judges it.
+void run_partial_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
+/// Runs the job of `seed` through the real engine: a partial allreduce of two to five buckets that have rounds of their
+/// own, one or two a round, under any policy, by messages or on a board, which is one also for Over::boards; deposits
+/// whole or bucket by bucket, ranks of different speeds, dropped batches, crashes. BucketOracle judges it.
+void run_bucket_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
+inline constexpr Situation kGroupReaches[] = {{"stale sums"},
+                                              {"sums passed over"},
+                                              {"jumps"},
+                                              {"unequal groups"},
+                                              {"quorums"},
+                                              {"full rounds"},
+                                              {"own sums"},
+                                              {"rounds on a board"},
+                                              {"rounds on several boards"},
+                                              {"steps put on a mean"},
+                                              {"rounds on several hosts"}};
+
+/// Runs the job of `seed` on the real engine and the real GroupAllreduce: ranks that publish models in a prime field,
+/// some of them slow, over links some of which are slow or on a board, with groups of any size. Checks G1 to G11
+/// (docs/groups.md). `over`: how they meet; nothing: drawn.
+void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
+inline constexpr Situation kDilocoReaches[] = {{"full rounds", 0.02},
+                                               {"partial rounds", 0.02},
+                                               {"stale pseudo-gradients", 0.02},
+                                               {"exchanges without a round", 0.02},
+                                               {"weights kept that are not the outer model", 0.02}};
+
+/// Runs the job of `seed` through the real engine, the real PartialAllreduce by messages and the real OuterPhases,
+/// under the policies, speeds and faults of a Scenario: DiLoCo with an outer step of 1 and plain averaging. Models are
+/// vectors of integers modulo a prime, in which one divides by the number of ranks exactly, and steps are drawn, so
+/// that no two mistakes make up for each other.
+///
+/// Checked: after each exchange and at the end of each phase, that the weights are those taken last and the rank's own
+/// steps since; whenever a round is handed over, that all ranks have the same outer model after it; after each full
+/// round and at the end, that the outer model is the initial one moved by the mean of all steps so far, each once; at
+/// the end, that this is every rank's weights, and that every rank has come there.
+void run_diloco_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
+inline constexpr Situation kOrderingReaches[] = {{"tensors that a rank did not bring to their buffer", 0.001},
+                                                 {"jobs that fail as they must", 0.001},
+                                                 {"times at which nothing moved but time", 0.001},
+                                                 {"lines about a changed graph or a stall", 0.001},
+                                                 {"buffers thrown away", 0.001},
+                                                 {"steps by a plan", 0.001},
+                                                 {"plans of several graphs", 0.001},
+                                                 {"questions of ranks that wait for long", 0.001}};
+/// The first of them come about without plans, too, and as often.
+inline constexpr std::size_t kReachedWithoutPlans = 3;
+
+/// Runs the job of `seed`: the orderers of all ranks and process sets, with control collectives and buffers that
+/// complete in any admissible order, and applications that submit tensors in any order that their graph allows; graphs
+/// and sizes change, tensors are left out, ranks have fewer steps, caches are small. After each transition it checks
+/// the invariants of docs/lab/ordering.md: that all issue the same buffers, that each tensor is reduced once, with what
+/// every rank has brought, that caches are equal and control collectives matched; and in the end that no rank waits,
+/// but where its program must.
+void run_ordering_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+/// The same of a coordinator that is changed.
+void run_changed_coordinator(std::uint64_t seed, const JobLimits& limits, JobFinding& finding,
+                             const ChangedCoordinator& changed);
+
+inline constexpr Situation kThresholdReaches[] = {{"messages that no round needed", 0.25}};
+
+/// Runs the job of `seed` through the real engine: rank 0 receives integers from all others into scratch memory, parts
+/// of it, or given memory, and takes those that come first, k of n, with bodies that come in pieces. Checks that each
+/// round holds whole vectors of that round alone, enough of them, and that nobody writes to the memory of a round that
+/// has been retired.
+void run_threshold_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
+}  // namespace stretto

@@ -1,0 +1,40 @@
+#include "stretto/check/job_searches.h"
+
+#include "stretto/check/harness/searches.h"
+#include "stretto/check/partial/bucket_oracle.h"
+#include "stretto/check/partial/oracle.h"
+
+namespace stretto {
+namespace {
+
+constexpr JobSearch kSearches[] = {
+    {.name = "partial",
+     .description = "the partial allreduce",
+     .reaches = kPartialReaches,
+     .run = run_partial_job,
+     .takes_over = true,
+     .takes_policy = true},
+    {.name = "group",
+     .description = "models averaged in groups of ranks, others in each round",
+     .reaches = kGroupReaches,
+     .run = run_group_job,
+     .takes_over = true},
+    {.name = "buckets",
+     .description = "partial collectives whose buckets have rounds of their own",
+     .reaches = kBucketReaches,
+     .run = run_bucket_job,
+     .takes_over = true},
+    {"diloco", "steps of each rank's own, whose sum one round takes and applies to all", kDilocoReaches,
+     run_diloco_job},
+    {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, 2, 8},
+    {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator and topo", kOrderingReaches,
+     run_ordering_job, 2, 5},
+};
+
+}  // namespace
+
+std::span<const JobSearch> job_searches() {
+  return kSearches;
+}
+
+}  // namespace stretto
