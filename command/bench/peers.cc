@@ -40,11 +40,31 @@ Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
   const TemporaryFolder session;
   // Its manual advises yielding where ranks outnumber cores.
   const bool yields = idle == Idle::yields_where_cores_are_few && job.ranks > this_machine().cores;
-  return run_program_of(
-      {mpirun, "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", yields ? "1" : "0",
-       "-n", std::to_string(job.ranks), program},
-      {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base=" + session.path()},
-      job);
+  Words words = {mpirun, "--oversubscribe", "-n", std::to_string(job.ranks)};
+  Words environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  const auto set = [&words](const std::string& parameter, const std::string& value) {
+    words.insert(words.end(), {"--mca", parameter, value});
+  };
+  set("mpi_yield_when_idle", yields ? "1" : "0");
+  if (job.hosts) {
+    Words slots;
+    const int each = job.ranks / job.hosts->size();
+    for (int host = 1; host <= job.hosts->size(); ++host) slots.push_back(fmt::format("h{}:{}", host, each));
+    words.insert(words.end(), {"--host", fmt::format("{}", fmt::join(slots, ","))});
+    set("plm_rsh_agent", job.hosts->script() + " rsh");
+    set("pml", "ob1");
+    set("osc", "^ucx");
+    set("btl", "self,vader,tcp");
+    set("btl_tcp_if_include", "eth0");
+    set("oob_tcp_if_include", "eth0");
+    words.insert(words.begin(), {job.hosts->script(), "exec", "1"});
+    for (const std::string& variable : job.hosts->environment()) environment.push_back(variable);
+  } else {
+    set("btl", "self,vader");
+    environment.push_back("OMPI_MCA_orte_tmpdir_base=" + session.path());
+  }
+  words.push_back(program);
+  return run_program_of(std::move(words), environment, job);
 }
 
 Result<std::string> run_mpich(const PeerJob& job) {

@@ -53,8 +53,8 @@ std::string RankPlaces::words() const {
 }
 
 const std::string& RankPlaces::checked(const std::string& against) const {
-  if (hosts_ > 0 && !against.empty() && against != "gloo") {
-    reject("--against", against, "expected gloo with --over");
+  if (hosts_ > 0 && against.find("mpich") != std::string::npos) {
+    reject("--against", against, "with --over mpich is not there: expected gloo, openmpi, openmpi-spin");
   }
   return against;
 }

@@ -20,12 +20,11 @@ namespace {
 constexpr Duration kPatience = std::chrono::minutes(1);
 
 // What hosts.sh prints; as an Error where it fails.
-Result<std::string> call(const std::string& state, const std::vector<std::string>& words) {
+Result<std::string> call(const NamespaceHosts& hosts, const std::vector<std::string>& words) {
   static const std::string kFailed = "failed\n";
-  std::vector<std::string> command = {"bash", "-c", R"(bash "$0" "$@" 2>&1 || echo failed)",
-                                      find_companion("hosts.sh")};
+  std::vector<std::string> command = {"bash", "-c", R"(bash "$0" "$@" 2>&1 || echo failed)", hosts.script()};
   command.insert(command.end(), words.begin(), words.end());
-  auto said = run_program(command, {"HOSTS_STATE=" + state, fmt::format("HOSTS_OWNER={}", ::getpid())}, kPatience);
+  auto said = run_program(command, hosts.environment(), kPatience);
   if (!said || !said->ends_with(kFailed)) return said;
   const std::string why = said->substr(0, said->size() - kFailed.size());
   return Error{Errc::unavailable, why.substr(0, why.find('\n'))};
@@ -35,7 +34,7 @@ Result<std::string> call(const std::string& state, const std::vector<std::string
 
 NamespaceHosts::NamespaceHosts(int hosts, const std::string& rate) {
   const auto said = [this](const std::vector<std::string>& words) {
-    auto out = call(state(), words);
+    auto out = call(*this, words);
     if (!out) throw Failure({Errc::unavailable, "no hosts can be made on this machine: " + out.error().message});
     return *out;
   };
@@ -50,7 +49,15 @@ NamespaceHosts::NamespaceHosts(int hosts, const std::string& rate) {
 }
 
 NamespaceHosts::~NamespaceHosts() {
-  (void)call(state(), {"down"});  // else they go with this process
+  (void)call(*this, {"down"});  // else they go with this process
+}
+
+std::string NamespaceHosts::script() const {
+  return find_companion("hosts.sh");
+}
+
+std::vector<std::string> NamespaceHosts::environment() const {
+  return {"HOSTS_STATE=" + state(), fmt::format("HOSTS_OWNER={}", ::getpid())};
 }
 
 void NamespaceHosts::enter(int host) const {

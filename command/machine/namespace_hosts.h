@@ -29,6 +29,9 @@ class NamespaceHosts {
   const std::string& network(int host) const { return hosts_[static_cast<std::size_t>(host)].network; }
   /// An address of host 0, "host:port", at which nothing listens.
   std::string meeting() const { return "10.77.0.1:4711"; }
+  /// hosts.sh, which starts programs on the hosts, h1 to hN, with environment().
+  std::string script() const;
+  std::vector<std::string> environment() const;
 
  private:
   std::string state() const { return folder_.path() + "/hosts"; }
