@@ -244,7 +244,12 @@ BoardStep PartialSum::find_piece() {
     finishes_ = finishes;
     return BoardStep::sum;
   } else if (!word.finished() && plan.final()) {
-    return BoardStep::nothing;  // buckets are handed over in order
+    // Buckets are handed over in order: what can be summed now lies before this piece.
+    if (index == 0 || from_first_) return BoardStep::nothing;
+    from_first_ = true;
+    looked_ = 0;
+    next_piece_ = 0;
+    return BoardStep::find_piece;
   }
   next_piece_ = index + 1 == at_.memory.num_pieces() ? 0 : index + 1;
   return BoardStep::find_piece;

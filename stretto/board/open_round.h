@@ -176,7 +176,10 @@ class PartialSum {
   explicit PartialSum(OpenRound& at);
 
   /// Every piece is to be looked at again.
-  void begin() { looked_ = 0; }
+  void begin() {
+    looked_ = 0;
+    from_first_ = false;
+  }
   BoardStep find_piece();
   BoardStep sum();
   BoardStep release();
@@ -188,6 +191,7 @@ class PartialSum {
   OpenRound& at_;
   std::uint64_t next_piece_;  // where this rank looks for one
   std::uint64_t looked_ = 0;  // pieces since it has found one
+  bool from_first_ = false;   // it has begun at the first piece, as the one it was at cannot be summed yet
   std::uint64_t piece_ = 0;   // the one it has claimed
   std::uint64_t held_bits_ = 0;
   std::uint64_t from_ = 0;  // sources that are in the piece

@@ -107,33 +107,39 @@ TEST(PartialBoard, AHeaderIsKeptForAsLongAsItsResultAndOneRoundMore) {
   EXPECT_DEATH((void)all[0].board.header(2), "the header of round 2 is gone in round 6");
 }
 
-TEST(PartialBoard, BucketsAreSummedAsTheyAreHandedOver) {
-  Ranks all({.buckets = {{DataType::int64, 20}, {DataType::int64, 9}, {DataType::int64, 1}}, .piece_bytes = 64}, 2, 2);
-  int sets[2];
-  for (int rank = 0; rank < 2; ++rank) {
-    sets[rank] = all.deposit(rank, rank + 1);
-    all.memory().set(rank, sets[rank]).ready = 0;
-    all.arrive(rank);
+TEST(PartialBoard, BucketsAreSummedAsTheyAreHandedOverByOneRankAlone) {
+  for (const int steps : {0, 1}) {
+    Ranks all({.buckets = {{DataType::int64, 20}, {DataType::int64, 9}, {DataType::int64, 1}}, .piece_bytes = 64}, 2,
+              2);
+    for (Round round = 0; round < 3; ++round) {  // a rank begins each where it has ended the last
+      int sets[2];
+      for (int rank = 0; rank < 2; ++rank) {
+        sets[rank] = all.deposit(rank, rank + 1);
+        all.memory().set(rank, sets[rank]).ready = 0;
+        all.arrive(rank);
+      }
+      const auto ready = [&](int rank, int buckets) { all.memory().set(rank, sets[rank]).ready = buckets; };
+      const auto done = [&] { return all.memory().words().done - 6 * round; };
+      all.run(steps);
+      EXPECT_TRUE(all[steps].board.in_flight());
+      EXPECT_EQ(done(), 0u);
+      ready(0, 3);
+      ready(1, 1);
+      all.run(steps);
+      EXPECT_EQ(done(), 3u);
+      EXPECT_EQ(all.result(round, 0), 3);
+      ready(1, 2);
+      all.run(steps);
+      EXPECT_EQ(done(), 5u);
+      EXPECT_EQ(all.result(round, 1), 3);
+      EXPECT_EQ(all[0].board.complete(), round);
+      ready(1, 3);
+      all.run(steps);
+      EXPECT_EQ(all[0].board.complete(), round + 1);
+      EXPECT_EQ(all.result(round, 2), 3);
+      for (int rank = 0; rank < 2; ++rank) all[rank].seat.hand_over(round + 1);
+    }
   }
-  const auto ready = [&](int rank, int buckets) { all.memory().set(rank, sets[rank]).ready = buckets; };
-  all.run(0);
-  EXPECT_TRUE(all[0].board.in_flight());
-  EXPECT_EQ(all.memory().words().done, 0u);
-  ready(0, 3);
-  ready(1, 1);
-  all.run(0);
-  EXPECT_EQ(all.memory().words().done, 3u);
-  EXPECT_EQ(all.result(0, 0), 3);
-  EXPECT_EQ(all.result(0, 1), 0);
-  ready(1, 2);
-  all.run(1);
-  EXPECT_EQ(all.memory().words().done, 5u);
-  EXPECT_EQ(all.result(0, 1), 3);
-  EXPECT_EQ(all[0].board.complete(), 0u);
-  ready(1, 3);
-  all.run(0);
-  EXPECT_EQ(all[0].board.complete(), 1u);
-  EXPECT_EQ(all.result(0, 2), 3);
 }
 
 TEST(PartialBoard, SumsLargeContributionsBeforeTheRoundStartsInOrderOfArrivalAlone) {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <thread>
 
 #include "stretto/base/random.h"
 #include "stretto/collective/partial_allreduce.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/collective/testing/watchdog.h"
 #include "stretto/transport/shm.h"
 
 namespace stretto {
@@ -334,6 +336,55 @@ TEST(PartialAllreduceSeats, PowersOfTwoSumToTheSameBits) {
   EXPECT_EQ(bits.size(), 40'100u);
   EXPECT_EQ(bits_over(1), bits);
   EXPECT_EQ(bits_over(2), bits);
+}
+
+/// Bucket 0 of a full round crosses between two boards while every application computes bucket 1. The leaders come last
+/// of their boards, and hand bucket 0 over first: by their own call and by the others' their helper threads are woken,
+/// which would look in 250 ms otherwise.
+TEST(PartialAllreduceSeats, ABucketCrossesWhileAllCompute) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kCount = 1000;
+  std::barrier<> stage(kRanks);
+  run_thread_job(kRanks, [&](Engine& engine) {
+    const bool leads = engine.rank() % 2 == 0;
+    PartialAllreduce allreduce(engine, {{DataType::int64, kCount}, {DataType::int64, kCount}}, {.seats = 2});
+    EngineDriver driver(engine);
+    Contribution& c = allreduce.acquire();
+    for (int bucket = 0; bucket < 2; ++bucket) std::ranges::fill(c.as<std::int64_t>(bucket), 1 + engine.rank());
+    const auto rings = [&engine] { return engine.doorbell().rings(); };
+    if (leads) stage.arrive_and_wait();
+    const std::uint32_t before = rings();
+    allreduce.begin_deposit(c, {});
+    if (leads) EXPECT_GT(rings(), before);
+    if (!leads) stage.arrive_and_wait();
+    const std::uint32_t begun = rings();
+    if (!leads) stage.arrive_and_wait();
+    allreduce.bucket_ready(c, 0);
+    if (leads) stage.arrive_and_wait();
+    stage.arrive_and_wait();
+    if (leads) EXPECT_GT(rings(), begun);
+    const TimePoint give_up = driver.deadline(kWatchdog);
+    while (leads && engine.traffic().body_bytes < kCount * sizeof(std::int64_t)) {
+      if (driver.clock().now() > give_up) {
+        ADD_FAILURE() << "nothing of bucket 0 has left rank " << engine.rank();
+        break;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    stage.arrive_and_wait();
+    allreduce.bucket_ready(c, 1);
+    int rounds = 0;
+    const auto check = [&](const RoundResult& result) {
+      ++rounds;
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        for (const std::int64_t x : result.as<std::int64_t>(bucket)) EXPECT_EQ(x, 10);
+      }
+    };
+    EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(kWatchdog), check));
+    EXPECT_EQ(rounds, 1);
+    EXPECT_TRUE(allreduce.finish(driver, driver.deadline(kWatchdog), check));
+    return true;
+  });
 }
 
 std::string name_of(const testing::TestParamInfo<int>& seats) {

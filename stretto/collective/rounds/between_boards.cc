@@ -34,8 +34,8 @@ Schedule BetweenBoards::schedule_between(const PartialOptions& options, const Ac
       .among(seating_.leaders(), seating_.ranks());
 }
 
-void BetweenBoards::tell_leader() {
-  if (!seating_.leads()) seating_.ring(engine_.host(), 0);
+void BetweenBoards::tell_leader(bool drives) {
+  if (!seating_.leads() || !drives) seating_.ring(engine_.host(), 0);
 }
 
 bool BetweenBoards::poll(TimePoint now) {

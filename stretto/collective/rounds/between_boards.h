@@ -37,8 +37,9 @@ class BetweenBoards final : private RoundOwner {
 
   // ---- the application's thread ----
 
-  /// Rings the leader, unless this rank leads: its own engine is driven by the thread that has just called.
-  void tell_leader();
+  /// Rings the leader. `drives`: the calling thread drives this rank's engine next, so that a leader need not ring
+  /// itself.
+  void tell_leader(bool drives);
   /// No buffers of a round are in use any more.
   bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
 

@@ -89,7 +89,8 @@ DepositSteps BoardRounds::deposit(Contribution& contribution) {
   set.facts = contribution.facts;
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   set.ready.store(ready, std::memory_order_release);
-  if (ready == 0) idleness_.begin();  // its buckets will follow as they are computed
+  hands_over_ = ready == 0;
+  if (hands_over_) idleness_.begin();  // its buckets will follow as they are computed
   return DepositSteps(PartialSeat::Deposit(seat_, contribution.index()));
 }
 
@@ -97,8 +98,7 @@ void BoardRounds::bucket_ready(Contribution& contribution) {
   const int ready = contribution.ready.load(std::memory_order_relaxed);
   memory_.set(seating_.seat(), contribution.index()).ready.store(ready, std::memory_order_release);
   if (!board_.all_have(ready)) return;
-  // A rank that hands over bucket by bucket does not wait yet: the leader is told by its own doorbell.
-  if (between_ != nullptr && seating_.leads()) engine_.doorbell().ring();
+  if (between_ != nullptr) between_->tell_leader(false);
   // Ranks that wait sum the bucket now that it has come from all. Where none waits, and a core is to spare, this rank's
   // helper thread does.
   if (board_.wake_helpers() > 0 || !core_to_spare()) return;
@@ -149,14 +149,14 @@ void BoardRounds::set_arrived(Round round) {
   const bool full = between_ != nullptr && open_policy(round).kind == Policy::Kind::full;
   seat_.arrive(round, now());
   waits_at_.store(round + 1, std::memory_order_release);
-  if (between_ != nullptr && (!full || board_.all_have_come())) between_->tell_leader();
+  if (between_ != nullptr && (!full || board_.all_have_come())) between_->tell_leader(!hands_over_);
 }
 
 bool BoardRounds::set_handed(Round handed) {
   handed_.store(handed, std::memory_order_relaxed);
   if (!seat_.hand_over(handed)) return false;
   if (between_ != nullptr) {
-    between_->tell_leader();
+    between_->tell_leader(true);
     return seating_.leads();
   }
   // A rank that waits for the round that was held starts it; where no rank is there to be woken, this rank's engine.
@@ -168,7 +168,7 @@ bool BoardRounds::set_handed(Round handed) {
 void BoardRounds::set_drained() {
   seat_.drain();
   drained_.store(true, std::memory_order_release);
-  if (between_ != nullptr) between_->tell_leader();
+  if (between_ != nullptr) between_->tell_leader(true);
 }
 
 std::optional<TimePoint> BoardRounds::take_passive_since() {

@@ -93,6 +93,7 @@ class BoardRounds final : public Rounds, private PartialRule {
 
   // The application thread's.
   Idleness idleness_;
+  bool hands_over_ = false;  // the last deposit bucket by bucket
   PolicyRule asked_rule_;
   ResultSlot slot_;
 
