@@ -124,6 +124,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
   describe_job(line, command.options);
   describe(line, command.options, "The algorithm");
   describe_algorithm(line, command.options);
+  describe(line, command.options, "Between hosts");
   line.heading("How fast it should be");
   line.flag("--predict", "STEPS",
             "Predicts the rate from the first steps of the run (50 of each rank, or so many), shows it beside the "

@@ -1,10 +1,12 @@
 #include "python/binding/py_job.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -119,15 +121,20 @@ void bind_job(nb::module_& module) {
   nb::class_<PyJob>(module, "Job", "This process's rank of a job.")
       .def(
           "__init__",
-          [](PyJob* self, const JoinOptions& place, double timeout) {
+          [](PyJob* self, const JoinOptions& place, double timeout, std::optional<double> liveness,
+             std::string between) {
             JoinOptions options = place;
-            options.timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout));
+            options.timeout = from_seconds(timeout);
+            if (liveness) options.liveness = from_seconds(*liveness);
+            options.between = std::move(between);
             options.look = look_for_signals;
             const Unlocked unlocked;
             new (self) PyJob(options);
           },
-          "place"_a, "timeout"_a,
-          "Meets the other ranks of the job, each a process of its own, within `timeout` seconds.")
+          "place"_a, "timeout"_a, "liveness"_a = nb::none(), "between"_a = "",
+          "Meets the other ranks of the job, each a process of its own, within `timeout` seconds. `liveness`, in "
+          "seconds, "
+          "and `between`: as those of init(); left open as the environment says.")
       .def_prop_ro("rank", &PyJob::rank, "This rank's number, 0 … ranks − 1.")
       .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
       .def_prop_ro("local_rank", &PyJob::local_rank, "This rank's number among those of its host.")

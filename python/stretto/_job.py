@@ -18,6 +18,8 @@ from stretto._errors import Error, Timeout, UsageError
 
 logger = logging.getLogger("stretto")
 
+_LONGEST_LIVENESS = 10 * 24 * 3600  # seconds
+
 
 class _Part(Protocol):
     """What ends before this process leaves its job: an optimizer."""
@@ -40,7 +42,14 @@ class _State:
 _state = _State()
 
 
-def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | None = None) -> None:
+def init(
+    *,
+    timeout: float | None = None,
+    rank: int | None = None,
+    ranks: int | None = None,
+    liveness: float | None = None,
+    between: str = "",
+) -> None:
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
     The place is that which `rank` and `ranks` say, or else torch.distributed's process group where there is one, or
@@ -48,7 +57,11 @@ def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | 
     that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
     `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
-    Raises Timeout, which names the ranks that did not come; UsageError for a place that is none.
+    Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which nothing
+    comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts (STRETTO_BETWEEN, or "tcp").
+
+    Raises Timeout, which names the ranks that did not come; UsageError for a place, a `liveness` or a `between` that is
+    none.
     """
     if _state.job is not None:
         _require_same_process()
@@ -60,6 +73,8 @@ def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | 
         return
     if _state.left:
         raise UsageError("init() after shutdown(): a process is a rank of one job")
+    if liveness is not None and not 1 <= liveness <= _LONGEST_LIVENESS:
+        raise UsageError(f"init(liveness={liveness!r}): expected seconds, from 1 to {_LONGEST_LIVENESS}")
     if (rank is None) != (ranks is None):
         raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
     if rank is not None and ranks is not None:
@@ -69,7 +84,7 @@ def init(*, timeout: float | None = None, rank: int | None = None, ranks: int | 
     if timeout is None:
         timeout = 300.0 if place.several_hosts else 60.0
     try:
-        _state.job = _core.Job(place, timeout)
+        _state.job = _core.Job(place, timeout, liveness, between)
     except Timeout as error:
         error.args = (f"{error}{_process_group.hint_at_hosts()}",)
         raise

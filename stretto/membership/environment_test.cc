@@ -68,6 +68,12 @@ TEST_F(EnvironmentTest, AProcessOnItsOwnIsNoRank) {
   EXPECT_THAT(result.error().message, HasSubstr("mpirun"));
 }
 
+TEST_F(EnvironmentTest, AJobOnOneHostRefusesOptionsOfSeveralThatAreNone) {
+  using namespace std::chrono_literals;
+  EXPECT_THROW((void)join_job({.job = "of bad options", .liveness = 10ms}), UsageError);
+  EXPECT_THROW((void)join_job({.job = "of bad options", .between = "ucx"}), UsageError);
+}
+
 TEST_F(EnvironmentTest, OneOfOneIsNoRank) {
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);

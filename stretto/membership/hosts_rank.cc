@@ -3,12 +3,12 @@
 #include <cstdlib>
 #include <deque>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "stretto/base/version.h"
 #include "stretto/membership/hosts/meeting.h"
 #include "stretto/membership/hosts/news.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/hosts/speaker.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/rank_end.h"
@@ -58,22 +58,6 @@ class ToldCounter final : public SharedCounter {
   MemoryCounter here_;
   ControlCounter all_;
 };
-
-/// How long a host may be silent, as STRETTO_LIVENESS says.
-Duration wanted_liveness() {
-  const char* wanted = std::getenv("STRETTO_LIVENESS");
-  if (wanted == nullptr || *wanted == '\0') return std::chrono::seconds(10);
-  const Duration limit = require_duration("STRETTO_LIVENESS", wanted);
-  if (limit < std::chrono::seconds(1)) throw UsageError(text("STRETTO_LIVENESS=", wanted, ": expected at least 1s"));
-  return limit;
-}
-
-/// Throws where STRETTO_BETWEEN asks for what moves no messages between hosts here.
-void check_carrier() {
-  const char* wanted = std::getenv("STRETTO_BETWEEN");
-  if (wanted == nullptr || *wanted == '\0' || std::string_view(wanted) == "tcp") return;
-  throw UsageError(text("STRETTO_BETWEEN=", wanted, ": expected tcp, by which alone messages go between hosts so far"));
-}
 
 /// A rank of a job on several hosts.
 class RankAcrossHosts final : public PartOfJob {
@@ -153,12 +137,12 @@ JobResult RankAcrossHosts::leave(Duration limit) {
 }  // namespace
 
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
-  const Duration liveness = wanted_liveness();
-  check_carrier();
+  const BetweenHosts between = between_hosts(options.liveness, options.between);
   auto network = std::make_unique<NetworkThread>();
   const std::string version = text("stretto ", stretto_version());
-  auto roster =
-      meet_hosts(*network, *options.bulletin, {.version = version, .timeout = options.timeout, .look = options.look});
+  auto roster = meet_hosts(
+      *network, *options.bulletin,
+      {.version = version, .settings = between.settings(), .timeout = options.timeout, .look = options.look});
   if (!roster) return roster.error();
   const int host = roster->members.host_of(options.rank);
   const char* folder = std::getenv("STRETTO_RENDEZVOUS_DIR");
@@ -171,8 +155,8 @@ Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options)
                     .timeout = options.timeout,
                     .look = options.look});
   if (!here) return here.error();
-  return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(std::move(network), std::move(*roster),
-                                                                      std::move(here->memory), options, liveness));
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(
+      std::move(network), std::move(*roster), std::move(here->memory), options, between.liveness));
 }
 
 }  // namespace stretto

@@ -79,6 +79,8 @@ struct JobOptions {
   Duration grace_after_loss = std::chrono::seconds(30);
   /// The same after SIGINT, SIGTERM, SIGHUP or SIGQUIT, which is passed on to the ranks as SIGTERM.
   Duration grace_after_interrupt = std::chrono::seconds(2);
+  std::optional<Duration> liveness = {};  ///< JoinOptions::liveness, of ranks that something else has started
+  std::string between = {};               ///< JoinOptions::between, of the same
 };
 
 /// How the ranks of a job have ended.
@@ -130,7 +132,8 @@ bool launched_from_outside();
 /// where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there; elsewhere they are
 /// empty. A rank that does not return 0 ends this process, and with it the job: no return. Errc::unavailable where MPI
 /// is not built in, where ranks on several hosts have nowhere to meet, or where this process was started by something
-/// else; errors as join_job(). Of the options `prepare` counts, and where ranks share memory `extra_bytes`.
+/// else; errors as join_job(). Of the options `prepare` counts, where ranks share memory `extra_bytes`, and where they
+/// are on several hosts `liveness` and `between`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as
@@ -147,6 +150,12 @@ struct JoinOptions {
   std::string job;
   /// Where ranks are on several hosts: what their launcher offers for a meeting. Null: all are on this host.
   std::shared_ptr<Bulletin> bulletin = {};
+  /// Of ranks on several hosts, alike on all: a host of which nothing comes for so long is lost, 1 s at least. Less
+  /// time hears sooner of a host without power, more outlives a longer break of a link. None: as STRETTO_LIVENESS says,
+  /// or 10 s.
+  std::optional<Duration> liveness = {};
+  /// Of the same, alike on all: what moves messages between hosts, "tcp". Empty: as STRETTO_BETWEEN says, or that.
+  std::string between = {};
   std::uint64_t extra_bytes = 0;                ///< as JobOptions::extra_bytes; what rank 0 says counts
   Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
   /// Called about ten times a second while join_job() or JoinedRank::leave() waits, on its thread: the place to look
@@ -195,7 +204,8 @@ class JoinedRank {
 /// containers of one host have networks of their own. No rank returns before all have come. What keeps the ranks apart
 /// is told on all that have come: Errc::timeout names those that do not come, Errc::lost_peer one that ends meanwhile,
 /// Errc::bad_input two processes with the same rank, or one with another version or number of ranks. Only processes of
-/// the same user are let in. Throws UsageError for a rank outside of the job.
+/// the same user are let in. Throws UsageError for a rank outside of the job, and for a `liveness` or `between` that is
+/// none.
 Result<JoinedRank> join_job(const JoinOptions& options);
 
 }  // namespace stretto

@@ -13,6 +13,7 @@
 
 #include "stretto/base/version.h"
 #include "stretto/engine/driver.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -145,6 +146,7 @@ Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options) 
 }
 
 Result<JoinedRank> join_job(const JoinOptions& options) {
+  (void)between_hosts(options.liveness, options.between);  // refused on one host, too
   auto part = options.bulletin ? join_across_hosts(options) : join_on_one_host(options);
   if (!part) return part.error();
   return JoinedRank(std::move(*part), options.rank);
@@ -165,6 +167,8 @@ Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const J
     return failure.error();
   }
   join.extra_bytes = options.extra_bytes;
+  join.liveness = options.liveness;
+  join.between = options.between;
   auto joined = join_job(join);
   if (!joined) return joined.error();
   int status = 1;

@@ -141,8 +141,7 @@ class OnSeveralHosts(unittest.TestCase):
 
     def train_for_ever(self, hosts: Hosts, places: tuple[int, ...]) -> list[Process]:
         """Ranks that train until something happens, as soon as they do."""
-        environment = ("env", f"STRETTO_LIVENESS={LIVENESS}s")
-        command = (*environment, PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run")
+        command = (PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run", "--liveness", f"{LIVENESS}s")
         ranks = [start_rank(hosts, host, i, len(places), *command) for i, host in enumerate(places)]
         while not hosts.has(1, "/tmp/run/records-0.jsonl"):
             for rank in ranks:
@@ -247,11 +246,23 @@ class OnSeveralHosts(unittest.TestCase):
             ranks = [start_rank(hosts, 1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]
             for status, _, said in ends(ranks):
                 self.assertEqual(status, 4, said)
-                self.assertRegex(said, r"rank 1 on h2 has 3 ranks in its job, rank 0 2\n$")
+                self.assertRegex(said, r"rank 1 on h2 has 3 ranks in its job, rank 0 on h1 2\n$")
             ranks = [start_rank(hosts, 1 + i // 2, min(i, 1), 3, LAUNCHED_RANK, "count") for i in range(3)]
             for status, _, said in ends(ranks):
                 self.assertEqual(status, 4, said)
                 self.assertRegex(said, r"two processes are rank 1: \d+ on h\d and \d+ on h\d\n$")
+
+    def test_ranks_that_have_another_liveness_are_told(self) -> None:
+        programs = {
+            "of the command": lambda of: (PROGRAM, "train", "hyperplane", "--liveness", of),
+            "of the environment": lambda of: ("env", f"STRETTO_LIVENESS={of}", LAUNCHED_RANK, "count"),
+        }
+        with Hosts(2) as hosts:
+            for name, command in programs.items():
+                ranks = [start_rank(hosts, 1 + i, i, 2, *command(of)) for i, of in enumerate(("4s", "2500ms"))]
+                for status, _, said in ends(ranks):
+                    self.assertNotEqual(status, 0, name)
+                    self.assertIn("rank 1 on h2 has liveness 2.5s, rank 0 on h1 4s", said, name)
 
 
 class AsHostsAre(unittest.TestCase):

@@ -24,6 +24,13 @@ TEST(Seating, CutsAHostIntoBoardsWithFewerSeatsAtTheLast) {
   EXPECT_EQ(seating.boards_here(), 3);
 }
 
+TEST(Seating, SeatsAllOfAHostThatHasFewerThanABoard) {
+  const Seating seating(Members({0, 0, 0, 1, 1}), 3, 3);
+  EXPECT_EQ(seating.boards(), 2);
+  EXPECT_THAT(seating.at(0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(seating.here(), ElementsAre(3, 4));
+}
+
 TEST(Seating, KeepsBoardsWithinHostsWhoseRanksAreDealtInTurn) {
   const Seating seating(Members({0, 1, 2, 0, 1, 2, 0, 1}), 7, 2);
   EXPECT_EQ(seating.boards(), 5);  // {0, 3}, {6}, {1, 4}, {7}, {2, 5}

@@ -185,6 +185,7 @@ Result<void> Visit::open() {
   roster_.server = std::make_unique<JobServer>(network_, *roster_.door,
                                                JobServerOptions{.ranks = bulletin_.ranks(),
                                                                 .version = options_.version,
+                                                                .settings = options_.settings,
                                                                 .name = digits_of(new_token()),
                                                                 .timeout = options_.timeout,
                                                                 .tell = tell_});
@@ -279,8 +280,11 @@ Result<void> Visit::come() {
                                                                   .rank = bulletin_.rank(),
                                                                   .ranks = bulletin_.ranks()});
     }
-    const ArrivalWords arrival{
-        .host = host_identity(), .name = host_name(), .process = ::getpid(), .address = roster_.door->endpoint()};
+    const ArrivalWords arrival{.host = host_identity(),
+                               .name = host_name(),
+                               .process = ::getpid(),
+                               .address = roster_.door->endpoint(),
+                               .settings = options_.settings};
     network_.run([&] { line_->write(arrival); });
     auto words = hear();
     if (!words && words.error().code == Errc::timeout) return words.error();

@@ -11,6 +11,7 @@
 #include "stretto/membership/hosts/control.h"
 #include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/server.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/door.h"
 #include "stretto/transport/hosts/hello.h"
 #include "stretto/transport/hosts/network_thread.h"
@@ -21,6 +22,7 @@ namespace stretto {
 /// How the ranks of several hosts meet.
 struct HostsOptions {
   std::string version;                           ///< the same on all ranks, as "stretto 1.0.0"
+  Settings settings = {};                        ///< the same on all ranks
   Duration timeout = std::chrono::minutes(5);    ///< for the last rank to come
   std::string interfaces = wanted_interfaces();  ///< addresses_of_interfaces()
   PortRange ports = wanted_ports();  ///< at which each process listens; of rank 0 where its address is not given
@@ -46,7 +48,7 @@ struct Roster {
 ///
 /// No rank returns with a Roster before all have come. What keeps them apart is told on all that have come, with the
 /// names of ranks and hosts: Errc::timeout, Errc::lost_peer, Errc::bad_input (two processes with one number, other
-/// versions, other numbers of ranks).
+/// versions, other settings, other numbers of ranks).
 Result<Roster> meet_hosts(NetworkThread& network, Bulletin& bulletin, const HostsOptions& options);
 
 }  // namespace stretto

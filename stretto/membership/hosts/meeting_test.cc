@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "stretto/base/machine/host_name.h"
 #include "stretto/base/mutex.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/peer_words.h"
@@ -62,6 +63,7 @@ struct Coming {
   int rank = 0;
   int ranks = 1;
   std::string version = "stretto 1";
+  Settings settings = {{"liveness", "10s"}};
 };
 
 using Then = std::function<std::string(Roster&)>;
@@ -79,9 +81,12 @@ std::vector<std::string> meet(const std::vector<Coming>& all, Duration timeout, 
       NetworkThread network;
       BoardBulletin bulletin(board, all[i].rank, all[i].ranks);
       {
-        auto roster = meet_hosts(
-            network, bulletin,
-            {.version = all[i].version, .timeout = timeout, .interfaces = "lo", .tell = [](const std::string&) {}});
+        auto roster = meet_hosts(network, bulletin,
+                                 {.version = all[i].version,
+                                  .settings = all[i].settings,
+                                  .timeout = timeout,
+                                  .interfaces = "lo",
+                                  .tell = [](const std::string&) {}});
         said[i] = roster ? then(*roster) : text(name_of(roster.error().code), ": ", roster.error().message);
         together.arrive_and_wait();
       }
@@ -170,10 +175,13 @@ TEST(Meeting, WithoutRankZeroTheOthersSayWhatTheyTried) {
 }
 
 TEST(Meeting, WhatDoesNotFitTogetherIsToldOnAll) {
-  EXPECT_THAT(meet({{0, 2}, {1, 2, "stretto 2"}}, 30s, nothing),
-              Each(AllOf(StartsWith("bad_input: rank 1 on "), HasSubstr(" has stretto 2, rank 0 stretto 1"))));
-  EXPECT_THAT(meet({{0, 2}, {1, 3}}, 30s, nothing),
-              Each(AllOf(StartsWith("bad_input: rank 1 on "), HasSubstr(" has 3 ranks in its job, rank 0 2"))));
+  const auto both = [](const std::string& theirs, const std::string& ours) {
+    return Each(text("bad_input: rank 1 on ", host_name(), " has ", theirs, ", rank 0 on ", host_name(), ' ', ours));
+  };
+  EXPECT_THAT(meet({{0, 2}, {1, 2, "stretto 2"}}, 30s, nothing), both("stretto 2", "stretto 1"));
+  EXPECT_THAT(meet({{0, 2}, {1, 3}}, 30s, nothing), both("3 ranks in its job", "2"));
+  const Settings shorter{{"liveness", "3s"}};
+  EXPECT_THAT(meet({{0, 2}, {1, 2, "stretto 1", shorter}}, 30s, nothing), both("liveness 3s", "10s"));
   EXPECT_THAT(meet({{0, 3}, {1, 3}, {1, 3}}, 30s, nothing), Each(StartsWith("bad_input: two processes are rank 1: ")));
 }
 

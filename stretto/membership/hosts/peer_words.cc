@@ -66,6 +66,17 @@ class Fields {
     if (wrong) fault("'address' is none of IPv4 or IPv6");
     return {address, number("port", std::uint16_t{1}, std::numeric_limits<std::uint16_t>::max())};
   }
+  /// Texts by their names.
+  Settings texts(const char* name) {
+    const json& value = at(name);
+    if (!value.is_object())
+      return fault(text('\'', name, "' is ", shown(value), "; expected texts by their names")), Settings();
+    Settings found;
+    Fields inner(value);
+    for (const auto& [key, unused] : value.items()) found[key] = inner.words(key.c_str());
+    if (!inner.fault_.empty()) fault(text(name, ": ", inner.fault_));
+    return found;
+  }
   /// Calls `use(fields)` for each of the `length` objects in a list.
   template <class Use>
   void list(const char* name, int length, const Use& use) {
@@ -114,7 +125,7 @@ void put(json& object, const tcp::endpoint& endpoint) {
 }  // namespace
 
 std::string ArrivalWords::encoded() const {
-  json object{{"host", host}, {"name", name}, {"process", process}};
+  json object{{"host", host}, {"name", name}, {"process", process}, {"settings", settings}};
   put(object, address);
   return line_of(object);
 }
@@ -126,6 +137,7 @@ Result<ArrivalWords> ArrivalWords::decoded(std::string_view line) {
   words.name = fields.words("name");
   words.process = fields.number("process", 1, kMostInt);
   words.address = fields.endpoint();
+  words.settings = fields.texts("settings");
   return fields.end(std::move(words));
 }
 

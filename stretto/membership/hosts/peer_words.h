@@ -9,6 +9,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/membership/hosts/liveness_rule.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/hello.h"
 
 namespace stretto {
@@ -24,6 +25,7 @@ struct ArrivalWords {
   std::string name;                                    ///< of the host, as it calls itself
   int process = 0;                                     ///< PID, 1 or more
   asio::ip::tcp::endpoint address;                     ///< at which the rank listens
+  Settings settings = {};                              ///< of the rank
 
   std::string encoded() const;
   static Result<ArrivalWords> decoded(std::string_view line);

@@ -38,8 +38,13 @@ void expect_words(const std::vector<Words>& good, const std::vector<Bad>& bad, L
 }
 
 TEST(PeerWords, OfAnArrival) {
+  const std::string come = R"({"host": "a", "name": "b", "process": 1, "address": "::1", "port": 1)";
   expect_words<ArrivalWords>(
-      {{.host = "boot 4 1 0", .name = "h1", .process = 7, .address = {make_address("10.77.0.1"), 4711}},
+      {{.host = "boot 4 1 0",
+        .name = "h1",
+        .process = 7,
+        .address = {make_address("10.77.0.1"), 4711},
+        .settings = {{"between", "tcp"}, {"liveness", "10s"}}},
        {.host = "", .name = "h\n2", .process = 2147483647, .address = {make_address("fd77::1"), 65535}}},
       {
           {"", "it is no object of JSON"},
@@ -55,6 +60,9 @@ TEST(PeerWords, OfAnArrival) {
           {R"({"host": "a", "name": "b", "process": 1, "address": "h1"})", "'address' is none of IPv4 or IPv6"},
           {R"({"host": "a", "name": "b", "process": 1, "address": "::1", "port": 65536})",
            "'port' is 65536; expected a whole number from 1 to 65535"},
+          {come + "}", "it lacks 'settings'"},
+          {come + R"(, "settings": ["tcp"]})", "'settings' is a list of 1; expected texts by their names"},
+          {come + R"(, "settings": {"a": "b", "liveness": 10}})", "settings: 'liveness' is 10; expected a text"},
       });
 }
 

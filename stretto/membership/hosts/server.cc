@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/base/machine/host_name.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/peer_words.h"
@@ -170,12 +171,19 @@ asio::awaitable<void> JobServer::Impl::attend(Hello hello, std::shared_ptr<Line>
 
 std::optional<Error> JobServer::Impl::objection(const Hello& hello, const ArrivalWords& arrival) {
   const auto differs = [&](const std::string& theirs, const std::string& ours) {
-    return Error{Errc::bad_input, text("rank ", hello.from, " on ", arrival.name, " has ", theirs, ", rank 0 ", ours),
-                 hello.from};
+    return Error{
+        Errc::bad_input,
+        text("rank ", hello.from, " on ", arrival.name, " has ", theirs, ", rank 0 on ", host_name(), " ", ours),
+        hello.from};
   };
   if (hello.version != options_.version) return differs(hello.version, options_.version);
   if (hello.ranks != options_.ranks) {
     return differs(text(hello.ranks, " ranks in its job"), std::to_string(options_.ranks));
+  }
+  for (const auto& [name, ours] : options_.settings) {
+    const auto theirs = arrival.settings.find(name);
+    const std::string value = theirs != arrival.settings.end() ? theirs->second : "of no kind";
+    if (value != ours) return differs(text(name, ' ', value), ours);
   }
   const Rank& same = ranks_[static_cast<std::size_t>(hello.from)];
   if (!same.line) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/door.h"
 #include "stretto/transport/hosts/network_thread.h"
 
@@ -15,6 +16,7 @@ namespace stretto {
 struct JobServerOptions {
   int ranks = 1;
   std::string version;  ///< of all
+  Settings settings;    ///< of all
   std::string name;     ///< of the meeting
   Duration timeout{0};  ///< for the last rank to come
   /// Is told who is missing, every ten seconds, and, after the meeting, whose words could not be read. The network's

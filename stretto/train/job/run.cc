@@ -274,7 +274,10 @@ JobResult Run::run_ranks() {
   };
   if (launched_) {
     page_->print_lines();
-    return run_as_launched(main).or_throw();
+    const TrainOptions& options = plan_.options;
+    JobOptions job{.between = options.between};
+    if (options.liveness > Duration::zero()) job.liveness = options.liveness;
+    return run_as_launched(main, job).or_throw();
   }
   prepare_folder();
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,

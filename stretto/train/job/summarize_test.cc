@@ -245,7 +245,7 @@ TEST(JsonOfOptions, IsReadAsItWasWritten) {
   TrainOptions options;
   for (const JobOption& option : job_options()) option.set(options, option.name, std::string(option.example));
   const TrainOptions back = options_from_json(to_json(options));
-  const std::set<std::string_view> unrecorded = {"compute-threads", "out", "timeline", "resume"};
+  const std::set<std::string_view> unrecorded = {"between", "compute-threads", "liveness", "out", "timeline", "resume"};
   for (const JobOption& option : job_options()) {
     const TrainOptions expected = unrecorded.contains(option.name) ? TrainOptions() : options;
     EXPECT_EQ(option.value_in(back), option.value_in(expected)) << option.name;

@@ -17,7 +17,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 /// What a run does not depend on.
-constexpr std::string_view kUnrecorded[] = {"compute-threads", "out", "timeline", "resume"};
+constexpr std::string_view kUnrecorded[] = {"between", "compute-threads", "liveness", "out", "timeline", "resume"};
 /// What each version has recorded.
 constexpr std::string_view kNeeded[] = {"workload", "algorithm", "ranks"};
 

@@ -20,7 +20,8 @@ struct DistributedOptions {
   std::string algorithm = "eager-quorum";
   int quorum = 0;   ///< 0: half of the ranks, rounded up
   int max_lag = 4;  ///< bound of staleness, in rounds, from 1; memory grows with it
-  int seats = 0;    ///< ranks that meet at a board, as PartialOptions::seats; 0: all of a host, 1: messages alone
+  int seats = 0;    ///< ranks that meet at a board, as PartialOptions::seats; 0 or more than it has: all of a host; 1:
+                    ///< messages alone
   /// The divisor of the sum of the gradients: the ranks by default. With `local` that of the models, where ranks
   /// that brought none never count: each model once by default, or by its samples. With `diloco` contributors are the
   /// phases of `sync_every` steps that a round has taken.

@@ -8,6 +8,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto {
@@ -70,8 +71,8 @@ constexpr JobOption kOptions[] = {
      "grows with N. Default 4.",
      "4", Kind::count, 1, 1024},
     {&Train::seats, &Loop::seats, "How it averages", "seats", "N",
-     "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last, "
-     "with messages between the boards. 1: messages alone, as between hosts.",
+     "Ranks that meet in the memory they share: all of a host (default), or so many at each board, fewer at the last "
+     "and where a host has fewer, with messages between the boards. 1: messages alone, as between hosts.",
      "1", Kind::count, 1, kMostRanks},
     {&Train::normalize, &Loop::normalize, "How it averages", "normalize", "BY",
      "What divides the sum of the gradients: ranks (default, as in the papers), contributors (those that brought "
@@ -107,6 +108,14 @@ constexpr JobOption kOptions[] = {
      "thread (default): a helper thread takes part in rounds while the rank computes. application: only inside calls, "
      "so a rank that computes holds up the others.",
      "application", Kind::word, 0, 0, kHelpers},
+    {&Train::liveness, kNone, "Between hosts", "liveness", "TIME",
+     "A host of which nothing comes for so long is lost; the same on all ranks. A shorter time hears sooner of a host "
+     "that has no power, a longer one outlives longer breaks of a link. Default: that of STRETTO_LIVENESS, or 10s.",
+     "5s", Kind::time, 1},
+    {&Train::between, kNone, "Between hosts", "between", "ENGINE",
+     "What moves messages between hosts; the same on all ranks. tcp is all there is so far. Default: that of "
+     "STRETTO_BETWEEN, or tcp.",
+     "tcp", Kind::word, 0, 0, kCarriers},
     {kNone, &Loop::fixed_order, "", "fixed-order", "", "", "true", Kind::word, 0, 0, kNoOrYes},
     {kNone, &Loop::overlap, "", "overlap", "", "", "true", Kind::word, 0, 0, kNoOrYes},
     {kNone, &Loop::clip_norm, "", "clip-norm", "X", "", "1", Kind::number},

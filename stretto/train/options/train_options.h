@@ -70,6 +70,8 @@ struct TrainOptions {
   std::string out;                     ///< run folder; empty: none
   bool timeline = false;  ///< its trace.json has the times of each tensor; needs an ordering that is not none
   ProgressBy progress_by = ProgressBy::thread;
+  Duration liveness{0};    ///< JobOptions::liveness; 0: none
+  std::string between;     ///< JobOptions::between
   double time_scale = 1;   ///< multiplies pace and injected delays
   int input_threads = 0;   ///< of InputPipeline (train/job/step/input_pipeline.h); 0: batches are there at once
   Duration input_load{0};  ///< processor time that they burn for a batch

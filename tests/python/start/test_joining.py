@@ -215,6 +215,17 @@ def test_half_a_place_is_refused():
         stretto.init(rank=1)
 
 
+@pytest.mark.parametrize("liveness", [0.9, 0, -3, float("nan"), float("inf"), 864001])
+def test_a_liveness_that_is_none_is_refused(liveness):
+    with pytest.raises(stretto.UsageError, match=rf"init\(liveness={liveness}\): expected seconds, from 1 to 864000"):
+        stretto.init(liveness=liveness)
+
+
+def test_what_moves_no_messages_is_refused():
+    with pytest.raises(stretto.UsageError, match="between ucx: expected tcp, by which alone messages go between hosts"):
+        stretto.init(between="ucx")
+
+
 def test_a_forked_process_is_no_rank():
     for refusal in values(fork_after_joining, ranks=2):
         assert re.match(r"this process was forked from one that had joined a job \(process \d+\): a rank is", refusal)

@@ -172,7 +172,10 @@ std::string expected(const AlgorithmOption& option) {
     out += text(out.empty() ? "" : &word == &option.words.back() ? " or " : ", ", word);
   }
   if (option.kind == Kind::word) return out.empty() ? "a value" : out;
-  if (option.kind == Kind::time) return text("a time with its unit (s, ms, us), at most ", to_text(kLongestDuration));
+  if (option.kind == Kind::time) {
+    const std::string from = option.least > 0 ? text("from ", to_text(from_seconds(option.least)), " to ") : "at most ";
+    return text("a time with its unit (s, ms, us), ", from, to_text(kLongestDuration));
+  }
   if (option.kind == Kind::bytes)
     return text("a size from ", option.least, " to below 1e15, in bytes, kB, KiB, MB, MiB, GB or GiB");
   if (option.least == std::numeric_limits<double>::min()) return "a number above 0";
@@ -183,7 +186,10 @@ std::string expected(const AlgorithmOption& option) {
 bool fits(const AlgorithmOption& option, const std::string& value) {
   if (option.kind == Kind::word)
     return option.words.empty() ? !value.empty() : std::ranges::count(option.words, value) > 0;
-  if (option.kind == Kind::time) return parse_duration(value).has_value();
+  if (option.kind == Kind::time) {
+    const auto time = parse_duration(value);
+    return time && seconds(*time) >= option.least;
+  }
   if (option.kind == Kind::bytes) return bytes_from_text(value).value_or(0) >= option.least;
   if (option.kind == Kind::count && !parsed<std::uint64_t>(value)) return false;
   const auto number = finite(value);

@@ -55,7 +55,7 @@ struct AlgorithmOption {
   std::string_view help;                         ///< its meaning, its default, and what other values cost
   std::string_view example;                      ///< a value
   Kind kind = Kind::word;                        ///< decides which of the following count
-  double least = 0;                              ///< count, number
+  double least = 0;                              ///< count, number, time (in seconds), bytes
   double most = 1e18;                            ///< count, number
   std::span<const std::string_view> words = {};  ///< word: the values there are; empty: any text
 };
