@@ -23,17 +23,19 @@ namespace {
 /// The context of a rank whose job is on several hosts.
 class HostsRankContext final : public MemoryRankContext {
  public:
-  HostsRankContext(JobMemory& memory, Transport& transport, Control& control,
+  HostsRankContext(JobMemory& memory, Transport& transport, Control& control, const HostNews& news,
                    std::function<void(const RankMessage&)> say)
-      : MemoryRankContext(memory, std::move(say)), world_(transport, clock_) {
+      : MemoryRankContext(memory, std::move(say)), news_(news), world_(transport, clock_) {
     for (int i = 0; i < kNumCounters; ++i) counters_.emplace_back(control, i);
   }
 
   World& world() override { return world_; }
   SharedCounter& counter(int index) override { return counters_.at(static_cast<std::size_t>(index)); }
   std::span<std::byte> extra() override { return {}; }
+  std::optional<Duration> clock_offset() override { return news_.clock_offset(); }
 
  private:
+  const HostNews& news_;
   std::deque<ControlCounter> counters_;
   const SteadyClock clock_;
   World world_;
@@ -74,9 +76,9 @@ class RankAcrossHosts final : public PartOfJob {
                  Doorbell(memory_.doorbell(place_), true)),
         transport_(memory_, rank_, roster_.members, carrier_),
         told_(memory_, *roster_.control),
-        context_(std::in_place, memory_, transport_, *roster_.control,
-                 [this](const RankMessage& message) { hear(message); }),
         news_(memory_.extra(), options.ranks),
+        context_(std::in_place, memory_, transport_, *roster_.control, news_,
+                 [this](const RankMessage& message) { hear(message); }),
         speaker_(*network_, roster_, memory_, news_, rank_, liveness, [this](const Error& why) { lose(why); }) {}
   ~RankAcrossHosts() override {
     if (left_) return;
@@ -106,8 +108,8 @@ class RankAcrossHosts final : public PartOfJob {
   TcpCarrier carrier_;
   HostsTransport transport_;
   ToldCounter told_;
-  std::optional<HostsRankContext> context_;
   HostNews news_;
+  std::optional<HostsRankContext> context_;
   Speaker speaker_;
   bool left_ = false;
 };

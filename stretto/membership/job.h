@@ -37,6 +37,9 @@ class RankContext {
   /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where not all share one (MPI,
   /// hosts).
   virtual std::span<std::byte> extra() = 0;
+  /// How far this host's steady clock is ahead of that of rank 0's host, as beats between hosts have measured it so
+  /// far. None: not yet, or it is not measured (MPI on several hosts).
+  virtual std::optional<Duration> clock_offset() { return Duration::zero(); }
   /// The job is being stopped by SIGINT or SIGTERM: what happens to this rank's peers is no failure.
   virtual bool interrupted() = 0;
   /// Hands `text` to the process that started the job: JobResult::reports[rank]. Before the rank returns. Throws

@@ -19,6 +19,10 @@ class MpiRankContext final : public RankContext {
   World& world() override { return world_; }
   SharedCounter& counter(int index) override { return job_.counter(index); }
   std::span<std::byte> extra() override { return {}; }
+  std::optional<Duration> clock_offset() override {
+    if (job_.transport().members().hosts() > 1) return std::nullopt;
+    return Duration::zero();
+  }
   bool interrupted() override { return false; }
   void report(std::string text) override {
     if (report_) throw UsageError(second_report(rank()));

@@ -36,7 +36,7 @@ class TraceWriter {
     std::uint64_t staleness = 0;  ///< of its oldest batch
   };
 
-  /// `start`: the run's first instant on the clock that all ranks share; time 0 of the trace.
+  /// `start`: the run's first instant, by the clock of this rank's host; time 0 of the trace.
   TraceWriter(std::string path, int rank, TimePoint start);
 
   /// The rank was busy with `kind` for `duration` from `begin` on, in its own step `step`. A duration of 0 is not

@@ -14,11 +14,14 @@ Process = subprocess.Popen[str]
 
 
 class Hosts:
-    """So many hosts, until the block ends, with links of `rate`. Of the folders below /tmp they see `keep` alone."""
+    """So many hosts, until the block ends, with links of `rate`. Of the folders below /tmp they see `keep` alone. The
+    steady clock of each is `apart` seconds ahead of that of the one before it."""
 
-    def __init__(self, number: int, rate: str = "", keep: str = "", family: str = "") -> None:
+    def __init__(self, number: int, rate: str = "", keep: str = "", family: str = "", apart: int = 0) -> None:
         state = f"/run/stretto-hosts-test-{os.getpid()}"
         self._environment = {**os.environ, "HOSTS_STATE": state, "HOSTS_KEEP": keep, "HOSTS_FAMILY": family}
+        if apart:
+            self._environment["HOSTS_APART"] = str(apart)
         self._number = number
         up = self.call("up", str(number), *filter(None, [rate]))
         if up.returncode != 0:
@@ -74,6 +77,51 @@ class Hosts:
         is_it = f"grep -qz STRETTO_RANK={rank} /proc/$p/environ"
         find = f"for p in $(pgrep {program}); do {is_it} && cat /proc/$p/status; done"
         return int(re.findall(r"VmRSS:\s+(\d+) kB", self.call("exec", str(host), "sh", "-c", find).stdout)[0])
+
+
+# Loaded into a program: its dates are so many seconds ahead, and its steady clock stays as it is.
+DATES = r"""
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <cstdlib>
+
+extern "C" {
+
+int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  static const auto real = reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(RTLD_NEXT, "clock_gettime"));
+  const int failed = real(clock, now);
+  const char* const ahead = std::getenv("DATE_AHEAD");
+  const bool is_date = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+  if (failed == 0 && is_date && ahead != nullptr) now->tv_sec += std::atol(ahead);
+  return failed;
+}
+
+time_t time(time_t* out) noexcept {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out != nullptr) *out = now.tv_sec;
+  return now.tv_sec;
+}
+
+int gettimeofday(timeval* out, void*) noexcept {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  *out = {now.tv_sec, now.tv_nsec / 1000};
+  return 0;
+}
+
+}  // extern "C"
+"""
+
+
+def build_dates(folder: str) -> str:
+    """The library that DATES make, for LD_PRELOAD."""
+    library = f"{folder}/dates.so"
+    command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", library, "-"]
+    subprocess.run(command, input=DATES, text=True, check=True)
+    return library
 
 
 def start_torchrun(

@@ -13,15 +13,17 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
-from hosts import Hosts, Process, ends, start_torchrun
+from hosts import Hosts, Process, build_dates, ends, start_torchrun
 
 PROGRAM, LAUNCHED_RANK, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(4))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
 LIVENESS = 3  # seconds
+YEAR = 365 * 24 * 3600  # seconds
 STRANGERS = 10_000 if os.environ.get("STRETTO_LONG_TESTS") else 1000  # of each kind
 
 
@@ -251,6 +253,47 @@ class OnSeveralHosts(unittest.TestCase):
             for status, _, said in ends(ranks):
                 self.assertEqual(status, 4, said)
                 self.assertRegex(said, r"two processes are rank 1: \d+ on h\d and \d+ on h\d\n$")
+
+    def test_hosts_know_how_far_their_clocks_are_apart(self) -> None:
+        with Hosts(4, apart=YEAR) as hosts:  # the fourth is two edges from the first
+            ranks = [start_rank(hosts, 1 + i, i, 4, LAUNCHED_RANK, "clock") for i in range(4)]
+            for i, (status, out, said) in enumerate(ends(ranks)):
+                self.assertEqual((status, said), (0, ""))
+                self.assertLess(abs(float(out) - i * YEAR), 1, f"rank {i}")
+
+    def test_clocks_and_dates_change_nothing(self) -> None:
+        """Steady clocks a year apart, and dates as far."""
+        trained = []
+        with tempfile.TemporaryDirectory() as folder:
+            dates = build_dates(folder)
+            for apart in (0, YEAR):
+                with Hosts(2, apart=apart, keep=folder) as hosts:
+                    command = (PROGRAM, "train", "hyperplane", "--epochs", "2", "--out", "/tmp/run", "--liveness", "1s")
+                    ranks = []
+                    for i in range(2):
+                        date = ("env", f"LD_PRELOAD={dates}", f"DATE_AHEAD={i * apart}")
+                        ranks.append(start_rank(hosts, 1 + i, i, 2, *date, *command))
+                    ended = list(ends(ranks))
+                    self.assertEqual([status for status, _, _ in ended], [0, 0], ended)
+                    self.assertNotIn("lost: ", "".join(said for _, _, said in ended))
+                    days = [float(hosts.call("exec", "2", "env", *date[1:], "date", "+%s").stdout) / 86400]
+                    self.assertAlmostEqual(days[0] - time.time() / 86400, apart / 86400, delta=1)
+                    records = hosts.call("exec", "2", "cat", "/tmp/run/records-1.jsonl").stdout.splitlines()
+                    begins = [json.loads(record)["begin"] for record in records]
+                    self.assertEqual(begins, sorted(begins))
+                    self.assertTrue(0 <= begins[0] <= begins[-1] < 100, begins)
+                    summary = json.loads(hosts.call("exec", "1", "cat", "/tmp/run/summary.json").stdout)
+                    losses = [json.loads(record)["loss"] for record in records]
+                    trained.append((losses, summary["loss"], summary["train_loss"]))
+        self.assertEqual(*trained)
+
+    def test_a_host_that_falls_silent_is_named_whatever_its_clock(self) -> None:
+        with Hosts(2, apart=YEAR) as hosts:
+            ranks = self.train_for_ever(hosts, (1, 2))
+            hosts.cut(2)
+            ended = list(ends(ranks))
+            self.assertEqual([status for status, _, _ in ended], [3, 3], ended)
+            self.assertIn(f"h2 with rank 1 is lost: nothing has come from it for {LIVENESS}s", ended[0][2])
 
     def test_ranks_that_have_another_liveness_are_told(self) -> None:
         programs = {

@@ -4,16 +4,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
 
 /// The knowledge of one host's ranks about those of all hosts, in memory that they share: which have left, and which
-/// are lost. One rank of the host, its speaker, writes it; another, its deputy, where that one has ended or stands
-/// still. Any thread.
+/// are lost; and how far the host's clock is ahead. One rank of the host, its speaker, writes it; another, its deputy,
+/// where that one has ended or stands still. Any thread.
 class HostNews {
  public:
   static std::uint64_t bytes_needed(int ranks);  ///< for a job of so many ranks
@@ -30,12 +32,25 @@ class HostNews {
   /// The ranks that are lost, from the first on.
   std::vector<Error> all_lost() const;
 
+  /// Leaves word how far this host's steady clock is ahead of that of rank 0's host.
+  void set_clock_offset(Duration ahead) {
+    header().clock_ahead.store(ahead.count(), std::memory_order_relaxed);
+    header().knows_clock.store(true, std::memory_order_release);  // pairs with the load in clock_offset()
+  }
+  /// The last word of it; none: there is none yet.
+  std::optional<Duration> clock_offset() const {
+    if (!header().knows_clock.load(std::memory_order_acquire)) return std::nullopt;
+    return Duration(header().clock_ahead.load(std::memory_order_relaxed));
+  }
+
   /// Changes as long as the speaker runs.
   std::atomic<std::uint64_t>& beat() { return header().beat; }
 
  private:
   struct Header {
     std::atomic<std::uint64_t> beat;
+    std::atomic<std::int64_t> clock_ahead;  // nanoseconds
+    std::atomic<bool> knows_clock;
     std::atomic<std::uint32_t> lost;
   };
   struct Entry {

@@ -29,6 +29,17 @@ TEST(HostNews, KeepsTheFirstWordOfEachRankInTheOrderInWhichTheyCame) {
   EXPECT_THAT(words(other), ElementsAre("2 lost_peer first", "0 aborted second"));
 }
 
+TEST(HostNews, KeepsTheLastWordOfTheClock) {
+  std::vector<std::byte> memory(HostNews::bytes_needed(1));
+  HostNews speaker(memory, 1);
+  const HostNews other(memory, 1);
+  EXPECT_EQ(other.clock_offset(), std::nullopt);
+  for (const Duration ahead : {Duration(0), Duration(-5), Duration(7)}) {
+    speaker.set_clock_offset(ahead);
+    EXPECT_EQ(other.clock_offset(), ahead);
+  }
+}
+
 TEST(HostNews, CutsALongWord) {
   std::vector<std::byte> memory(HostNews::bytes_needed(1));
   HostNews news(memory, 1);

@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr int kMostInt = std::numeric_limits<int>::max();
 constexpr std::uint64_t kMostCount = std::numeric_limits<std::uint64_t>::max();
+constexpr std::int64_t kMostNanoseconds = std::int64_t{1} << 60;  // 36 years: sums of a few are numbers of 64 bits
 
 std::string line_of(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -65,6 +66,15 @@ class Fields {
     const auto address = asio::ip::make_address(written, wrong);
     if (wrong) fault("'address' is none of IPv4 or IPv6");
     return {address, number("port", std::uint16_t{1}, std::numeric_limits<std::uint16_t>::max())};
+  }
+  Duration time(const char* name, bool may_be_negative = false) {
+    return Duration(number(name, may_be_negative ? -kMostNanoseconds : 0, kMostNanoseconds));
+  }
+  BeatTimes beat_times() {
+    BeatTimes times{.sent = {time("beat")}};
+    if (has("echo")) times.echo = BeatTimes::Echo{.sent = {time("echo")}, .held = time("held")};
+    if (has("ahead")) times.reading = ClockReading{.ahead = time("ahead", true), .error = time("error")};
+    return times;
   }
   /// Texts by their names.
   Settings texts(const char* name) {
@@ -116,6 +126,19 @@ class Fields {
   const json object_;
   std::string fault_;
 };
+
+json json_of(const BeatTimes& times) {
+  json object{{"beat", times.sent.since_start.count()}};
+  if (times.echo) {
+    object["echo"] = times.echo->sent.since_start.count();
+    object["held"] = times.echo->held.count();
+  }
+  if (times.reading) {
+    object["ahead"] = times.reading->ahead.count();
+    object["error"] = times.reading->error.count();
+  }
+  return object;
+}
 
 void put(json& object, const tcp::endpoint& endpoint) {
   object["address"] = endpoint.address().to_string();
@@ -222,7 +245,7 @@ Result<CounterWords> CounterWords::decoded(std::string_view line) {
 
 std::string SpeakerWords::encoded() const {
   switch (kind) {
-    case Kind::beat: return line_of({{"beat", true}});
+    case Kind::beat: return line_of(json_of(times));
     case Kind::goodbye: return line_of({{"goodbye", true}});
     case Kind::heard: return line_of({{"heard", true}});
     case Kind::fact: break;
@@ -250,7 +273,9 @@ Result<SpeakerWords> SpeakerWords::decoded(std::string_view line, int ranks, int
     words.kind = Kind::goodbye;
   } else if (fields.has("heard")) {
     words.kind = Kind::heard;
-  } else if (!fields.has("beat")) {
+  } else if (fields.has("beat")) {
+    words.times = fields.beat_times();
+  } else {
     fields.fault("it has none of 'beat', 'fact', 'goodbye' and 'heard'");
   }
   return fields.end(std::move(words));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/hosts/clock_offset.h"
 #include "stretto/membership/hosts/liveness_rule.h"
 #include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/hello.h"
@@ -91,6 +92,7 @@ struct SpeakerWords {
     heard,    ///< that the goodbye has come
   };
   Kind kind = Kind::beat;
+  BeatTimes times = {};  ///< of a beat
   LivenessFact fact = {};
 
   std::string encoded() const;

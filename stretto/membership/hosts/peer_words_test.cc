@@ -10,6 +10,7 @@
 namespace stretto {
 namespace {
 
+using namespace std::chrono_literals;
 using asio::ip::make_address;
 
 /// A line, and the error that it is read with.
@@ -127,13 +128,23 @@ TEST(PeerWords, OfSpeakers) {
   using Kind = SpeakerWords::Kind;
   using Fact = LivenessFact::Kind;
   expect_words<SpeakerWords>(
-      {{.kind = Kind::beat},
+      {{.kind = Kind::beat, .times = {.sent = {7ns}}},
+       {.kind = Kind::beat,
+        .times = {.sent = {std::chrono::years(1)},
+                  .echo = BeatTimes::Echo{.sent = {3ns}, .held = 2ns},
+                  .reading = ClockReading{.ahead = -5ns, .error = 1ns}}},
        {.kind = Kind::goodbye},
        {.kind = Kind::heard},
        {.kind = Kind::fact, .fact = {Fact::ended, 3, 0, "rank 3 stopped the job", true}},
        {.kind = Kind::fact, .fact = {Fact::cut, 0, 1}}},
       {
           {"{}", "it has none of 'beat', 'fact', 'goodbye' and 'heard'"},
+          {R"({"beat": true})", "'beat' is true; expected a whole number from 0 to 1152921504606846976"},
+          {R"({"beat": -1})", "'beat' is -1; expected a whole number from 0 to 1152921504606846976"},
+          {R"({"beat": 1, "echo": 1})", "it lacks 'held'"},
+          {R"({"beat": 1, "ahead": 1})", "it lacks 'error'"},
+          {R"({"beat": 1, "ahead": -1152921504606846977, "error": 0})",
+           "'ahead' is -1152921504606846977; expected a whole number from -1152921504606846976 to 1152921504606846976"},
           {R"({"fact": 4, "a": 0, "b": 0, "why": "", "aborted": false})",
            "'fact' is 4; expected a whole number from 0 to 3"},
           {R"({"fact": 1, "a": 4, "b": 0, "why": "", "aborted": false})",

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "stretto/base/words.h"
+#include "stretto/membership/hosts/clock_offset.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/liveness_rule.h"
 #include "stretto/membership/hosts/peer_words.h"
@@ -66,7 +67,7 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
     // Otherwise closed here: another rank speaks.
     if (!rule_ || closed_ || !edges_.contains(members_.host_of(hello.from))) return;
     auto line = std::make_shared<Line>(std::move(socket));
-    line->write(SpeakerWords{});
+    line->write(beat_for(members_.host_of(hello.from)));
     listen_to(hello.from, line);
   }
   std::future<void> leave() {
@@ -132,6 +133,11 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   void act();
   void act_on(const LivenessRule::Action& action);
   void hear(int host, const SpeakerWords& words);
+  void hear_beat(int host, const BeatTimes& times);
+  SpeakerWords beat_for(int host) const { return {.times = clocks_.times_for(host, clock_.now())}; }
+  void leave_word_of_clock() {
+    if (const auto reading = clocks_.reading(clock_.now())) news_.set_clock_offset(reading->ahead);
+  }
   void write(int host, const SpeakerWords& words) {
     if (auto& lines = edges_[host].lines; !lines.empty()) lines.back()->write(words);
   }
@@ -170,8 +176,9 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<bool> ended_;  // by place: processes that have
   std::uint64_t beat_seen_ = 0;
   TimePoint beat_seen_at_ = clock_.now();
-  std::vector<int> told_;                                                     // ranks that lost_ has heard of
-  std::optional<LivenessRule> rule_;                                          // where this rank speaks
+  std::vector<int> told_;             // ranks that lost_ has heard of
+  std::optional<LivenessRule> rule_;  // where this rank speaks
+  ClockOffset clocks_{host_};
   std::map<int, Edge> edges_;                                                 // by host
   std::map<int, std::unique_ptr<asio::posix::stream_descriptor>> processes_;  // by place
   std::promise<void> left_;
@@ -247,6 +254,7 @@ void Speaker::Impl::begin_to_speak() {
   if (rule_) return;
   rule_.emplace(members_, host_, limit_, clock_.now());
   for (const int host : LivenessRule::neighbours(members_.hosts(), host_)) edges_.try_emplace(host);
+  leave_word_of_clock();
   take_goodbyes();
   for (const Error& why : news_.all_lost())
     learn({Fact::Kind::ended, why.rank, 0, why.message, why.code == Errc::aborted}, -1);
@@ -299,7 +307,7 @@ void Speaker::Impl::act_on(const LivenessRule::Action& action) {
     }
   };
   switch (action.kind) {
-    case LivenessRule::Action::Kind::beat: return write(action.host, {});
+    case LivenessRule::Action::Kind::beat: return write(action.host, beat_for(action.host));
     case LivenessRule::Action::Kind::tell: return write(action.host, {.kind = SpeakerWords::Kind::fact, .fact = fact});
     case LivenessRule::Action::Kind::ended:
       lose(fact.a, fact.aborted ? Errc::aborted : Errc::lost_peer, fact.why);
@@ -387,9 +395,21 @@ asio::awaitable<void> Speaker::Impl::listen(int rank, LinePtr line) {
   look();
 }
 
+/// The first reading goes on to all at once: some of them may wait for it.
+void Speaker::Impl::hear_beat(int host, const BeatTimes& times) {
+  const TimePoint now = clock_.now();
+  const bool knew = clocks_.reading(now).has_value();
+  clocks_.heard(host, times, now);
+  leave_word_of_clock();
+  const bool first = !knew && clocks_.reading(now);
+  for (const auto& [other, edge] : edges_) {
+    if (first || (other == host && clocks_.wants_beat(host))) write(other, beat_for(other));
+  }
+}
+
 void Speaker::Impl::hear(int host, const SpeakerWords& words) {
   switch (words.kind) {
-    case SpeakerWords::Kind::beat: return;
+    case SpeakerWords::Kind::beat: return hear_beat(host, words.times);
     case SpeakerWords::Kind::goodbye: return write(host, {.kind = SpeakerWords::Kind::heard});
     case SpeakerWords::Kind::heard: edges_[host].heard_goodbye = true; return;
     case SpeakerWords::Kind::fact: learn(words.fact, host); return act();

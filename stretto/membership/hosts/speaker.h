@@ -14,7 +14,8 @@ namespace stretto {
 
 /// A rank's part in knowing who is lost. One rank of each host speaks for it: it holds a connection to some other
 /// hosts, sends a beat on each ten times within the limit, watches the processes of its own host, and writes what it
-/// hears into the host's memory. Its deputy takes over within a second (HostRule says what follows from what).
+/// hears into the host's memory, with how far the host's clock is ahead of rank 0's. Its deputy takes over within a
+/// second (HostRule says what follows from what).
 ///
 /// On the network's thread: no engine, no application and no Python is asked. A connection carries beats and news
 /// alone, so that the kernel of a host answers them while its processes stand still.

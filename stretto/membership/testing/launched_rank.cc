@@ -50,6 +50,16 @@ int count_on(RankContext& context) {
   return 0;
 }
 
+/// Writes how many seconds the clock of this host is ahead of that of rank 0's, once that is known.
+int clock(RankContext& context) {
+  while (!context.clock_offset()) std::this_thread::sleep_for(1ms);  // or the watchdog ends the test
+  std::printf("%.2f\n", seconds(*context.clock_offset()));
+  std::fflush(stdout);
+  context.counter(0).fetch_add(1);
+  while (context.counter(0).fetch_add(0) < static_cast<std::uint64_t>(context.size())) std::this_thread::sleep_for(1ms);
+  return 0;
+}
+
 /// Ranks that leave while messages of all sizes are on their way to them end all the same.
 int leave_early(RankContext& context) {
   TestRank self(context.world().transport());
@@ -119,10 +129,11 @@ int run(const char* name) {
   for (const auto& test : conformance_cases()) {
     if (name == test.name) main = [&test](RankContext& context) { return test.run(context.world().transport()), 0; };
   }
-  const std::map<std::string, int (*)(RankContext&)> tests{
-      {"count", count},   {"count_on", count_on}, {"leave_early", leave_early},
-      {"idle", idle},     {"fail", fail},         {"crash", crash},
-      {"misuse", misuse}, {"follow", follow},     {"follow_silence", follow_silence}};
+  const std::map<std::string, int (*)(RankContext&)> tests{{"clock", clock},       {"count", count},
+                                                           {"count_on", count_on}, {"leave_early", leave_early},
+                                                           {"idle", idle},         {"fail", fail},
+                                                           {"crash", crash},       {"misuse", misuse},
+                                                           {"follow", follow},     {"follow_silence", follow_silence}};
   if (const auto found = tests.find(name); found != tests.end()) main = found->second;
   int rank = -1;
   bool prepared = false;

@@ -44,6 +44,17 @@ void OrderingStatistics::note_buffer(BufferTimes times) {
   }
 }
 
+void OrderingStatistics::tell_by_clock_behind(Duration ahead) {
+  const auto move = [ahead](TimePoint& time) {
+    if (time != TimePoint::never()) time = time - ahead;
+  };
+  std::ranges::for_each(arrivals, move);
+  for (BufferTimes& buffer : buffer_times) {
+    move(buffer.begun);
+    std::ranges::for_each(buffer.submitted, move);
+  }
+}
+
 SyncSkew sync_skew(std::span<const OrderingStatistics> ranks) {
   SyncSkew skew;
   skew.arrivals.resize(ranks.size());

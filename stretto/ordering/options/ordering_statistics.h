@@ -14,7 +14,7 @@ namespace stretto {
 struct BufferTimes {
   int set = 0;                       ///< process set
   std::uint64_t number = 0;          ///< in the set's sequence: the same on every member
-  TimePoint begun;                   ///< by the rank's clock, as the next
+  TimePoint begun;                   ///< by the clock of OrderingStatistics::arrivals, as the next
   std::vector<TimePoint> submitted;  ///< by tensor, in the buffer's order; TimePoint::never(): not by this rank
 };
 
@@ -41,7 +41,7 @@ struct OrderingStatistics {
 
   std::deque<Duration> oversleeps;   ///< each: from the time asked for until the orderer was asked again
   std::deque<Duration> cycle_times;  ///< each: from its begin until the begin of the next one, in one set
-  std::deque<TimePoint> arrivals;    ///< when this rank came to a sync, by its clock
+  std::deque<TimePoint> arrivals;    ///< when this rank came to a sync, by its clock until tell_by_clock_behind()
   std::uint64_t syncs = 0;           ///< it has come to; the last of `arrivals` is number `syncs` − 1
 
   std::deque<BufferTimes> buffer_times;  ///< of those that hold tensors
@@ -55,6 +55,8 @@ struct OrderingStatistics {
   void note_arrival(TimePoint when);
   /// A buffer was begun.
   void note_buffer(BufferTimes times);
+  /// Tells arrivals and buffer times by another clock, which the rank's own is so far ahead of.
+  void tell_by_clock_behind(Duration ahead);
 };
 
 /// How far from each other ranks come to the same syncs.
@@ -63,12 +65,12 @@ struct SyncSkew {
   std::vector<std::vector<double>> arrivals;  ///< by rank, by sync: seconds after the mean of all ranks
 };
 
-/// Puts the arrivals of the ranks of one host together, whose clock is the same: the syncs that all of them have kept.
+/// Puts the arrivals of ranks together, which are told by one clock: the syncs that all of them have kept.
 SyncSkew sync_skew(std::span<const OrderingStatistics> ranks);
 
 /// *Stall* of a tensor on a rank: the part of its negotiation (handed over here until begun here) in which some rank
 /// had not handed it over yet. Returns the mean over the tensors that the rank has handed over, by rank, in seconds; 0
-/// for none. Counts the buffers that all members of their set have kept. Requires: the clock of the ranks is the same,
+/// for none. Counts the buffers that all members of their set have kept. Requires: their times are told by one clock,
 /// and `ranks` are all of the job.
 std::vector<double> mean_stalls(std::span<const OrderingStatistics> ranks);
 

@@ -45,6 +45,20 @@ TEST(OrderingStatistics, PutTheArrivalsOfRanksTogether) {
   EXPECT_TRUE(sync_skew({}).spread.empty());
 }
 
+TEST(OrderingStatistics, OfSeveralHostsAreToldByOneClock) {
+  OrderingStatistics ranks[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    const Duration ahead = rank * 24h * 365;
+    ranks[rank].note_arrival({1s + rank * 3ms + ahead});
+    ranks[rank].note_buffer({.begun = {2s + ahead}, .submitted = {{1s + rank * 500ms + ahead}, TimePoint::never()}});
+    ranks[rank].tell_by_clock_behind(ahead);
+  }
+  EXPECT_THAT(sync_skew(ranks).spread, ElementsAre(3ms));
+  EXPECT_THAT(mean_stalls(ranks), ElementsAre(0.5, 0));
+  EXPECT_EQ(ranks[1].buffer_times.front().begun, TimePoint{2s});
+  EXPECT_EQ(ranks[1].buffer_times.front().submitted.back(), TimePoint::never());
+}
+
 TEST(OrderingStatistics, KeepTheTimesOfSoManyTensors) {
   OrderingStatistics all;
   const std::vector<TimePoint> submitted(OrderingStatistics::kKeptTensors / 4);

@@ -116,8 +116,9 @@ std::string name_of_this_clock() {
 OrderingMeter::OrderingMeter(bool real)
     : real_(real), used_before_(thread_time()), sharing_before_(real ? core_sharing() : CoreSharing()) {}
 
-void OrderingMeter::read(RankOrdering& rank) const {
-  rank.clock = name_of_this_clock();
+void OrderingMeter::read(RankOrdering& rank, std::optional<Duration> ahead) const {
+  if (ahead) rank.statistics.tell_by_clock_behind(*ahead);
+  rank.clock = ahead ? "of rank 0" : name_of_this_clock();
   rank.application = thread_time() - used_before_;
   if (real_) rank.sharing = core_sharing().since(sharing_before_);
 }

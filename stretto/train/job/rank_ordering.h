@@ -16,7 +16,7 @@ namespace stretto {
 /// The cost of ordering on one rank, and the rank's other processor time.
 struct RankOrdering {
   OrderingStatistics statistics;
-  std::string clock;        ///< name_of_this_clock(), by which its arrivals are told
+  std::string clock;        ///< the name of that by which its arrivals are told
   std::uint64_t steps = 0;  ///< of its own
   double step_p50 = 0;      ///< seconds that one of them takes, the middle one
   double step_p99 = 0;      ///< likewise, of 1 in 100 at least
@@ -31,8 +31,9 @@ class OrderingMeter {
  public:
   /// `real`: its times are the machine's, not virtual ones.
   explicit OrderingMeter(bool real);
-  /// Fills in what the meter has counted.
-  void read(RankOrdering& rank) const;
+  /// Fills in what the meter has counted. `ahead`: RankContext::clock_offset(); where it is known, times of the rank
+  /// become those of the clock of rank 0's host.
+  void read(RankOrdering& rank, std::optional<Duration> ahead) const;
 
  private:
   const bool real_;
@@ -49,7 +50,7 @@ struct OrderingFigures {
     double step_p50 = 0, step_p99 = 0;  ///< RankOrdering's
     double negotiation = 0;             ///< from handed over to begun, mean of a tensor
     double negotiation_share = 0;       ///< of a step: negotiation ÷ RankOrdering::step_p50
-    std::optional<double> stall;        ///< mean_stalls(); nothing where the ranks have several clocks
+    std::optional<double> stall;        ///< mean_stalls(); nothing where their times are told by several clocks
     std::optional<double> stall_share;  ///< of a step, likewise
     double control_messages = 0, control_bytes = 0, cycles = 0, buffers = 0;
     double fill = 0;  ///< bytes of a buffer, mean

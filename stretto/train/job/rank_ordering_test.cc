@@ -157,10 +157,14 @@ TEST(OrderingMeter, CountsWhatTheThreadUsesAndAsksForNoKernelInVirtualTime) {
     for (const Duration until = thread_time() + 2ms; thread_time() < until;) {
     }
     RankOrdering rank;
-    meter.read(rank);
+    meter.read(rank, std::nullopt);
     EXPECT_GE(rank.application, 2ms);
     EXPECT_EQ(rank.clock, name_of_this_clock());
     EXPECT_EQ(rank.sharing.slice_ns, real ? core_sharing().slice_ns : std::nullopt);
+    rank.statistics.note_arrival({5s});
+    meter.read(rank, 2s);
+    EXPECT_EQ(rank.clock, "of rank 0");
+    EXPECT_EQ(rank.statistics.arrivals.front(), TimePoint{3s});
   }
 }
 

@@ -193,7 +193,8 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .resume = resume_ ? &*resume_ : nullptr,
                      .second_task = [&task, task_options] { return task.start_rank(task_options); },
                      .place = place,
-                     .body_scale = body_scale_});
+                     .body_scale = body_scale_,
+                     .clock_offset = [&context] { return context.clock_offset(); }});
     report = trainer.run();
   }
   if (context.rank() == 0) {

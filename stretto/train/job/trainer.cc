@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "stretto/base/machine/cores.h"
@@ -57,6 +58,12 @@ class Trainer::Impl final : public RoundListener {
   void after(const RoundResult& result) override;
 
   void begin();
+  /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
+  /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
+  TimePoint begin_together();
+  std::optional<Duration> clock_offset() const {
+    return context_.clock_offset ? context_.clock_offset() : std::nullopt;
+  }
   /// From the checkpoint where the job continues.
   void load();
   /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
@@ -181,8 +188,7 @@ void Trainer::Impl::begin() {
   if (const std::string warning = session_.recipe().warning(); rank_ == 0 && !warning.empty()) {
     context_.page.tell(warning);
   }
-  session_.meeting().gather(session_.driver(), {});  // a barrier: the clock of the run starts on all ranks alike
-  start_ = last_applied_ = context_.world.clock().now();
+  start_ = last_applied_ = begin_together();
   meter_.emplace(context_.place == nullptr);
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
@@ -197,6 +203,20 @@ void Trainer::Impl::begin() {
       ordered->record_timeline();
     }
   }
+}
+
+TimePoint Trainer::Impl::begin_together() {
+  const Clock& clock = context_.world.clock();
+  const bool one_clock = context_.place != nullptr || context_.world.transport().members().hosts() == 1;
+  const auto ahead = one_clock ? std::nullopt : clock_offset();
+  Meeting::Numbers mine{};  // whether the rank knows, and when it has come, by the clock of rank 0's host
+  if (ahead) mine = {1, static_cast<std::uint64_t>((clock.now() - *ahead).since_start.count())};
+  const auto all = session_.meeting().gather(session_.driver(), mine);
+  const TimePoint now = clock.now();
+  if (std::ranges::any_of(all, [](const Meeting::Numbers& theirs) { return theirs[0] == 0; })) return now;
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
+  for (const Meeting::Numbers& theirs : all) last = std::max(last, static_cast<std::int64_t>(theirs[1]));
+  return std::min(now, TimePoint{Duration(last)} + *ahead);
 }
 
 void Trainer::Impl::load() {
@@ -420,7 +440,7 @@ void Trainer::Impl::report_steps() {
                                   .step_p50 = report_.step_p50,
                                   .step_p99 = report_.step_p99,
                                   .input = input_ ? input_->burnt() : Duration(0)};
-  meter_->read(*report_.ordering);
+  meter_->read(*report_.ordering, clock_offset());
 }
 
 void Trainer::Impl::end() {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "stretto/base/shared_counter.h"
@@ -33,6 +35,7 @@ struct TrainerContext {
   SecondTask second_task = {};         ///< on rank 0, for evaluations while the run goes on
   VirtualRank* place = nullptr;        ///< on a virtual clock, which is the world's; null: time passes as it does
   double body_scale = 1;               ///< NetworkOptions::body_scale, for what is recorded of messages
+  std::function<std::optional<Duration>()> clock_offset = {};  ///< RankContext::clock_offset(); empty: none
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,
