@@ -15,6 +15,7 @@
 #include "stretto/imbalance/spec.h"
 #include "stretto/train/options/option_table.h"
 #include "stretto/train/recipes/recipes.h"
+#include "stretto/train/replica/arithmetic.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -140,17 +141,21 @@ void bind_loop(nb::module_& module) {
           "__init__",
           [](PyLoop* self, ReplicaObject calls, std::shared_ptr<PyJob> job, const std::vector<Parameter>& parameters,
              const nb::typed<nb::dict, nb::str, nb::any>& options, bool gradients_stay, std::string model,
-             std::string optimizer, std::string library) {
+             std::string optimizer, std::string library, const std::string& capability, int threads) {
             const DistributedOptions made = options_of(options);
             PyModel wrapped = model_of(parameters, made.bucket_bytes, gradients_stay, std::move(model),
                                        std::move(optimizer), std::move(library));
+            wrapped.code = {.name = torch_code(capability), .threads = threads};
             wrapped.wide_gradients = nb::cast<bool>(options["wide_gradients"]);
             wrapped.staged = nb::cast<bool>(options["staged"]);
             const Duration silence = from_seconds(nb::cast<double>(options["silence"]));
             new (self) PyLoop(calls, std::move(job), std::move(wrapped), made, silence);
           },
           "calls"_a, "job"_a, "parameters"_a, "options"_a, "gradients_stay"_a, "model"_a, "optimizer"_a, "library"_a,
-          "`parameters`: name, type, elements and whether it is trained, in the model's order.")
+          "capability"_a, "threads"_a,
+          "`parameters`: name, type, elements and whether it is trained, in the model's order. `capability`, "
+          "`threads`: "
+          "what Torch has chosen for this processor, and how many it computes with.")
       .def_prop_ro(
           "placements",
           [](PyLoop& self) {

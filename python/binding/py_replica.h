@@ -26,6 +26,7 @@ struct PyModel {
   bool wide_gradients = false;                ///< those of parameters of 16 bits are float32
   bool staged = false;                        ///< gradients lie on a device: Python copies them to sets, and takes sums
   std::string model, optimizer, library;      ///< descriptions
+  LibraryCode code;                           ///< of the library
 };
 
 /// A model and an optimizer that live in Python. Gradients, sums and flat parameters lie in memory of this side, which
@@ -104,6 +105,7 @@ class PyReplica final : public Replica, private LocalBuffers {
   void set_optimizer_state(const std::string& state) override;
   std::vector<Buffer> optimizer_arrays() override;
   std::string library() const override { return model_.library; }
+  LibraryCode library_code() const override { return model_.code; }
   ReplicaChecksum checksum() override;
   std::string save() override;
   void load(const std::string& saved) override;

@@ -141,6 +141,8 @@ class Optimizer(torch.optim.Optimizer):
             self._tensors.describe_model(),
             self._tensors.describe_optimizer(),
             f"torch {torch.__version__}",
+            torch.backends.cpu.get_cpu_capability(),
+            torch.get_num_threads(),
         )
         if self._tensors.staging is not None and self._job.rank == 0:
             self._tensors.staging.tell()

@@ -208,7 +208,7 @@ class OnSeveralHosts(unittest.TestCase):
             self.assertIn(len(lines), range(1, 2 + int(time.monotonic() - began) // 60), lines)
             for line in lines:
                 closed = r"stretto: rank 0: connections without a hello of this job: \d+ closed, the last one from "
-                self.assertRegex(line, closed + r"10\.77\.0\.2:\d+$")
+                self.assertRegex(line, closed + r"10\.77\.0\.2:\d+: [A-Za-z0-9: ]+$")
             self.assertLess(memory[1] - memory[0], 1024, memory)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
@@ -286,6 +286,35 @@ class OnSeveralHosts(unittest.TestCase):
                     losses = [json.loads(record)["loss"] for record in records]
                     trained.append((losses, summary["loss"], summary["train_loss"]))
         self.assertEqual(*trained)
+
+    def test_hosts_that_compute_with_other_code_are_named(self) -> None:
+        asked = subprocess.run(
+            [PYTHON, "-c", "import torch; print(torch.backends.cpu.get_cpu_capability())"], capture_output=True, text=True
+        )
+        code = asked.stdout.strip()
+        if not code.startswith("AVX"):
+            self.skipTest(f"Torch has one code for this processor: {code or asked.stderr}")
+        default = {2: ("env", "ATEN_CPU_CAPABILITY=default")}
+        command = (PROGRAM, "train", "hyperplane", "--epochs", "1")
+        helps = "ATEN_CPU_CAPABILITY=default on all x86 hosts makes it the same"
+        with Hosts(2) as hosts:
+            for everywhere in (False, True):
+                ranks = [
+                    start_rank(hosts, host, i, 3, *(default[2] if everywhere else default.get(host, ())), *command)
+                    for i, host in enumerate((1, 2, 1))
+                ]
+                ended = list(ends(ranks))
+                said = ended[0][2].splitlines()
+                parted = any(" differs from that of rank 0" in line for line in said)
+                self.assertEqual([status for status, _, _ in ended], [int(parted), 0, 0], ended)
+                lines = [line for line in said if "rounds differently" in line]
+                if everywhere:
+                    self.assertEqual((parted, lines), (False, []))
+                    continue
+                self.assertEqual(len([line for line in lines if " differs " not in line]), 1, said)
+                self.assertIn(f"AVX2 or AVX512 on h1 (ranks 0 and 2), DEFAULT on h2 (rank 1); {helps}", lines[0])
+                for line in said:  # where replicas have parted it is said again
+                    self.assertEqual(" differs from that of rank 0" in line, " differs " in line and helps in line, line)
 
     def test_a_host_that_falls_silent_is_named_whatever_its_clock(self) -> None:
         with Hosts(2, apart=YEAR) as hosts:

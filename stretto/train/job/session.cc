@@ -6,6 +6,7 @@
 #include "stretto/base/version.h"
 #include "stretto/train/ordering/model_collectives.h"
 #include "stretto/train/recipes/ordered_gradients.h"
+#include "stretto/train/replica/arithmetic.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -95,9 +96,10 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
   fingerprints.insert(fingerprints.begin(), {"version", text("stretto ", stretto_version(), ", ", replica_.library())});
   fingerprints.push_back({"model", replica_.model_description()});
   fingerprints.push_back({"optimizer", replica_.optimizer_description()});
-  STRETTO_CHECK(fingerprints.size() <= Meeting::kNumbers, fingerprints.size(), " fingerprints");
+  STRETTO_CHECK(fingerprints.size() < Meeting::kNumbers, fingerprints.size(), " fingerprints");
   Meeting::Numbers mine{};
   for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
+  mine[fingerprints.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
   ends_with([&] {
     const auto all = meeting_->gather(driver_, mine);
     for (std::size_t i = 0; i < fingerprints.size(); ++i) {
@@ -109,12 +111,25 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
                               " it is '", theirs, "', on rank 0 '", of_first, "'"));
       }
     }
+    compare_arithmetic(all, fingerprints.size());
     begun_ = true;
     rounds_over_ = false;  // another rank may begin the first while this one still takes the weights
     meeting_->broadcast_weights(driver_);
     meeting_->broadcast_optimizer(driver_);
   });
   sessions_.add(*this);
+}
+
+void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
+  const auto differs = [&](const Meeting::Numbers& theirs) { return theirs[number] != all[0][number]; };
+  if (std::ranges::none_of(all, differs)) return;
+  std::vector<Arithmetic> ranks;
+  for (const std::string& of : meeting_->gather_texts(driver_, Arithmetic::here(replica_.library_code()).encoded())) {
+    ranks.push_back(Arithmetic::decoded(of));
+  }
+  why_parted_ = why_replicas_have_parted(ranks);
+  const std::string line = why_replicas_may_part(ranks);
+  if (rank() == 0 && !line.empty() && options_.tell) options_.tell(0, line);
 }
 
 void Session::sum_for(ModelCollectives& sums) {

@@ -56,7 +56,8 @@ class Session final : private BatchSource {
   };
   /// Once, first. Throws UsageError, on every rank and with both values, where version, model or optimizer differ, or a
   /// fingerprint of the caller's, or beside a session under whose algorithm ranks could wait in a circle; then gives
-  /// all ranks rank 0's weights and the state of its optimizer.
+  /// all ranks rank 0's weights and the state of its optimizer. Where processors or Torch's code may part replicas rank
+  /// 0 tells it.
   void begin(std::vector<Fingerprint> fingerprints);
 
   void begin_step(std::uint64_t samples, Duration waited);
@@ -92,6 +93,8 @@ class Session final : private BatchSource {
     std::uint64_t deposits = 0;      ///< of all ranks
     OwnCounts counts;                ///< after finish(): Recipe::own_counts() of all ranks
   };
+  /// After begin(): why replicas that differ may do so by the ranks' processors or settings alone; empty: not known.
+  const std::string& why_parted() const { return why_parted_; }
   /// Where all ranks are at the same round and nothing is pending. `deposits`: of this rank.
   Comparison compare(std::uint64_t deposits);
   /// After finish() on every rank, with no collective of the session's under way anywhere: makes the recipe anew, which
@@ -179,6 +182,10 @@ class Session final : private BatchSource {
   Replica& replica_;
   RoundListener& listener_;
   std::unique_ptr<Recipe> recipe_;
+  /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
+  void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
+
+  std::string why_parted_;
   bool begun_ = false;        // begin() has found no difference between ranks
   bool rounds_over_ = true;   // no round of the recipe's runs or will
   bool failed_ = false;       // no call but abort()

@@ -48,9 +48,10 @@ Session::Comparison SyncPoints::compare() {
   Session::Comparison found = context_.session.compare(context_.dispenser.log().handed_out.size());
   if (!found.differ.empty() && std::exchange(identical_, false) && context_.session.rank() == 0) {
     const auto& [rank, in_parameters] = found.differ[0];
+    const std::string& why = context_.session.why_parted();
     context_.page.tell(text("the replica of rank ", rank, " differs from that of rank 0 in its ",
                             in_parameters ? "parameters" : "optimizer's state", " after ",
-                            batches_before_ + found.deposits, " batches"));
+                            batches_before_ + found.deposits, " batches", why.empty() ? "" : "; ", why));
   }
   return found;
 }

@@ -264,8 +264,8 @@ void OwnLoop::compare(bool last) {
     differ += text(differ.empty() ? "rank " : ", ", rank, in_parameters ? "" : " (the optimizer's state)");
   }
   throw Failure({Errc::diverged,
-                 text("replicas differ from that of rank 0: ", differ,
-                      "; step() alone may move the weights, not that of the wrapped optimizer"),
+                 text("replicas differ from that of rank 0: ", differ, session_.why_parted().empty() ? "" : "; ",
+                      session_.why_parted(), "; step() alone may move the weights, not that of the wrapped optimizer"),
                  found.differ[0].rank});
 }
 

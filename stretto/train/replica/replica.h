@@ -51,6 +51,12 @@ class ReadsByBucket {
   virtual void on_progress(std::function<void(double)> /*progress*/) {}
 };
 
+/// The code by which a library computes here: other code may give other bits.
+struct LibraryCode {
+  std::string name;  ///< what it has chosen for this processor; empty: it has one for all
+  int threads = 1;   ///< among which it splits large sums
+};
+
 class GradientsByTensor;  // train/replica/gradients_by_tensor.h
 class LocalBuffers;       // below
 class ModelCollectives;   // train/ordering/model_collectives.h
@@ -143,6 +149,8 @@ class Replica {
   virtual std::vector<Buffer> optimizer_arrays() = 0;
   /// The library that computes, with its version: "torch 2.13.0".
   virtual std::string library() const = 0;
+  /// How it computes on this host.
+  virtual LibraryCode library_code() const { return {}; }
   /// Of the trained parameters and the optimizer's state as they are now.
   virtual ReplicaChecksum checksum() = 0;
   /// Weights, buffers and the optimizer's state, as the content of a file. Throws Failure.

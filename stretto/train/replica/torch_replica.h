@@ -105,6 +105,7 @@ class TorchReplica final : public Replica, public GradientsByTensor, public Read
   void set_optimizer_state(const std::string& state) override;
   std::vector<Buffer> optimizer_arrays() override;
   std::string library() const override;
+  LibraryCode library_code() const override;
   ReplicaChecksum checksum() override;
   std::string save() override;
   void load(const std::string& saved) override;

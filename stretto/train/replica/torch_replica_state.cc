@@ -1,5 +1,7 @@
 
+#include <ATen/Parallel.h>
 #include <ATen/Tensor.h>
+#include <ATen/Version.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
@@ -19,6 +21,7 @@
 #include <typeinfo>
 
 #include "stretto/base/error.h"
+#include "stretto/train/replica/arithmetic.h"
 #include "stretto/train/replica/flat_math.h"
 #include "stretto/train/replica/torch_replica_impl.h"
 
@@ -210,6 +213,10 @@ std::vector<TorchReplica::Buffer> TorchReplica::optimizer_arrays() {
 
 std::string TorchReplica::library() const {
   return text("torch ", TORCH_VERSION);
+}
+
+LibraryCode TorchReplica::library_code() const {
+  return {.name = torch_code(at::get_cpu_capability()), .threads = at::get_num_threads()};
 }
 
 std::string TorchReplica::save() {

@@ -70,7 +70,8 @@ class Door::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   void open();
-  void refuse(const tcp::endpoint& stranger);
+  /// `why`: of the stranger.
+  void refuse(const tcp::endpoint& stranger, const std::string& why);
   asio::awaitable<void> listen();
   asio::awaitable<void> greet(tcp::socket socket);
   void welcome(const Hello& hello, tcp::socket socket) {
@@ -116,13 +117,13 @@ void Door::Impl::open() {
   endpoint_ = acceptor_.local_endpoint();
 }
 
-void Door::Impl::refuse(const tcp::endpoint& stranger) {
+void Door::Impl::refuse(const tcp::endpoint& stranger, const std::string& why) {
   ++refused_;
   if (closed_ || clock_.now() < tell_at_) return;
   tell_at_ = clock_.now() + Duration(kTellEvery);
   const std::string line =
       text("rank ", options_.rank, ": connections without a hello of this job: ", std::exchange(refused_, 0),
-           " closed, the last one from ", stranger);
+           " closed, the last one from ", stranger, ": ", why);
   if (options_.tell) return options_.tell(line);
   std::fprintf(stderr, "stretto: %s\n", line.c_str());
 }
@@ -138,7 +139,7 @@ asio::awaitable<void> Door::Impl::listen() {
       continue;
     }
     if (strangers_ >= kMostStrangers) {  // closed here
-      refuse(stranger_of(socket));
+      refuse(stranger_of(socket), text(kMostStrangers, " others have said nothing yet"));
       continue;
     }
     keep_from_children(socket.native_handle());
@@ -162,10 +163,11 @@ asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   co_await asio::async_read(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
   limit.cancel();
   --strangers_;
-  const auto hello = error ? Error{Errc::io, error.message()} : Hello::decoded(bytes, options_.token);
-  if (!hello || hello->to != options_.rank || (hello->use != Hello::Use::meeting && hello->ranks != options_.ranks)) {
-    refuse(from);
-    co_return;
+  if (error) co_return refuse(from, "it says no hello");
+  const auto hello = Hello::decoded(bytes, options_.token);
+  if (!hello) co_return refuse(from, hello.error().message);
+  if (hello->to != options_.rank || (hello->use != Hello::Use::meeting && hello->ranks != options_.ranks)) {
+    co_return refuse(from, text("it comes to rank ", hello->to, " of ", hello->ranks));
   }
   welcome(*hello, std::move(*socket));
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
@@ -160,6 +161,7 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
                                              0),
                                   0u)
                             << line;
+                        EXPECT_TRUE(line.ends_with(": it is of another job: its token is another")) << line;
                         ++told;
                       }});
   door.receive(Hello::Use::messages, [&](const Hello& hello, const asio::ip::tcp::socket&) { come += hello.from; });
@@ -183,6 +185,9 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   EXPECT_EQ(come, 3);
   EXPECT_EQ(told, 1) << "once a minute";
   EXPECT_EQ(Hello::decoded({}, token).error().message, "it is no process of Stretto");
+  Hello::Bytes swapped = hello.encoded(token);
+  std::reverse(swapped.begin(), swapped.begin() + 8);  // as a processor of another byte order writes a number
+  EXPECT_EQ(Hello::decoded(swapped, token).error().message, "it has another byte order");
   EXPECT_EQ(token_of(digits_of(token)).value(), token);
   EXPECT_EQ(token_of("12").error().code, Errc::bad_input);
 }
