@@ -37,6 +37,7 @@ class _State:
     pid = 0
     left = False
     parts: list[Callable[[], _Part | None]] = []  # in the order in which they were made; None: it is no more
+    trains: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that have made them
 
 
 _state = _State()
@@ -166,6 +167,7 @@ def add(part: _Part) -> None:
     """Enters a part, which ends before the job. One that other ranks wait for is kept until then; where there are none,
     as in a notebook whose cells are run again, it goes with its last reference.
     """
+    _state.trains.add(threading.current_thread())
     kept = [earlier for earlier in _state.parts if earlier() is not None]
     _state.parts = [*kept, weakref.ref(part) if current().ranks == 1 else lambda: part]
 
@@ -209,8 +211,11 @@ def _require_same_process() -> None:
 
 def _install_hook() -> None:
     """A rank that ends by an exception tells the others. Notebooks go on after one: there nothing comes to this hook.
+    The same where a thread that has made an optimizer ends so: nobody goes on with that. An exception of any other
+    thread ends that thread alone.
     """
     before = sys.excepthook
+    before_in_thread = threading.excepthook
 
     def hook(
         kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
@@ -219,4 +224,12 @@ def _install_hook() -> None:
             fail(error)
         before(kind, error, traceback)
 
+    def hook_of_threads(ended: threading.ExceptHookArgs) -> None:
+        error = ended.exc_value
+        trains = ended.thread in _state.trains and bool(parts())
+        if trains and error is not None and not isinstance(error, SystemExit):
+            fail(error)
+        before_in_thread(ended)
+
+    threading.excepthook = hook_of_threads
     sys.excepthook = hook

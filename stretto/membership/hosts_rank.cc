@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/base/machine/host_name.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/version.h"
 #include "stretto/membership/hosts/meeting.h"
 #include "stretto/membership/hosts/news.h"
@@ -19,6 +21,8 @@
 
 namespace stretto {
 namespace {
+
+constexpr int kDescriptors = 32;  // of a rank, at the least
 
 /// The context of a rank whose job is on several hosts.
 class HostsRankContext final : public MemoryRankContext {
@@ -140,6 +144,10 @@ JobResult RankAcrossHosts::leave(Duration limit) {
 
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
   const BetweenHosts between = between_hosts(options.liveness, options.between);
+  // Rank 0 has a connection of each rank, and each process some ten to its host and to others, and as many files.
+  if (const std::string why = raise_descriptors(kDescriptors + (options.rank == 0 ? options.ranks : 0)); !why.empty()) {
+    return Error{Errc::unavailable, text("rank ", options.rank, " on ", host_name(), ": ", why), options.rank};
+  }
   auto network = std::make_unique<NetworkThread>();
   const std::string version = text("stretto ", stretto_version());
   auto roster = meet_hosts(

@@ -243,6 +243,19 @@ class OnSeveralHosts(unittest.TestCase):
                 self.assertNotEqual(status, 0)
                 self.assertIn(why, said)
 
+    def test_too_few_descriptors_are_one_line_and_a_soft_limit_is_raised(self) -> None:
+        with Hosts(2) as hosts:
+            for option, status in (("-n", 4), ("-Sn", 0)):
+                limited = ("sh", "-c", f'ulimit {option} 16; exec "$@"', "sh")
+                ranks = [start_rank(hosts, 1 + i, i, 2, *limited, LAUNCHED_RANK, "count") for i in range(2)]
+                for i, (ended, _, said) in enumerate(ends(ranks)):
+                    self.assertEqual(ended, status, said)
+                    if status == 0:
+                        self.assertEqual(said, "")
+                        continue
+                    why = rf"rank {i} on h{1 + i}: this process may have 16 descriptors, has \d+ and needs {34 - 2 * i} more "
+                    self.assertRegex(said, rf"^{why}\(RLIMIT_NOFILE, ulimit -n\): expected at least ulimit -n \d+\n$")
+
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:
             ranks = [start_rank(hosts, 1 + i, i, 2 + i, LAUNCHED_RANK, "count") for i in range(2)]

@@ -1,5 +1,6 @@
 #include "stretto/base/machine/process_limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <array>
@@ -60,6 +61,23 @@ std::string why_no_process(int error) {
   if (limit.rlim_cur == RLIM_INFINITY) return why + "; the container (pids.max) or the machine allows no more";
   return text(why, "; this user may have ", limit.rlim_cur,
               " processes and threads (RLIMIT_NPROC, ulimit -u), unless the container (pids.max) allows fewer");
+}
+
+std::string raise_descriptors(int needed) {
+  constexpr rlim_t kPlenty = 1 << 16;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  if (limit.rlim_cur >= kPlenty) return {};
+  const int most = static_cast<int>(limit.rlim_cur);
+  int open = 0;
+  for (int descriptor = 0; descriptor < most; ++descriptor) open += fcntl(descriptor, F_GETFD) != -1 ? 1 : 0;
+  if (most - open >= needed) return {};
+  return text("this process may have ", most, " descriptors, has ", open, " and needs ", needed,
+              " more (RLIMIT_NOFILE, ulimit -n): expected at least ulimit -n ", open + needed);
 }
 
 namespace {

@@ -12,6 +12,10 @@ namespace stretto {
 /// (EAGAIN), the limits there are and their values.
 std::string why_no_process(int error);
 
+/// Raises this process's limit on descriptors as far as the system allows (from the soft limit to the hard one).
+/// Returns why it cannot open `needed` more, with the limit and what would do; empty: it can.
+std::string raise_descriptors(int needed);
+
 /// The folder of a control group that this process is in.
 struct ControlGroup {
   std::string folder;  ///< ends with a slash

@@ -92,6 +92,22 @@ TEST_F(MemoryBudgetTest, TheEnvironmentOverridesIt) {
   unsetenv("STRETTO_SHM_LIMIT");
 }
 
+TEST(Descriptors, AreRaisedToTheHardLimitAndNamedWhereTheyAreTooFew) {
+  const auto raise = [] {
+    const rlimit low{.rlim_cur = 100, .rlim_max = 2000};
+    const bool set = setrlimit(RLIMIT_NOFILE, &low) == 0;
+    const bool enough = raise_descriptors(1000).empty();
+    rlimit raised{};
+    getrlimit(RLIMIT_NOFILE, &raised);
+    const std::string why = raise_descriptors(2001);
+    const bool named = why.starts_with("this process may have 2000 descriptors, has ") &&
+                       why.find(" and needs 2001 more (RLIMIT_NOFILE, ulimit -n): expected at least ulimit -n 20") !=
+                           std::string::npos;
+    _exit(set && enough && raised.rlim_cur == 2000 && named ? 0 : 1);
+  };
+  EXPECT_EXIT(raise(), testing::ExitedWithCode(0), "");
+}
+
 TEST(FormatBytes, NamesTheUnit) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");

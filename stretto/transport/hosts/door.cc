@@ -72,6 +72,8 @@ class Door::Impl : public std::enable_shared_from_this<Impl> {
   void open();
   /// `why`: of the stranger.
   void refuse(const tcp::endpoint& stranger, const std::string& why);
+  /// At most once a minute. Returns whether it has.
+  bool tell(const std::string& line);
   asio::awaitable<void> listen();
   asio::awaitable<void> greet(tcp::socket socket);
   void welcome(const Hello& hello, tcp::socket socket) {
@@ -119,13 +121,20 @@ void Door::Impl::open() {
 
 void Door::Impl::refuse(const tcp::endpoint& stranger, const std::string& why) {
   ++refused_;
-  if (closed_ || clock_.now() < tell_at_) return;
+  const std::string line = text("rank ", options_.rank, ": connections without a hello of this job: ", refused_,
+                                " closed, the last one from ", stranger, ": ", why);
+  if (tell(line)) refused_ = 0;
+}
+
+bool Door::Impl::tell(const std::string& line) {
+  if (closed_ || clock_.now() < tell_at_) return false;
   tell_at_ = clock_.now() + Duration(kTellEvery);
-  const std::string line =
-      text("rank ", options_.rank, ": connections without a hello of this job: ", std::exchange(refused_, 0),
-           " closed, the last one from ", stranger, ": ", why);
-  if (options_.tell) return options_.tell(line);
-  std::fprintf(stderr, "stretto: %s\n", line.c_str());
+  if (options_.tell) {
+    options_.tell(line);
+  } else {
+    std::fprintf(stderr, "stretto: %s\n", line.c_str());
+  }
+  return true;
 }
 
 asio::awaitable<void> Door::Impl::listen() {
@@ -134,6 +143,7 @@ asio::awaitable<void> Door::Impl::listen() {
     tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (closed_) co_return;
     if (error) {  // no descriptor is left
+      tell(text("rank ", options_.rank, " cannot take a connection: ", error.message(), " (ulimit -n)"));
       asio::steady_timer later(io_, kTryAgain);
       co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;

@@ -241,6 +241,42 @@ def test_an_exit_counts_as_the_end_of_this_ranks_batches():
     assert (first.status, first.value, second.status) == (0, 70, 3), said([first, second])
 
 
+def train_in_a_thread():
+    """As Ray's workers do, whose main thread waits for something else. Rank 1 raises, and its process goes on."""
+    import threading
+
+    import stretto
+    import torch
+
+    stretto.init()
+    heard = []
+
+    def train():
+        model = torch.nn.Linear(10, 2)
+        optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.001), model, "sync")
+        try:
+            for step in itertools.count():
+                optimizer.zero_grad()
+                model(torch.ones(4, 10)).sum().backward()
+                optimizer.step()
+                if step == 20 and stretto.rank() == 1:
+                    raise ValueError("enough of this")
+        except stretto.Error as error:
+            heard.append((type(error).__name__, error.rank, str(error)))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    return heard
+
+
+def test_the_others_hear_of_an_exception_in_the_thread_that_trains():
+    first, second = run(train_in_a_thread, ranks=2)
+    assert first.value == [("Aborted", 1, "rank 1 stopped the job: ValueError: enough of this")], said([first, second])
+    assert (second.status, second.value) == (0, []), said([first, second])
+    assert "ValueError: enough of this" in second.stderr
+
+
 def test_an_exception_in_a_thread_ends_that_thread_alone():
     first, second = run(stop_in_the_middle, ranks=2, args=("thread",))
     assert (first.status, first.value, second.status) == (0, 80, 0), said([first, second])
