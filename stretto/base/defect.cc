@@ -122,6 +122,14 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::drained_stops, "drained-stops", "ordering"},
     {Defect::ended_after_queue, "ended-after-queue", "ordering"},
     {Defect::sets_in_different_order, "sets-in-different-order", "ordering"},
+    {Defect::connection_end_is_loss, "connection-end-is-loss", "liveness"},
+    {Defect::slow_host_is_lost, "slow-host-is-lost", "liveness"},
+    {Defect::acknowledgement_not_counted, "acknowledgement-not-counted", "liveness"},
+    {Defect::accuses_after_standing_still, "accuses-after-standing-still", "liveness"},
+    {Defect::no_deputy, "no-deputy", "liveness"},
+    {Defect::verdict_at_once, "verdict-at-once", "liveness"},
+    {Defect::cut_not_seen, "cut-not-seen", "liveness"},
+    {Defect::second_loss_overwrites, "second-loss-overwrites", "liveness"},
 };
 
 }  // namespace

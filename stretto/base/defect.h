@@ -133,6 +133,15 @@ enum class Defect {
   drained_stops,              ///< coordinator: a drained rank stops cycling
   ended_after_queue,          ///< reads whether the step has ended after it has emptied the queue of tensors
   sets_in_different_order,    ///< serves several process sets one after the other, each rank in an order of its own
+  // Who is lost, between hosts (membership/hosts/).
+  connection_end_is_loss,        ///< takes a rank for ended whose connection has
+  slow_host_is_lost,             ///< takes a host for lost whose beats are late
+  acknowledgement_not_counted,   ///< takes a host for lost whose kernel acknowledges, while nobody there speaks
+  accuses_after_standing_still,  ///< says of other hosts that they were silent while its own process stood still
+  no_deputy,                     ///< nobody speaks for a host while its speaker stands still
+  verdict_at_once,               ///< asks no other host whether it hears the one that is silent
+  cut_not_seen,                  ///< does not say that it hears a host which another one does not hear
+  second_loss_overwrites,        ///< the last word of a rank that is lost counts, and not the first
 };
 
 struct PlantedDefect {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "stretto/base/defect.h"
+
 namespace stretto {
 namespace {
 
@@ -28,7 +30,7 @@ LivenessRule::LivenessRule(const Members& members, int host, Duration limit, Tim
       host_(host),
       limit_(limit),
       beat_(limit / kBeatsInLimit),
-      verdict_(std::max(beat_ / 2, kShortestVerdict)),
+      verdict_(defect(Defect::verdict_at_once) ? Duration(0) : std::max(beat_ / 2, kShortestVerdict)),
       asked_(now) {
   for (const int neighbour : neighbours(members.hosts(), host)) edges_[neighbour].beat_at = now;
   begin_anew(now);
@@ -47,6 +49,10 @@ void LivenessRule::connected(int neighbour, TimePoint now) {
 void LivenessRule::heard(int neighbour, TimePoint when) {
   const auto edge = edges_.find(neighbour);
   if (edge != edges_.end()) edge->second.heard = std::max(edge->second.heard, when);
+}
+
+void LivenessRule::acknowledged(int neighbour, TimePoint when) {
+  if (!defect(Defect::acknowledgement_not_counted)) heard(neighbour, when);
 }
 
 void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
@@ -72,13 +78,17 @@ void LivenessRule::learn(const LivenessFact& fact, int by, TimePoint now) {
 
 /// Says that a host which another one does not hear is there, where this host has just heard it, or is it.
 void LivenessRule::answer(const LivenessFact& unheard, TimePoint now) {
+  if (defect(Defect::cut_not_seen)) return;
   if (unheard.a == host_ || !lives(unheard.b) || (unheard.b != host_ && !hears(unheard.b, now))) return;
   learn({Kind::cut, unheard.a, unheard.b}, -1, now);
 }
 
 bool LivenessRule::hears(int neighbour, TimePoint now) const {
-  const auto edge = edges_.find(neighbour);
-  return edge != edges_.end() && now >= knows_from_ && now - edge->second.heard < kRecentBeats * beat_;
+  return edges_.contains(neighbour) && now >= knows_from_ && !is_late(neighbour, now);
+}
+
+bool LivenessRule::is_late(int neighbour, TimePoint now) const {
+  return now - edges_.at(neighbour).heard >= kRecentBeats * beat_;
 }
 
 void LivenessRule::look_at_edges(TimePoint now) {
@@ -88,7 +98,8 @@ void LivenessRule::look_at_edges(TimePoint now) {
       edge.beat_at = now + beat_;
       todo_.push_back({Action::Kind::beat, neighbour, {}});
     }
-    if (now - edge.heard >= limit_) learn({Kind::unheard, host_, neighbour}, -1, now);
+    const Duration limit = defect(Defect::slow_host_is_lost) ? kRecentBeats * beat_ : limit_;
+    if (now - edge.heard >= limit) learn({Kind::unheard, host_, neighbour}, -1, now);
   }
 }
 
@@ -113,7 +124,7 @@ void LivenessRule::pronounce(int host, TimePoint now) {
 }
 
 std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
-  if (now - asked_ > kRecentBeats * beat_) begin_anew(now);
+  if (now - asked_ > kRecentBeats * beat_ && !defect(Defect::accuses_after_standing_still)) begin_anew(now);
   asked_ = now;
   look_at_edges(now);
   for (int host = 0; host < members_.hosts(); ++host) {
@@ -133,6 +144,32 @@ std::optional<LivenessRule::Action> LivenessRule::next(TimePoint now) {
     }
   }
   return std::nullopt;
+}
+
+void LivenessRule::describe(std::vector<std::int64_t>& words, TimePoint now) const {
+  const auto put = [&](const LivenessFact& fact) {
+    words.push_back((static_cast<int>(fact.kind) * 1024 + fact.a) * 1024 + fact.b);
+  };
+  const auto left = [&](TimePoint when) { words.push_back(std::max<Duration>(when - now, Duration(0)).count()); };
+  words.push_back(std::min<Duration>(now - asked_, kRecentBeats * beat_ + Duration(1)).count());
+  left(knows_from_);
+  for (const auto& [neighbour, edge] : edges_) {
+    words.push_back(std::min<Duration>(now - edge.heard, limit_).count());
+    left(edge.beat_at);
+    words.push_back(static_cast<std::int64_t>(edge.known.size()));
+    for (const LivenessFact& fact : edge.known) put(fact);
+  }
+  words.push_back(static_cast<std::int64_t>(facts_.size()));
+  for (const LivenessFact& fact : facts_) put(fact);
+  for (int host = 0; host < members_.hosts(); ++host) {
+    const auto due = verdicts_.find(host);
+    words.push_back(silent_.contains(host) ? -2 : -1);
+    if (due != verdicts_.end()) left(due->second);
+  }
+  for (const Action& action : todo_) {
+    words.push_back(static_cast<int>(action.kind) * 1024 + action.host);
+    put(action.fact);
+  }
 }
 
 }  // namespace stretto

@@ -58,8 +58,10 @@ class LivenessRule {
 
   /// The edge to a neighbour is new: all that is known goes over it once more.
   void connected(int neighbour, TimePoint now);
-  /// A neighbour's beat has come, or its kernel has acknowledged one of ours: at `when`.
+  /// A neighbour's beat has come: at `when`.
   void heard(int neighbour, TimePoint when);
+  /// A neighbour's kernel has acknowledged a beat: at `when`, whatever its processes do.
+  void acknowledged(int neighbour, TimePoint when);
   /// A fact, told by a neighbour, or found here (−1).
   void learn(const LivenessFact& fact, int by, TimePoint now);
 
@@ -81,12 +83,18 @@ class LivenessRule {
 
   /// Whether the neighbour has been heard within the last three beats, as far as this host can tell.
   bool hears(int neighbour, TimePoint now) const;
+  /// Whether nothing has come from it for three beats: its connection may no longer work.
+  bool is_late(int neighbour, TimePoint now) const;
   /// Whether any rank of the host may still be there.
   bool lives(int host) const;
   bool is_gone(int rank) const {
     return knows(LivenessFact::Kind::left, rank) || knows(LivenessFact::Kind::ended, rank);
   }
   bool knows(LivenessFact::Kind kind, int a, int b = 0) const { return facts_.contains({kind, a, b}); }
+  const std::set<LivenessFact>& facts() const { return facts_; }
+
+  /// Puts behind `words` all that what it does from `now` on depends on: rules with equal words will do the same.
+  void describe(std::vector<std::int64_t>& words, TimePoint now) const;
 
  private:
   struct Edge {

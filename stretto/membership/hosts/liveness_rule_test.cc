@@ -87,6 +87,17 @@ TEST(LivenessRule, AHostThatIsHeardOrAcknowledgesIsNotLost) {
   }
 }
 
+TEST(LivenessRule, AHostIsLateThatIsSilentForThreeBeats) {
+  AskedRule rule({0, 1});
+  rule.until(2s);
+  EXPECT_FALSE(rule.is_late(1, at(2s)));
+  EXPECT_FALSE(rule.hears(1, at(2s))) << "it has just begun";
+  EXPECT_TRUE(rule.is_late(1, at(3s)));
+  rule.acknowledged(1, at(7s));
+  EXPECT_FALSE(rule.is_late(1, at(8s)));
+  EXPECT_TRUE(rule.hears(1, at(8s)));
+}
+
 TEST(LivenessRule, AHostOfWhichNothingComesIsLostAfterTheVerdict) {
   AskedRule rule({0, 1});
   rule.heard(1, at(2s));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/base/defect.h"
+
 namespace stretto {
 
 std::uint64_t HostNews::bytes_needed(int ranks) {
@@ -15,7 +17,7 @@ HostNews::HostNews(std::span<std::byte> memory, int ranks) : memory_(memory), ra
 
 void HostNews::lose(const Error& why) {
   Entry& mine = entry(why.rank);
-  if (mine.taken.exchange(true, std::memory_order_acq_rel)) return;
+  if (mine.taken.exchange(true, std::memory_order_acq_rel) && !defect(Defect::second_loss_overwrites)) return;
   mine.code = why.code;
   mine.why[why.message.copy(mine.why.data(), mine.why.size() - 1)] = '\0';
   mine.number.store(header().lost.load(std::memory_order_relaxed) + 1, std::memory_order_release);

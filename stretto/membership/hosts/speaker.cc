@@ -22,7 +22,9 @@
 #include "stretto/membership/hosts/clock_offset.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/liveness_rule.h"
+#include "stretto/membership/hosts/marks.h"
 #include "stretto/membership/hosts/peer_words.h"
+#include "stretto/membership/hosts/turn.h"
 
 namespace stretto {
 namespace {
@@ -32,7 +34,6 @@ using Fact = LivenessFact;
 
 constexpr std::chrono::milliseconds kStepEvery{50};
 constexpr std::chrono::milliseconds kKnockEvery{100};
-constexpr std::chrono::milliseconds kWithoutBeat{1000};  // of the speaker, until its deputy takes over
 constexpr std::chrono::seconds kToReach{1};
 constexpr std::chrono::seconds kForGoodbye{2};
 
@@ -110,26 +111,15 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
 
   void look();
   void take_news();
-  bool should_speak(TimePoint now);
   /// Whether there is no line to a host, or none that works: where a link comes back, a new connection hears of it
   /// before an old one, whose kernel waits ever longer between two attempts.
   bool needs_line(int host) {
-    return rule_ && rule_->lives(host) && (edges_[host].lines.empty() || !rule_->hears(host, clock_.now()));
-  }
-  /// What this host's other speakers have heard: one that leaves hears goodbyes for as long as it says its own.
-  void take_goodbyes() {
-    for (int rank = 0; rank < members_.size(); ++rank) {
-      if (news_.has_left(rank) && !rule_->is_gone(rank)) learn({Fact::Kind::left, rank}, -1);
-    }
+    return rule_ && rule_->lives(host) && (edges_[host].lines.empty() || rule_->is_late(host, clock_.now()));
   }
   void begin_to_speak();
   void stop_speaking();
   void look_at_own();
-  /// Keeps what the next speaker of this host has to know, too.
-  void learn(const Fact& fact, int by) {
-    if (fact.kind == Fact::Kind::left) news_.leave(fact.a);
-    rule_->learn(fact, by, clock_.now());
-  }
+  void learn(const Fact& fact, int by) { learn_and_keep(fact, by, news_, *rule_, clock_.now()); }
   void act();
   void act_on(const LivenessRule::Action& action);
   void hear(int host, const SpeakerWords& words);
@@ -174,8 +164,7 @@ class Speaker::Impl : public std::enable_shared_from_this<Impl> {
   const SteadyClock clock_;
 
   std::vector<bool> ended_;  // by place: processes that have
-  std::uint64_t beat_seen_ = 0;
-  TimePoint beat_seen_at_ = clock_.now();
+  SpeakersTurn turn_{place_, clock_.now()};
   std::vector<int> told_;             // ranks that lost_ has heard of
   std::optional<LivenessRule> rule_;  // where this rank speaks
   ClockOffset clocks_{host_};
@@ -215,7 +204,10 @@ asio::awaitable<void> Speaker::Impl::watch(int place) {
 void Speaker::Impl::look() {
   take_news();
   if (memory_.fate(place_).kind != RankFate::Kind::running) return;
-  if (!should_speak(clock_.now())) return stop_speaking();
+  if (!turn_.is_mine(
+          news_.beat(), [this](int place) { return is_gone(place); }, clock_.now())) {
+    return stop_speaking();
+  }
   begin_to_speak();
   look_at_own();
   act();
@@ -230,34 +222,12 @@ void Speaker::Impl::take_news() {
   }
 }
 
-/// The first of the host's ranks that are there speaks, unless it stands still: then the next, and so on, each a second
-/// later. The word of the beat has the place of the rank that speaks in its last bits.
-bool Speaker::Impl::should_speak(TimePoint now) {
-  static_assert(JobMemory::kMaxRanks <= 1024);
-  std::atomic<std::uint64_t>& word = news_.beat();
-  std::uint64_t beat = word.load(std::memory_order_acquire);
-  if (std::exchange(beat_seen_, beat) != beat) beat_seen_at_ = now;
-  const int speaks = beat == 0 ? -1 : static_cast<int>(beat & 1023);
-  int before = 0;  // others that are there, before this one
-  for (int place = 0; place < place_; ++place) before += !is_gone(place) && place != speaks ? 1 : 0;
-  const bool nobody = speaks < 0 || is_gone(speaks);
-  const bool stands = now - beat_seen_at_ > (1 + before) * Duration(kWithoutBeat);
-  if (speaks != place_ && !(nobody && before == 0) && !stands) return false;
-  const std::uint64_t own = ((beat >> 10) + 1) << 10 | static_cast<std::uint64_t>(place_);
-  if (!word.compare_exchange_strong(beat, own, std::memory_order_acq_rel)) return false;
-  beat_seen_ = own;
-  beat_seen_at_ = now;
-  return true;
-}
-
 void Speaker::Impl::begin_to_speak() {
   if (rule_) return;
   rule_.emplace(members_, host_, limit_, clock_.now());
   for (const int host : LivenessRule::neighbours(members_.hosts(), host_)) edges_.try_emplace(host);
   leave_word_of_clock();
-  take_goodbyes();
-  for (const Error& why : news_.all_lost())
-    learn({Fact::Kind::ended, why.rank, 0, why.message, why.code == Errc::aborted}, -1);
+  take_up(news_, members_, *rule_, clock_.now());
 }
 
 void Speaker::Impl::stop_speaking() {
@@ -282,7 +252,7 @@ void Speaker::Impl::look_at_own() {
   }
   for (auto& [host, edge] : edges_) {
     const Duration since = edge.lines.empty() ? limit_ : edge.lines.back()->since_heard();
-    if (since < limit_) rule_->heard(host, now - since);
+    if (since < limit_) rule_->acknowledged(host, now - since);
     if (needs_line(host) && !std::exchange(edge.reaching, true)) spawn([this, host = host] { return reach(host); });
   }
 }
@@ -296,32 +266,16 @@ void Speaker::Impl::act() {
 }
 
 void Speaker::Impl::act_on(const LivenessRule::Action& action) {
-  const Fact& fact = action.fact;
-  const auto lose = [&](int rank, Errc code, const std::string& why) {
-    // Of this host its ranks know by themselves.
-    if (members_.host_of(rank) != host_) news_.lose({code, why, rank});
-  };
-  const auto lose_all = [&](const std::string& why) {
-    for (const int rank : members_.on(action.host)) {
-      if (!rule_->is_gone(rank)) lose(rank, Errc::lost_peer, why);
-    }
-  };
   switch (action.kind) {
     case LivenessRule::Action::Kind::beat: return write(action.host, beat_for(action.host));
-    case LivenessRule::Action::Kind::tell: return write(action.host, {.kind = SpeakerWords::Kind::fact, .fact = fact});
+    case LivenessRule::Action::Kind::tell:
+      return write(action.host, {.kind = SpeakerWords::Kind::fact, .fact = action.fact});
     case LivenessRule::Action::Kind::ended:
-      lose(fact.a, fact.aborted ? Errc::aborted : Errc::lost_peer, fact.why);
-      break;
     case LivenessRule::Action::Kind::silent:
-      lose_all(text(name_of(action.host), " with ", ranks_in_words(members_.on(action.host)),
-                    " is lost: nothing has come from it for ", to_text(limit_)));
-      break;
     case LivenessRule::Action::Kind::cut:
-      lose_all(text(name_of(fact.a), " hears nothing of ", name_of(fact.b), " with ",
-                    ranks_in_words(members_.on(fact.b)), ", which other hosts hear: the link between them is cut"));
-      break;
+      mark(action, *rule_, members_, host_, names_, limit_, news_);
+      return take_news();
   }
-  take_news();
 }
 
 /// Connects to the rank that speaks for a host. Where none of its processes is there any more, those that have not left
@@ -339,7 +293,8 @@ asio::awaitable<void> Speaker::Impl::reach(int host) {
       speaks = rank;
       all_refuse &= refused;
     }
-    if (rule_) take_goodbyes();
+    // One that leaves hears goodbyes for as long as it says its own.
+    if (rule_) take_goodbyes(news_, members_, *rule_, clock_.now());
     // Where this one leaves, too, they may not have been heard by it.
     if (all_refuse && needs_line(host) && !leaving_) {
       for (const int rank : members_.on(host)) {
@@ -366,8 +321,9 @@ asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& ref
   const Hello hello{.use = Hello::Use::beats, .from = rank_, .to = rank, .ranks = members_.size(), .version = {}};
   asio::error_code error = co_await say_hello(*socket, at, hello, token_);
   refused = error == asio::error::connection_refused;
-  // The kernel of a process that stands still takes the connection, and nobody speaks.
+  // The kernel of a process that stands still takes the connection, and nobody speaks: the host is there.
   if (!error) {
+    if (rule_) rule_->acknowledged(members_.host_of(rank), clock_.now());
     co_await socket->async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error));
   }
   limit.cancel();
@@ -375,7 +331,6 @@ asio::awaitable<Speaker::Impl::LinePtr> Speaker::Impl::knock(int rank, bool& ref
   co_return std::make_shared<Line>(std::move(*socket));
 }
 
-/// A rank whose words cannot be read is lost.
 asio::awaitable<void> Speaker::Impl::listen(int rank, LinePtr line) {
   const int host = members_.host_of(rank);
   const auto next = [&] { return line->read<SpeakerWords>(members_.size(), members_.hosts()); };
@@ -389,9 +344,7 @@ asio::awaitable<void> Speaker::Impl::listen(int rank, LinePtr line) {
   line->close();
   std::erase(edges_[host].lines, line);
   if (!rule_ || closed_) co_return;
-  if (words.error().code == Errc::bad_input) {
-    learn({Fact::Kind::ended, rank, 0, text("rank ", rank, " is lost: ", words.error().message)}, -1);
-  }
+  if (const auto end = end_by_line(rank, words.error())) learn(*end, -1);
   look();
 }
 

@@ -13,6 +13,7 @@
 
 #include "stretto/base/mutex.h"
 #include "stretto/base/random.h"
+#include "stretto/membership/hosts/peer_words.h"
 #include "stretto/membership/hosts/testing/raw_peer.h"
 
 namespace stretto {
@@ -25,7 +26,8 @@ using testing::IsEmpty;
 /// A job whose ranks are in this process, and act as if they were on several hosts.
 class Job {
  public:
-  explicit Job(const std::vector<int>& host_of) : members_(host_of) {
+  /// `still`: a rank, if any, whose process stands still: its kernel takes connections.
+  explicit Job(const std::vector<int>& host_of, Duration limit = 10s, int still = -1) : members_(host_of) {
     for (int host = 0; host < members_.hosts(); ++host) {
       memories_.push_back(JobMemory::create(static_cast<int>(members_.on(host).size())).value());
       bytes_.emplace_back(HostNews::bytes_needed(members_.size()));
@@ -33,6 +35,12 @@ class Job {
     }
     for (int rank = 0; rank < members_.size(); ++rank) {
       Rank& one = ranks_.emplace_back();
+      names_.push_back(text('h', members_.host_of(rank)));
+      if (rank == still) {
+        const asio::ip::tcp::endpoint any(asio::ip::make_address("127.0.0.1"), 0);
+        addresses_.push_back(one.still.emplace(one.network.io(), any).local_endpoint());
+        continue;
+      }
       one.roster.members = members_;
       one.roster.token = token_;
       one.roster.door = std::make_unique<Door>(
@@ -40,14 +48,14 @@ class Job {
           DoorOptions{
               .address = asio::ip::make_address("127.0.0.1"), .token = token_, .rank = rank, .ranks = members_.size()});
       addresses_.push_back(one.roster.door->endpoint());
-      names_.push_back(text('h', members_.host_of(rank)));
     }
     for (int rank = 0; rank < members_.size(); ++rank) {
       Rank& one = ranks_[static_cast<std::size_t>(rank)];
+      if (one.still) continue;
       const auto host = static_cast<std::size_t>(members_.host_of(rank));
       one.roster.addresses = addresses_;
       one.roster.names = names_;
-      one.speaker.emplace(one.network, one.roster, memories_[host], news_[host], rank, 10s, [&one](const Error& why) {
+      one.speaker.emplace(one.network, one.roster, memories_[host], news_[host], rank, limit, [&one](const Error& why) {
         const MutexLock lock(one.mutex);
         one.heard.push_back(why.message);
       });
@@ -83,6 +91,8 @@ class Job {
       if (!peer.hear().empty()) return peer;
     }
   }
+  /// Where others connect to a rank that stands still.
+  asio::ip::tcp::acceptor& acceptor(int rank) { return *ranks_[static_cast<std::size_t>(rank)].still; }
   std::vector<std::string> heard(int rank) {
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     const MutexLock lock(one.mutex);
@@ -104,6 +114,7 @@ class Job {
     Mutex mutex;
     std::vector<std::string> heard GUARDED_BY(mutex);
     std::optional<Speaker> speaker;
+    std::optional<asio::ip::tcp::acceptor> still;
   };
 
   const Members members_;
@@ -136,6 +147,24 @@ TEST(Speaker, ItsDeputySpeaksWhereItStandsStill) {
   job.end(0);  // for the others it is there, and writes no beat
   job.memory_of(0).mark_lost(2, 9);
   EXPECT_EQ(job.first_heard(3), "rank 2 is lost: its process on h0 has ended");
+}
+
+TEST(Speaker, AHostIsNotLostWhoseOnlyRankStandsStillBeforeAnybodyHasConnected) {
+  Job job({0, 1}, 1s, 1);
+  std::this_thread::sleep_for(2500ms);
+  EXPECT_THAT(job.heard(0), IsEmpty()) << "its kernel takes connections";
+}
+
+TEST(Speaker, ConnectsToAHostOnceFromTheBeginning) {
+  Job job({0, 1}, 10s, 1);
+  asio::ip::tcp::acceptor& door = job.acceptor(1);
+  RawPeer peer(door.accept());
+  peer.send(SpeakerWords{}.encoded());
+  std::this_thread::sleep_for(1s);
+  door.non_blocking(true);
+  asio::error_code none;
+  door.accept(none);
+  EXPECT_EQ(none, asio::error::would_block) << "it has connected again";
 }
 
 TEST(Speaker, AHostWhoseRanksAllRefuseHasEnded) {
