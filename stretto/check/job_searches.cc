@@ -29,6 +29,7 @@ constexpr JobSearch kSearches[] = {
     {"threshold", "schedules that go on when k of n messages have come", kThresholdReaches, run_threshold_job, 2, 8},
     {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator and topo", kOrderingReaches,
      run_ordering_job, 2, 5},
+    {"liveness", "who is lost, as the hosts of a job tell each other", kLivenessReaches, run_liveness_job},
 };
 
 }  // namespace

@@ -76,6 +76,23 @@ void run_ordering_job(std::uint64_t seed, const JobLimits& limits, JobFinding& f
 void run_changed_coordinator(std::uint64_t seed, const JobLimits& limits, JobFinding& finding,
                              const ChangedCoordinator& changed);
 
+inline constexpr Situation kLivenessReaches[] = {{"hosts that die"},
+                                                 {"ranks that end"},
+                                                 {"hosts whose ranks all end"},
+                                                 {"links cut"},
+                                                 {"links cut one way"},
+                                                 {"links mended"},
+                                                 {"hosts that stand still"},
+                                                 {"speakers and others that stand still beside a deputy"},
+                                                 {"connections that end"},
+                                                 {"hosts that leave"},
+                                                 {"faults behind others"}};
+
+/// Runs the job of `seed`: the rules by which hosts find out who is lost, on hosts of which some fail
+/// (check/liveness/failing_hosts.h, which says what is checked). No engine and no round runs: what counts as one is a
+/// tenth of the limit, in which each host sends a beat.
+void run_liveness_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
 inline constexpr Situation kThresholdReaches[] = {{"messages that no round needed", 0.25}};
 
 /// Runs the job of `seed` through the real engine: rank 0 receives integers from all others into scratch memory, parts
