@@ -36,6 +36,7 @@ Job draw_job(std::uint64_t seed, int ranks) {
   s.options.seats = 0;
   s.bucketwise = false;
   s.crashed_rank = -1;
+  s.crashes_with_host = false;
   Random random(seed, kStream);
   job.local_steps = random.log_uniform(1, 6);
   job.keep = random.chance(0.5);

@@ -18,10 +18,20 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kStream = 0x67726f757073;
+constexpr double kHostIsLost = 0.2;  // probability, of a job on several
+
 struct Job {
   GroupJob what;
   std::uint64_t again = 0;  // on a board: a rank publishes each model up to so many times more
   std::uint64_t seed = 0;
+  int lost_host = -1;   // all of its ranks die at once, or −1
+  int first_lost = -1;  // when this one of them has made so many steps
+  std::uint64_t lost_after = 0;
+
+  bool loses(int rank) const { return lost_host >= 0 && what.machines.members.host_of(rank) == lost_host; }
+  std::string to_string() const {
+    return what.to_string() + (lost_host < 0 ? "" : text(", host ", lost_host, " is lost"));
+  }
 };
 
 Field field_at(std::span<const std::byte> bytes, std::size_t i) {
@@ -92,6 +102,12 @@ Job draw_job(std::uint64_t seed, const JobLimits& limits) {
     options.late_sum = LateSum::newest;
     job.again = 0;
   }
+  const Members& members = what.machines.members;
+  if (members.hosts() > 1 && random.chance(kHostIsLost)) {
+    job.first_lost = static_cast<int>(random.below(static_cast<std::uint64_t>(what.ranks)));
+    job.lost_host = members.host_of(job.first_lost);
+    job.lost_after = random.below(what.batches[static_cast<std::size_t>(job.first_lost)] + 1);
+  }
   return job;
 }
 
@@ -118,6 +134,7 @@ class Actor final : private GroupObserver {
   }
 
   bool done() const { return state_ == State::done; }
+  bool failed() const { return state_ == State::failed; }
   Field model() const { return weight_; }
   std::uint64_t steps() const { return step_; }
   std::uint64_t jumps() const { return jumps_; }
@@ -125,7 +142,7 @@ class Actor final : private GroupObserver {
   Field stands() const { return probe_.versions() == 0 ? Field() : field_at(probe_.stands(), 0); }
 
  private:
-  enum class State { computing, publishing, exchanging, finishing, done };
+  enum class State { computing, publishing, exchanging, finishing, done, failed, lost };
 
   void joined(Round round, int rank, std::uint64_t version) override { oracle_.joined(rank, round, version); }
   void completed(int rank, const StandingSum& sum) override { oracle_.completed(rank, sum); }
@@ -133,6 +150,10 @@ class Actor final : private GroupObserver {
   bool moves() const { return job_.what.options.moves != nullptr; }
 
   void next_batch() {
+    if (rank_ == job_.first_lost && step_ == job_.lost_after) {
+      state_ = State::lost;
+      return application_.crash(true);
+    }
     if (step_ == job_.what.batches[static_cast<std::size_t>(rank_)]) {
       if (defect(Defect::group_stops)) {
         state_ = State::done;
@@ -214,7 +235,13 @@ class Actor final : private GroupObserver {
     const Round ticket = collective_.next();
     const bool waited = probe_.state().waiting;
     const auto progress = state_ == State::exchanging ? collective_.try_exchange(apply) : collective_.try_finish(apply);
-    if (!progress) return oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
+    if (!progress) {
+      if (!job_.loses(progress.error().rank)) {
+        oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
+      }
+      state_ = State::failed;
+      return;
+    }
     if (*progress != GroupAllreduce::Progress::done) {
       const ProtocolState state = probe_.state();
       if (job_.what.shares_memory() && state.waiting && !waited) application_.look_again();  // it has arrived just now
@@ -251,7 +278,7 @@ class Actor final : private GroupObserver {
 
 void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
   const Job job = draw_job(seed, limits);
-  finding.job = job.what.to_string();
+  finding.job = job.to_string();
   SearchedJob searched(job.what.machines, seed, finding);
   GroupOracle oracle(job.what, finding);
   std::vector<std::unique_ptr<Actor>> actors;
@@ -266,6 +293,7 @@ void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& find
     oracle.stands(weights);
   };
   const auto quiet = [&] {
+    if (job.lost_host >= 0) return;
     std::vector<ProtocolState> states;
     for (const auto& actor : actors) states.push_back(actor->protocol());
     oracle.quiet(states);
@@ -281,7 +309,13 @@ void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& find
     steps.push_back(actor->steps());
     jumps += actor->jumps();
   }
-  if (!finding.violation) oracle.ended(done, models, steps);
+  if (!finding.violation && job.lost_host < 0) oracle.ended(done, models, steps);
+  for (int rank = 0; rank < job.what.ranks && job.lost_host >= 0; ++rank) {
+    const Actor& actor = *actors[static_cast<std::size_t>(rank)];
+    if (!job.loses(rank) && !actor.done() && !actor.failed()) {
+      oracle.violated(text("rank ", rank, " hangs after host ", job.lost_host, " is lost"));
+    }
+  }
   const GroupOptions& options = job.what.options;
   finding.rounds = oracle.rounds();
   const auto counted = [&](bool yes) { return yes ? finding.rounds : 0; };
@@ -295,7 +329,8 @@ void run_group_job(std::uint64_t seed, const JobLimits& limits, JobFinding& find
                      counted(job.what.on_board()),
                      counted(job.what.machines.over == Over::boards),
                      oracle.put_on_means(),
-                     counted(job.what.machines.members.hosts() > 1)};
+                     counted(job.what.machines.members.hosts() > 1),
+                     job.lost_host >= 0};
 }
 
 }  // namespace stretto

@@ -30,7 +30,8 @@ inline constexpr Situation kGroupReaches[] = {{"stale sums"},
                                               {"rounds on a board"},
                                               {"rounds on several boards"},
                                               {"steps put on a mean"},
-                                              {"rounds on several hosts"}};
+                                              {"rounds on several hosts"},
+                                              {"jobs that lose a host"}};
 
 /// Runs the job of `seed` on the real engine and the real GroupAllreduce: ranks that publish models in a prime field,
 /// some of them slow, over links some of which are slow or on a board, with groups of any size. Checks G1 to G11

@@ -23,8 +23,10 @@ Members draw_hosts(Random& random, int ranks) {
 }
 
 constexpr std::uint64_t kStream = 1000;
+constexpr double kSlowHosts = 0.3;  // probability, of a job on several
 constexpr std::uint64_t kSharedBytes = 64u << 20;
 constexpr std::uint64_t kSlowestStep = 100;  // nanoseconds, of a thread that is not asleep
+constexpr int kSilences = 10;                // of a thread that is late, until a host is lost that is silent
 constexpr double kLate = 0.2;                // probability that a thread does not run at once when it is woken
 
 }  // namespace
@@ -57,6 +59,21 @@ Machines draw_machines(Random& random, int ranks) {
   return m;
 }
 
+/// Slows all links between two hosts, or all of one host.
+void slow_hosts(Random& random, Machines& machines) {
+  const Members& members = machines.members;
+  const auto draw_host = [&] { return static_cast<int>(random.below(static_cast<std::uint64_t>(members.hosts()))); };
+  const int one = draw_host(), other = random.chance(0.5) ? draw_host() : -1;
+  const auto factor = static_cast<double>(random.log_uniform(2, 100));
+  for (int src = 0; src < members.size(); ++src) {
+    for (int dst = 0; dst < members.size(); ++dst) {
+      const int from = members.host_of(src), to = members.host_of(dst);
+      if (from == to || (from != one && to != one)) continue;
+      if (other == -1 || from == other || to == other) machines.slow_links.push_back({src, dst, factor});
+    }
+  }
+}
+
 int draw_over(Random& random, std::optional<Over> over, Machines& machines) {
   const int ranks = machines.ranks();
   const Over drawn = random.chance(0.5) ? Over::messages : random.chance(0.5) ? Over::boards : Over::board;
@@ -64,6 +81,7 @@ int draw_over(Random& random, std::optional<Over> over, Machines& machines) {
   if (machines.over == Over::boards && ranks < 3) machines.over = Over::board;
   if (machines.over != Over::boards) return machines.over == Over::board ? 0 : 1;
   machines.members = draw_hosts(random, ranks);
+  if (machines.members.hosts() > 1 && random.chance(kSlowHosts)) slow_hosts(random, machines);
   if (machines.members.hosts() > 1 && random.chance(0.5)) return 0;
   return static_cast<int>(random.between(2, ranks - 1));
 }
@@ -141,8 +159,12 @@ void SimulatedApplication::step() {
   step_all();
 }
 
-void SimulatedApplication::crash() {
-  job_.cluster.crash(rank_, job_.machines.network.latency);
+void SimulatedApplication::crash(bool with_host) {
+  const Machines& machines = job_.machines;
+  if (!with_host) return job_.cluster.crash(rank_, machines.network.latency);
+  for (const int rank : machines.members.on(machines.members.host_of(rank_))) {
+    job_.cluster.crash(rank, kSilences * machines.latest);
+  }
 }
 
 void SimulatedApplication::wake() {

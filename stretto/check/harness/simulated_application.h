@@ -23,14 +23,14 @@ struct Machines {
     int src, dst;
     double factor;
   };
-  std::vector<SlowLink> slow_links;
-  Duration compute{1000};        ///< mean computing time of a batch
-  std::vector<double> slowness;  ///< by rank: multiplies its computing time
-  double spread = 0;             ///< computing times are uniform in mean · [1 − spread, 1 + spread]
-  double stall = 0;              ///< probability that a batch takes ten to fifty times as long
-  double stop = 0;               ///< probability that, in a batch, engine and application stand still for a while
-  double asleep = 0.005;         ///< of an engine that takes a step an event: probability that it is late with one
-  Duration latest{100'000};      ///< so late at most is a thread that is woken
+  std::vector<SlowLink> slow_links;  ///< some between ranks; between hosts all of a pair, or of a host
+  Duration compute{1000};            ///< mean computing time of a batch
+  std::vector<double> slowness;      ///< by rank: multiplies its computing time
+  double spread = 0;                 ///< computing times are uniform in mean · [1 − spread, 1 + spread]
+  double stall = 0;                  ///< probability that a batch takes ten to fifty times as long
+  double stop = 0;                   ///< probability that, in a batch, engine and application stand still for a while
+  double asleep = 0.005;             ///< of an engine that takes a step an event: probability that it is late with one
+  Duration latest{100'000};          ///< so late at most is a thread that is woken
 
   int ranks() const { return members.size(); }
   /// The ranks of a host share its memory.
@@ -103,7 +103,8 @@ class SimulatedApplication {
   void step();
   /// The application must be asked again even where nothing comes.
   void look_again();
-  void crash();
+  /// `with_host`: at the same moment all ranks of its host are gone. The others hear of that later.
+  void crash(bool with_host = false);
 
  private:
   void wake();

@@ -288,6 +288,7 @@ void Oracle::ended(const std::vector<bool>& done, const std::vector<ProtocolStat
 
 void Oracle::count_rounds() {
   finding().reached[11] += scenario_.crashed_rank >= 0;
+  finding().reached[12] += scenario_.crashes_with_host;
   for (const auto& e : rounds_) {
     if (!e.header_seen) continue;
     ++finding().rounds;

@@ -12,7 +12,7 @@
 
 namespace stretto {
 
-/// All but the last two count rounds. On a board one round is in flight at a time.
+/// All but the last three count rounds. On a board one round is in flight at a time.
 inline constexpr Situation kPartialReaches[] = {{"s - c >= 2 on some rank", 0.025},
                                                 {"on boards", 0.2},
                                                 {"on several boards", 0.05},
@@ -24,7 +24,8 @@ inline constexpr Situation kPartialReaches[] = {{"s - c >= 2 on some rank", 0.02
                                                 {"held back by max_lag"},
                                                 {"to which no rank contributed"},
                                                 {"batches dropped"},
-                                                {"jobs with a crash"}};
+                                                {"jobs with a crash"},
+                                                {"jobs that lose a host"}};
 
 /// Knows every result that the deposits must lead to. Checks invariants I1–I7 and the six promises (docs/protocol.md)
 /// after every transition.

@@ -28,6 +28,7 @@ Scenario draw_bucket_scenario(std::uint64_t seed, const JobLimits& limits) {
   const bool meet = s.ranks > 1 && limits.over.value_or(drawn) != Over::messages;
   s.machines.over = meet ? Over::board : Over::messages;
   s.machines.members = Members(s.ranks);
+  s.crashes_with_host = false;
   s.options.seats = meet ? 0 : 1;
   s.bucketwise = random.chance(0.6);
   return s;

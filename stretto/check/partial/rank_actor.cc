@@ -42,7 +42,7 @@ void RankActor::next_batch() {
   const auto rank = static_cast<std::size_t>(rank_);
   if (scenario_.crashed_rank == rank_ && step_ == scenario_.crash_step) {
     state_ = State::crashed;
-    return application_.crash();
+    return application_.crash(scenario_.crashes_with_host);
   }
   if (step_ == scenario_.steps[rank]) {
     if (defect(Defect::stop_without_drain)) {
@@ -145,7 +145,7 @@ void RankActor::look_at_rounds() {
   const auto apply = [this](const RoundResult& result) { this->apply(result); };
   const auto progress = state_ == State::exchanging ? partial_.try_exchange(apply) : partial_.try_finish(apply);
   if (!progress) {
-    const bool named = progress.error().rank == scenario_.crashed_rank;
+    const bool named = scenario_.crashes(progress.error().rank);
     if (!named) oracle_.violated(text("rank ", rank_, " fails with: ", progress.error().message));
     state_ = State::failed;
     return;
@@ -190,7 +190,7 @@ void run_ranks(const Scenario& scenario, RoundsOracle& oracle, JobFinding& findi
   }
   for (int rank = 0; rank < scenario.ranks && crashes; ++rank) {
     const auto& actor = *actors[static_cast<std::size_t>(rank)];
-    if (rank != scenario.crashed_rank && !actor.done() && !actor.failed()) {
+    if (!scenario.crashes(rank) && !actor.done() && !actor.failed()) {
       oracle.violated(text("rank ", rank, " hangs after rank ", scenario.crashed_rank, " has crashed"));
     }
   }

@@ -8,6 +8,7 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kScenarios = 0x7363656e6172696f;
+constexpr double kLosesHost = 0.2;  // probability, of a job on several
 
 Policy draw_policy(Random& random, const JobLimits& limits, int ranks, Duration compute) {
   const Policy::Kind kinds[] = {Policy::Kind::solo,   Policy::Kind::solo,     Policy::Kind::solo,
@@ -63,22 +64,34 @@ Scenario draw_scenario(std::uint64_t seed, const JobLimits& limits) {
   }
   if (random.chance(0.3)) s.pass_probability = random.chance(0.1) ? 1 : 0.5 * random.uniform();
   if (random.chance(0.1)) s.passing_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
+  if (s.machines.members.hosts() > 1 && random.chance(kLosesHost)) {
+    s.crashed_rank = static_cast<int>(random.below(static_cast<std::uint64_t>(s.ranks)));
+    s.crash_step = random.below(s.steps[static_cast<std::size_t>(s.crashed_rank)] + 1);
+    s.crashes_with_host = true;
+  }
   return s;
+}
+
+bool Scenario::crashes(int rank) const {
+  const Members& members = machines.members;
+  return crashed_rank >= 0 &&
+         (rank == crashed_rank || (crashes_with_host && members.host_of(rank) == members.host_of(crashed_rank)));
 }
 
 std::string Scenario::to_string() const {
   std::string sizes;
   for (const auto& bucket : buckets) sizes += text(sizes.empty() ? "" : "+", bucket.count);
-  return text("seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag,
-              ", elements ", sizes, buckets[0].type == DataType::float32 ? " of float32" : " of int64", ", full every ",
-              options.full_every, ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival",
-              text_of_boards(machines, options.seats),
-              shares_memory() ? text(" in pieces of ", options.piece_bytes, " bytes") : "",
-              bucketwise ? ", bucket by bucket" : "",
-              pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
-              passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),
-              options.delivery == Delivery::latest ? ", delivery latest" : "",
-              crashed_rank >= 0 ? text(", rank ", crashed_rank, " crashes") : std::string());
+  return text(
+      "seed ", seed, ": ", ranks, " ranks, ", options.policy.to_string(), ", max_lag ", options.max_lag, ", elements ",
+      sizes, buckets[0].type == DataType::float32 ? " of float32" : " of int64", ", full every ", options.full_every,
+      ", order ", options.order == SumOrder::fixed ? "fixed" : "arrival", text_of_boards(machines, options.seats),
+      shares_memory() ? text(" in pieces of ", options.piece_bytes, " bytes") : "",
+      bucketwise ? ", bucket by bucket" : "",
+      pass_probability > 0 ? text(", a batch is dropped with ", pass_probability) : std::string(),
+      passing_rank ? text(", rank ", *passing_rank, " drops all") : std::string(),
+      options.delivery == Delivery::latest ? ", delivery latest" : "",
+      crashed_rank >= 0 ? text(", rank ", crashed_rank, crashes_with_host ? " crashes with its host" : " crashes")
+                        : std::string());
 }
 
 }  // namespace stretto

@@ -24,8 +24,11 @@ struct Scenario {
   std::optional<int> passing_rank;   ///< drops all of its batches
   int crashed_rank = -1;             ///< dies in the middle, or −1
   std::uint64_t crash_step = 0;
+  bool crashes_with_host = false;  ///< and with it, at the same moment, all ranks of its host
 
   bool shares_memory() const { return machines.shares_memory(); }
+  /// Whether the rank dies.
+  bool crashes(int rank) const;
   std::string to_string() const;
 };
 
