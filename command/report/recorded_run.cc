@@ -64,6 +64,15 @@ Result<LinesFound> read_steps(const RunFolder& folder, int rank, std::vector<Rec
   return read_step_records(folder.records_file(rank), take);
 }
 
+/// Where the files of a rank are that its host has kept; empty: they should be here.
+std::string elsewhere(const RecordedRun& run, int rank) {
+  if (!run.summary) return {};
+  for (const FilesElsewhere& kept : run.summary->files_elsewhere) {
+    if (std::ranges::count(kept.ranks, rank) > 0) return fmt::format("they are on {} in '{}'", kept.host, kept.folder);
+  }
+  return {};
+}
+
 /// The steps of all ranks. What a rank should have recorded, and is not there, is a gap of the run: a file; of a run
 /// that has ended also the rest of a file, where there are fewer records than batches.
 void read_all_steps(const RunFolder& folder, RecordedRun& run) {
@@ -77,7 +86,9 @@ void read_all_steps(const RunFolder& folder, RecordedRun& run) {
     if (!found) {
       run.gaps.push_back(fmt::format("no records of rank {}: {}", rank, found.error().message));
     } else if (*found == LinesFound::no_file) {
-      run.gaps.push_back(fmt::format("no records of rank {}: records-{}.jsonl is missing", rank, rank));
+      const std::string kept = elsewhere(run, rank);
+      run.gaps.push_back(fmt::format("no records of rank {}: {}", rank,
+                                     kept.empty() ? fmt::format("records-{}.jsonl is missing", rank) : kept));
     } else if (*found == LinesFound::cut) {
       of_ended.push_back(fmt::format("not all records of rank {}: records-{}.jsonl ends within a line", rank, rank));
     } else if (steps.empty()) {

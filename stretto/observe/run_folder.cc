@@ -78,15 +78,14 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-/// Removes the files of an earlier run, config.json last: it marks them as such, so it stays until they are gone.
-void remove_earlier_run(const RunFolder& folder) {
+std::vector<std::string> names_of_a_run(const RunFolder& folder) {
   std::vector<std::string> names = names_in(folder.path());
   std::erase_if(names, [](const std::string& name) { return !is_of_a_run(name); });
-  if (names.empty()) return;
-  if (!is_config(folder.read("config.json"))) {
-    throw UsageError(text("output folder '", folder.path(), "' holds ", names.front(),
-                          ", and no config.json of a run: expected a new folder, or one of an earlier run"));
-  }
+  return names;
+}
+
+/// config.json last: it marks them as those of a run, so it stays until they are gone.
+void remove_all(const RunFolder& folder, const std::vector<std::string>& names) {
   const Disk disk;
   for (const std::string& name : names) {
     if (name != "config.json") disk.remove(folder.file(name));
@@ -94,8 +93,18 @@ void remove_earlier_run(const RunFolder& folder) {
   disk.remove(folder.file("config.json"));
 }
 
+void remove_earlier_run(const RunFolder& folder) {
+  const std::vector<std::string> names = names_of_a_run(folder);
+  if (names.empty()) return;
+  if (!is_config(folder.read("config.json"))) {
+    throw UsageError(text("output folder '", folder.path(), "' holds ", names.front(),
+                          ", and no config.json of a run: expected a new folder, or one of an earlier run"));
+  }
+  remove_all(folder, names);
+}
+
 /// Cuts the file before its first line that is not whole or is of step `end` or a later one.
-void cut_records(const std::string& path, std::uint64_t end) {
+void cut_at_step(const std::string& path, std::uint64_t end) {
   auto in = open_file(path, FileContent::bytes);  // what is cut by its bytes
   if (!in) return;
   std::uintmax_t keep = 0;
@@ -123,6 +132,12 @@ void append_seconds(std::string& out, std::string_view key, Duration value) {
 }  // namespace
 
 RunFolder RunFolder::create(const std::string& path) {
+  RunFolder folder = make(path);
+  remove_earlier_run(folder);
+  return folder;
+}
+
+RunFolder RunFolder::make(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) refuse(path, error.message());
@@ -133,7 +148,6 @@ RunFolder RunFolder::create(const std::string& path) {
   if (file < 0 && errno != ENOSPC && errno != EDQUOT) refuse(path, std::strerror(errno));
   if (file >= 0) ::close(file);
   fs::remove(probe, error);
-  remove_earlier_run(folder);
   return folder;
 }
 
@@ -196,8 +210,18 @@ void RunFolder::go_back_to(std::span<const std::uint64_t> steps, std::span<const
   }
   remove_states_but(states, disk);
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
-    cut_records(records_file(static_cast<int>(rank)), steps[rank]);
+    cut_records(static_cast<int>(rank), steps[rank]);
   }
+}
+
+void RunFolder::cut_records(int rank, std::uint64_t end) const {
+  cut_at_step(records_file(rank), end);
+}
+
+void RunFolder::remove_run() const {
+  remove_all(*this, names_of_a_run(*this));
+  std::error_code is_used;
+  fs::remove(path_, is_used);
 }
 
 std::string to_json(const StepRecord& record) {

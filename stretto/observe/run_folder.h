@@ -23,6 +23,9 @@ class RunFolder {
   /// names above, and nothing else. Throws UsageError, in one line, if the folder cannot be made or written, or holds
   /// one of these names and no config.json of a run.
   static RunFolder create(const std::string& path);
+  /// The first half of create(): makes the folder and those above it, and leaves what is in it. Throws UsageError if it
+  /// cannot be made or written.
+  static RunFolder make(const std::string& path);
   /// Opens a folder that is there, with all that is in it. Errc::bad_input if there is none.
   static Result<RunFolder> open(const std::string& path);
 
@@ -43,6 +46,10 @@ class RunFolder {
   /// For a run that goes on from a checkpoint, whose state files are `states` and at which rank r had done steps[r]
   /// steps of its own: removes unfinished files, and the records of later steps.
   void go_back_to(std::span<const std::uint64_t> steps, std::span<const std::string> states) const;
+  /// Removes a rank's records of its steps from `end` on.
+  void cut_records(int rank, std::uint64_t end) const;
+  /// Removes the files of the run, as create() would, and the folder if nothing else is in it.
+  void remove_run() const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

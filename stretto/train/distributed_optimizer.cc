@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/train/job/rank_0_checkpoint.h"
+#include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/loop/batch_pool.h"
 #include "stretto/train/loop/followed_schedulers.h"
 #include "stretto/train/loop/loop_batches.h"

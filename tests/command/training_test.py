@@ -86,6 +86,7 @@ class Train(ProgramTest):
                 self.assertEqual(steps, {(pid, step) for pid in (2, 3) for step in range(3)}, part)
             self.assert_succeeds(stretto("report", folder, "--algorithms", "none"))
         self.assert_rejected(stretto("train", *QUICK, "--ordering", "topo", "--timeline"), "timeline", "--out")
+        self.assert_rejected(stretto("train", *QUICK, "--records", "local"), "records", "--out")
         self.assert_rejected(stretto("train", *QUICK, "--timeline", "--out", "run"), "timeline", "--ordering coordinator")
 
     def test_compare(self):

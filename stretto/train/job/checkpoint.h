@@ -6,7 +6,7 @@
 #include "stretto/base/error.h"
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/run_folder.h"
-#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/job/files/checkpoint_files.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"

@@ -7,7 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/engine/traffic.h"
-#include "stretto/train/job/rank_ordering.h"
+#include "stretto/train/job/step/rank_ordering.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/replica/replica.h"
 

@@ -14,12 +14,11 @@
 #include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
-#include "stretto/observe/run_folder.h"
-#include "stretto/observe/trace.h"
 #include "stretto/train/job/checkpoint.h"
+#include "stretto/train/job/files/rank_0_checkpoint.h"
+#include "stretto/train/job/files/run_files.h"
 #include "stretto/train/job/no_gradients.h"
 #include "stretto/train/job/progress_page.h"
-#include "stretto/train/job/rank_0_checkpoint.h"
 #include "stretto/train/job/rank_report.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/summarize.h"
@@ -38,9 +37,12 @@ class Run {
 
  private:
   void read_resume();
-  void prepare_folder();
-  /// Of ranks that something else has started: rank 0 reads the checkpoint and prepares the folder, for all.
-  void share_folder(RankContext& context, Replica& replica);
+  /// The checkpoint where the run goes on, as its files need it; nothing at its start.
+  std::optional<RunFiles::Checkpointed> checkpointed() const;
+  /// Of ranks that something else has started: rank 0 reads the checkpoint and prepares the files, for all.
+  void share_files(RankContext& context, Replica& replica);
+  /// Of the same at the end.
+  void bring_files_together(RankContext& context, Replica& replica, RankReport& report);
   /// `place`: of a simulated rank; else null.
   int run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place);
   /// All ranks in this process, in virtual time, which has place in the job for one.
@@ -52,26 +54,19 @@ class Run {
   void show_progress();
   void tell(const std::string& line);
   std::vector<RankReport> reports_of(const JobResult& job) const;
-  void merge_traces_of_ranks();
-  void finish_folder(const RunSummary& summary);
+  void finish_files(const RunSummary& summary);
 
   const TrainingTask& task_;
   const RunHooks& hooks_;
   const bool launched_;  // by something else, as one rank of several
   std::optional<Checkpoint> resume_;
   RunPlan plan_;
-  std::optional<RunFolderLock> lock_;
-  std::optional<RunFolder> folder_;
   SharedProgressPage page_;
+  std::optional<RunFiles> files_;
   std::optional<RecentSteps> steps_;           // where somebody watches them
   double body_scale_ = 1;                      // of TrainerContext
   std::optional<TimePoint> simulating_since_;  // on this machine's clock
 };
-
-bool same_folder(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored);
-}
 
 /// Of a model of which nothing is computed.
 std::vector<ModelLayer> layers_of(const TrainOptions& options) {
@@ -124,6 +119,12 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
+  files_.emplace(RunFilesOptions{.out = plan_.options.out,
+                                 .resume = plan_.options.resume,
+                                 .local = plan_.options.local_records,
+                                 .config = to_json(plan_.options),
+                                 .tell = [this](const std::string& line) { tell(line); }},
+                 plan_.options.ranks);
   if (!launched_) read_resume();
   if (hooks.recent_steps) {
     if (launched_ || plan_.options.simulated) throw UsageError("steps can be watched of ranks that this process forks");
@@ -137,33 +138,38 @@ void Run::read_resume() {
   require_same_job(*resume_, plan_);
 }
 
-void Run::prepare_folder() {
-  const std::string& path = plan_.options.out;
-  if (path.empty()) return;
-  lock_.emplace(path);
-  if (resume_ && same_folder(path, plan_.options.resume)) {
-    folder_ = RunFolder::open(path).or_throw();
-    std::vector<std::string> states;
-    for (const std::string& state : {resume_->paths.replica, resume_->paths.recipe}) {
-      states.push_back(std::filesystem::path(state).filename().string());
-    }
-    folder_->go_back_to(resume_->position.steps, states);
-  } else {
-    folder_ = RunFolder::create(path);
+std::optional<RunFiles::Checkpointed> Run::checkpointed() const {
+  if (!resume_) return std::nullopt;
+  RunFiles::Checkpointed from{.steps = resume_->position.steps, .states = {}};
+  for (const std::string& state : {resume_->paths.replica, resume_->paths.recipe}) {
+    from.states.push_back(std::filesystem::path(state).filename().string());
   }
-  if (const auto written = folder_->write_config(to_json(plan_.options)); !written) tell(written.error().message);
+  return from;
 }
 
-void Run::share_folder(RankContext& context, Replica& replica) {
+void Run::share_files(RankContext& context, Replica& replica) {
   Driver& driver = context.world().driver(plan_.options.progress_by);
   Meeting meeting(context.world().engine(), replica, {.tell = [this](const std::string& line) { page_->tell(line); }});
   (void)rank_0_has_checkpoint(meeting, driver, plan_.options.resume);
   const std::string found = meeting.broadcast_text(driver, [this] {
     read_resume();
-    prepare_folder();
     return resume_ ? to_json(*resume_) : std::string();
   });
   if (context.rank() != 0 && !found.empty()) resume_ = checkpoint_from_json(found);
+  const auto from = checkpointed();
+  files_->share(meeting, driver, context.world(), from ? &*from : nullptr);
+}
+
+// The others wait for rank 0's last evaluation, which may take long; a rank that is lost ends the wait.
+constexpr Duration kLastEvaluation = std::chrono::hours(24);
+
+void Run::bring_files_together(RankContext& context, Replica& replica, RankReport& report) {
+  if (files_->all_in_one_folder()) return;
+  Meeting meeting(context.world().engine(), replica, {.silence = kLastEvaluation, .timeout = kLastEvaluation});
+  const GatheredLines gathered =
+      files_->bring_together(meeting, context.world().driver(plan_.options.progress_by), context.world());
+  report.lost_records += gathered.lost;
+  if (report.why_lost.empty()) report.why_lost = gathered.why_lost;
 }
 
 // In virtual time a long step is no news. A wait that lasts for ever is named before it ends the run.
@@ -178,7 +184,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                                .momentum = plan_.options.momentum,
                                .by_layer = goes_by_layer(plan_)};
   const auto rank_task = task.start_rank(task_options);
-  if (launched_) share_folder(context, rank_task->replica());
+  if (launched_) share_files(context, rank_task->replica());
   task_options.evaluates = true;
   RankReport report;
   {
@@ -188,7 +194,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .counter = context.counter(0),
                      .page = *page_,
                      .steps = steps_ ? &*steps_ : nullptr,
-                     .folder = plan_.options.out,
+                     .folder = files_->path(),
                      .silence = place != nullptr ? kVirtualSilence : kSilence,
                      .resume = resume_ ? &*resume_ : nullptr,
                      .second_task = [&task, task_options] { return task.start_rank(task_options); },
@@ -197,6 +203,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .clock_offset = [&context] { return context.clock_offset(); }});
     report = trainer.run();
   }
+  bring_files_together(context, rank_task->replica(), report);
   if (context.rank() == 0) {
     report.test = rank_task->score_test();
     report.training = rank_task->score_training();
@@ -280,7 +287,8 @@ JobResult Run::run_ranks() {
     if (options.liveness > Duration::zero()) job.liveness = options.liveness;
     return run_as_launched(main, job).or_throw();
   }
-  prepare_folder();
+  const auto from = checkpointed();
+  files_->prepare(from ? &*from : nullptr);
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
                               .while_running = [this] { show_progress(); },
                               .tell =
@@ -357,19 +365,10 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   return reports;
 }
 
-// Of a run that failed, too: where it did can be seen there.
-void Run::merge_traces_of_ranks() {
-  if (!folder_) return;
-  std::vector<std::string> traces;
-  for (int rank = 0; rank < plan_.options.ranks; ++rank) traces.push_back(folder_->trace_file(rank));
-  if (const auto merged = merge_traces(traces, folder_->file("trace.json")); !merged) tell(merged.error().message);
-}
-
-void Run::finish_folder(const RunSummary& summary) {
-  if (!folder_) return;
-  if (const auto written = folder_->write_summary(to_json(summary)); !written) tell(written.error().message);
+void Run::finish_files(const RunSummary& summary) {
+  files_->finish(to_json(summary));
   if (summary.lost_records > 0) {
-    tell(text(summary.lost_records, " lines of records and trace could not be written to ", folder_->path(), ": ",
+    tell(text(summary.lost_records, " lines of records and trace could not be written to ", files_->path(), ": ",
               summary.why_lost, "; the training is whole"));
   }
 }
@@ -377,11 +376,12 @@ void Run::finish_folder(const RunSummary& summary) {
 std::optional<RunSummary> Run::run() {
   const JobResult job = run_ranks();
   if (const auto place = launched_rank(); place && place->rank != 0) return std::nullopt;  // rank 0 has all reports
-  merge_traces_of_ranks();
+  files_->merge_traces();  // of a run that failed, too: where it did can be seen there
   const std::vector<RankReport> reports = reports_of(job);
   if (reports.empty()) return std::nullopt;
-  const RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);
-  finish_folder(summary);
+  RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);
+  summary.files_elsewhere = files_->elsewhere();
+  finish_files(summary);
   return summary;
 }
 

@@ -41,6 +41,8 @@ void check(const TrainOptions& o) {
           text(o.checkpoint_every, " batches"), "a run folder to write them to, such as --out runs/first");
   require(!o.timeline || !o.out.empty() || !o.resume.empty(), "timeline", "given",
           "a run folder to write it to, such as --out runs/first");
+  require(!o.local_records || !o.out.empty() || !o.resume.empty(), "records", "local",
+          "a run folder to leave them in, such as --out runs/first");
 }
 
 void check_simulation(const TrainOptions& o) {

@@ -55,6 +55,9 @@ TEST(RunSummary, IsReadAsItWasWritten) {
   summary.lost_seconds = {0.25, 1};
   summary.curve = {{0.5, 4, 2.25}, {1, 8, std::numeric_limits<double>::infinity()}};
   summary.evaluations = {{.seconds = 1, .batches = 8, .of = "average", .loss = 2, .accuracy = 0.5}};
+  EXPECT_EQ(to_json(summary).find("elsewhere"), std::string::npos);
+  summary.files_elsewhere = {{.host = "h2", .folder = "/tmp/run", .ranks = {1, 3}}};
+  EXPECT_EQ(summary_from_json(to_json(summary)).or_throw().files_elsewhere.at(0).ranks, (std::vector{1, 3}));
   EXPECT_EQ(to_json(summary_from_json(to_json(summary)).or_throw()), to_json(summary));
 }
 
@@ -245,7 +248,8 @@ TEST(JsonOfOptions, IsReadAsItWasWritten) {
   TrainOptions options;
   for (const JobOption& option : job_options()) option.set(options, option.name, std::string(option.example));
   const TrainOptions back = options_from_json(to_json(options));
-  const std::set<std::string_view> unrecorded = {"between", "compute-threads", "liveness", "out", "timeline", "resume"};
+  const std::set<std::string_view> unrecorded = {"between", "compute-threads", "liveness", "out",
+                                                 "records", "timeline",        "resume"};
   for (const JobOption& option : job_options()) {
     const TrainOptions expected = unrecorded.contains(option.name) ? TrainOptions() : options;
     EXPECT_EQ(option.value_in(back), option.value_in(expected)) << option.name;

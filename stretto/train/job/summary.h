@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "stretto/engine/traffic.h"
-#include "stretto/train/job/rank_ordering.h"
+#include "stretto/train/job/files/files_elsewhere.h"
+#include "stretto/train/job/step/rank_ordering.h"
 
 namespace stretto {
 
@@ -68,9 +69,10 @@ struct RunSummary {
     double loss = 0;            ///< mean training loss since the last point
   };
   std::vector<CurvePoint> curve;
-  std::string ledger;              ///< as a table for people
-  std::uint64_t lost_records = 0;  ///< lines of records and trace that could not be written (a full disk)
-  std::string why_lost;            ///< why the first of them could not; empty where there is none
+  std::string ledger;                           ///< as a table for people
+  std::uint64_t lost_records = 0;               ///< lines of records and trace that could not be written (a full disk)
+  std::string why_lost;                         ///< why the first of them could not; empty where there is none
+  std::vector<FilesElsewhere> files_elsewhere;  ///< of ranks that keep theirs on their own hosts
 };
 
 }  // namespace stretto

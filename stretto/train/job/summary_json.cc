@@ -17,7 +17,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 /// What a run does not depend on.
-constexpr std::string_view kUnrecorded[] = {"between", "compute-threads", "liveness", "out", "timeline", "resume"};
+constexpr std::string_view kUnrecorded[] = {"between", "compute-threads", "liveness", "out",
+                                            "records", "timeline",        "resume"};
 /// What each version has recorded.
 constexpr std::string_view kNeeded[] = {"workload", "algorithm", "ranks"};
 
@@ -338,6 +339,13 @@ void fields(Json& json, typename Json::template Of<RunSummary::Deposits>& d) {
 }
 
 template <class Json>
+void fields(Json& json, typename Json::template Of<FilesElsewhere>& f) {
+  json("host", f.host);
+  json("folder", f.folder);
+  json("ranks", f.ranks);
+}
+
+template <class Json>
 void fields(Json& json, typename Json::template Of<RunSummary>& s) {
   json("algorithm", s.algorithm);
   json("seed", s.seed);
@@ -387,6 +395,7 @@ void fields(Json& json, typename Json::template Of<RunSummary>& s) {
   json("lost_seconds", s.lost_seconds);
   json("curve", s.curve);
   json("evaluations", s.evaluations);
+  if (json.has("files_elsewhere", !s.files_elsewhere.empty())) json("files_elsewhere", s.files_elsewhere);
 }
 
 template <class Record>

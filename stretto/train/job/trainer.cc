@@ -11,10 +11,9 @@
 #include "stretto/imbalance/pace.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/quantile.h"
-#include "stretto/observe/run_folder.h"
-#include "stretto/observe/trace.h"
 #include "stretto/train/job/evaluations.h"
-#include "stretto/train/job/rank_0_checkpoint.h"
+#include "stretto/train/job/files/rank_0_checkpoint.h"
+#include "stretto/train/job/files/rank_files.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/step/input_pipeline.h"
 #include "stretto/train/job/step/timed_pass.h"
@@ -87,7 +86,7 @@ class Trainer::Impl final : public RoundListener {
   Duration since_start(TimePoint when) const { return before_ + (when - start_); }
   /// All that this rank has sent, with bodies as long as those of the model.
   Traffic traffic();
-  void trace(const PacedStep& step, std::uint64_t number);
+  void trace(TimePoint begin);
   void note_loss(double loss);
   /// For the report: how long steps have lasted, and what the order of gradients has cost.
   void report_steps();
@@ -106,9 +105,7 @@ class Trainer::Impl final : public RoundListener {
   Pacer pacer_;
   TimedPass pass_;
   std::optional<InputPipeline> input_;
-  std::optional<RunFolder> folder_;
-  std::optional<RecordWriter> records_;
-  std::optional<TraceWriter> trace_;
+  std::optional<RankFiles> files_;
   Ledger ledger_;                           // rank 0 alone
   std::optional<Evaluations> evaluations_;  // rank 0 alone
 
@@ -193,12 +190,9 @@ void Trainer::Impl::begin() {
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
   if (!context_.folder.empty()) {
-    auto there = RunFolder::open(context_.folder);
-    folder_ = there ? *there : RunFolder::create(context_.folder);  // ranks on another host have a folder of their own
-    sync_points_.save_to(*folder_, [this] { return write_records(); });
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
-    records_.emplace(*folder_, rank_, mode);
-    trace_.emplace(folder_->trace_file(rank_), rank_, context_.page.start().value_or(start_));
+    files_.emplace(RunFolder::open(context_.folder).or_throw(), rank_, mode, context_.page.start().value_or(start_));
+    sync_points_.save_to(files_->folder(), [this] { return write_records(); });
     if (OrderedGradients* const ordered = session_.recipe().ordered(); ordered != nullptr && options.timeline) {
       ordered->record_timeline();
     }
@@ -278,7 +272,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
-  trace(paced, batch.step);
+  trace(paced.begin);
   step_seconds_.push_back(seconds(context_.world.clock().now() - step_began_));
   if (evaluations_) evaluate();
 }
@@ -339,19 +333,7 @@ void Trainer::Impl::after(const RoundResult& result) {
   note_round(result.round, result.policy, header);
   ++rounds_applied_;
   if (!result.empty()) last_applied_ = now;
-  if (trace_) {
-    const auto fate = !header.names_ranks()          ? TraceWriter::Fate::unknown
-                      : header.fresh.contains(rank_) ? TraceWriter::Fate::fresh
-                      : header.stale.contains(rank_) ? TraceWriter::Fate::stale
-                                                     : TraceWriter::Fate::null;
-    trace_->round({.round = result.round,
-                   .fate = fate,
-                   .arrived = header.num_arrived(),
-                   .contributors = header.contributors(),
-                   .batches = header.batches,
-                   .staleness = header.max_staleness(result.round)},
-                  now);
-  }
+  if (files_) files_->trace(result, now);
   context_.page.applied(applied_, next_round_);
   sync_points_.after_round(result, applied_);
   const bool all_equal = result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients();
@@ -366,36 +348,28 @@ Traffic Trainer::Impl::traffic() {
 }
 
 void Trainer::Impl::record() {
-  if (!records_ || recorded_) return;
+  if (!files_ || recorded_) return;
   step_.waited = pass_.waited() + (context_.world.clock().now() - arrived_);
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
   const Traffic now = traffic();
   const Traffic sent = now.since(std::exchange(recorded_traffic_, now));
   step_.messages = sent.messages;
   step_.bytes = sent.bytes;
-  records_->add(step_);
+  files_->record(step_);
   recorded_ = true;
 }
 
 double Trainer::Impl::write_records() {
   record();
-  if (records_) records_->flush();
+  if (files_) files_->flush_records();
   return seconds(since_start(context_.world.clock().now()));
 }
 
-void Trainer::Impl::trace(const PacedStep& step, std::uint64_t number) {
-  if (!trace_) return;
-  TimePoint at = step.begin;
-  const std::pair<TraceWriter::Kind, Duration> slices[] = {{TraceWriter::Kind::compute, step.computed},
-                                                           {TraceWriter::Kind::paced, step.paced},
-                                                           {TraceWriter::Kind::delay, step.delayed},
-                                                           {TraceWriter::Kind::wait, waited_}};
-  for (const auto& [kind, duration] : slices) {
-    trace_->slice(kind, at, duration, number);
-    at = at + duration;
-  }
+void Trainer::Impl::trace(TimePoint begin) {
+  if (!files_) return;
+  files_->trace(step_, begin, waited_);
   if (OrderedGradients* const ordered = session_.recipe().ordered()) {
-    for (const TensorTimes& tensor : ordered->take_timeline()) trace_->tensor(tensor);
+    for (const TensorTimes& tensor : ordered->take_timeline()) files_->trace(tensor);
   }
 }
 
@@ -452,11 +426,10 @@ void Trainer::Impl::end() {
   report_.identical = sync_points_.identical();
   if (rank_ == 0) report_.totals = totals(last);
   if (evaluations_) evaluations_->finish(applied_, report_);
-  if (records_) {
-    records_->flush();
-    trace_->flush();
-    report_.lost_records = records_->lost() + trace_->lost();
-    report_.why_lost = records_->lost() > 0 ? records_->why_lost() : trace_->why_lost();
+  if (files_) {
+    files_->flush();
+    report_.lost_records = files_->lost();
+    report_.why_lost = files_->why_lost();
   }
 }
 

@@ -29,7 +29,7 @@ struct TrainerContext {
   SharedCounter& counter;  ///< of the dispenser; 0 at the start
   ProgressPage& page;
   RecentSteps* steps = nullptr;        ///< hears of each step of this rank; null: nobody watches
-  std::string folder;                  ///< for records, trace and checkpoints; rank 0 finds it made; empty: none
+  std::string folder;                  ///< for records, trace and checkpoints, which is there; empty: none
   Duration silence = kSilence;         ///< after such a time without news the ranks waited for are told
   const Checkpoint* resume = nullptr;  ///< where the job continues; null: at its start
   SecondTask second_task = {};         ///< on rank 0, for evaluations while the run goes on

@@ -24,6 +24,7 @@ constexpr std::string_view kEvaluated[] = {"average", "replica"};
 constexpr std::string_view kFinalModels[] = {"average", "best", "rank0"};
 constexpr std::string_view kOrders[] = {"arrival", "fixed"};
 constexpr std::string_view kDeliveries[] = {"every", "latest"};
+constexpr std::string_view kRecords[] = {"gathered", "local"};
 constexpr std::string_view kHelpers[] = {"thread", "application"};
 
 using Train = TrainOptions;
@@ -161,6 +162,11 @@ constexpr JobOption kOptions[] = {
      "Run folder: configuration, a record of every step and rank (JSON lines), summary.json, curves, and trace.json, "
      "which https://ui.perfetto.dev opens.",
      "runs/first"},
+    {&Train::local_records, kNone, "What it leaves behind", "records", "WHERE",
+     "On hosts that do not see rank 0's DIR: gathered (default) brings records and trace there at the end; local "
+     "leaves "
+     "them in DIR on their own host.",
+     "local", Kind::word, 0, 0, kRecords},
     {&Train::timeline, kNone, "What it leaves behind", "timeline", "",
      "--ordering: trace.json has a track for each gradient of each rank, with QUEUE, NEGOTIATE, FUSE and TRANSFER "
      "(docs/ordering.md). Four lines a gradient and step, of 120 bytes each.",

@@ -68,7 +68,8 @@ struct TrainOptions {
   std::uint64_t checkpoint_every = 0;  ///< batches between checkpoints; 0: none
   std::string resume;                  ///< a run folder to continue
   std::string out;                     ///< run folder; empty: none
-  bool timeline = false;  ///< its trace.json has the times of each tensor; needs an ordering that is not none
+  bool local_records = false;  ///< on hosts that do not see rank 0's run folder files of ranks stay where they are
+  bool timeline = false;       ///< its trace.json has the times of each tensor; needs an ordering that is not none
   ProgressBy progress_by = ProgressBy::thread;
   Duration liveness{0};    ///< JobOptions::liveness; 0: none
   std::string between;     ///< JobOptions::between

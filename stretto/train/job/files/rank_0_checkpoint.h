@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/job/files/checkpoint_files.h"
 #include "stretto/train/recipes/recipe.h"
 #include "stretto/train/replica/meeting.h"
 #include "stretto/train/replica/replica.h"

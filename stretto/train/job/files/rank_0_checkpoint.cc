@@ -1,4 +1,4 @@
-#include "stretto/train/job/rank_0_checkpoint.h"
+#include "stretto/train/job/files/rank_0_checkpoint.h"
 
 #include "stretto/base/machine/host_name.h"
 #include "stretto/base/words.h"

@@ -1,4 +1,4 @@
-#include "stretto/train/job/rank_ordering.h"
+#include "stretto/train/job/step/rank_ordering.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "stretto/train/job/checkpoint_files.h"
+#include "stretto/train/job/files/checkpoint_files.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
