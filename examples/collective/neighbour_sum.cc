@@ -31,10 +31,9 @@ stretto::Schedule neighbour_sum(int rank, int ranks, std::uint64_t count) {
 int add_up(stretto::RankContext& rank) {
   constexpr std::uint64_t kCount = 1000;
   const int ranks = rank.size();
-  const stretto::SteadyClock clock;
-  stretto::Engine engine(rank.world().transport(), clock);
-  stretto::ScheduledCollective collective(engine, neighbour_sum(rank.rank(), ranks, kCount), "1000 float32");
-  stretto::EngineDriver driver(engine);  // further collectives may be made, and dropped, after it
+  stretto::ScheduledCollective collective(rank.world().engine(), neighbour_sum(rank.rank(), ranks, kCount),
+                                          "1000 float32");
+  stretto::Driver& driver = rank.world().driver();  // further collectives may be made, and dropped, after it
 
   const std::vector<float> mine(kCount, static_cast<float>(rank.rank()));
   std::vector<float> sum(kCount);
