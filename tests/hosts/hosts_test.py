@@ -407,6 +407,10 @@ class AsHostsAre(unittest.TestCase):
         with Hosts(2, family="ipv6") as hosts:
             self.run_ranks(hosts, "[fd77::1]:4711")
 
+    def test_the_name_of_rank_0s_host_is_loopback_there(self) -> None:
+        with Hosts(2) as hosts:
+            self.run_ranks(hosts, "h1:4711")
+
     def test_hosts_that_share_an_address_beside_their_own(self) -> None:
         with Hosts(2) as hosts:
             self.assertEqual(hosts.call("same", "172.17.0.1/16").returncode, 0)
