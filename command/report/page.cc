@@ -110,6 +110,7 @@ Json ranks_of(const RecordedRun& run, const Bars& bars, bool aged) {
                    {"fresh", aged ? of.fresh : 0},
                    {"stale", aged ? of.stale : 0},
                    {"bars", histogram(run.ranks[rank], bars)}});
+    if (run.summary && rank < run.summary->hosts.size()) out.back()["host"] = run.summary->hosts[rank];
   }
   return out;
 }

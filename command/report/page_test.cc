@@ -65,6 +65,14 @@ TEST(PageData, AddsUpStepsThatFollowOneAnotherWhereThereAreMany) {
   EXPECT_EQ(data_of(two_ranks(), 4)["ranks"][0]["steps"], 3) << "statistics are of all steps";
 }
 
+TEST(PageData, NamesTheHostOfEachRankWhereThereAreSeveral) {
+  RecordedRun run = two_ranks();
+  run.summary = RunSummary{.ranks = 2};
+  EXPECT_FALSE(data_of(run)["ranks"][1].contains("host"));
+  run.summary->hosts = {"h1", "h2"};
+  EXPECT_EQ(data_of(run)["ranks"][1]["host"], "h2");
+}
+
 TEST(PageData, OfARunWithoutSummaryIsWhatTheRecordsSay) {
   const auto data = data_of(two_ranks());
   EXPECT_EQ(data["result"]["whole"], false);

@@ -52,6 +52,9 @@ class Report:
             "device": device,
             "by_rank": [{"rank": rank, **account} for rank, account in enumerate(ledger["ranks"])],
         }
+        self._hosts: list[str] = given.get("hosts", [])  # of each rank, where there are several
+        for account, host in zip(self._data["by_rank"], self._hosts):
+            account["host"] = host
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, in seconds and counts. None stands for what is not known: `deposits` and `replicas_identical`
@@ -79,7 +82,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         head, rows = self._table()
-        lanes = [(f"rank {rank}", steps) for rank, steps in enumerate(self._last_steps)][:_MOST_RANKS]
+        lanes = [(f"rank {self._named(rank)}", steps) for rank, steps in enumerate(self._last_steps)][:_MOST_RANKS]
         parts = [_pictures.paragraph("\n".join(self._headline())), _pictures.table(head, rows)]
         parts += [_pictures.paragraph(line) for line in self._rest_of_table() + self._notes()]
         parts.append(_pictures.time_lines(lanes, "The last steps, each rank by its own clock"))
@@ -96,6 +99,9 @@ class Report:
             f"{data['rounds']:,} rounds; staleness {staleness['mean']:.2f} on average, {staleness['max']} at most",
         ]
 
+    def _named(self, rank: int) -> str:
+        return f"{rank} ({self._hosts[rank]})" if self._hosts else str(rank)
+
     def _shown(self) -> list[dict[str, Any]]:
         """All ranks, or those that have cost the others most."""
         ranks: list[dict[str, Any]] = self._data["by_rank"]
@@ -109,7 +115,7 @@ class Report:
             both = rank["computed_seconds"] + rank["waited_seconds"]
             rows.append(
                 [
-                    str(rank["rank"]),
+                    self._named(rank["rank"]),
                     duration(rank["computed_seconds"]),
                     duration(rank["waited_seconds"]),
                     f"{100 * rank['waited_seconds'] / both if both else 0:.0f} %",
@@ -126,8 +132,8 @@ class Report:
         return [f"… and {left} ranks that have cost the others less"] if left > 0 else []
 
     def _notes(self) -> list[str]:
-        notes = [self._who_costs(), self._estimate(), self._holds(), self._deposits(), self._replicas()]
-        notes.append(self._data["device"])
+        notes = [self._who_costs(), self._which_host_costs(), self._estimate(), self._holds(), self._deposits()]
+        notes += [self._replicas(), self._data["device"]]
         known = f"All of this as rank {self._data['rank']} knows it; computed and waited are by each rank's own clock."
         return [note for note in notes if note] + [known]
 
@@ -138,8 +144,21 @@ class Report:
         if total <= 0:
             return ""
         return (
-            f"The others waited {duration(slowest['lost_seconds'])} because of rank {slowest['rank']}, "
+            f"The others waited {duration(slowest['lost_seconds'])} because of rank {self._named(slowest['rank'])}, "
             f"{100 * slowest['lost_seconds'] / total:.0f} % of all waiting for somebody."
+        )
+
+    def _which_host_costs(self) -> str:
+        costs: dict[str, float] = {}
+        for host, rank in zip(self._hosts, self._data["by_rank"]):
+            costs[host] = costs.get(host, 0.0) + rank["lost_seconds"]
+        total = sum(costs.values())
+        if total <= 0:
+            return ""
+        most = max(costs, key=lambda host: costs[host])
+        return (
+            f"Of the hosts {most} has cost the others most: {duration(costs[most])}, "
+            f"{100 * costs[most] / total:.0f} % of all waiting for somebody."
         )
 
     def _estimate(self) -> str:
@@ -159,9 +178,9 @@ class Report:
         if holds is None:
             return ""
         return (
-            f"Rank {holds['rank']} holds the others: max_lag is the knob. Rank {self._data['rank']} waited "
-            f"{duration(holds['longest'])} at most, and {duration(holds['seconds'])} in {holds['rounds']} rounds, for "
-            f"batches that were {self._data['max_lag']} rounds old."
+            f"Rank {self._named(holds['rank'])} holds the others: max_lag is the knob. Rank {self._data['rank']} "
+            f"waited {duration(holds['longest'])} at most, and {duration(holds['seconds'])} in {holds['rounds']} "
+            f"rounds, for batches that were {self._data['max_lag']} rounds old."
         )
 
     def _deposits(self) -> str:

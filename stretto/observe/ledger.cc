@@ -23,9 +23,11 @@ std::string time_cell(double seconds) {
   return out.str();
 }
 
-std::string row(const std::string& name, const RankAccount& account) {
+constexpr int kNameWidth = 6;  // of the column, or as much as the longest name takes
+
+std::string row(int width, const std::string& name, const RankAccount& account) {
   std::ostringstream out;
-  out << std::setw(6) << name << std::setw(9) << account.arrived << std::setw(9) << account.fresh << std::setw(9)
+  out << std::setw(width) << name << std::setw(9) << account.arrived << std::setw(9) << account.fresh << std::setw(9)
       << account.stale << std::setw(9) << account.null << time_cell(account.computed) << time_cell(account.waited)
       << time_cell(account.late) << time_cell(account.lost) << '\n';
   return out.str();
@@ -87,7 +89,10 @@ OwnCounts OwnCounts::of(std::span<const std::uint64_t, kNumbers> n) {
   return counts;
 }
 
-Ledger::Ledger(int ranks) : accounts_(static_cast<std::size_t>(ranks)), last_arrival_(static_cast<std::size_t>(ranks)) {
+Ledger::Ledger(int ranks, std::vector<std::string> hosts)
+    : accounts_(static_cast<std::size_t>(ranks)),
+      hosts_(std::move(hosts)),
+      last_arrival_(static_cast<std::size_t>(ranks)) {
   if (ranks < 1) throw UsageError(text("ledger of ", ranks, " ranks: expected at least 1"));
 }
 
@@ -316,18 +321,38 @@ std::map<std::string, std::uint64_t> Ledger::rounds_by_policy(const PolicyName& 
   return rounds;
 }
 
+std::string Ledger::shown(int rank) const {
+  return hosts_.empty() ? std::to_string(rank) : text(rank, " (", hosts_[static_cast<std::size_t>(rank)], ')');
+}
+
+std::string Ledger::costliest_host(double lost_in_all) const {
+  if (hosts_.empty() || !(lost_in_all > 0)) return {};
+  std::map<std::string, double> lost;
+  for (int rank = 0; rank < ranks(); ++rank) lost[hosts_[static_cast<std::size_t>(rank)]] += of(rank).lost;
+  const auto& [host, most] = *std::ranges::max_element(lost, {}, [](const auto& one) { return one.second; });
+  std::ostringstream out;
+  out << "of the hosts " << host << " has cost the others most: " << std::fixed << std::setprecision(most < 10 ? 3 : 1)
+      << most << " s, " << std::lround(100 * most / lost_in_all) << " % of all waiting for somebody\n";
+  return out.str();
+}
+
 std::string Ledger::to_text(const PolicyName& name) const {
   std::ostringstream out;
-  out << std::setw(6) << "rank" << std::setw(9) << "arrived" << std::setw(9) << "fresh" << std::setw(9) << "stale"
+  const std::vector<int> rows = shown_ranks(accounts_);
+  int width = kNameWidth;
+  if (!hosts_.empty()) {
+    for (const int rank : rows) width = std::max(width, static_cast<int>(shown(rank).size()) + 1);
+  }
+  out << std::setw(width) << "rank" << std::setw(9) << "arrived" << std::setw(9) << "fresh" << std::setw(9) << "stale"
       << std::setw(9) << "null" << std::setw(11) << "computed" << std::setw(11) << "waited" << std::setw(11) << "late"
       << std::setw(11) << "cost all" << '\n';
-  for (const int rank : shown_ranks(accounts_)) out << row(std::to_string(rank), of(rank));
+  for (const int rank : rows) out << row(width, shown(rank), of(rank));
   if (ranks() > kMostShown) {
-    out << std::setw(6) << "..."
+    out << std::setw(width) << "..."
         << "  " << ranks() - kMostShown << " more, which have cost the others less\n";
   }
   const RankAccount sum = total();
-  if (ranks() > 1) out << row("all", sum);
+  if (ranks() > 1) out << row(width, "all", sum);
 
   out << rounds_ << " rounds";
   if (empty_rounds_ > 0) out << " (" << empty_rounds_ << " empty)";
@@ -352,9 +377,10 @@ std::string Ledger::to_text(const PolicyName& name) const {
                                         [](const RankAccount& a, const RankAccount& b) { return a.lost < b.lost; });
   if (slowest->lost > 0) {
     out << "the others waited" << std::setprecision(slowest->lost < 10 ? 3 : 1) << ' ' << slowest->lost
-        << " s because of rank " << slowest - accounts_.begin() << ", " << std::lround(100 * slowest->lost / sum.lost)
-        << " % of all waiting for somebody\n";
+        << " s because of rank " << shown(static_cast<int>(slowest - accounts_.begin())) << ", "
+        << std::lround(100 * slowest->lost / sum.lost) << " % of all waiting for somebody\n";
   }
+  out << costliest_host(sum.lost);
   if (deposits_known_) {
     out << "deposits: " << deposits_made_ << " made, " << applied() << " applied, ";
     if (passed_over() > 0) {

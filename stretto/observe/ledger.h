@@ -83,8 +83,9 @@ struct OwnCounts {
 /// A rank's wait at a round is known from the header of its next contribution, so it is booked then.
 class Ledger {
  public:
-  /// Of a job of `ranks`; throws UsageError below 1.
-  explicit Ledger(int ranks);
+  /// Of a job of `ranks`; throws UsageError below 1. `hosts`: of each rank the name of its host, which is told beside
+  /// the rank; empty where all are on one.
+  explicit Ledger(int ranks, std::vector<std::string> hosts = {});
 
   /// Books the header of round `round`, `seconds` after the start. `policy` is the word in which the round's policy
   /// travels. Requires: rounds come in order, of a job of as many ranks. After close() they begin anew.
@@ -99,6 +100,7 @@ class Ledger {
   void set_deposits(std::uint64_t made, std::uint64_t pending, const OwnCounts& counts = {});
 
   int ranks() const { return static_cast<int>(accounts_.size()); }  ///< of the job
+  const std::vector<std::string>& hosts() const { return hosts_; }  ///< of each rank, as given
   std::uint64_t rounds() const { return rounds_; }                  ///< booked
   std::uint64_t empty_rounds() const { return empty_rounds_; }      ///< of these, to which nobody brought anything
   std::uint64_t batches() const { return batches_; }                ///< in these, applied or dropped
@@ -161,7 +163,13 @@ class Ledger {
   void forget_first_waiting();
   std::map<std::string, std::uint64_t> rounds_by_policy(const PolicyName& name) const;
 
+  /// "3", or "3 (h1)".
+  std::string shown(int rank) const;
+  /// The host whose ranks have cost the others most, as a line; empty where there is one host, or nobody waited.
+  std::string costliest_host(double lost_in_all) const;
+
   std::vector<RankAccount> accounts_;
+  const std::vector<std::string> hosts_;
   RankAccount unnamed_;  // counts alone
   std::uint64_t rounds_without_names_ = 0;
   std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0

@@ -118,10 +118,11 @@ TEST(Ledger, TheHistogramHasEveryBatchAndTheRightSum) {
 }
 
 /// Rounds of policy full: rank r computes `times[r]` each step, and all wait for the slowest, then `operation`.
-Ledger synchronous(const std::vector<float>& times, int steps, float operation) {
+Ledger synchronous(const std::vector<float>& times, int steps, float operation,
+                   const std::vector<std::string>& hosts = {}) {
   const int ranks = static_cast<int>(times.size());
   const float slowest = *std::max_element(times.begin(), times.end());
-  Ledger ledger(ranks);
+  Ledger ledger(ranks, hosts);
   std::vector<int> all(times.size());
   std::iota(all.begin(), all.end(), 0);
   for (int step = 0; step < steps; ++step) {
@@ -289,6 +290,18 @@ TEST(Ledger, PrintsATable) {
             "the others waited 4.000 s because of rank 1, 100 % of all waiting for somebody\n"
             "deposits: 6 made, 6 applied, 0 pending, 0 lost\n");
   EXPECT_THAT(Ledger(1).to_text(), Not(HasSubstr("all  ")));
+}
+
+TEST(Ledger, NamesHostsWhereThereAreSeveral) {
+  EXPECT_EQ(synchronous({1, 2, 3}, 2, 0, {"h1", "host2", "host2"}).to_text(),
+            "      rank  arrived    fresh    stale     null   computed     waited       late   cost all\n"
+            "    0 (h1)        2        2        0        0    2.000 s    2.000 s    0.000 s    0.000 s\n"
+            " 1 (host2)        2        2        0        0    4.000 s    1.000 s    0.000 s    0.500 s\n"
+            " 2 (host2)        2        2        0        0    6.000 s    0.000 s    0.000 s    2.500 s\n"
+            "       all        6        6        0        0     12.0 s    3.000 s    0.000 s    3.000 s\n"
+            "2 rounds; 6 batches, 24 samples; staleness 0.00 on average, 99 % at most 0, all at most 0\n"
+            "the others waited 2.500 s because of rank 2 (host2), 83 % of all waiting for somebody\n"
+            "of the hosts host2 has cost the others most: 3.000 s, 100 % of all waiting for somebody\n");
 }
 
 TEST(Ledger, PrintsTheRanksOfALargeJobThatHaveCostMost) {

@@ -1,10 +1,11 @@
 #include "stretto/transport/members.h"
 
 #include <map>
+#include <utility>
 
 namespace stretto {
 
-Members::Members(const std::vector<int>& host_of) {
+Members::Members(const std::vector<int>& host_of, std::vector<std::string> names) {
   std::map<int, int> numbers;
   for (const int name : host_of) {
     const int host = numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second;
@@ -14,6 +15,7 @@ Members::Members(const std::vector<int>& host_of) {
     on.push_back(size());
     host_of_.push_back(host);
   }
+  if (hosts() > 1) names_ = std::move(names);
 }
 
 }  // namespace stretto

@@ -14,6 +14,12 @@ TEST(Members, AreOnOneHostWhereNothingElseIsSaid) {
   EXPECT_THAT(members.on(0), ElementsAre(0, 1, 2));
 }
 
+TEST(Members, NameTheHostOfEachRankWhereThereAreSeveral) {
+  EXPECT_EQ(Members({3, 5, 3}, {"a", "b", "a"}).host_names(), (std::vector<std::string>{"a", "b", "a"}));
+  EXPECT_TRUE(Members({5, 5}, {"a", "a"}).host_names().empty());
+  EXPECT_TRUE(Members({3, 5}).host_names().empty());
+}
+
 TEST(Members, NumberHostsByTheirLowestRanksWhateverTheirNames) {
   const Members members({70, 8, 70, 9, 8});
   EXPECT_EQ(members.hosts(), 3);

@@ -77,6 +77,21 @@ for stranger in [socket.create_connection(door) for _ in range(number)]:
 """
 
 
+# Trains, and sleeps in each step on h2.
+SLOW_ON_H2 = """
+import socket, time, torch, stretto
+model = torch.nn.Linear(10, 2)
+optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, "sync")
+for _ in range(20):
+    time.sleep(0.05 if socket.gethostname() == "h2" else 0)
+    optimizer.zero_grad()
+    model(torch.randn(8, 10)).sum().backward()
+    optimizer.step()
+optimizer.finish()
+print(optimizer.report())
+"""
+
+
 # The host of each rank, from 1.
 PLACES = {
     "two of one": (1, 2),
@@ -112,6 +127,24 @@ class OnSeveralHosts(unittest.TestCase):
                     made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
                     self.assertEqual(made, applied, what)
                     self.assertNotEqual(made, 0, what)
+
+    def test_the_slow_host_is_named_beside_its_ranks(self) -> None:
+        for places in ((1, 2, 1, 2), (1, 2, 3, 4)):
+            slow = "+".join(f"persistent:rank={i},delay=50ms" for i, host in enumerate(places) if host == 2)
+            with Hosts(max(places)) as hosts:
+                command = (PROGRAM, "train", "hyperplane", "--steps", "20", "--imbalance", slow, "--out", "/tmp/run")
+                ranks = [start_rank(hosts, host, i, 4, *command) for i, host in enumerate(places)]
+                (status, out, said), *_ = ends(ranks)
+                self.assertEqual(status, 0, said)
+                self.assertIn("\n 1 (h2) ", out)
+                self.assertRegex(out, r"because of rank [13] \(h2\), ")
+                self.assertRegex(out, "\nof the hosts h2 has cost the others most: ")
+                summary = json.loads(hosts.call("exec", "1", "cat", "/tmp/run/summary.json").stdout)
+                self.assertEqual(summary["hosts"], [f"h{host}" for host in places])
+        with Hosts(1) as hosts:
+            (status, out, said), _ = ends([start_rank(hosts, 1, i, 2, *command[:5]) for i in range(2)])
+            self.assertEqual(status, 0, said)
+            self.assertNotIn("h1", out)
 
     def test_what_crosses_between_hosts_does_not_grow_with_their_ranks(self) -> None:
         sent: dict[int, list[int]] = {}
@@ -221,6 +254,16 @@ class OnSeveralHosts(unittest.TestCase):
                 # Two ranks may write to one agent's output between a line and its end.
                 said = re.findall(r"rank \d of \d: \d+ batches", "".join(out for _, out, _ in ended))
                 self.assertEqual(sorted(said), [f"rank {rank} of 4: 400 batches" for rank in range(4)])
+
+    @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
+    def test_a_report_in_python_names_the_slow_host(self) -> None:
+        with Hosts(2) as hosts:
+            ranks = [start_rank(hosts, 1 + i % 2, i, 4, PYTHON, "-c", SLOW_ON_H2) for i in range(4)]
+            for status, out, said in ends(ranks):
+                self.assertEqual(status, 0, said)
+                self.assertRegex(out, r"\n3 \(h2\) ")
+                costs = r"because of rank [13] \(h2\), .* Of the hosts h2 has cost the others most: "
+                self.assertRegex(" ".join(out.split()), costs)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_a_rank_knows_its_place_on_its_host(self) -> None:

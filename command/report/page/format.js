@@ -43,6 +43,12 @@ function duration(seconds) {
 }
 
 /** An element with text, never with markup: names of folders may be anything. */
+/** "rank 3", with its host where there are several. */
+function rankName(run, rank) {
+  const of = run.ranks[rank];
+  return of && of.host ? `rank ${rank} (${of.host})` : `rank ${rank}`;
+}
+
 function element(tag, className, text) {
   const made = document.createElement(tag);
   if (className) made.className = className;

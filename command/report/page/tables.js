@@ -81,7 +81,7 @@ function verdictOf(runs) {
     const run = runs[0], means = run.ranks.map((rank) => rank.mean);
     const slowest = means.indexOf(Math.max(...means));
     return `The ranks of ${run.title} waited for ${roughly(run.result.wait_share)} of their time; ` +
-      `rank ${slowest} had the longest steps, ${duration(means[slowest])} in the mean.`;
+      `${rankName(run, slowest)} had the longest steps, ${duration(means[slowest])} in the mean.`;
   }
   const rate = (run) => run.result.batches_per_s;
   const best = whole.slice(1).reduce((a, b) => (rate(b) > rate(a) ? b : a));
@@ -111,6 +111,16 @@ function spread(rank, from, to, colour) {
   return drawing;
 }
 
+/** The host whose ranks have cost the others most, in a sentence; empty where all ranks are on one. */
+function costliestHost(run) {
+  const costs = new Map();
+  for (const {host, cost} of run.ranks) if (host && cost !== null) costs.set(host, (costs.get(host) || 0) + cost);
+  const all = [...costs.values()].reduce((sum, cost) => sum + cost, 0);
+  if (!(all > 0)) return '';
+  const [host, cost] = [...costs].reduce((a, b) => (b[1] > a[1] ? b : a));
+  return `Of the hosts ${host} has cost the others most: ${duration(cost)}, ${percent(cost / all, 0)} of all waiting for somebody.`;
+}
+
 function addRanks(runs, bars) {
   const parent = document.getElementById('ranks');
   const ranks = runs.flatMap((run) => run.ranks);
@@ -120,7 +130,7 @@ function addRanks(runs, bars) {
   for (const run of runs) {
     const rows = run.ranks.map((rank, index) => {
       const colour = rankColour(index, run.ranks.length);
-      const row = [mark(colour, `rank ${index}`), rank.steps.toLocaleString('en')];
+      const row = [mark(colour, rankName(run, index)), rank.steps.toLocaleString('en')];
       if (rank.steps === 0) return [...row, ...Array(aged ? 8 : 7).fill('–')];
       row.push(spread(rank, Math.min(bars.from, 0.8 * bars.from), end, colour));
       for (const name of ['mean', 'deviation', 'least', 'most']) row.push(duration(rank[name]));
@@ -131,6 +141,8 @@ function addRanks(runs, bars) {
     });
     const headings = ['rank', 'steps', 'step times', 'mean', 'std. dev.', 'min', 'max', 'waited', 'cost others'];
     parent.append(element('h3', '', run.title), table(aged ? [...headings, 'fresh'] : headings, rows));
+    const costs = costliestHost(run);
+    if (costs) parent.append(element('p', 'about', costs));
   }
 }
 

@@ -40,7 +40,7 @@ function describeStep(run, rank, time) {
   const step = lane ? lane.stepAt(time) : -1;
   if (step < 0 || time > lane.end()) return '';
   const merged = run.timeline.merged;
-  const lines = [`rank ${rank}, ` + (merged === 1 ? `step ${step}` : `${merged} steps from ${step * merged} on`)];
+  const lines = [`${rankName(run, rank)}, ` + (merged === 1 ? `step ${step}` : `${merged} steps from ${step * merged} on`)];
   lines.push(`computes ${duration(lane.phases[0][step])}`);
   if (lane.phases[1][step] > 0) lines.push(`is delayed ${duration(lane.phases[1][step])}`);
   lines.push(`waits ${duration(lane.phases[2][step])}`);

@@ -308,7 +308,7 @@ Result<Roster> Visit::run() {
   if (words->why) return *words->why;
   if (words->kind != MeetingWords::Kind::met)
     return Error{Errc::lost_peer, "rank 0 is lost: it calls nobody together", 0};
-  roster_.members = Members(words->host_of);
+  roster_.members = Members(words->host_of, words->names);
   roster_.addresses = std::move(words->addresses);
   roster_.names = std::move(words->names);
   roster_.name = std::move(words->meeting);

@@ -24,6 +24,7 @@ struct RoundTotals {
   std::vector<std::uint64_t> staleness_histogram;
   std::uint64_t fresh = 0, stale = 0, null = 0;
   std::vector<double> lost_seconds;
+  std::vector<std::string> hosts;  ///< Members::host_names()
   std::int64_t lost_deposits = 0;
   std::optional<double> kept_deposits;  ///< Ledger::kept()
   std::string ledger;                   ///< as a table for people

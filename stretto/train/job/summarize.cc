@@ -116,6 +116,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.deposits.lost = static_cast<std::uint64_t>(std::max<std::int64_t>(0, rounds.lost_deposits));
   s.deposits.kept = rounds.kept_deposits;
   s.lost_seconds = rounds.lost_seconds;
+  s.hosts = rounds.hosts;
   s.ledger = rounds.ledger;
   s.curve = curve_of(plan, reports);
   if (const auto& score = reports[0].test) {

@@ -55,7 +55,9 @@ TEST(RunSummary, IsReadAsItWasWritten) {
   summary.lost_seconds = {0.25, 1};
   summary.curve = {{0.5, 4, 2.25}, {1, 8, std::numeric_limits<double>::infinity()}};
   summary.evaluations = {{.seconds = 1, .batches = 8, .of = "average", .loss = 2, .accuracy = 0.5}};
-  EXPECT_EQ(to_json(summary).find("elsewhere"), std::string::npos);
+  for (const char* of_hosts : {"elsewhere", "hosts"}) EXPECT_EQ(to_json(summary).find(of_hosts), std::string::npos);
+  summary.hosts = {"h1", "h2"};
+  EXPECT_EQ(summary_from_json(to_json(summary)).or_throw().hosts, summary.hosts);
   summary.files_elsewhere = {{.host = "h2", .folder = "/tmp/run", .ranks = {1, 3}}};
   EXPECT_EQ(summary_from_json(to_json(summary)).or_throw().files_elsewhere.at(0).ranks, (std::vector{1, 3}));
   EXPECT_EQ(to_json(summary_from_json(to_json(summary)).or_throw()), to_json(summary));

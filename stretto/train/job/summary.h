@@ -63,6 +63,7 @@ struct RunSummary {
   } deposits;
   bool replicas_identical = false;
   std::vector<double> lost_seconds;  ///< per rank: time the others waited because of it (ledger)
+  std::vector<std::string> hosts;    ///< per rank: the name of its host; empty where all are on one
   struct CurvePoint {
     double seconds = 0;         ///< when so many batches had been applied; never less than at the point before
     std::uint64_t batches = 0;  ///< applied

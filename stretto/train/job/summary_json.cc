@@ -177,6 +177,7 @@ void fields(Json& json, typename Json::template Of<RoundTotals>& t) {
   json("stale", t.stale);
   json("null", t.null);
   json("lost_seconds", t.lost_seconds);
+  if (json.has("hosts", !t.hosts.empty())) json("hosts", t.hosts);
   json("lost_deposits", t.lost_deposits);
   json("kept_deposits", t.kept_deposits);
   json("ledger", t.ledger);
@@ -393,6 +394,7 @@ void fields(Json& json, typename Json::template Of<RunSummary>& s) {
   json("deposits", s.deposits);
   json("replicas_identical", s.replicas_identical);
   json("lost_seconds", s.lost_seconds);
+  if (json.has("hosts", !s.hosts.empty())) json("hosts", s.hosts);
   json("curve", s.curve);
   json("evaluations", s.evaluations);
   if (json.has("files_elsewhere", !s.files_elsewhere.empty())) json("files_elsewhere", s.files_elsewhere);

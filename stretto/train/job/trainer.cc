@@ -141,7 +141,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       pacer_(context.plan.pace, context.world.clock(),
              [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       pass_(replica_, pacer_, context.place),
-      ledger_(context.plan.options.ranks),
+      ledger_(context.plan.options.ranks, context.world.transport().members().host_names()),
       applied_(batches_before(context)),
       reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
@@ -398,6 +398,7 @@ RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
           .stale = all.stale,
           .null = all.null,
           .lost_seconds = ledger_.lost_seconds(),
+          .hosts = context_.world.transport().members().host_names(),
           .lost_deposits = ledger_.lost_deposits(),
           .kept_deposits = ledger_.kept(),
           .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};

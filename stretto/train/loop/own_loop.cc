@@ -42,7 +42,7 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
       session_(rank.world(), replica_, *this, session_options_),
-      ledger_(rank.size()),
+      ledger_(rank.size(), rank.world().transport().members().host_names()),
       history_(rank.rank(), rank.size(), options_.max_lag),
       reporter_(environment_.out, rank.world().part<RankSessions>().num_batch_sources_ever(), rank.rank()) {}
 

@@ -35,19 +35,20 @@ std::string OwnLoop::report_json() const {
     }
     last_steps.push_back(std::move(steps));
   }
-  const ordered_json json = {{"algorithm", options_.algorithm},
-                             {"rank", session_.rank()},
-                             {"ranks", session_.ranks()},
-                             {"max_lag", options_.max_lag},
-                             {"imbalance", imbalance_.to_string()},
-                             {"finished", state_ == State::finished},
-                             {"replicas_identical", identical_ ? ordered_json(*identical_) : ordered_json(nullptr)},
-                             {"steps", steps_},
-                             {"deposits", deposits_},
-                             {"estimate", json_of(history_.estimate(ledger_.applied()))},
-                             {"holds", json_of(history_.holds())},
-                             {"last_steps", std::move(last_steps)},
-                             {"ledger", ordered_json::parse(ledger_.to_json(policy_name))}};
+  ordered_json json = {{"algorithm", options_.algorithm},
+                       {"rank", session_.rank()},
+                       {"ranks", session_.ranks()},
+                       {"max_lag", options_.max_lag},
+                       {"imbalance", imbalance_.to_string()},
+                       {"finished", state_ == State::finished},
+                       {"replicas_identical", identical_ ? ordered_json(*identical_) : ordered_json(nullptr)},
+                       {"steps", steps_},
+                       {"deposits", deposits_},
+                       {"estimate", json_of(history_.estimate(ledger_.applied()))},
+                       {"holds", json_of(history_.holds())},
+                       {"last_steps", std::move(last_steps)},
+                       {"ledger", ordered_json::parse(ledger_.to_json(policy_name))}};
+  if (!ledger_.hosts().empty()) json["hosts"] = ledger_.hosts();
   return json.dump();
 }
 

@@ -87,6 +87,22 @@ def test_the_text_says_who_costs_what() -> None:
         assert fact in flat, fact
 
 
+def test_hosts_are_named_where_there_are_several() -> None:
+    report = Report(content(hosts=["h1", "h1", "h2"]))
+    flat = " ".join(str(report).split())
+    for fact in (
+        "2 (h2) 6 s 0 s 0 % 3 s 8 2 1",
+        "The others waited 3 s because of rank 2 (h2), 96 % of all waiting for somebody. "
+        "Of the hosts h2 has cost the others most: 3 s, 96 % of all waiting for somebody.",
+        "Rank 2 (h2) holds the others",
+    ):
+        assert fact in flat, fact
+    assert [rank["host"] for rank in report.to_dict()["by_rank"]] == ["h1", "h1", "h2"]
+    assert "rank 0 (h1)" in report._repr_html_()
+    on_one = Report(content())
+    assert "host" not in str(on_one) and "host" not in on_one.to_dict()["by_rank"][0]
+
+
 def test_what_is_not_known_is_not_said() -> None:
     given = json.loads(content(estimate=None, holds=None, replicas_identical=None, finished=False))
     del given["ledger"]["deposits"]
