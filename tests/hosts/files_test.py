@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from hosts import Hosts, Process, ends  # noqa: E402
-from hosts_test import PROGRAM, start_rank  # noqa: E402 (takes the words before)
+from hosts_test import PACKAGE, PROGRAM, PYTHON, SLOW_ON_H2, start_rank  # noqa: E402 (takes the words before)
 
 OUT = "/tmp/run"
 PLACES = (1, 2, 1, 2)
@@ -123,10 +123,23 @@ class FilesOfHosts(unittest.TestCase):
             self.assert_ended(start(hosts, PLACES, *keep, "--resume", OUT, steps=STEPS + 100))
             self.assert_has_each_step_once(hosts, STEPS + 100)
 
+    @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
+    def test_the_records_of_a_loop_come_to_rank_0(self) -> None:
+        with Hosts(2) as hosts:
+            command = ("env", f"STRETTO_OUT={OUT}", PYTHON, "-c", SLOW_ON_H2)
+            self.assert_ended([start_rank(hosts, host, rank, 4, *command) for rank, host in enumerate(PLACES)])
+            folder = f"{OUT}/optimizer-0"
+            names = [f"records-{rank}.jsonl" for rank in range(4)]
+            self.assertEqual(names_in(hosts, 1, folder), [*names, "report.json"])
+            records = self.records(hosts, 1, range(4), folder)
+            expected = [[step, rank] for rank in range(4) for step in range(20)]
+            self.assertEqual([record[:2] for record in records], expected)
+            self.assertFalse(hosts.has(2, folder))
+
     def test_a_folder_that_one_cannot_write_is_refused_with_its_host_and_nothing_is_left(self) -> None:
         refused = {
-            1: "rank 0, on h1: output folder '/tmp/run' is not writable: .*; ranks 1 and 3 on h2 could, but rank 0 writes "
-            "the folder of all\n",
+            1: "rank 0, on h1: output folder '/tmp/run' is not writable: .*; ranks 1 and 3 on h2 could, but rank 0 "
+            "writes the folder of all\n",
             2: "rank 1, on h2: output folder '/tmp/run' is not writable: ",
         }
         for host, why in refused.items():

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "stretto/base/error.h"
+#include "stretto/train/job/files/line_gatherer.h"
 
 namespace stretto {
 
@@ -19,6 +20,40 @@ LoopReporter::LoopReporter(const std::string& out, int index, int rank) : rank_(
   } else if (rank == 0) {  // no rank can
     complain({Errc::io, text("folder '", folder_, "' cannot be made: ", error.message())});
   }
+}
+
+void LoopReporter::look_together(Meeting& meeting, Driver& driver, const Members& members) {
+  if (members.hosts() == 1) {
+    meeting.gather(driver, {});
+    return;
+  }
+  FolderProbe probe;
+  const std::string words = meeting.broadcast_text(driver, [&] {
+    probe = FolderProbe(folder_);
+    return probe.words();
+  });
+  if (rank_ != 0) probe = FolderProbe::in(folder_, words);
+  view_ = stretto::look_together(meeting, driver, members, probe);
+}
+
+void LoopReporter::bring_together(Engine& engine, Meeting& meeting, Driver& driver) {
+  if (!view_ || view_->seen_by_all()) return;
+  const auto folder = RunFolder::open(folder_);  // not there: it has been said, and nobody has records in it
+  const auto records_of = [&](int rank) { return folder ? folder->records_file(rank) : std::string(); };
+  const GatheredLines gathered =
+      gather_lines(engine, meeting, driver, *view_,
+                   {.files_of = [&](int rank) { return std::vector{records_of(rank)}; },
+                    .place = [&](int rank, std::size_t, std::string_view) -> LineGathering::Place {
+                      return {.path = records_of(rank)};
+                    }});
+  if (gathered.lost > 0) {
+    complain({Errc::io, text(gathered.lost, " records of other hosts could not be written to '", folder_,
+                             "': ", gathered.why_lost)});
+  }
+  if (!folder || !view_->is_keeper(rank_) || !gathered.mine_are_there) return;
+  for (const int rank : view_->kept_by(rank_)) Disk().remove(records_of(rank));
+  std::error_code is_used;
+  std::filesystem::remove(folder_, is_used);
 }
 
 void LoopReporter::step(Duration begin, Duration computed, Duration waited) {

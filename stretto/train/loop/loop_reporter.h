@@ -5,7 +5,9 @@
 #include <string>
 
 #include "stretto/base/clock.h"
+#include "stretto/engine/engine.h"
 #include "stretto/observe/run_folder.h"
+#include "stretto/train/job/files/folder_view.h"
 #include "stretto/train/loop/loop_report.h"
 
 namespace stretto {
@@ -16,6 +18,13 @@ class LoopReporter {
  public:
   /// `out`: the folder; empty: none. `index`: of the optimizer among those that the program makes.
   LoopReporter(const std::string& out, int index, int rank);
+
+  /// Agrees on which ranks see the folder of rank 0, where they are on several hosts. Every rank that has a folder
+  /// calls, before its first step: no rank returns before all have come.
+  void look_together(Meeting& meeting, Driver& driver, const Members& members);
+  /// Brings the records of ranks that do not see the folder of rank 0 there. The same ranks call, after finish().
+  /// Throws Failure.
+  void bring_together(Engine& engine, Meeting& meeting, Driver& driver);
 
   bool wanted() const { return records_.has_value(); }
   /// A step of this rank that began so long after the start of the job.
@@ -32,6 +41,7 @@ class LoopReporter {
   const int rank_;
   std::string folder_;
   std::optional<RecordWriter> records_;
+  std::optional<FolderView> view_;  // none: all see the folder
   std::uint64_t steps_ = 0;
   std::map<std::string, double> recorded_;
   std::optional<LoopReport> report_;

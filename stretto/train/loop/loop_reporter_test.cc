@@ -9,6 +9,8 @@
 #include <limits>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/testing/thread_job.h"
+#include "stretto/train/testing/test_task.h"
 
 namespace stretto {
 namespace {
@@ -60,6 +62,35 @@ TEST_F(LoopReporterTest, LeavesAReportAndTheStepsOfEachRank) {
     for (std::string line; std::getline(lines, line); ++count) EXPECT_THAT(line, HasSubstr("\"waited\":0.4"));
     EXPECT_EQ(count, 3);
   }
+}
+
+TEST_F(LoopReporterTest, BringsTheRecordsOfHostsThatDoNotSeeTheFolderOfRank0) {
+  const Members members({0, 1, 0, 1});
+  const auto task = linear_task();
+  run_thread_job(4, [&](Engine& engine) {
+    const int rank = engine.rank();
+    const auto rank_task = task->start_rank({});
+    Meeting meeting(engine, rank_task->replica());
+    EngineDriver driver(engine);
+    LoopReporter reporter(text(out_, "/host-", members.host_of(rank)), 0, rank);
+    reporter.look_together(meeting, driver, members);
+    for (int step = 0; step <= rank; ++step) reporter.step(step * 1s, 600ms, 400ms);
+    reporter.finish(a_report());
+    reporter.bring_together(engine, meeting, driver);
+    return true;
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    int steps = 0;
+    const auto count = [&](const StepRecord& record) {
+      EXPECT_EQ(record.rank, rank);
+      EXPECT_EQ(record.step, static_cast<std::uint64_t>(steps++));
+      return std::string();
+    };
+    EXPECT_EQ(read_step_records(text(out_, "/host-0/optimizer-0/records-", rank, ".jsonl"), count).or_throw(),
+              LinesFound::all);
+    EXPECT_EQ(steps, rank + 1);
+  }
+  EXPECT_FALSE(fs::exists(out_ + "/host-1/optimizer-0"));
 }
 
 TEST_F(LoopReporterTest, WithoutAFolderThereIsNothing) {

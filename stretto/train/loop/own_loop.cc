@@ -38,7 +38,8 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       imbalance_(imbalance_of(environment_, rank.size(), rank.world().part<RankSessions>().num_batch_sources_ever())),
       pacer_(Duration(0), clock_),
       replica_(replica),
-      sessions_(rank.world().part<RankSessions>()),
+      world_(rank.world()),
+      sessions_(world_.part<RankSessions>()),
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
       session_(rank.world(), replica_, *this, session_options_),
@@ -50,7 +51,9 @@ void OwnLoop::begin() {
   session_.telling([&] { session_.begin({{"options", describe(options_)}}); });
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
-  if (!environment_.out.empty()) session_.meeting().gather(session_.driver(), {});  // the ranks' clocks start together
+  if (!environment_.out.empty()) {  // the ranks' clocks start together
+    reporter_.look_together(session_.meeting(), session_.driver(), world_.transport().members());
+  }
   begin_timing();
   start_ = step_began_;
   sessions_.add(*this);
@@ -255,6 +258,9 @@ void OwnLoop::compare(bool last) {
       report.algorithm = options_.algorithm;
       report.replicas_identical = *identical_;
       reporter_.finish(report);
+    }
+    if (!environment_.out.empty()) {
+      reporter_.bring_together(world_.engine(), session_.meeting(), session_.driver());
     }
   }
   if (*identical_ || options_.allow_different) return;
