@@ -119,7 +119,8 @@ std::uint64_t sync_every(const TrainOptions& o, const RecipeInfo& recipe, std::u
 RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   check(options);
   check_simulation(options);
-  RunPlan plan{.options = options, .algorithm = parse_algorithm(options.algorithm, options.ranks, options.quorum)};
+  const int quorum = options.algorithm == "eager-quorum" ? options.quorum : 0;  // of a comparison it alone takes one
+  RunPlan plan{.options = options, .algorithm = parse_algorithm(options.algorithm, options.ranks, quorum)};
   TrainOptions& o = plan.options;
   const RecipeInfo& recipe = *plan.algorithm.recipe;
   o.workload = facts.name;

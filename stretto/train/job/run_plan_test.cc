@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
+#include "stretto/train/recipes/sync.h"
 
 namespace stretto {
 namespace {
@@ -45,6 +46,18 @@ TEST(RunPlan, KeepsWhatWasSaid) {
   EXPECT_EQ(plan.total_batches, 28u) << "steps × ranks";
   EXPECT_EQ(plan.options.momentum, 0);
   EXPECT_EQ(plan.sharing, Sharing::sampled);
+}
+
+TEST(RunPlan, GivesNoAlgorithmTheQuorumOfAnother) {
+  const auto policy = [](const std::string&, int, int quorum) {
+    return quorum == 0 ? Policy::full() : Policy::at_least(quorum);
+  };
+  register_recipe(
+      {.name = "own-quorum", .description = "for a test", .data = "shared", .policy = policy, .make = make_sync});
+  const TrainOptions once = plan_run({.algorithm = "own-quorum", .ranks = 4}, facts()).options;
+  EXPECT_EQ(plan_run(once, facts()).algorithm.policy, Policy::full()) << "planned again";
+  EXPECT_EQ(plan_run({.algorithm = "own-quorum", .ranks = 4, .quorum = 2}, facts()).algorithm.policy, Policy::full())
+      << "of a comparison with eager-quorum";
 }
 
 TEST(RunPlan, SeatsAreAtMostTheRanks) {

@@ -19,9 +19,9 @@ struct RecipeInfo {
   std::string_view name;         ///< as `--algorithm` takes it
   std::string_view argument;     ///< that may follow the name, in words: "[:Q]"; empty: none may
   std::string_view description;  ///< one line
-  std::string_view data;         ///< where its batches come from unless said otherwise: shared, partitioned
+  std::string_view data;         ///< of full rounds, unless said otherwise: shared, partitioned (default_data())
   /// The policy for `argument` (without its colon; may be empty), or of algorithms that take none. `quorum`: the one of
-  /// --quorum; 0: not given. Throws UsageError.
+  /// --quorum, for eager-quorum alone; 0: not given. Throws UsageError.
   Policy (*policy)(const std::string& argument, int ranks, int quorum);
   /// A rank's part of it, with the policy in RecipeContext::options.
   std::unique_ptr<Recipe> (*make)(const RecipeContext& context);
@@ -53,7 +53,7 @@ inline bool moves_own_weights(const RecipeInfo& recipe) {
 }
 /// RecipeInfo::data under a policy: where a round does not wait for all, no rank may be left with batches of its own.
 inline std::string_view default_data(const RecipeInfo& recipe, const Policy& policy) {
-  return recipe.local_steps != 0 && policy.kind != Policy::Kind::full ? "shared" : recipe.data;
+  return policy.kind != Policy::Kind::full ? "shared" : recipe.data;
 }
 
 /// The algorithms: those of the library, and behind them those that register_recipe() has added. To add one to the

@@ -52,6 +52,16 @@ TEST(Recipes, ReadTheirArguments) {
   EXPECT_EQ(parse_algorithm("eager-deadline:6,20ms", 8).policy, Policy::deadline(6, std::chrono::milliseconds(20)));
 }
 
+TEST(Recipes, BatchesAreSharedWhereRoundsDoNotWaitForAll) {
+  for (const std::uint64_t local_steps : {0, 8}) {
+    RecipeInfo recipe = own("own");
+    recipe.data = "partitioned";
+    recipe.local_steps = local_steps;
+    EXPECT_EQ(default_data(recipe, Policy::full()), "partitioned");
+    EXPECT_EQ(default_data(recipe, Policy::at_least(2)), "shared");
+  }
+}
+
 TEST(Recipes, OnesOwnIsKnownAsTheLibrarysAre) {
   static constexpr AlgorithmOption kOptions[] = {
       {"own-share", "X", "own: a share.", "0.5", AlgorithmOption::Kind::number, 0, 1}};
