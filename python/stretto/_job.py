@@ -58,8 +58,8 @@ def init(
     that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
     `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
-    Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which nothing
-    comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts (STRETTO_BETWEEN, or "tcp").
+    Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which
+    nothing comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts (STRETTO_BETWEEN, or "tcp").
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place, a `liveness` or a `between` that is
     none.

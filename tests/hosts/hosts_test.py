@@ -176,7 +176,8 @@ class OnSeveralHosts(unittest.TestCase):
 
     def train_for_ever(self, hosts: Hosts, places: tuple[int, ...]) -> list[Process]:
         """Ranks that train until something happens, as soon as they do."""
-        command = (PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run", "--liveness", f"{LIVENESS}s")
+        liveness = ("--liveness", f"{LIVENESS}s")
+        command = (PROGRAM, "train", "hyperplane", "--epochs", "1000000", "--out", "/tmp/run", *liveness)
         ranks = [start_rank(hosts, host, i, len(places), *command) for i, host in enumerate(places)]
         while not hosts.has(1, "/tmp/run/records-0.jsonl"):
             for rank in ranks:
@@ -296,8 +297,10 @@ class OnSeveralHosts(unittest.TestCase):
                     if status == 0:
                         self.assertEqual(said, "")
                         continue
-                    why = rf"rank {i} on h{1 + i}: this process may have 16 descriptors, has \d+ and needs {34 - 2 * i} more "
-                    self.assertRegex(said, rf"^{why}\(RLIMIT_NOFILE, ulimit -n\): expected at least ulimit -n \d+\n$")
+                    needs = {0: 34, 1: 32}[i]
+                    why = rf"rank {i} on h{1 + i}: this process may have 16 descriptors, has \d+ and needs {needs} more"
+                    expected = r"\(RLIMIT_NOFILE, ulimit -n\): expected at least ulimit -n \d+"
+                    self.assertRegex(said, f"^{why} {expected}\n$")
 
     def test_ranks_that_do_not_fit_together_are_told(self) -> None:
         with Hosts(2) as hosts:
@@ -344,9 +347,8 @@ class OnSeveralHosts(unittest.TestCase):
         self.assertEqual(*trained)
 
     def test_hosts_that_compute_with_other_code_are_named(self) -> None:
-        asked = subprocess.run(
-            [PYTHON, "-c", "import torch; print(torch.backends.cpu.get_cpu_capability())"], capture_output=True, text=True
-        )
+        ask = "import torch; print(torch.backends.cpu.get_cpu_capability())"
+        asked = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False)
         code = asked.stdout.strip()
         if not code.startswith("AVX"):
             self.skipTest(f"Torch has one code for this processor: {code or asked.stderr}")
@@ -369,8 +371,9 @@ class OnSeveralHosts(unittest.TestCase):
                     continue
                 self.assertEqual(len([line for line in lines if " differs " not in line]), 1, said)
                 self.assertIn(f"AVX2 or AVX512 on h1 (ranks 0 and 2), DEFAULT on h2 (rank 1); {helps}", lines[0])
-                for line in said:  # where replicas have parted it is said again
-                    self.assertEqual(" differs from that of rank 0" in line, " differs " in line and helps in line, line)
+                for line in said:
+                    if " differs from that of rank 0" in line:
+                        self.assertIn(helps, line)
 
     def test_a_host_that_falls_silent_is_named_whatever_its_clock(self) -> None:
         with Hosts(2, apart=YEAR) as hosts:
