@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "stretto/membership/hosts/marks.h"
+#include "stretto/membership/hosts/liveness/marks.h"
 
 namespace stretto {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/membership/hosts/liveness_rule.h"
-#include "stretto/membership/hosts/news.h"
-#include "stretto/membership/hosts/turn.h"
+#include "stretto/membership/hosts/liveness/liveness_rule.h"
+#include "stretto/membership/hosts/liveness/news.h"
+#include "stretto/membership/hosts/liveness/turn.h"
 
 namespace stretto {
 

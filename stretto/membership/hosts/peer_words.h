@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/membership/hosts/clock_offset.h"
-#include "stretto/membership/hosts/liveness_rule.h"
+#include "stretto/membership/hosts/liveness/clock_offset.h"
+#include "stretto/membership/hosts/liveness/liveness_rule.h"
 #include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/hello.h"
 

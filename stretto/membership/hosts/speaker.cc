@@ -19,12 +19,12 @@
 #include <utility>
 
 #include "stretto/base/words.h"
-#include "stretto/membership/hosts/clock_offset.h"
 #include "stretto/membership/hosts/line.h"
-#include "stretto/membership/hosts/liveness_rule.h"
-#include "stretto/membership/hosts/marks.h"
+#include "stretto/membership/hosts/liveness/clock_offset.h"
+#include "stretto/membership/hosts/liveness/liveness_rule.h"
+#include "stretto/membership/hosts/liveness/marks.h"
+#include "stretto/membership/hosts/liveness/turn.h"
 #include "stretto/membership/hosts/peer_words.h"
-#include "stretto/membership/hosts/turn.h"
 
 namespace stretto {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
+#include "stretto/membership/hosts/liveness/news.h"
 #include "stretto/membership/hosts/meeting.h"
-#include "stretto/membership/hosts/news.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/liveness_rule.h"
+#include "stretto/membership/hosts/liveness/liveness_rule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

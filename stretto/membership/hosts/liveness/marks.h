@@ -5,8 +5,8 @@
 #include <string>
 
 #include "stretto/base/error.h"
-#include "stretto/membership/hosts/liveness_rule.h"
-#include "stretto/membership/hosts/news.h"
+#include "stretto/membership/hosts/liveness/liveness_rule.h"
+#include "stretto/membership/hosts/liveness/news.h"
 #include "stretto/transport/members.h"
 
 namespace stretto {

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/clock_offset.h"
+#include "stretto/membership/hosts/liveness/clock_offset.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/marks.h"
+#include "stretto/membership/hosts/liveness/marks.h"
 
 #include "stretto/base/defect.h"
 #include "stretto/base/words.h"

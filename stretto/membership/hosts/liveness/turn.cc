@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/turn.h"
+#include "stretto/membership/hosts/liveness/turn.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/news.h"
+#include "stretto/membership/hosts/liveness/news.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
