@@ -50,14 +50,15 @@ Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
     Words slots;
     const int each = job.ranks / job.hosts->size();
     for (int host = 1; host <= job.hosts->size(); ++host) slots.push_back(fmt::format("h{}:{}", host, each));
-    words.insert(words.end(), {"--host", fmt::format("{}", fmt::join(slots, ","))});
+    // Bound, the first ranks of all hosts would share this machine's first core.
+    words.insert(words.end(), {"--host", fmt::format("{}", fmt::join(slots, ",")), "--bind-to", "none"});
     set("plm_rsh_agent", job.hosts->script() + " rsh");
     set("pml", "ob1");
     set("osc", "^ucx");
     set("btl", "self,vader,tcp");
     set("btl_tcp_if_include", "eth0");
-    set("oob_tcp_if_include", "eth0");
-    words.insert(words.begin(), {job.hosts->script(), "exec", "1"});
+    set("oob_tcp_if_include", "10.77.0.0/24");
+    words.insert(words.begin(), {job.hosts->script(), "exec", "0"});  // from where hosts.sh reaches all
     for (const std::string& variable : job.hosts->environment()) environment.push_back(variable);
   } else {
     set("btl", "self,vader");
