@@ -1,4 +1,4 @@
-"""The Python of docs/python*.md runs, on two ranks.
+"""The Python of docs/python.md and docs/python/ runs, on two ranks.
 
 A block that begins with the name of a file is part of that file, which another test runs. The other blocks of a section
 run one after the other; each section finds `model`, `sgd`, `loader` and `path` ready.
@@ -11,7 +11,7 @@ import re
 from ranks import values
 
 ROOT = pathlib.Path(__file__).parents[3]
-PAGES = sorted((ROOT / "docs").glob("python*.md"))
+PAGES = [ROOT / "docs/python.md", *sorted((ROOT / "docs/python").glob("*.md"))]
 PREAMBLE = """
 import torch
 import stretto
