@@ -50,12 +50,14 @@ ExitCode exit_code_of(const Error& error) {
 
 namespace {
 
-// Whether this process says what is wrong with the arguments: all ranks of a job have the same ones, and rank 0 speaks
-// for all. Where the variables of a launcher are wrong themselves, no rank is known, and each process says so.
+// Whether this process says what is wrong with the arguments: all ranks of a host have the same ones, and one of them
+// speaks for all. By STRETTO_MEETING each is started by hand and speaks for itself. Where the variables of a launcher
+// are wrong themselves, no rank is known, and each process says so.
 bool speaks() {
   try {
     const auto launched = launched_rank();
-    return !launched || launched->rank == 0;
+    if (!launched || launched->rank % launched->local_ranks == 0) return true;
+    return given_meeting(launched->rank, launched->ranks) != nullptr;
   } catch (const UsageError&) {
     return true;
   }

@@ -287,6 +287,13 @@ class OnSeveralHosts(unittest.TestCase):
                 self.assertNotEqual(status, 0)
                 self.assertIn(why, said)
 
+    def test_each_that_is_started_by_hand_says_what_is_wrong_with_the_address(self) -> None:
+        with Hosts(1) as hosts:
+            for meeting in ("10.77.0.1", "10.77.0.1:65536"):
+                rank = start_rank(hosts, 1, 1, 2, PROGRAM, "train", "hyperplane", meeting=meeting)
+                why = f"address '{meeting}' of the meeting: expected host:port, with a port from 1 to 65535"
+                self.assertEqual(list(ends([rank])), [(2, "", f"stretto train: {why}\n")])
+
     def test_too_few_descriptors_are_one_line_and_a_soft_limit_is_raised(self) -> None:
         with Hosts(2) as hosts:
             for option, status in (("-n", 4), ("-Sn", 0)):

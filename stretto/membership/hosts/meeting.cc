@@ -200,7 +200,8 @@ Result<MeetingPlace> Visit::place_in(const std::string& words) const {
   auto place = MeetingPlace::decoded(words);
   if (place) return place;
   const std::string given = bulletin_.given_address();
-  if (!given.empty()) throw UsageError(text("address '", given, "' of the meeting: expected host:port"));
+  if (!given.empty())
+    throw UsageError(text("address '", given, "' of the meeting: expected host:port, with a port from 1 to 65535"));
   return Error{Errc::bad_input, text("rank 0: ", place.error().message), 0};
 }
 

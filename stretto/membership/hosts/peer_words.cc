@@ -1,6 +1,7 @@
 #include "stretto/membership/hosts/peer_words.h"
 
 #include <array>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -295,9 +296,14 @@ Result<MeetingPlace> MeetingPlace::decoded(std::string_view words) {
   const auto colon = address.rfind(':');
   std::string_view host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const bool whole = colon != std::string_view::npos && colon + 1 < address.size() && !host.empty();
-  if (!whole || host.find_first_of("[]") != std::string_view::npos) return wrong("expected host:port");
-  MeetingPlace place{.host = std::string(host), .port = std::string(address.substr(colon + 1))};
+  const std::string_view port = colon == std::string_view::npos ? std::string_view() : address.substr(colon + 1);
+  std::uint16_t number = 0;
+  const auto [end, fault] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool is_port = fault == std::errc() && end == port.data() + port.size() && number > 0;
+  if (!is_port || host.empty() || host.find_first_of("[]") != std::string_view::npos) {
+    return wrong("expected host:port, with a port from 1 to 65535");
+  }
+  MeetingPlace place{.host = std::string(host), .port = std::string(port)};
   if (slash == std::string_view::npos) return place;
   const auto token = token_of(std::string(words.substr(slash + 1)));
   if (!token) return wrong(token.error().message);
