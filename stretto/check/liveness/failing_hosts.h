@@ -107,8 +107,11 @@ class FailingHosts {
 
   const Site& site(int host) const { return *sites_[static_cast<std::size_t>(host)]; }
   Site& change(int host);
-  const Link& link(int from, int to) const { return links_[static_cast<std::size_t>(from * hosts() + to)]; }
-  Link& link(int from, int to) { return links_[static_cast<std::size_t>(from * hosts() + to)]; }
+  std::size_t place(int from, int to) const {
+    return static_cast<std::size_t>(from) * static_cast<std::size_t>(hosts()) + static_cast<std::size_t>(to);
+  }
+  const Link& link(int from, int to) const { return links_[place(from, to)]; }
+  Link& link(int from, int to) { return links_[place(from, to)]; }
   const Process& process(int rank) const;
   Process& change_process(int rank);
   HostNews news(Site& site) const { return {site.memory, members_.size()}; }
