@@ -31,7 +31,7 @@ Duration wanted_liveness(std::optional<Duration> given) {
 }
 
 std::string wanted_carrier(const std::string& given) {
-  const std::string wanted = !given.empty() ? given : variable("STRETTO_BETWEEN");
+  std::string wanted = !given.empty() ? given : variable("STRETTO_BETWEEN");
   if (wanted.empty()) return std::string(kCarriers[0]);
   if (std::ranges::count(kCarriers, wanted) > 0) return wanted;
   throw UsageError(text(!given.empty() ? "between " : "STRETTO_BETWEEN=", wanted, ": expected ", kCarriers[0],
