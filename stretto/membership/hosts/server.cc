@@ -8,6 +8,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <cmath>
 #include <future>
 #include <map>
 #include <optional>
