@@ -29,6 +29,7 @@ MOMENTS, SEED = option("--moments", 10), option("--seed", 1)
 from hosts import Hosts, Process, ends  # noqa: E402
 from hosts_test import LIVENESS, PROGRAM, start_rank  # noqa: E402 (takes the words before)
 
+COUNTS = "(?:, which has the counters of the job,)? "  # rank 0, for who asked it
 HOSTS, EACH = 3, 2
 RANKS = HOSTS * EACH
 ALGORITHMS = ("sync", "eager-quorum", "wagma")
@@ -69,7 +70,7 @@ class Lost(unittest.TestCase):
         of_host = rf"h{1 + host} with ranks {first} and {first + 1} is lost"
         if fault == "a host":
             job.hosts.kill(1 + host)
-            return {first, first + 1}, rf"rank [{first}{first + 1}] is lost|{of_host}"
+            return {first, first + 1}, rf"rank [{first}{first + 1}]{COUNTS}is lost|{of_host}"
         if fault == "a host's link":
             job.hosts.cut(1 + host)
             return set(), r"is lost: nothing has come from it|hears nothing of"
@@ -79,7 +80,7 @@ class Lost(unittest.TestCase):
             return set(), rf"h[{1 + host}{1 + other}] hears nothing of h[{1 + host}{1 + other}]"
         rank = first + (0 if fault == "a speaker" else draw.randrange(EACH))
         job.kill(rank)
-        return {rank}, rf"rank {rank} is lost"
+        return {rank}, rf"rank {rank}{COUNTS}is lost"
 
     def left_on(self, hosts: Hosts, host: int) -> str:
         what = "pgrep -l stretto; ls /dev/shm; ss -Hltn"
