@@ -56,11 +56,6 @@ class Job:
                 raise AssertionError([rank.communicate() for rank in self.ranks])
             time.sleep(0.02)
 
-    def kill(self, rank: int) -> None:
-        """That rank alone."""
-        of_rank = f"grep -lz '^STRETTO_RANK={rank}$' /proc/[0-9]*/environ | grep -o '[0-9]*'"
-        self.hosts.call("exec", str(1 + rank // EACH), "sh", "-c", f"kill -KILL $({of_rank})")
-
 
 class Lost(unittest.TestCase):
     def lose(self, job: Job, fault: str, draw: random.Random) -> tuple[set[int], str]:
@@ -79,7 +74,7 @@ class Lost(unittest.TestCase):
             job.hosts.cut(1 + host, 1 + other)
             return set(), rf"h[{1 + host}{1 + other}] hears nothing of h[{1 + host}{1 + other}]"
         rank = first + (0 if fault == "a speaker" else draw.randrange(EACH))
-        job.kill(rank)
+        job.hosts.signal_rank(1 + rank // EACH, rank, "KILL")
         return {rank}, rf"rank {rank}{COUNTS}is lost"
 
     def left_on(self, hosts: Hosts, host: int) -> str:
@@ -224,9 +219,8 @@ class NotLost(unittest.TestCase):
             with Hosts(3) as hosts:
                 ranks = self.train(hosts, LIVENESS, 120, "300us")  # 9 s
                 time.sleep(1)
-                of_rank = f"grep -lz '^STRETTO_RANK={rank}$' /proc/[0-9]*/environ | grep -o '[0-9]*'"
                 for name, wait in (("STOP", 5 * LIVENESS), ("CONT", 0)):
-                    hosts.call("exec", str(PLACES[rank]), "sh", "-c", f"kill -{name} $({of_rank})")
+                    hosts.signal_rank(PLACES[rank], rank, name)
                     time.sleep(wait)
                     self.assertEqual([process.poll() for process in ranks], [None] * len(PLACES), what)
                 ranks[rank].send_signal(signal.SIGCONT)  # nsenter stops with its child

@@ -72,6 +72,11 @@ class Hosts:
         """To all ranks on a host."""
         self.call("exec", str(host), "pkill", f"-{name}", "stretto-train")
 
+    def signal_rank(self, host: int, rank: int, name: str) -> None:
+        """To that rank alone."""
+        of_rank = f"grep -lz '^STRETTO_RANK={rank}$' /proc/[0-9]*/environ | grep -o '[0-9]*'"
+        self.call("exec", str(host), "sh", "-c", f"kill -{name} $({of_rank})")
+
     def resident(self, host: int, rank: int, program: str) -> int:
         """Memory of a rank's process, in kB."""
         is_it = f"grep -qz STRETTO_RANK={rank} /proc/$p/environ"
