@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -29,7 +31,8 @@ class RankContext {
   /// This rank's number among those of its host, 0 … local_size() − 1: to choose a device by.
   int local_rank() { return world().transport().members().place_of(rank()); }
   int local_size() { return static_cast<int>(world().host().members.size()); }  ///< ranks of this host
-  /// The ranks of the job, and the engine over their transport: no second one over it.
+  /// The ranks of the job, and the engine over their transport: no second one over it. Asked for anew in each call
+  /// that uses it: who keeps more of it than a Session does speaks of ranks that may be others by now.
   virtual World& world() = 0;
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
   /// for borrow_counter().
@@ -49,6 +52,14 @@ class RankContext {
   /// one whose error is another rank's (Errc::lost_peer, Errc::aborted) only where no rank fails by itself.
   virtual void complain(const Error& error) = 0;
 
+  /// The one T that a room above keeps for the rank, made when it is first asked for.
+  template <class T>
+  T& part() {
+    std::shared_ptr<void>& part = parts_[typeid(T)];
+    if (part == nullptr) part = std::make_shared<T>();
+    return *static_cast<T*>(part.get());
+  }
+
   static constexpr int kNumCounters = 16;  ///< counters a job has
 
   /// Lends a counter of the upper half that nobody has borrowed, whatever it stands at; the lower half is the caller's
@@ -58,6 +69,7 @@ class RankContext {
   void give_back_counter(int index) { borrowed_ &= ~(1u << index); }
 
  private:
+  std::map<std::type_index, std::shared_ptr<void>> parts_;
   std::uint32_t borrowed_ = 0;  // a bit each
 };
 

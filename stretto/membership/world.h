@@ -2,10 +2,8 @@
 
 #include <sys/types.h>
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -40,13 +38,6 @@ class World {
   /// Throws UsageError where forked().
   void require_own_process() const;
 
-  /// The one T that a room above keeps for the rank as long as the world lasts, made when it is first asked for.
-  template <class T>
-  T& part() {
-    std::shared_ptr<void>& part = parts_[typeid(T)];
-    if (part == nullptr) part = std::make_shared<T>();
-    return *static_cast<T*>(part.get());
-  }
   /// Keeps to the engine's end what it may still use of collectives that have failed: their rounds go on for ever.
   void keep(std::shared_ptr<void> failed) { failed_.push_back(std::move(failed)); }
 
@@ -56,7 +47,6 @@ class World {
   const pid_t process_;
   Driver* const given_driver_;
   ProgressBy progress_by_ = ProgressBy::thread;
-  std::map<std::type_index, std::shared_ptr<void>> parts_;
   // In the order in which they depend on one another: the driver, with its helper thread, ends first.
   std::optional<Engine> engine_;
   std::vector<std::shared_ptr<void>> failed_;

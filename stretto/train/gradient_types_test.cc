@@ -5,6 +5,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/thread_job.h"
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/testing/half_replica.h"
@@ -33,12 +34,12 @@ void run(int ranks, const std::string& name, DataType gradients,
          const std::function<void(int rank, HalfReplica&, Session&)>& application) {
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    World world(place.transport(), place.clock(), &place);
-    place.drive_engine(&world.engine());
+    RankOverTransport context(place.transport(), place.clock(), &place);
+    place.drive_engine(&context.world().engine());
     HalfReplica replica(gradients, kCount, 0.5);
     Deaf deaf;
     const Algorithm algorithm = parse_algorithm(name, ranks, 0);
-    Session session(world, replica, deaf,
+    Session session(context, replica, deaf,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .local_steps = algorithm.recipe->local_steps,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/testing/two_numbers.h"
@@ -66,13 +67,13 @@ std::vector<End> run(const Job& job, const Application& application) {
   std::vector<End> ends(kRanks);
   SimulatedCluster cluster(kRanks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    World world(place.transport(), place.clock(), &place);
-    place.drive_engine(&world.engine());
+    RankOverTransport context(place.transport(), place.clock(), &place);
+    place.drive_engine(&context.world().engine());
     TwoNumbers replica(job.momentum);
     End& end = ends[static_cast<std::size_t>(place.rank())];
     const Algorithm algorithm = parse_algorithm(job.algorithm, kRanks);
     const auto stop = [](Round, const std::string& line) { throw Failure({Errc::timeout, line}); };
-    Session session(world, replica, end.counts,
+    Session session(context, replica, end.counts,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .normalize = job.normalize,

@@ -190,8 +190,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   {
     Trainer trainer({.plan = plan_,
                      .task = *rank_task,
-                     .world = context.world(),
-                     .counter = context.counter(0),
+                     .rank = context,
                      .page = *page_,
                      .steps = steps_ ? &*steps_ : nullptr,
                      .folder = files_->path(),
@@ -199,8 +198,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                      .resume = resume_ ? &*resume_ : nullptr,
                      .second_task = [&task, task_options] { return task.start_rank(task_options); },
                      .place = place,
-                     .body_scale = body_scale_,
-                     .clock_offset = [&context] { return context.clock_offset(); }});
+                     .body_scale = body_scale_});
     report = trainer.run();
   }
   bring_files_together(context, rank_task->replica(), report);

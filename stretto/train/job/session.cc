@@ -44,32 +44,31 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 }  // namespace
 
-Session::Session(World& world, Replica& replica, RoundListener& listener, SessionOptions options)
+Session::Session(RankContext& context, Replica& replica, RoundListener& listener, SessionOptions options)
     : options_(std::move(options)),
-      world_(world),
-      sessions_(world.part<RankSessions>()),
-      engine_(world.engine()),
-      uninterrupted_(world.driver(options_.progress_by)),
+      context_(context),
+      sessions_(context.part<RankSessions>()),
+      uninterrupted_(world().driver(options_.progress_by)),
       driver_(uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>()),
-      meeting_(std::make_shared<Meeting>(engine_, replica, meeting_options(options_))),
+      meeting_(std::make_shared<Meeting>(world().engine(), replica, meeting_options(options_))),
       replica_(replica),
       listener_(listener),
-      recipe_(options_.recipe->make({replica, engine_, *meeting_, listener, options_.recipe_options})) {}
+      recipe_(options_.recipe->make({replica, world().engine(), *meeting_, listener, options_.recipe_options})) {}
 
 Session::~Session() {
   if (forked()) {  // collectives cannot be taken from an engine whose memory is not there
-    world_.keep(std::move(recipe_));
-    world_.keep(std::move(meeting_));
+    world().keep(std::move(recipe_));
+    world().keep(std::move(meeting_));
     return;
   }
   if (by_layer_) replica_.reads_by_bucket()->on_bucket_read(nullptr);
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
   if (interrupted_) abort("an exception has ended this rank's part");
   if (!rounds_over_) {
-    for (auto& collective : recipe_->collectives()) world_.keep(std::move(collective));
+    for (auto& collective : recipe_->collectives()) world().keep(std::move(collective));
     sessions_.remove(*this);
   }
-  if (meeting_->interrupted()) world_.keep(meeting_);
+  if (meeting_->interrupted()) world().keep(meeting_);
 }
 
 template <class Work>
@@ -165,10 +164,10 @@ void Session::end_backward(const std::string& where) {
   require_no_failure("end_backward");
   const auto non_finite = recipe_->end_backward();
   if (!non_finite) return;
-  const std::string reason = text("the gradient of ", *non_finite, " is not finite on rank ", engine_.rank(), ", ",
-                                  where, "; a smaller learning rate may help");
+  const std::string reason = text("the gradient of ", *non_finite, " is not finite on rank ", rank(), ", ", where,
+                                  "; a smaller learning rate may help");
   abort(reason);
-  throw Failure({Errc::aborted, reason, engine_.rank()});
+  throw Failure({Errc::aborted, reason, rank()});
 }
 
 void Session::pass() {
@@ -291,7 +290,7 @@ void Session::begin_again(std::uint64_t batches_before) {
   const std::string state = recipe_->state();
   options_.recipe_options.batches_before = batches_before;
   recipe_.reset();  // before the next one takes its memory
-  recipe_ = options_.recipe->make({replica_, engine_, *meeting_, listener_, options_.recipe_options});
+  recipe_ = options_.recipe->make({replica_, world().engine(), *meeting_, listener_, options_.recipe_options});
   if (!state.empty()) recipe_->set_state(state);
   if (by_layer_) bring_by_layer();
   rounds_over_ = drained_ = in_step_ = false;
@@ -334,7 +333,7 @@ std::optional<Error> Session::failure() const {
 }
 
 void Session::abort(const Error& why) {
-  world_.require_own_process();
+  world().require_own_process();
   for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, why);
   meeting_->abort(uninterrupted_, why);
   fail();
@@ -357,7 +356,7 @@ void Session::fail() {
 }
 
 void Session::require_no_failure(const char* call) const {
-  world_.require_own_process();
+  world().require_own_process();
   if (failed()) throw UsageError(text(call, "() after a failure: this session is over; expected abort() or nothing"));
 }
 

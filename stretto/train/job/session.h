@@ -10,8 +10,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
-#include "stretto/engine/engine.h"
-#include "stretto/membership/world.h"
+#include "stretto/membership/job.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
@@ -42,7 +41,7 @@ struct SessionOptions {
 class Session final : private BatchSource {
  public:
   /// Makes the collectives and sees to it that the engine is driven. All but the options outlive the session.
-  Session(World& world, Replica& replica, RoundListener& listener, SessionOptions options);
+  Session(RankContext& context, Replica& replica, RoundListener& listener, SessionOptions options);
   /// Drops the collectives; after a failure, or before the last round is over, they stay with the engine. Where an
   /// exception of this rank alone has ended the session, and abort() was not called, the other ranks hear of that.
   ~Session();
@@ -107,7 +106,7 @@ class Session final : private BatchSource {
   /// Whether the session has ended before its last round was over.
   bool failed() const { return failed_ || meeting_->interrupted(); }
   /// Whether this is a process that the rank has forked.
-  bool forked() const { return world_.forked(); }
+  bool forked() const { return world().forked(); }
   /// Stops the job: `why` reaches every rank, with its code and rank (Collective::abort()). May be called after a
   /// failure, too.
   void abort(const Error& why);
@@ -132,15 +131,17 @@ class Session final : private BatchSource {
     }
   }
 
-  int rank() const { return engine_.rank(); }
-  int ranks() const { return engine_.size(); }
+  /// The ranks of which this one is part, as they are now.
+  World& world() const { return context_.world(); }
+  int rank() const { return world().rank(); }
+  int ranks() const { return world().size(); }
   /// Calls SessionOptions::look.
   Driver& driver() {
-    world_.require_own_process();
+    world().require_own_process();
     return driver_;
   }
   Meeting& meeting() {
-    world_.require_own_process();
+    world().require_own_process();
     return *meeting_;
   }
   const Recipe& recipe() const { return *recipe_; }
@@ -173,9 +174,8 @@ class Session final : private BatchSource {
   std::pair<std::string, StepWaits> waits() const override;
 
   SessionOptions options_;
-  World& world_;
+  RankContext& context_;
   RankSessions& sessions_;
-  Engine& engine_;
   Driver& uninterrupted_;
   InterruptibleDriver driver_;
   std::shared_ptr<Meeting> meeting_;

@@ -11,6 +11,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/plain.h"
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/replica/gradients_by_tensor.h"
 #include "stretto/train/testing/deaf.h"
@@ -86,14 +87,14 @@ constexpr RecipeInfo kTwoKinds = {
     [](const std::string&, int, int) { return Policy::full(); },
     [](const RecipeContext& context) -> std::unique_ptr<Recipe> { return std::make_unique<TwoKinds>(context); }};
 
-/// One rank of a test, with its world on the virtual clock.
+/// One rank of a test, on the virtual clock.
 struct RankOfTest {
-  explicit RankOfTest(VirtualRank& rank) : place(rank), world(rank.transport(), rank.clock(), &rank) {
-    rank.drive_engine(&world.engine());
+  explicit RankOfTest(VirtualRank& rank) : place(rank), context(rank.transport(), rank.clock(), &rank) {
+    rank.drive_engine(&context.world().engine());
   }
   int rank() const { return place.rank(); }
   Session session(Replica& replica, const Algorithm& algorithm) {
-    return Session(world, replica, deaf,
+    return Session(context, replica, deaf,
                    {.recipe = algorithm.recipe,
                     .recipe_options = {.policy = algorithm.policy,
                                        .local_steps = algorithm.recipe->local_steps,
@@ -102,7 +103,7 @@ struct RankOfTest {
   }
 
   VirtualRank& place;
-  World world;
+  RankOverTransport context;
   Deaf deaf;
   std::vector<std::string> told;
 };
@@ -406,7 +407,7 @@ TEST(SessionTest, WhatALoopHasLeftInTheMiddleOfAStepKeepsItsMemory) {
     b.begin({});
     {
       const Algorithm algorithm = parse_algorithm("sync", 3);
-      Session a(rank.world, task_a->replica(), rank.deaf,
+      Session a(rank.context, task_a->replica(), rank.deaf,
                 {.recipe = algorithm.recipe,
                  .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "coordinator"}}}});
       a.begin({});
@@ -434,7 +435,7 @@ TEST(SessionTest, ALineThatComesUpWhileARankWaitsIsToldWithinASecond) {
     const auto task = start(1);
     TimePoint waits;
     const Algorithm algorithm = parse_algorithm("sync", 2);
-    Session session(rank.world, task->replica(), rank.deaf,
+    Session session(rank.context, task->replica(), rank.deaf,
                     {.recipe = algorithm.recipe,
                      .recipe_options = {.policy = algorithm.policy,
                                         .algorithm = {{"ordering", "coordinator"}, {"stall-warning", "3s"}}},
@@ -459,7 +460,7 @@ TEST(SessionTest, ALoopThatLeavesNoGraphIsToldOnceByWhatTopoPlans) {
     run(2, [&](RankOfTest& rank) {
       const auto task = start(1);
       const Algorithm algorithm = parse_algorithm("sync", 2);
-      Session session(rank.world, task->replica(), rank.deaf,
+      Session session(rank.context, task->replica(), rank.deaf,
                       {.recipe = algorithm.recipe,
                        .recipe_options = {.policy = algorithm.policy, .algorithm = {{"ordering", "topo"}}},
                        .tell = [&](Round, const std::string& line) { rank.told.push_back(line); }});

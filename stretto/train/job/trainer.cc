@@ -60,9 +60,8 @@ class Trainer::Impl final : public RoundListener {
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
   /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
   TimePoint begin_together();
-  std::optional<Duration> clock_offset() const {
-    return context_.clock_offset ? context_.clock_offset() : std::nullopt;
-  }
+  const Clock& clock() const { return session_.world().clock(); }
+  const Members& members() const { return session_.world().transport().members(); }
   /// From the checkpoint where the job continues.
   void load();
   /// The memory of the recipe's collectives must fit into this machine; checked before the first step.
@@ -131,17 +130,16 @@ class Trainer::Impl final : public RoundListener {
 
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
-      rank_(context.world.rank()),
+      rank_(context.rank.rank()),
       replica_(context.task.replica()),
-      session_(context.world, replica_, *this, session_options(context)),
+      session_(context.rank, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
-      dispenser_(batches_, context.plan.sharing, rank_, context.counter,
+      dispenser_(batches_, context.plan.sharing, rank_, context.rank.counter(0),
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
       sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
-      pacer_(context.plan.pace, context.world.clock(),
-             [&page = context.page](TimePoint when) { page.sleep_until(when); }),
+      pacer_(context.plan.pace, clock(), [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       pass_(replica_, pacer_, context.place),
-      ledger_(context.plan.options.ranks, context.world.transport().members().host_names()),
+      ledger_(context.plan.options.ranks, members().host_names()),
       applied_(batches_before(context)),
       reached_(applied_),
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
@@ -152,7 +150,8 @@ Trainer::Impl::Impl(const TrainerContext& context)
         Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
         applied_);
   }
-  if (context.place != nullptr) context.place->drive_engine(&context.world.engine(), context.plan.options.progress_by);
+  if (context.place != nullptr)
+    context.place->drive_engine(&session_.world().engine(), context.plan.options.progress_by);
 }
 
 Trainer::Impl::~Impl() {
@@ -200,13 +199,12 @@ void Trainer::Impl::begin() {
 }
 
 TimePoint Trainer::Impl::begin_together() {
-  const Clock& clock = context_.world.clock();
-  const bool one_clock = context_.place != nullptr || context_.world.transport().members().hosts() == 1;
-  const auto ahead = one_clock ? std::nullopt : clock_offset();
+  const bool one_clock = context_.place != nullptr || members().hosts() == 1;
+  const auto ahead = one_clock ? std::nullopt : context_.rank.clock_offset();
   Meeting::Numbers mine{};  // whether the rank knows, and when it has come, by the clock of rank 0's host
-  if (ahead) mine = {1, static_cast<std::uint64_t>((clock.now() - *ahead).since_start.count())};
+  if (ahead) mine = {1, static_cast<std::uint64_t>((clock().now() - *ahead).since_start.count())};
   const auto all = session_.meeting().gather(session_.driver(), mine);
-  const TimePoint now = clock.now();
+  const TimePoint now = clock().now();
   if (std::ranges::any_of(all, [](const Meeting::Numbers& theirs) { return theirs[0] == 0; })) return now;
   std::int64_t last = std::numeric_limits<std::int64_t>::min();
   for (const Meeting::Numbers& theirs : all) last = std::max(last, static_cast<std::int64_t>(theirs[1]));
@@ -225,7 +223,7 @@ void Trainer::Impl::check_memory() {
   const auto [bytes, parts] = session_.recipe().memory();
   const std::string needed = text("gradients take ", format_bytes(bytes), " a rank: ", parts);
   const bool simulated = context_.place != nullptr;  // all ranks in this process
-  if (!simulated && std::string_view(context_.world.transport().name()) != "shm") return context_.page.tell(needed);
+  if (!simulated && std::string_view(session_.world().transport().name()) != "shm") return context_.page.tell(needed);
   const std::uint64_t total = bytes * static_cast<std::uint64_t>(session_.ranks());
   const MemoryBudget budget = simulated ? available_memory() : memory_budget();
   context_.page.tell(text(needed, ", ", format_bytes(total), " in all"));
@@ -239,7 +237,7 @@ void Trainer::Impl::check_memory() {
 
 void Trainer::Impl::step(const BatchRef& batch) {
   const Round base = next_round_;
-  step_began_ = context_.world.clock().now();
+  step_began_ = clock().now();
   require_going_on();
   if (moves_own_weights(*context_.plan.algorithm.recipe)) moves_by_itself(batch);
   double loss = 0;
@@ -266,14 +264,14 @@ void Trainer::Impl::step(const BatchRef& batch) {
            .paced = paced.paced,
            .delayed = paced.delayed};
   recorded_ = false;
-  arrived_ = context_.world.clock().now();
+  arrived_ = clock().now();
   session_.take();
-  waited_ = context_.world.clock().now() - arrived_;
+  waited_ = clock().now() - arrived_;
   report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
   record();
   trace(paced.begin);
-  step_seconds_.push_back(seconds(context_.world.clock().now() - step_began_));
+  step_seconds_.push_back(seconds(clock().now() - step_began_));
   if (evaluations_) evaluate();
 }
 
@@ -301,7 +299,7 @@ void Trainer::Impl::moves_by_itself(const BatchRef& batch) {
 
 void Trainer::Impl::evaluate() {
   if (evaluations_->copies_replica(reached_)) session_.bring_weights();
-  evaluations_->after_step(reached_, seconds(since_start(context_.world.clock().now())));
+  evaluations_->after_step(reached_, seconds(since_start(clock().now())));
 }
 
 void Trainer::Impl::require_going_on() const {
@@ -312,7 +310,7 @@ void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHea
   next_round_ = round + 1;
   applied_ += header.batches;
   reached_ = std::max(reached_, applied_);
-  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(context_.world.clock().now() - start_));
+  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(clock().now() - start_));
 }
 
 void Trainer::Impl::note_passed(const RoundResult& result) {
@@ -328,7 +326,7 @@ void Trainer::Impl::before(const RoundResult& result) {
 
 void Trainer::Impl::after(const RoundResult& result) {
   const RoundHeader& header = *result.header;
-  const TimePoint now = context_.world.clock().now();
+  const TimePoint now = clock().now();
   note_passed(result);
   note_round(result.round, result.policy, header);
   ++rounds_applied_;
@@ -341,7 +339,7 @@ void Trainer::Impl::after(const RoundResult& result) {
 }
 
 Traffic Trainer::Impl::traffic() {
-  const Traffic sent = context_.world.engine().traffic();
+  const Traffic sent = session_.world().engine().traffic();
   const auto bodies =
       static_cast<std::uint64_t>(std::llround(context_.body_scale * static_cast<double>(sent.body_bytes)));
   return {.messages = sent.messages, .body_bytes = bodies, .bytes = sent.bytes - sent.body_bytes + bodies};
@@ -349,7 +347,7 @@ Traffic Trainer::Impl::traffic() {
 
 void Trainer::Impl::record() {
   if (!files_ || recorded_) return;
-  step_.waited = pass_.waited() + (context_.world.clock().now() - arrived_);
+  step_.waited = pass_.waited() + (clock().now() - arrived_);
   step_.rounds_applied = std::exchange(rounds_applied_, 0);
   const Traffic now = traffic();
   const Traffic sent = now.since(std::exchange(recorded_traffic_, now));
@@ -362,7 +360,7 @@ void Trainer::Impl::record() {
 double Trainer::Impl::write_records() {
   record();
   if (files_) files_->flush_records();
-  return seconds(since_start(context_.world.clock().now()));
+  return seconds(since_start(clock().now()));
 }
 
 void Trainer::Impl::trace(TimePoint begin) {
@@ -376,7 +374,7 @@ void Trainer::Impl::trace(TimePoint begin) {
 void Trainer::Impl::note_loss(double loss) {
   const std::uint64_t width = std::max<std::uint64_t>(1, context_.plan.total_batches / kLossBins);
   if (report_.losses.empty() || reached_ / width > report_.losses.back().batches / width) {
-    report_.losses.push_back({.seconds = seconds(context_.world.clock().now() - start_), .batches = reached_});
+    report_.losses.push_back({.seconds = seconds(clock().now() - start_), .batches = reached_});
   }
   LossBin& bin = report_.losses.back();
   bin.sum += loss;
@@ -398,7 +396,7 @@ RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
           .stale = all.stale,
           .null = all.null,
           .lost_seconds = ledger_.lost_seconds(),
-          .hosts = context_.world.transport().members().host_names(),
+          .hosts = members().host_names(),
           .lost_deposits = ledger_.lost_deposits(),
           .kept_deposits = ledger_.kept(),
           .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
@@ -415,7 +413,7 @@ void Trainer::Impl::report_steps() {
                                   .step_p50 = report_.step_p50,
                                   .step_p99 = report_.step_p99,
                                   .input = input_ ? input_->burnt() : Duration(0)};
-  meter_->read(*report_.ordering, clock_offset());
+  meter_->read(*report_.ordering, context_.rank.clock_offset());
 }
 
 void Trainer::Impl::end() {

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "stretto/base/shared_counter.h"
-#include "stretto/membership/world.h"
+#include "stretto/membership/job.h"
 #include "stretto/observe/recent_steps.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/checkpoint.h"
@@ -25,8 +23,7 @@ inline constexpr Duration kSilence = std::chrono::seconds(10);
 struct TrainerContext {
   const RunPlan& plan;
   RankTask& task;
-  World& world;            ///< its clock is the same for all ranks of a host
-  SharedCounter& counter;  ///< of the dispenser; 0 at the start
+  RankContext& rank;  ///< its clock is the same for all ranks of a host; counter 0, at 0, is the dispenser's
   ProgressPage& page;
   RecentSteps* steps = nullptr;        ///< hears of each step of this rank; null: nobody watches
   std::string folder;                  ///< for records, trace and checkpoints, which is there; empty: none
@@ -35,7 +32,6 @@ struct TrainerContext {
   SecondTask second_task = {};         ///< on rank 0, for evaluations while the run goes on
   VirtualRank* place = nullptr;        ///< on a virtual clock, which is the world's; null: time passes as it does
   double body_scale = 1;               ///< NetworkOptions::body_scale, for what is recorded of messages
-  std::function<std::optional<Duration>()> clock_offset = {};  ///< RankContext::clock_offset(); empty: none
 };
 
 /// One rank's loop: a batch from the dispenser, forward and backward pass, the pace and the delays that are asked for,

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/train/testing/test_task.h"
 #include "stretto/transport/job_memory.h"
 #include "stretto/transport/shm.h"
@@ -36,10 +37,9 @@ class TrainerTest : public testing::Test {
              .momentum = rank == 1 ? differing_momentum_ : plan.options.momentum});
         {
           ShmTransport transport(memory, rank);
-          World world(transport, clock);
+          RankOverTransport context(transport, clock, nullptr, std::span(&counter, 1));
           try {
-            Trainer trainer(
-                {.plan = plan, .task = *task, .world = world, .counter = counter, .page = *page_, .silence = silence});
+            Trainer trainer({.plan = plan, .task = *task, .rank = context, .page = *page_, .silence = silence});
             report = trainer.run();
           } catch (const UsageError& error) {
             report.usage_error = true;

@@ -35,24 +35,23 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       options_(overridden(options, environment_)),
       lr_(LrSchedule::parse(options_.lr_schedule)),
       exceptions_(std::uncaught_exceptions()),
-      imbalance_(imbalance_of(environment_, rank.size(), rank.world().part<RankSessions>().num_batch_sources_ever())),
+      imbalance_(imbalance_of(environment_, rank.size(), rank.part<RankSessions>().num_batch_sources_ever())),
       pacer_(Duration(0), clock_),
       replica_(replica),
-      world_(rank.world()),
-      sessions_(world_.part<RankSessions>()),
+      sessions_(rank.part<RankSessions>()),
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
-      session_(rank.world(), replica_, *this, session_options_),
+      session_(rank, replica_, *this, session_options_),
       ledger_(rank.size(), rank.world().transport().members().host_names()),
       history_(rank.rank(), rank.size(), options_.max_lag),
-      reporter_(environment_.out, rank.world().part<RankSessions>().num_batch_sources_ever(), rank.rank()) {}
+      reporter_(environment_.out, sessions_.num_batch_sources_ever(), rank.rank()) {}
 
 void OwnLoop::begin() {
   session_.telling([&] { session_.begin({{"options", describe(options_)}}); });
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
   if (!environment_.out.empty()) {  // the ranks' clocks start together
-    reporter_.look_together(session_.meeting(), session_.driver(), world_.transport().members());
+    reporter_.look_together(session_.meeting(), session_.driver(), session_.world().transport().members());
   }
   begin_timing();
   start_ = step_began_;
@@ -260,7 +259,7 @@ void OwnLoop::compare(bool last) {
       reporter_.finish(report);
     }
     if (!environment_.out.empty()) {
-      reporter_.bring_together(world_.engine(), session_.meeting(), session_.driver());
+      reporter_.bring_together(session_.world().engine(), session_.meeting(), session_.driver());
     }
   }
   if (*identical_ || options_.allow_different) return;

@@ -179,7 +179,6 @@ class OwnLoop final : private RoundListener, private RankLoop {
   const Imbalance imbalance_;  // injected
   Pacer pacer_;                // of what is injected
   Replica& replica_;
-  World& world_;
   RankSessions& sessions_;
   const LoopHooks hooks_;
   const SessionOptions session_options_;

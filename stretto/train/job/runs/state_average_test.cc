@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/job/run_plan.h"
 #include "stretto/train/job/session.h"
@@ -100,11 +101,11 @@ Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
   Meetings meetings;
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
-    World world(place.transport(), place.clock(), &place);
-    place.drive_engine(&world.engine());
+    RankOverTransport context(place.transport(), place.clock(), &place);
+    place.drive_engine(&context.world().engine());
     const auto mine = task->start_rank({.seed = 1, .lr = 0.01, .momentum = 0.9});
     Listener listener(mine->replica(), place.rank(), ranks, meetings);
-    Session session(world, mine->replica(), listener, {.recipe = algorithm.recipe, .recipe_options = options});
+    Session session(context, mine->replica(), listener, {.recipe = algorithm.recipe, .recipe_options = options});
     session.begin({});
     const auto steps = 12 + 2 * static_cast<std::uint32_t>(place.rank());
     for (std::uint32_t number = 0; number < steps; ++number) {

@@ -53,10 +53,10 @@ class TestedRank {
     const auto task = linear_task();
     const auto mine = task->start_rank({.seed = 1, .lr = 0.05, .momentum = 0.9});
     const auto other = task->start_rank({.seed = 2, .lr = 0.05, .momentum = 0.9});
-    Session beside(context_.world(), other->replica(), deaf_, options("sync", 0, {}));
+    Session beside(context_, other->replica(), deaf_, options("sync", 0, {}));
     beside.begin({});
     {
-      Session session(context_.world(), mine->replica(), deaf_, options(test_.algorithm, test_.seats, [this] {
+      Session session(context_, mine->replica(), deaf_, options(test_.algorithm, test_.seats, [this] {
                         if (armed_ && context_.rank() == kInterrupted) throw Interrupt();
                       }));
       interrupt(session, *mine);

@@ -35,7 +35,7 @@ constexpr int kRanks = 4;
 /// One rank's model and session.
 struct RankOfTest {
   explicit RankOfTest(RankContext& context)
-      : session(context.world(), task->replica(), deaf,
+      : session(context, task->replica(), deaf,
                 {.recipe = algorithm.recipe, .recipe_options = {.policy = algorithm.policy}}) {}
   void step() {
     session.begin_step(2, Duration(0));
