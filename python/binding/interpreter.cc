@@ -33,7 +33,8 @@ const char* class_of(Errc code) {
     case Errc::diverged: return "Diverged";
     case Errc::bad_input: return "UsageError";
     case Errc::unavailable:
-    case Errc::io: break;
+    case Errc::io:
+    case Errc::members_changed: break;
   }
   return "Error";
 }

@@ -48,6 +48,16 @@ enum class Defect {
   bucket_before_first,         ///< board: a round of a bucket starts before that of the first has
   bucket_first_decides,        ///< buckets: a round is complete when that of the first bucket is
 
+  // From one world to the next.
+  carried_steps_after_report,  ///< completes rounds after it has reported how many are complete
+  carried_takes_uncounted,     ///< takes a result that a board shows, and that the report did not count
+  carried_nothing,             ///< carries what is pending, and not what is in rounds that no survivor has completed
+  carried_ring_of_w,           ///< keeps W results where a round in flight is summed where result r - W lies
+  carried_reuse_summed,        ///< board: fills a set again that a round has summed which is not complete
+  carried_least_decides,       ///< the new world begins with the fewest rounds that a survivor holds
+  carried_jumps,               ///< a rank that is behind goes on without the results it lacks
+  carried_forgets,             ///< a rank forgets its deposits when the next world is decided, not when it has begun
+
   // Groups of ranks that average with each other.
   group_taken,                 ///< a round takes the model that should stand
   group_no_initial,            ///< ranks join that have published nothing

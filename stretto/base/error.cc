@@ -14,6 +14,7 @@ const char* name_of(Errc code) {
     case Errc::diverged: return "diverged";
     case Errc::unavailable: return "unavailable";
     case Errc::io: return "io";
+    case Errc::members_changed: return "members_changed";
   }
   return "unknown";
 }

@@ -12,13 +12,14 @@ namespace stretto {
 
 /// The kind of a failure, for a program to act on. The Error says the details in words.
 enum class Errc {
-  timeout,      ///< a deadline passed; the operation may be resumed
-  lost_peer,    ///< a rank has died or its link is gone
-  aborted,      ///< some rank stopped the job and said why
-  bad_input,    ///< a file or message that cannot be used as it is
-  diverged,     ///< replicas that should be equal are not
-  unavailable,  ///< not built in, or the machine does not offer it
-  io,           ///< the operating system refused
+  timeout,          ///< a deadline passed; the operation may be resumed
+  lost_peer,        ///< a rank has died or its link is gone
+  aborted,          ///< some rank stopped the job and said why
+  bad_input,        ///< a file or message that cannot be used as it is
+  diverged,         ///< replicas that should be equal are not
+  unavailable,      ///< not built in, or the machine does not offer it
+  io,               ///< the operating system refused
+  members_changed,  ///< the members of the job change: the operation may be made anew among those that go on
 };
 
 /// "timeout", "lost_peer", …

@@ -201,7 +201,7 @@ void PartialPlan::write_header() {
     }
     ContributionFacts facts = at_.memory.set(seat, word.first()).facts;
     if (word.second() >= 0) facts = facts + at_.memory.set(seat, word.second()).facts;
-    enter(header, at_.round, rank, facts);
+    enter(header, at_.memory.shape().rounds_before + at_.round, rank, facts);
     at_.rule.taken(at_.round, seat, &facts);
   }
   at_.memory.record(at_.round).sealed_at.store(at_.rule.now(), std::memory_order_relaxed);

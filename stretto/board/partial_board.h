@@ -42,7 +42,8 @@ class PartialBoard {
   /// anything was done (interleaved: whether there may be more).
   bool step(bool waiting);
 
-  Round complete() const { return memory_.words().stage.load(std::memory_order_acquire) >> 2; }
+  /// In one order for all threads, together with Engine::frozen().
+  Round complete() const { return memory_.words().stage.load(std::memory_order_seq_cst) >> 2; }
   bool in_flight() const { return (memory_.words().stage.load(std::memory_order_acquire) & 3) != PartialMemory::kOpen; }
   /// Rounds whose seats are all sealed, so that it is settled what they take.
   Round sealed() const {

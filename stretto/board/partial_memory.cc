@@ -21,7 +21,7 @@ std::uint64_t largest_header(int ranks) {
 struct PartialMemory::Layout {
   Layout(const PartialShape& shape, int ranks_) {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
-    const auto slots = static_cast<std::uint64_t>(shape.max_lag);
+    const auto slots = static_cast<std::uint64_t>(shape.results_kept());
     const auto sets = static_cast<std::uint64_t>(kSets);
     std::uint64_t pieces = 0;
     for (const BucketSpec& bucket : shape.buckets) {
@@ -68,9 +68,10 @@ std::uint64_t PartialMemory::bytes_needed(const PartialShape& shape, int ranks) 
 }
 
 PartialMemory::PartialMemory(std::span<std::byte> memory, const PartialShape& shape, int ranks)
-    : shape_(shape), ranks_(ranks), slots_(static_cast<std::uint64_t>(shape.max_lag)) {
+    : shape_(shape), ranks_(ranks), slots_(static_cast<std::uint64_t>(shape.results_kept())) {
   const Layout layout(shape, ranks);
   STRETTO_CHECK(memory.size() >= layout.end, "a board in ", memory.size(), " bytes, of ", layout.end);
+  STRETTO_CHECK(shape.results_kept() >= shape.max_lag, shape.results, " results kept, max_lag ", shape.max_lag);
   STRETTO_CHECK(shape.piece_bytes % kCacheLine == 0 && shape.piece_bytes > 0, "pieces of ", shape.piece_bytes,
                 " bytes");
   bucket_at_ = layout.bucket_at;
@@ -189,7 +190,7 @@ bool read_record(const PartialMemory& memory, Round round, RoundHeader& header) 
   // Pairs with write_record(): a reader that has read words of the later round sees here that that round is being
   // summed.
   std::atomic_thread_fence(std::memory_order_acquire);
-  const Round overwritten_by = round + static_cast<Round>(memory.shape().max_lag) + 1;
+  const Round overwritten_by = round + static_cast<Round>(memory.shape().results_kept()) + 1;
   const std::uint64_t stage = memory.words().stage.load(std::memory_order_acquire);
   if (stage >= (overwritten_by << 2 | PartialMemory::kSumming)) return false;
   parse(copy, round, memory.job_ranks(), header);

@@ -19,13 +19,16 @@ struct PartialShape {
   std::vector<BucketSpec> buckets;
   ReduceOp op = ReduceOp::sum;
   SumOrder order = SumOrder::fixed;
-  int max_lag = 4;                        ///< W: results kept
+  int max_lag = 4;                        ///< W: results kept, unless `results` says more
   std::uint64_t piece_bytes = 128 << 10;  ///< bytes that one rank sums at a time; a multiple of 64
   int helpers = 1;                        ///< sleeping ranks that are woken to help sum a round
   /// Where a job has several boards: how many ranks there are in all, and which of them are here, by seat. 0 and none:
   /// this board has all of them.
   int job_ranks = 0;
   std::vector<int> ranks{};
+  Round rounds_before = 0;  ///< in headers round 0 has this number
+  int results = 0;          ///< so many are kept, W at least; 0: W
+  int results_kept() const { return results == 0 ? max_lag : results; }
 };
 
 /// The layout of a PartialBoard in the memory handed in, which is zero at the start. partial_board.h says which rank
@@ -54,8 +57,8 @@ class PartialMemory {
     ContributionFacts facts;
     std::atomic<int> ready{0};  // buckets handed over, in order
   };
-  /// The record of a round: written by the rank that makes its plan, kept until the record of W + 1 rounds later
-  /// overwrites it. An engine that was put to sleep while its application went on may read it while it is overwritten
+  /// The record of a round: written by the rank that makes its plan, kept until the record of a round later by
+  /// PartialShape::results_kept() + 1 overwrites it. An engine that was put to sleep while its application went on may read it while it is overwritten
   /// (docs/boards.md, B11).
   struct Record {
     std::atomic<std::int64_t> sealed_at{0};  // nanoseconds
@@ -147,7 +150,7 @@ class PartialMemory {
 void write_record(const PartialMemory& memory, Round round, const RoundHeader& header,
                   std::span<const std::uint64_t, 2> rule);
 
-/// Reads the header of a round into `header`, whose memory is used again; false if round + W + 1 may have overwritten
+/// Reads the header of a round into `header`, whose memory is used again; false if a later round may have overwritten
 /// it meanwhile: then discard everything read from this record before the call (as with a seqlock).
 [[nodiscard]] bool read_record(const PartialMemory& memory, Round round, RoundHeader& header);
 

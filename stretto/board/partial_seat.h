@@ -68,6 +68,9 @@ class PartialSeat {
 
   /// A set of buffers that no round uses and that is not pending; the caller's until it is deposited. Never blocks.
   int acquire();
+  /// Sets that rounds from `round` on have taken are not filled again, even where these are summed: the members of the
+  /// job may change, and deposits whose results do not count are carried. Never called: all rounds that are summed.
+  void reuse_before(Round round) { reuse_before_ = round; }
 
   /// Adds a set to the pending ones; its buffers and facts are filled and are not changed any more. A step machine, so
   /// that a search can interleave it with the ranks that seal.
@@ -95,6 +98,22 @@ class PartialSeat {
   bool hand_over(Round rounds);
 
   bool pending() const;
+  /// Calls `each` with the sets that this rank has deposited and that no round before `round` has taken, oldest first.
+  /// Requires: rounds before `round` have taken what they take here, and fewer than PartialShape::results_kept() since.
+  template <class Each>
+  void each_set_from(Round round, Each each) const {
+    const auto both = [&](SeatWord word) {
+      if (word.first() >= 0) each(word.first());
+      if (word.second() >= 0) each(word.second());
+    };
+    // Others may seal the word meanwhile: it holds the same sets then.
+    const SeatWord last = load();
+    for (; round < last.round(); ++round) {
+      const SeatWord word(memory_.sealed(round, rank_).load(std::memory_order_acquire));
+      if (word.sealed() && word.round() == round && !defect(Defect::carried_nothing)) both(word);
+    }
+    if (last.round() == round && !(last.sealed() && defect(Defect::carried_nothing))) both(last);
+  }
 
  private:
   SeatWord load() const { return SeatWord(memory_.seat(rank_).load(std::memory_order_seq_cst)); }
@@ -106,7 +125,8 @@ class PartialSeat {
   const int rank_;
   std::uint32_t filling_ = 0;  // sets that acquire() has given out
   std::uint32_t touched_ = 0;  // those it has ever given out
-  SeatWord gone_;              // sealed word of the last round that took a set of ours: free once that round is summed
+  Round reuse_before_ = ~Round{0};
+  SeatWord gone_;  // sealed word of the last round that took a set of ours: free once that round is summed
 };
 
 /// Copies the sealed word of a seat to PartialMemory::sealed(), where it stays until every rank has been handed the

@@ -32,8 +32,15 @@ class PartialAllreduce::Impl {
   void note_facts(Contribution& contribution, const DepositInfo& info);
   DepositSteps start_deposit(Contribution& contribution, const DepositInfo& info);
   void take_results(Round complete, Apply apply);
+  RoundResult result_in(const ResultSlot& slot) const;
   void hand_over(const ResultSlot& slot, std::span<const PassedRound> passed, Apply apply);
   void advance_handed();
+  void end_wait(Round complete, Apply apply);
+  Result<PartialAllreduce::Progress> exchange_frozen(Apply apply);
+  Error members_changed() const;
+  /// The number of the job's round `round` in this world.
+  Round here(Round round) const { return round - rounds.options().rounds_before; }
+  void expect_frozen(const char* call) const;
 };
 
 namespace {
@@ -70,6 +77,17 @@ void check_bucket_rounds(const PartialOptions& options, bool one_board_at_most) 
   if (!one_board_at_most) refuse(text("with seats ", options.seats, ": use 1, or 0 for one board"));
 }
 
+void check_members(const PartialOptions& options) {
+  if (!options.members_change) {
+    if (options.rounds_before == 0) return;
+    throw UsageError(text("rounds_before ", options.rounds_before, " without members_change: use both, or neither"));
+  }
+  const char* fixed = options.delivery == Delivery::latest ? "delivery latest: use every"
+                      : options.buckets_per_round != 0     ? "buckets_per_round: use 0"
+                                                           : nullptr;
+  if (fixed != nullptr) throw UsageError(text("members_change with ", fixed));
+}
+
 /// The rounds of each so many buckets.
 template <class Held>
 std::vector<std::unique_ptr<Rounds>> bucket_parts(Engine& engine, const std::vector<BucketSpec>& buckets,
@@ -90,6 +108,7 @@ std::unique_ptr<Rounds> rounds_for(Engine& engine, std::vector<BucketSpec> bucke
   if (options.max_lag > kLargestLag) {
     throw UsageError(text("max_lag ", options.max_lag, " is impossible: use at most ", kLargestLag));
   }
+  check_members(options);
   if (options.seats < 0 || options.seats > engine.size()) {
     throw UsageError(text("seats ", options.seats, " with ", engine.size(), " ranks: use 1 to ", engine.size(),
                           ", or 0 for all of them"));
@@ -153,7 +172,7 @@ void PartialAllreduce::Impl::note_facts(Contribution& contribution, const Deposi
                           ", which acquire() has not returned, or which has been deposited already"));
   }
   filling = nullptr;
-  const Round base = ticket.handed();
+  const Round base = rounds.options().rounds_before + ticket.handed();
   contribution.facts = {.batches = info.batches,
                         .samples = info.samples,
                         .oldest_base = base,
@@ -184,6 +203,9 @@ void PartialAllreduce::begin_deposit(Contribution& contribution, const DepositIn
     (void)impl_->rounds.deposit(contribution);  // whose buckets follow
     return;
   }
+  if (options().members_change) {
+    throw UsageError("begin_deposit() where members may change: deposit() all buckets at once");
+  }
   if (options().policy.kind != Policy::Kind::full) {
     throw UsageError(text("policy ", options().policy.to_string(), ": only full takes a deposit bucket by bucket"));
   }
@@ -209,13 +231,19 @@ void PartialAllreduce::bucket_ready(Contribution& contribution, int bucket) {
   impl_->rounds.bucket_ready(contribution);
 }
 
+RoundResult PartialAllreduce::Impl::result_in(const ResultSlot& slot) const {
+  return {.round = rounds.options().rounds_before + slot.round,
+          .policy = slot.policy,
+          .header = &slot.header,
+          .buckets = slot.buckets,
+          .passed = {},
+          .headers = slot.headers};
+}
+
 void PartialAllreduce::Impl::hand_over(const ResultSlot& slot, std::span<const PassedRound> passed, Apply apply) {
-  apply({.round = slot.round,
-         .policy = slot.policy,
-         .header = &slot.header,
-         .buckets = slot.buckets,
-         .passed = passed,
-         .headers = slot.headers});
+  RoundResult result = result_in(slot);
+  result.passed = passed;
+  apply(result);
   ++taken;
 }
 
@@ -239,11 +267,39 @@ void PartialAllreduce::Impl::take_results(Round complete, Apply apply) {
   }
 }
 
+/// The round it has waited at is complete.
+void PartialAllreduce::Impl::end_wait(Round complete, Apply apply) {
+  waiting = false;
+  (void)rounds.take_passive_since();  // this rank was there in the end
+  take_results(complete, apply);
+  ticket.passed();
+  rounds.set_ticket(ticket.next());
+}
+
+/// The engine steps no more: what counts is taken, and nobody is waited for.
+Result<PartialAllreduce::Progress> PartialAllreduce::Impl::exchange_frozen(Apply apply) {
+  const Round complete = rounds.counted();
+  if (waiting && complete > ticket.next()) {
+    end_wait(complete, apply);
+    return Progress::done;
+  }
+  take_results(complete, apply);
+  return members_changed();
+}
+
+Error PartialAllreduce::Impl::members_changed() const {
+  return {Errc::members_changed,
+          text("the members of the job change after round ", rounds.options().rounds_before + ticket.handed(),
+               " on rank ", rounds.engine().rank()),
+          -1};
+}
+
 Result<PartialAllreduce::Progress> PartialAllreduce::try_exchange(Apply apply) {
   Impl& my = *impl_;
   if (my.draining) throw UsageError("exchange() after finish(): this rank has said that it has no more batches");
   if (my.rounds.failed()) return *my.rounds.failure();
-  Round complete = my.rounds.complete();
+  Round complete = my.rounds.counted();
+  if (my.rounds.engine().frozen()) return my.exchange_frozen(apply);
   if (!my.waiting) {
     const bool full = my.rounds.open_policy(complete).kind == Policy::Kind::full;
     switch (my.ticket.decide(complete, full)) {
@@ -262,13 +318,9 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_exchange(Apply apply) {
     my.rounds.set_ticket(my.ticket.next());
     my.rounds.set_arrived(my.ticket.next());
   }
-  complete = my.rounds.complete();
+  complete = my.rounds.counted();
   if (complete <= my.ticket.next()) return Progress::waiting;
-  my.waiting = false;
-  (void)my.rounds.take_passive_since();  // this rank was there in the end
-  my.take_results(complete, apply);
-  my.ticket.passed();
-  my.rounds.set_ticket(my.ticket.next());
+  my.end_wait(complete, apply);
   return Progress::done;
 }
 
@@ -282,9 +334,11 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_finish(Apply apply) {
     my.draining = true;
     my.rounds.set_drained();
   }
-  // Read before complete(), so that all results are taken once this says so.
+  // Read before counted(), so that all results are taken once this says so.
   const bool over = my.rounds.over();
-  my.take_results(my.rounds.complete(), apply);
+  const Round complete = my.rounds.counted();
+  my.take_results(complete, apply);
+  if (my.rounds.engine().frozen()) return my.members_changed();
   return over ? Progress::done : Progress::waiting;
 }
 
@@ -295,7 +349,9 @@ Result<int> PartialAllreduce::exchange(Driver& driver, TimePoint deadline, Apply
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
     const Round round = impl_->ticket.next();
-    const auto over = [&] { return impl_->rounds.complete() > round || impl_->rounds.failed(); };
+    const auto over = [&] {
+      return impl_->rounds.complete() > round || impl_->rounds.failed() || impl_->rounds.engine().frozen();
+    };
     if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
@@ -310,9 +366,65 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
     if (*progress == Progress::done) return impl_->taken;
     const Round handed = impl_->ticket.handed();
     Rounds& rounds = impl_->rounds;
-    const auto over = [&] { return rounds.failed() || rounds.complete() > handed || rounds.over(); };
+    const auto over = [&] {
+      return rounds.failed() || rounds.complete() > handed || rounds.over() || rounds.engine().frozen();
+    };
     if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
+    }
+  }
+}
+
+// ---- from one world to the next ----
+
+void PartialAllreduce::Impl::expect_frozen(const char* call) const {
+  if (rounds.options().members_change && rounds.engine().frozen()) return;
+  throw UsageError(text(call, rounds.options().members_change ? " before Engine::freeze()"
+                                                              : " of a collective without members_change"));
+}
+
+Round PartialAllreduce::complete() {
+  impl_->expect_frozen("complete()");
+  return options().rounds_before + impl_->rounds.counted();
+}
+
+std::optional<RoundResult> PartialAllreduce::result_of(Round round) {
+  impl_->expect_frozen("result_of()");
+  if (round < options().rounds_before) return std::nullopt;
+  const ResultSlot* slot = impl_->rounds.kept(impl_->here(round));
+  return slot != nullptr ? std::optional(impl_->result_in(*slot)) : std::nullopt;
+}
+
+Carried PartialAllreduce::take_out(Round round) {
+  impl_->expect_frozen("take_out()");
+  if (round < complete()) {
+    throw UsageError(text("take_out(", round, ") where ", complete(), " rounds are complete: use the largest number of ",
+                          "complete rounds of all ranks"));
+  }
+  return impl_->rounds.take_out(impl_->here(round));
+}
+
+void PartialAllreduce::put_in(const Carried& carried) {
+  Impl& my = *impl_;
+  if (my.rounds.deposit_pending() || my.waiting || my.draining || my.ticket.next() > 0) {
+    throw UsageError("put_in() after another deposit or exchange: it comes first");
+  }
+  for (const Carried::Deposit& deposit : carried.deposits) {
+    Contribution& mine = my.rounds.acquire();
+    for (int i = 0; i < num_buckets(); ++i) {
+      const auto to = mine.bucket(i);
+      const auto bucket = static_cast<std::size_t>(i);
+      const std::size_t bytes = bucket < deposit.buckets.size() ? deposit.buckets[bucket].size() : 0;
+      if (bytes != to.size() || deposit.buckets.size() != static_cast<std::size_t>(num_buckets())) {
+        throw UsageError(text("put_in() of ", deposit.buckets.size(), " buckets, of which bucket ", i, " has ", bytes,
+                              " bytes; here there are ", num_buckets(), ", and it has ", to.size()));
+      }
+      std::ranges::copy(deposit.buckets[bucket], to.begin());
+    }
+    mine.facts = deposit.facts;
+    mine.ready.store(num_buckets(), std::memory_order_relaxed);
+    DepositSteps steps = my.rounds.deposit(mine);
+    while (!steps.step()) {
     }
   }
 }
@@ -352,7 +464,7 @@ const PartialOptions& PartialAllreduce::options() const {
   return impl_->rounds.options();
 }
 Round PartialAllreduce::handed() const {
-  return impl_->ticket.handed();
+  return options().rounds_before + impl_->ticket.handed();
 }
 
 // ---- the probe ----

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/base/collective.h"
+#include "stretto/collective/rounds/carried.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/collective/rounds/partial_options.h"
 #include "stretto/engine/driver.h"
@@ -20,14 +22,14 @@ namespace stretto {
 /// Sums contributions over the ranks that have come, and does not wait for the rest: the partial collectives of
 /// eager-SGD (Li et al., PPoPP 2020, section 4), with bounded staleness and without loss. Protocol: docs/protocol.md.
 /// A contribution and a result are one array a bucket, of BucketSpec::count elements of BucketSpec::type.
-/// Rounds are numbered from 0 on every rank. One application thread; must outlive every call on it.
+/// Rounds are numbered from PartialOptions::rounds_before on every rank. One application thread; must outlive every call on it.
 class PartialAllreduce final : public Collective {
  public:
   /// The application's function for a round: called on its thread, inside exchange() or finish().
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
-  /// Allocates num_contribution_sets() contribution sets and max_lag results; those of a board lie in the memory that
+  /// Allocates num_contribution_sets() contribution sets and PartialOptions::results_kept() results; those of a board lie in the memory that
   /// the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too
   /// little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
@@ -57,7 +59,8 @@ class PartialAllreduce final : public Collective {
   /// Arrives at the next open round, or catches up when it is over already. Passes every round completed since the
   /// last call to `apply`, in order; a result is valid only inside that call. Returns how many there were, or
   /// Errc::timeout naming the round and the ranks that are missing (call again to resume, without a new deposit),
-  /// Errc::aborted, Errc::lost_peer. Throws UsageError after finish().
+  /// Errc::aborted, Errc::lost_peer. Once the engine is frozen (Engine::freeze()): Errc::members_changed, after the
+  /// results that count, unless the round it has waited for is one of these. Throws UsageError after finish().
   Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
 
   /// No more batches here: counts as arrived from now on; passes results on and returns after the last round. Errors as
@@ -75,6 +78,23 @@ class PartialAllreduce final : public Collective {
   /// finish() in the same way.
   Result<Progress> try_finish(Apply apply);
 
+  // From one world to the next: PartialOptions::members_change, and the engine is frozen (Engine::freeze()). Contributions
+  // may still be deposited, until take_out(). Rounds are numbered as in results.
+  /// Rounds complete here when the engine was frozen, from the first of the job: results from there on are not taken,
+  /// whatever other ranks complete on a board since. Any thread. Throws UsageError before the engine is frozen.
+  Round complete();
+  /// A result before complete(), for a rank that lacks it: the last PartialOptions::max_lag before the largest complete()
+  /// of all ranks are there. Valid until the next call. The application's thread. Throws UsageError as complete().
+  std::optional<RoundResult> result_of(Round round);
+  /// Copies of this rank's deposits that are in no result before `round`, which is the largest complete() of all ranks.
+  /// Changes nothing. The application's thread, with no deposit under way. Throws UsageError as complete(), and for a
+  /// round before complete().
+  Carried take_out(Round round);
+  /// Deposits what a rank has taken out of the world before, oldest first, as it was deposited there: its staleness
+  /// stays within max_lag where no rank exchanges before all have put theirs in. Requires: Engine::frozen() is false.
+  /// Throws UsageError for buckets of other sizes, and after any other deposit or exchange.
+  void put_in(const Carried& carried);
+
   void abort(Driver& driver, const Error& why) override;
   std::optional<Error> failure() const override;
   /// Asks every rank what it is doing.
@@ -88,7 +108,7 @@ class PartialAllreduce final : public Collective {
   /// Memory held, in bytes: contribution sets, results, rounds in flight.
   std::uint64_t memory_bytes() const;
   const PartialOptions& options() const;  ///< as given to the constructor
-  /// Rounds whose results have been handed over. Application thread.
+  /// Rounds whose results have been handed over, from the first of the job. Application thread.
   Round handed() const;
 
  private:

@@ -60,7 +60,8 @@ CollectiveId Engine::add(EngineClient& client, RoundOwner* owner, std::string de
 void Engine::remove(CollectiveId id) {
   const Pause pause(*this);
   Collective removed = std::exchange(collectives_[id], Collective{});
-  if (!removed.open.empty()) halted_ = true;
+  Stop none = Stop::none;
+  if (!removed.open.empty()) stop_.compare_exchange_strong(none, Stop::halted, std::memory_order_seq_cst);
   (void)inbox_.forget(id);
   pool_ = BlockPool();  // may be as large as what it sent; other collectives take theirs anew
   std::erase(alive_, id);
@@ -174,8 +175,29 @@ void Engine::send(int peer, const Envelope& envelope, std::span<const std::byte>
   transport_.send(peer, envelope, head, body, token);
 }
 
+void Engine::freeze() {
+  Stop seen = stop_.load(std::memory_order_seq_cst);
+  // Without a thread that may be stepping at this moment nothing is waited for.
+  const Stop next = stepper_ == nullptr || seen == Stop::halted ? Stop::frozen : Stop::freezing;
+  while (seen < Stop::freezing && !stop_.compare_exchange_weak(seen, next, std::memory_order_seq_cst)) {
+  }
+  if (stepper_ == nullptr) return;
+  // Wakes the thread that steps, be it the helper or the application: its next step says that it is none.
+  doorbell().ring();
+  stop_.wait(Stop::freezing, std::memory_order_seq_cst);
+}
+
+/// In place of a step: tells a thread that waits in freeze().
+void Engine::do_not_step() {
+  Stop freezing = Stop::freezing;
+  if (stop_.compare_exchange_strong(freezing, Stop::frozen, std::memory_order_seq_cst)) stop_.notify_all();
+}
+
 bool Engine::step() {
-  if (halted_) return false;
+  if (stop_.load(std::memory_order_relaxed) != Stop::none && !defect(Defect::carried_steps_after_report)) {
+    do_not_step();
+    return false;
+  }
   bool did = claim();
   did |= transport_.poll(*this);
   did |= tell_departures();
@@ -189,6 +211,7 @@ bool Engine::step() {
 }
 
 TimePoint Engine::step_by() const {
+  if (stop_.load(std::memory_order_relaxed) != Stop::none) return TimePoint::never();
   TimePoint by = transport_.poll_by();
   if (!timers_.empty()) by = std::min(by, timers_.front().at);
   for (const CollectiveId id : alive_) by = std::min(by, collectives_[id].client->poll_by());

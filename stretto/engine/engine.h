@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -149,6 +150,16 @@ class Engine final : private MessageSink {
   /// Latest time of the next step() without a ring of the doorbell.
   TimePoint step_by() const;
 
+  /// Stops the engine for good: it steps no more. Returns once no step is under way, at once where it is frozen
+  /// already. Where an EngineDriver has a helper thread any thread but that one may call it, while the application
+  /// computes or waits, but not inside an Engine::Pause; the driver must have been made before, and end after. Where
+  /// there is none, the thread that steps the engine calls it, between two steps.
+  void freeze();
+  /// Whether freeze() has taken effect: no step is under way, and none follows. Who takes a result reads first how many
+  /// rounds are complete, and then this: where it answers no, whoever has frozen the engine counts as many complete
+  /// rounds, or more. Thread-safe.
+  bool frozen() const { return stop_.load(std::memory_order_seq_cst) == Stop::frozen; }
+
   int rank() const { return transport_.rank(); }                   ///< of the transport
   int size() const { return transport_.size(); }                   ///< ranks of the transport
   const Clock& clock() const { return clock_; }                    ///< of deadlines and delays
@@ -190,6 +201,15 @@ class Engine final : private MessageSink {
   void lost(int peer, const Error& reason) override;
   void left(int peer) override;
 
+  /// Why the engine does not step.
+  enum class Stop : std::uint32_t {
+    none,      // it does
+    halted,    // a collective was removed in the middle of a round
+    freezing,  // freeze() has been called: the thread that would step next says that it does not
+    frozen,
+  };
+
+  void do_not_step();
   CollectiveId add(EngineClient& client, RoundOwner* owner, std::string description);
   void depart(Departure departure);
   bool tell_departures();
@@ -229,7 +249,9 @@ class Engine final : private MessageSink {
   const Clock& clock_;
   EngineStepper* stepper_ = nullptr;  // the application thread's, as pauses_
   int pauses_ = 0;
-  bool halted_ = false;  // a collective was removed in the middle of a round
+  // The store of `frozen` by the thread that steps, or by freeze() where none does, is released to freeze() and frozen():
+  // all that the last step has written is visible after them.
+  std::atomic<Stop> stop_{Stop::none};
   BlockPool pool_;
   Inbox inbox_;
   std::vector<Collective> collectives_;  // by id

@@ -20,6 +20,25 @@ void run_partial_job(std::uint64_t seed, const JobLimits& limits, JobFinding& fi
 /// whole or bucket by bucket, ranks of different speeds, dropped batches, crashes. BucketOracle judges it.
 void run_bucket_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
+inline constexpr Situation kCarriedReaches[] = {{"changes of members"},
+                                                {"ranks lost"},
+                                                {"ranks taken for lost"},
+                                                {"joiners"},
+                                                {"changes with a rank behind by one or more"},
+                                                {"changes with a rank behind by two or more"},
+                                                {"changes with deposits carried"},
+                                                {"changes before all have begun"},
+                                                {"changes after which fewer rounds count than before"},
+                                                {"decisions made anew"},
+                                                {"worlds on a board"},
+                                                {"worlds on several boards"},
+                                                {"full rounds"}};
+
+/// Runs the job of `seed` through the real engine: partial allreduces of one world after the other, from each of which
+/// members are lost, at any moment, while the engines of the others are frozen, each at its own; what is pending is
+/// carried to the next (check/carried/carried_job.h). CarriedOracle judges it.
+void run_carried_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
 inline constexpr Situation kGroupReaches[] = {{"stale sums"},
                                               {"sums passed over"},
                                               {"jumps"},

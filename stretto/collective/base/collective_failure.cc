@@ -11,7 +11,7 @@ namespace {
 /// The last control channel but the engine's: note is code and rank, head the message.
 constexpr std::uint16_t kFailed = kDescriptionChannel - 1;
 
-constexpr auto kLastErrc = static_cast<std::uint64_t>(Errc::io);
+constexpr auto kLastErrc = static_cast<std::uint64_t>(Errc::members_changed);
 
 std::uint64_t note_of(const Error& error) {
   return static_cast<std::uint64_t>(error.code) << 32 | static_cast<std::uint32_t>(error.rank);
@@ -46,7 +46,7 @@ void CollectiveFailure::fail_everywhere(Driver& driver, const Error& why) {
 
 void CollectiveFailure::abort(Driver& driver, const Error& why) {
   fail_everywhere(driver, why);
-  driver.wait([&] { return failed(); }, driver.deadline(std::chrono::seconds(5)));
+  driver.wait([&] { return failed() || engine_.frozen(); }, driver.deadline(std::chrono::seconds(5)));
 }
 
 std::optional<Error> CollectiveFailure::error() const {

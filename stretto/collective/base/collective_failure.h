@@ -33,8 +33,8 @@ class CollectiveFailure {
 
   /// Makes the collective fail on every rank, soon. The application's thread.
   void fail_everywhere(Driver& driver, const Error& why);
-  /// Stops the collective on every rank. Returns when it has failed here, after five seconds at the latest. The
-  /// application's thread.
+  /// Stops the collective on every rank. Returns when it has failed here, when the engine is frozen, and after five
+  /// seconds at the latest. The application's thread.
   void abort(Driver& driver, const Error& why);
 
   /// Thread-safe.

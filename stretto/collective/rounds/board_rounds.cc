@@ -23,7 +23,9 @@ PartialShape shape_of(const Seating& seating, std::size_t ranks_here, const std:
           .piece_bytes = options.piece_bytes,
           .helpers = std::min(num_cores(), static_cast<int>(ranks_here)) - 1,
           .job_ranks = several ? seating.ranks() : 0,
-          .ranks = several ? seating.here() : std::vector<int>()};
+          .ranks = several ? seating.here() : std::vector<int>(),
+          .rounds_before = options.rounds_before,
+          .results = defect(Defect::carried_ring_of_w) ? 0 : options.results_kept()};
 }
 
 std::string how_cut(const Seating& seating, const PartialOptions& options) {
@@ -78,6 +80,7 @@ BoardRounds::BoardRounds(Engine& engine, std::vector<BucketSpec> buckets, const 
 // ---- the application's thread ----
 
 Contribution& BoardRounds::acquire() {
+  keep_uncounted();
   Contribution& contribution = *contributions_[static_cast<std::size_t>(seat_.acquire())];
   contribution.facts = {};
   contribution.ready.store(0, std::memory_order_relaxed);
@@ -85,6 +88,7 @@ Contribution& BoardRounds::acquire() {
 }
 
 DepositSteps BoardRounds::deposit(Contribution& contribution) {
+  keep_uncounted();
   PartialMemory::Set& set = memory_.set(seating_.seat(), contribution.index());
   set.facts = contribution.facts;
   const int ready = contribution.ready.load(std::memory_order_relaxed);
@@ -133,8 +137,28 @@ Policy BoardRounds::open_policy(Round complete) {
 }
 
 const ResultSlot& BoardRounds::result(Round round) {
-  slot_.round = round;
   board_.read_header(round, slot_.header);
+  return show(round);
+}
+
+const ResultSlot* BoardRounds::kept(Round round) {
+  const auto results = static_cast<Round>(memory_.shape().results_kept());
+  const bool lies_there = round < counted() && complete() < round + results;
+  if (!lies_there || !bring_to(asked_rule_, round) || !board_.read_kept_header(round, slot_.header)) return nullptr;
+  return &show(round);
+}
+
+Carried BoardRounds::take_out(Round from) const {
+  Carried carried;
+  seat_.each_set_from(from, [&](int set) {
+    carried.deposits.push_back(
+        copy_of(*contributions_[static_cast<std::size_t>(set)], memory_.set(seating_.seat(), set).facts));
+  });
+  return carried;
+}
+
+const ResultSlot& BoardRounds::show(Round round) {
+  slot_.round = round;
   if (first_ == nullptr) {  // else nobody asks
     slot_.policy = open_policy(round);
     asked_rule_.advance(slot_.header);  // so that the next question needs no second look at the record

@@ -38,6 +38,8 @@ class BoardRounds final : public Rounds, private PartialRule {
   Round complete() const override { return board_.complete(); }
   Policy open_policy(Round complete) override;
   const ResultSlot& result(Round round) override;
+  Carried take_out(Round from) const override;
+  const ResultSlot* kept(Round round) override;
   void set_arrived(Round round) override;
   bool set_handed(Round handed) override;
   void set_drained() override;
@@ -55,6 +57,10 @@ class BoardRounds final : public Rounds, private PartialRule {
   std::uint64_t memory_bytes() const override;
 
  private:
+  /// From here on the seat fills sets again that complete rounds have taken, and no others.
+  void keep_uncounted() {
+    if (options_.members_change) seat_.reuse_before(counted());
+  }
   bool poll(TimePoint) override { return step_board() || (between_ != nullptr && between_->take_change()); }
   bool step_board();
   TimePoint poll_by() const override { return failed() ? TimePoint::never() : act_by_; }
@@ -75,6 +81,8 @@ class BoardRounds final : public Rounds, private PartialRule {
   }
   /// Whether the first bucket's rounds have been sealed since the last call, so that this rank looks at its board.
   bool first_has_moved();
+  /// Fills slot_. Requires: the record of `round` is kept.
+  const ResultSlot& show(Round round);
   bool application_waits() const;
   bool core_to_spare();
   void learn_arrivals(Round round);

@@ -55,7 +55,9 @@ class Front {
 
   // ---- any thread ----
 
-  bool pending() const { return front_.load(std::memory_order_acquire) != nullptr; }
+  bool pending() const { return front() != nullptr; }
+  /// The pending deposit, or null; unchanged until the next deposit or take().
+  const Contribution* front() const { return front_.load(std::memory_order_acquire); }
   int num_sets() const { return static_cast<int>(sets_.size()); }
   std::uint64_t bytes_per_set() const { return bytes_per_set_; }
 

@@ -22,7 +22,7 @@ MessageRounds::MessageRounds(Engine& engine, std::vector<BucketSpec> buckets, co
       flights_(static_cast<std::size_t>(options.max_lag)),
       open_policies_(static_cast<std::size_t>(options.max_lag) + 2),
       front_(buckets_, options.max_lag + 3, options.op),
-      ring_(buckets_, options.max_lag) {
+      ring_(buckets_, defect(Defect::carried_ring_of_w) ? options.max_lag : options.results_kept()) {
   if (options.delivery == Delivery::latest) latest_ = std::make_unique<LatestResult>(buckets_);
   open_policies_[0].store(protocol_.policy().encode(), std::memory_order_relaxed);
   enroll();
@@ -37,6 +37,23 @@ bool MessageRounds::set_handed(Round handed) {
   // Pairs with poll(): either it sees the new value, or we see that it waits.
   handed_.store(handed, std::memory_order_seq_cst);
   return held_.load(std::memory_order_seq_cst);
+}
+
+Carried MessageRounds::take_out(Round from) const {
+  Carried carried;
+  for (Round round = from; round < protocol_.joined() && !defect(Defect::carried_nothing); ++round) {
+    const InFlight& flight = flights_[round % flights_.size()];
+    if (flight.x != nullptr) carried.deposits.push_back(copy_of(*flight.x, flight.x->facts));
+  }
+  const Contribution* pending = front_.front();
+  if (pending != nullptr) carried.deposits.push_back(copy_of(*pending, pending->facts));
+  return carried;
+}
+
+const ResultSlot* MessageRounds::kept(Round round) {
+  const auto results = static_cast<Round>(options_.results_kept());
+  if (round >= counted() || round + results < protocol_.joined()) return nullptr;
+  return &ring_.slot(round);
 }
 
 std::optional<TimePoint> MessageRounds::take_passive_since() {
@@ -145,7 +162,7 @@ void MessageRounds::fill_header(Round round, const Contribution* x, bool arrived
   RoundHeader& header = engine_.header(id_, round, contribution_buffer(0));
   if (arrived) header.arrived.insert(rank);
   if (drained) header.drained.insert(rank);
-  if (x != nullptr) enter(header, round, rank, x->facts);
+  if (x != nullptr) enter(header, options_.rounds_before + round, rank, x->facts);
   if (!names_ranks(options_, engine_.size())) header.forget_names();
 }
 
@@ -207,7 +224,7 @@ ProtocolState MessageRounds::state() const {
 }
 
 std::uint64_t MessageRounds::memory_bytes() const {
-  const int sets = front_.num_sets() + options_.max_lag + (latest_ != nullptr ? 2 : 0);
+  const int sets = front_.num_sets() + options_.results_kept() + (latest_ != nullptr ? 2 : 0);
   return static_cast<std::uint64_t>(sets) * front_.bytes_per_set();
 }
 

@@ -37,6 +37,8 @@ class MessageRounds final : public Rounds {
   std::span<const PassedRound> passed() override {
     return latest_ ? latest_->passed() : std::span<const PassedRound>();
   }
+  Carried take_out(Round from) const override;
+  const ResultSlot* kept(Round round) override;
   void set_arrived(Round round) override { arrived_.store(round + 1, std::memory_order_release); }
   bool set_handed(Round handed) override;
   void set_drained() override { drained_.store(true, std::memory_order_release); }

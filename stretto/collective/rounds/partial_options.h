@@ -38,11 +38,21 @@ struct PartialOptions {
   /// a contribution may be in round r with one bucket and in r + 1 with the next. A rank waits for all of them. Costs
   /// the messages, or the wake-ups, of as many rounds. Not with delivery latest or several boards.
   int buckets_per_round = 0;
+  /// The members of the job may change: then the collective is made anew among those that go on, in a new *world*, and
+  /// PartialAllreduce::take_out() and put_in() carry the deposits there. Keeps 2W results in place of W, and does not
+  /// fail where a rank is lost. Not with delivery latest, buckets_per_round, or deposits bucket by bucket.
+  bool members_change = false;
+  /// With members_change: rounds of the job that were complete before this world. Results and their headers are
+  /// numbered on from there.
+  Round rounds_before = 0;
+
+  /// So many results are kept.
+  int results_kept() const { return members_change ? 2 * max_lag : max_lag; }
 };
 
 /// A round as the application sees it; valid inside the apply function only.
 struct RoundResult {
-  Round round = 0;                      ///< its number, from 0; the same on every rank
+  Round round = 0;                      ///< its number, from PartialOptions::rounds_before; the same on every rank
   Policy policy;                        ///< by which it started
   const RoundHeader* header = nullptr;  ///< which ranks arrived and brought what; never null in the apply function.
                                         ///< Where buckets have rounds of their own, that of bucket 0

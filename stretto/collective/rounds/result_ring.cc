@@ -29,8 +29,8 @@ void ResultSlot::copy_from(const ResultSlot& other) {
   }
 }
 
-ResultRing::ResultRing(std::span<const BucketSpec> specs, int max_lag) {
-  for (int i = 0; i < max_lag; ++i) slots_.emplace_back(specs);
+ResultRing::ResultRing(std::span<const BucketSpec> specs, int results) {
+  for (int i = 0; i < results; ++i) slots_.emplace_back(specs);
 }
 
 void LatestResult::publish(const ResultSlot& slot) {

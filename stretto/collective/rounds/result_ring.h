@@ -31,12 +31,12 @@ struct ResultSlot {
   void copy_from(const ResultSlot& other);
 };
 
-/// The last W results. Round r is summed and kept in slot r mod W; the bound on the lag (s < h + W) means that the
-/// application has released the result that lay there before, so a slot is never overwritten unread (docs/protocol.md,
-/// I7).
+/// The last N results, W or more. Round r is summed and kept in slot r mod N; the bound on the lag (s < h + W) means
+/// that the application has released the result that lay there before, so a slot is never overwritten unread
+/// (docs/protocol.md, I7).
 class ResultRing {
  public:
-  ResultRing(std::span<const BucketSpec> specs, int max_lag);
+  ResultRing(std::span<const BucketSpec> specs, int results);
 
   ResultSlot& slot(Round round) { return slots_[round % slots_.size()]; }
   const RoundHeader& header_of(Round round) const { return slots_[round % slots_.size()].header; }

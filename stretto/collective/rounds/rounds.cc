@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stretto/base/defect.h"
 #include "stretto/collective/rounds/activated_rounds.h"
 
 namespace stretto {
@@ -25,6 +26,7 @@ std::string words_for(const std::vector<BucketSpec>& buckets, const PartialOptio
 std::string items_of(const std::vector<BucketSpec>& buckets, const PartialOptions& options) {
   std::string items = text("\nbatches before round 0: ", options.batches_before,
                            "\ndelivery: ", options.delivery == Delivery::every ? "every" : "latest");
+  if (options.members_change) items += text("\nmembers may change, after ", options.rounds_before, " rounds");
   if (options.buckets_per_round != 0) items += text("\nbuckets in a round: ", options.buckets_per_round);
   for (std::size_t first = 0; first < buckets.size();) {
     std::size_t end = first + 1;
@@ -52,7 +54,33 @@ Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOpt
 std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {
   const Round open = complete();
   return RoundsBase::who_is_missing(driver, timeout, open,
-                                    text("round ", open, " (", open_policy(open).to_string(), ")"));
+                                    text("round ", options_.rounds_before + open, " (", open_policy(open).to_string(), ")"));
+}
+
+Round Rounds::counted() {
+  // In this order: where the engine is not frozen yet, who freezes it counts this many rounds, or more.
+  const Round now = complete();
+  if (!engine_.frozen() || defect(Defect::carried_takes_uncounted)) return now;
+  Round counted = kUncounted;
+  if (counted_.compare_exchange_strong(counted, complete(), std::memory_order_seq_cst)) counted = counted_.load();
+  return counted;
+}
+
+Carried Rounds::take_out(Round from) const {
+  STRETTO_CHECK(false, "rounds of each bucket carry nothing, as from round ", from);
+}
+
+const ResultSlot* Rounds::kept(Round /*round*/) {
+  return nullptr;
+}
+
+Carried::Deposit copy_of(const Contribution& deposit, const ContributionFacts& facts) {
+  Carried::Deposit copy{facts, {}};
+  for (int i = 0; i < deposit.num_buckets(); ++i) {
+    const auto bucket = deposit.bucket(i);
+    copy.buckets.emplace_back(bucket.begin(), bucket.end());
+  }
+  return copy;
 }
 
 }  // namespace stretto

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/collective/rounds/carried.h"
 #include "stretto/collective/rounds/front.h"
 #include "stretto/collective/rounds/partial_observer.h"
 #include "stretto/collective/rounds/partial_options.h"
@@ -38,6 +39,13 @@ class Rounds : public RoundsBase {
   /// The rounds that result(), as called last, has passed over; none unless delivery is latest.
   virtual std::span<const PassedRound> passed() { return {}; }
 
+  // PartialOptions::members_change, once the engine is frozen; not of BucketRounds. Rounds count from 0:
+  /// Copies of this rank's deposits that no round before `from` has taken, oldest first. Requires: counted() ≤ from, and
+  /// some rank has completed as many rounds.
+  virtual Carried take_out(Round from) const;
+  /// A result that is still kept, valid until the next call; null: none.
+  virtual const ResultSlot* kept(Round round);
+
   virtual void set_arrived(Round round) = 0;
   /// Returns whether a round is held for this, so that the engine must be rung.
   virtual bool set_handed(Round handed) = 0;
@@ -54,10 +62,26 @@ class Rounds : public RoundsBase {
   virtual std::uint64_t memory_bytes() const = 0;
   const PartialOptions& options() const { return options_; }
 
+  /// Rounds whose results this rank takes: complete() while the engine steps, and once it is frozen the number that was
+  /// complete then, the same for all callers, whatever others complete on a board since. Any thread.
+  Round counted();
+
  protected:
+  /// Where members may change they, and not the collective, are told of a rank that is lost.
+  void lost(int peer, const Error& reason) override {
+    if (!options_.members_change) RoundsBase::lost(peer, reason);
+  }
+
   const PartialOptions options_;
   PartialObserver* observer_ = nullptr;
+
+ private:
+  static constexpr Round kUncounted = ~Round{0};
+  std::atomic<Round> counted_{kUncounted};  // by the first that asks once the engine is frozen; all others read it
 };
+
+/// A copy of a deposit and of its facts.
+Carried::Deposit copy_of(const Contribution& deposit, const ContributionFacts& facts);
 
 /// Whether headers that travel by messages name the ranks.
 inline bool names_ranks(const PartialOptions& options, int ranks) {
