@@ -154,6 +154,9 @@ void CarriedJob::decide_where_possible() {
   }
   before_ = defect(Defect::carried_least_decides) ? least : most;
   decided_ = true;
+  for (CarriedMember* member : world().members) {
+    if (member->lost()) member->ignore();
+  }
 }
 
 void CarriedJob::run_world() {
@@ -214,7 +217,11 @@ void CarriedJob::run() {
 
 void run_carried_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
   CarriedJob job(seed, limits, finding);
-  job.run();
+  try {
+    job.run();
+  } catch (const UsageError& refused) {
+    finding.violated(text("refused: ", refused.what()));
+  }
 }
 
 }  // namespace stretto

@@ -71,7 +71,7 @@ bool CarriedMember::begin(const std::vector<CarriedMember*>& holders) {
     const Round round = oracle_.handed(id);
     std::optional<Kept> kept;
     for (std::size_t i = 0; i < holders.size() && !kept; ++i) kept = holders[i]->result_of(round);
-    if (!kept) return false;
+    if (!kept) return learn(holders);
     const std::vector<std::span<const std::byte>> buckets(kept->buckets.begin(), kept->buckets.end());
     hand_over({.round = round, .policy = kept->policy, .header = &kept->header, .buckets = buckets, .passed = {}});
     fetched_.emplace(round, *std::move(kept));
@@ -83,6 +83,17 @@ bool CarriedMember::begin(const std::vector<CarriedMember*>& holders) {
   } else {
     next_batch();
   }
+  return true;
+}
+
+bool CarriedMember::learn(const std::vector<CarriedMember*>& holders) {
+  const Round before = place_->before;
+  const auto holds = [&](const CarriedMember* other) { return other->has_model_ && oracle_.handed(other->id) >= before; };
+  if (std::ranges::none_of(holders, holds)) return false;
+  model_ = oracle_.model_before(before);
+  oracle_.joins(id, before);
+  learned_ = has_model_;
+  has_model_ = true;
   return true;
 }
 
@@ -118,7 +129,7 @@ void CarriedMember::hand_over(const RoundResult& result) {
     const std::uint64_t sum = first_bits(result.buckets[0].last(sizeof(std::uint64_t)), DataType::int64);
     model_.apply(sum, result.header->batches, model_.batches);
   }
-  if (!excluded_) oracle_.handed_over(id, result, model_);
+  if (!ignored_) oracle_.handed_over(id, result, model_);
 }
 
 void CarriedMember::next_batch() {
@@ -135,7 +146,7 @@ void CarriedMember::compute_done() {
   if (state_ == State::gone) return;
   if (contribution_ == nullptr) contribution_ = &place_->partial.acquire();
   if (place_->application.random().chance(kDropped)) return begin_exchange();
-  if (!excluded_) oracle_.deposit(id, *contribution_, place_->partial.handed());
+  if (!ignored_) oracle_.deposit(id, *contribution_, place_->partial.handed());
   const DepositInfo info{.batches = 1, .samples = 1 + deposits_++ % 3};
   deposit_.emplace(place_->probe.start_deposit(*contribution_, info));
   state_ = State::depositing;

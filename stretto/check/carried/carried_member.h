@@ -59,8 +59,10 @@ class CarriedMember {
   void freeze();
   /// Dies.
   void crash();
-  /// Is taken for lost, and lives on in a world that is over.
+  /// Is taken for lost, and lives on.
   void exclude() { excluded_ = true; }
+  /// Once it is decided without it: what it does is void.
+  void ignore() { ignored_ = true; }
 
   /// Rounds that it holds: the answer to who has frozen it.
   Round held() { return begun() ? place_->partial.complete() : oracle_.handed(id); }
@@ -70,6 +72,8 @@ class CarriedMember {
   bool lost() const { return state_ == State::gone || excluded_; }
   bool waits_between() const { return state_ == State::between; }
   bool done() const { return state_ == State::done; }
+  /// It was so far behind that it has taken over a model in place of results.
+  bool learned() const { return learned_; }
   std::uint64_t carried() const { return carried_; }  ///< batches put into the present world
   std::string to_string();
 
@@ -79,6 +83,8 @@ class CarriedMember {
   /// Its deposits that no round of the job before `round` has taken. Changes nothing.
   Carried take_out(Round round);
   std::optional<Kept> result_of(Round round);
+  /// Takes over the model of a holder. Returns false where there is none.
+  bool learn(const std::vector<CarriedMember*>& holders);
   void hand_over(const RoundResult& result);
   void next_batch();
   void compute_done();
@@ -97,8 +103,9 @@ class CarriedMember {
   std::map<Round, Kept> fetched_;                       // from others, until all have begun
 
   State state_ = State::between;
+  bool learned_ = false;
   bool waits_anew_ = false;  // it was in exchange() when the world ended
-  bool frozen_ = false, excluded_ = false;
+  bool frozen_ = false, excluded_ = false, ignored_ = false;
   Round counted_ = 0;  // frozen: held() then
   Round forgotten_ = 0;  // planted: deposits of rounds before are gone
   std::uint64_t step_ = 0, deposits_ = 0, carried_ = 0;
