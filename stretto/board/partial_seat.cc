@@ -32,12 +32,13 @@ int PartialSeat::acquire() {
   // That is enough. But where this rank's helper thread has planned the round, and others have summed it, what orders
   // the helper's last look at a set before this is in their processes; the thread sanitizer sees the plan alone.
   memory_.words().plan.load(std::memory_order_acquire);
-  const auto summed = [&](SeatWord sealed) {
-    const bool counts = sealed.round() < reuse_before_ || defect(Defect::carried_reuse_summed);
-    return (done > sealed.round() && counts) || defect(Defect::reuse_before_complete);
-  };
+  const auto summed = [&](SeatWord sealed) { return done > sealed.round() || defect(Defect::reuse_before_complete); };
+  std::uint32_t used = filling_;
+  if (reuse_before_ != kEvery && !defect(Defect::carried_reuse_summed)) {
+    each_set_from(reuse_before_, [&](int set) { used |= 1u << set; });
+  }
   for (int set = 0; set < PartialMemory::kSets; ++set) {
-    if ((filling_ >> set & 1) != 0) continue;
+    if ((used >> set & 1) != 0) continue;
     if (word.holds(set) && !(word.sealed() && summed(word))) continue;
     if (gone_.sealed() && gone_.holds(set) && !summed(gone_)) continue;
     filling_ |= 1u << set;

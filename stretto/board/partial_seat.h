@@ -125,7 +125,8 @@ class PartialSeat {
   const int rank_;
   std::uint32_t filling_ = 0;  // sets that acquire() has given out
   std::uint32_t touched_ = 0;  // those it has ever given out
-  Round reuse_before_ = ~Round{0};
+  static constexpr Round kEvery = ~Round{0};
+  Round reuse_before_ = kEvery;
   SeatWord gone_;  // sealed word of the last round that took a set of ours: free once that round is summed
 };
 
