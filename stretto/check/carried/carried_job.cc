@@ -111,11 +111,11 @@ void CarriedJob::change() {
   changing_ = true;
   ++finding_.reached[0];
   finding_.reached[7] += !all_begun_;
-  const bool loses = random_.chance(0.8);
+  const double loss = random_.chance(0.2) ? 0 : random_.chance(0.3) ? 0.75 : 0.35;
   for (std::size_t i = 0; i < members.size(); ++i) {
     CarriedMember* member = members[i];
     const auto seat = static_cast<int>(std::ranges::find(world().members, member) - world().members.begin());
-    const bool dies = i > 0 && loses && random_.chance(0.35);
+    const bool dies = i > 0 && random_.chance(loss);
     if (dies && random_.chance(0.25)) {
       member->exclude();
       ++finding_.reached[2];

@@ -57,21 +57,17 @@ std::optional<CarriedMember::Kept> CarriedMember::result_of(Round round) {
 }
 
 bool CarriedMember::begin(const std::vector<CarriedMember*>& holders) {
-  const Round before = place_->before;
-  if (!has_model_) {
-    const auto holder = std::ranges::find_if(
-        holders, [&](const CarriedMember* other) { return other->has_model_ && oracle_.handed(other->id) >= before; });
-    if (holder == holders.end()) return false;
-    model_ = oracle_.model_before(before);
-    oracle_.joins(id, before);
-    has_model_ = true;
-  }
-  if (defect(Defect::carried_jumps)) oracle_.joins(id, before);
-  while (oracle_.handed(id) < before) {
+  if (!has_model_ && !learn(holders)) return false;
+  if (defect(Defect::carried_jumps)) oracle_.joins(id, place_->before);
+  while (oracle_.handed(id) < place_->before) {
     const Round round = oracle_.handed(id);
     std::optional<Kept> kept;
     for (std::size_t i = 0; i < holders.size() && !kept; ++i) kept = holders[i]->result_of(round);
-    if (!kept) return learn(holders);
+    if (!kept) {
+      // Of those that went on with these results none is left: others have learned the model from them.
+      if (!learn(holders)) return false;
+      break;
+    }
     const std::vector<std::span<const std::byte>> buckets(kept->buckets.begin(), kept->buckets.end());
     hand_over({.round = round, .policy = kept->policy, .header = &kept->header, .buckets = buckets, .passed = {}});
     fetched_.emplace(round, *std::move(kept));
@@ -92,7 +88,6 @@ bool CarriedMember::learn(const std::vector<CarriedMember*>& holders) {
   if (std::ranges::none_of(holders, holds)) return false;
   model_ = oracle_.model_before(before);
   oracle_.joins(id, before);
-  learned_ = has_model_;
   has_model_ = true;
   return true;
 }

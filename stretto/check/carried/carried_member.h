@@ -72,8 +72,6 @@ class CarriedMember {
   bool lost() const { return state_ == State::gone || excluded_; }
   bool waits_between() const { return state_ == State::between; }
   bool done() const { return state_ == State::done; }
-  /// It was so far behind that it has taken over a model in place of results.
-  bool learned() const { return learned_; }
   std::uint64_t carried() const { return carried_; }  ///< batches put into the present world
   std::string to_string();
 
@@ -103,7 +101,6 @@ class CarriedMember {
   std::map<Round, Kept> fetched_;                       // from others, until all have begun
 
   State state_ = State::between;
-  bool learned_ = false;
   bool waits_anew_ = false;  // it was in exchange() when the world ended
   bool frozen_ = false, excluded_ = false, ignored_ = false;
   Round counted_ = 0;  // frozen: held() then
