@@ -58,8 +58,8 @@ class PartialMemory {
     std::atomic<int> ready{0};  // buckets handed over, in order
   };
   /// The record of a round: written by the rank that makes its plan, kept until the record of a round later by
-  /// PartialShape::results_kept() + 1 overwrites it. An engine that was put to sleep while its application went on may read it while it is overwritten
-  /// (docs/boards.md, B11).
+  /// PartialShape::results_kept() + 1 overwrites it. An engine that was put to sleep while its application went on may
+  /// read it while it is overwritten (docs/boards.md, B11).
   struct Record {
     std::atomic<std::int64_t> sealed_at{0};  // nanoseconds
     std::atomic<std::uint64_t> rule[2];      // the rule's own

@@ -143,6 +143,39 @@ TEST(PartialSeat, GivesOutNoSetThatARoundStillSums) {
   EXPECT_EQ(all.result(0), 3);
 }
 
+/// Rank 0 counts no round, as one that was frozen before the first; rank 1 goes on to what the lag allows. What the
+/// rounds have taken of rank 0 since lies there still, whole, in order.
+TEST(PartialSeat, FillsNoSetAgainOfARoundThatMayNotCount) {
+  Ranks ranks(small(), 2, 1);
+  ranks[0].seat.reuse_before(0);
+  const int first = ranks.deposit(0, 10);
+  for (Round round = 0; round < 2; ++round) {
+    ranks.arrive(1);
+    ranks.run(1);
+    ASSERT_EQ(ranks[1].board.complete(), round + 1);
+    EXPECT_EQ(ranks.result(round), round == 0 ? 10 : 20);
+    ranks[1].seat.hand_over(round + 1);
+    if (round == 0) ranks.deposit(0, 20);
+  }
+  const int third = ranks.deposit(0, 30);
+  const auto sets_from = [&](Round round) {
+    std::vector<int> sets;
+    ranks[0].seat.each_set_from(round, [&](int set) { sets.push_back(set); });
+    return sets;
+  };
+  ASSERT_EQ(sets_from(0).size(), 3u);
+  const int second = sets_from(0)[1];
+  EXPECT_EQ(sets_from(0), (std::vector{first, second, third}));
+  EXPECT_EQ(sets_from(1), (std::vector{second, third}));
+  EXPECT_EQ(sets_from(2), std::vector{third});
+  for (int free = 0; free < 3; ++free) {
+    const int set = ranks[0].seat.acquire();
+    EXPECT_TRUE(set != first && set != second && set != third) << set;
+  }
+  ranks[0].seat.reuse_before(1);
+  EXPECT_EQ(ranks[0].seat.acquire(), first) << "its result counts";
+}
+
 }  // namespace
 
 }  // namespace stretto

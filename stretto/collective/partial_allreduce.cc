@@ -379,8 +379,8 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
 
 void PartialAllreduce::Impl::expect_frozen(const char* call) const {
   if (rounds.options().members_change && rounds.engine().frozen()) return;
-  throw UsageError(text(call, rounds.options().members_change ? " before Engine::freeze()"
-                                                              : " of a collective without members_change"));
+  throw UsageError(text(
+      call, rounds.options().members_change ? " before Engine::freeze()" : " of a collective without members_change"));
 }
 
 Round PartialAllreduce::complete() {
@@ -398,8 +398,8 @@ std::optional<RoundResult> PartialAllreduce::result_of(Round round) {
 Carried PartialAllreduce::take_out(Round round) {
   impl_->expect_frozen("take_out()");
   if (round < complete()) {
-    throw UsageError(text("take_out(", round, ") where ", complete(), " rounds are complete: use the largest number of ",
-                          "complete rounds of all ranks"));
+    throw UsageError(text("take_out(", round, ") where ", complete(),
+                          " rounds are complete: use the largest number of ", "complete rounds of all ranks"));
   }
   return impl_->rounds.take_out(impl_->here(round));
 }

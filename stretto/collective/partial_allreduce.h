@@ -22,16 +22,17 @@ namespace stretto {
 /// Sums contributions over the ranks that have come, and does not wait for the rest: the partial collectives of
 /// eager-SGD (Li et al., PPoPP 2020, section 4), with bounded staleness and without loss. Protocol: docs/protocol.md.
 /// A contribution and a result are one array a bucket, of BucketSpec::count elements of BucketSpec::type.
-/// Rounds are numbered from PartialOptions::rounds_before on every rank. One application thread; must outlive every call on it.
+/// Rounds are numbered from PartialOptions::rounds_before on every rank. One application thread; must outlive every
+/// call on it.
 class PartialAllreduce final : public Collective {
  public:
   /// The application's function for a round: called on its thread, inside exchange() or finish().
   using Apply = FunctionRef<void(const RoundResult&)>;
 
   /// Registers with the engine: in the same order, with the same buckets and options, on every rank.
-  /// Allocates num_contribution_sets() contribution sets and PartialOptions::results_kept() results; those of a board lie in the memory that
-  /// the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory needed where there is too
-  /// little.
+  /// Allocates num_contribution_sets() contribution sets and PartialOptions::results_kept() results; those of a board
+  /// lie in the memory that the ranks share. Throws UsageError; Failure (Errc::unavailable) names the shared memory
+  /// needed where there is too little.
   PartialAllreduce(Engine& engine, std::vector<BucketSpec> buckets, PartialOptions options = {});
   /// After finish(), or after a failure. With a round of messages in flight the engine steps no more
   /// (Engine::remove()).
@@ -78,13 +79,14 @@ class PartialAllreduce final : public Collective {
   /// finish() in the same way.
   Result<Progress> try_finish(Apply apply);
 
-  // From one world to the next: PartialOptions::members_change, and the engine is frozen (Engine::freeze()). Contributions
-  // may still be deposited, until take_out(). Rounds are numbered as in results.
+  // From one world to the next: PartialOptions::members_change, and the engine is frozen (Engine::freeze()).
+  // Contributions may still be deposited, until take_out(). Rounds are numbered as in results.
   /// Rounds complete here when the engine was frozen, from the first of the job: results from there on are not taken,
   /// whatever other ranks complete on a board since. Any thread. Throws UsageError before the engine is frozen.
   Round complete();
-  /// A result before complete(), for a rank that lacks it: the last PartialOptions::max_lag before the largest complete()
-  /// of all ranks are there. Valid until the next call. The application's thread. Throws UsageError as complete().
+  /// A result before complete(), for a rank that lacks it: the last PartialOptions::max_lag before the largest
+  /// complete() of all ranks are there. Valid until the next call. The application's thread. Throws UsageError as
+  /// complete().
   std::optional<RoundResult> result_of(Round round);
   /// Copies of this rank's deposits that are in no result before `round`, which is the largest complete() of all ranks.
   /// Changes nothing. The application's thread, with no deposit under way. Throws UsageError as complete(), and for a

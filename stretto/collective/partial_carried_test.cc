@@ -78,9 +78,12 @@ TEST_P(PartialCarried, ADepositThatNoRoundHasTakenIsMadeAnewInFrontOfLaterOnes) 
 
   // Rank 1 is lost. The two others go on after round 0.
   run_thread_job(2, [&](Engine& engine) {
-    PartialAllreduce allreduce(
-        engine, kCarriedBuckets,
-        {.max_lag = 2, .batches_before = 3, .seats = std::min(GetParam(), 2), .members_change = true, .rounds_before = 1});
+    PartialAllreduce allreduce(engine, kCarriedBuckets,
+                               {.max_lag = 2,
+                                .batches_before = 3,
+                                .seats = std::min(GetParam(), 2),
+                                .members_change = true,
+                                .rounds_before = 1});
     const int rank = engine.rank();
     EXPECT_EQ(allreduce.handed(), 1u);
     allreduce.put_in(carried[static_cast<std::size_t>(2 * rank)]);
@@ -126,9 +129,11 @@ TEST_P(PartialCarried, AThreadBesideFreezesARankThatComputesAndRanksThatWait) {
         ShmTransport transport(memory, rank);
         const SteadyClock clock;
         Engine engine(transport, clock);
-        PartialAllreduce allreduce(
-            engine, kCarriedBuckets,
-            {.policy = Policy::at_least(2), .max_lag = 3, .seats = std::min(GetParam(), kRanks), .members_change = true});
+        PartialAllreduce allreduce(engine, kCarriedBuckets,
+                                   {.policy = Policy::at_least(2),
+                                    .max_lag = 3,
+                                    .seats = std::min(GetParam(), kRanks),
+                                    .members_change = true});
         EngineDriver driver(engine, {.spin = 0ns});
         std::atomic<int> deposits = 0;
         std::thread beside([&] {

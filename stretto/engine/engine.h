@@ -249,8 +249,8 @@ class Engine final : private MessageSink {
   const Clock& clock_;
   EngineStepper* stepper_ = nullptr;  // the application thread's, as pauses_
   int pauses_ = 0;
-  // The store of `frozen` by the thread that steps, or by freeze() where none does, is released to freeze() and frozen():
-  // all that the last step has written is visible after them.
+  // The store of `frozen` by the thread that steps, or by freeze() where none does, is released to freeze() and
+  // frozen(): all that the last step has written is visible after them.
   std::atomic<Stop> stop_{Stop::none};
   BlockPool pool_;
   Inbox inbox_;

@@ -409,5 +409,25 @@ TEST(Engine, APeerThatIsTooFarAheadIsNamed) {
   }
 }
 
+/// Nothing is taken any more, and nothing is due, though a delay has passed.
+TEST(Engine, StepsNoMoreOnceItIsFrozen) {
+  Ranks ranks(1);
+  Engine& engine = *ranks.engines[0];
+  ScheduleBuilder b("frozen", 0, 1);
+  Owner owner(engine, b.build(b.delay(5us, {})));
+  owner.open(0);
+  engine.step();
+  ASSERT_NE(engine.step_by(), TimePoint::never());
+  ranks.cluster.wake_by(0, engine.step_by());
+  EXPECT_FALSE(engine.frozen());
+  engine.freeze();
+  engine.freeze();
+  EXPECT_TRUE(engine.frozen());
+  EXPECT_EQ(engine.step_by(), TimePoint::never());
+  ranks.run();
+  EXPECT_FALSE(engine.step());
+  EXPECT_TRUE(owner.completions.empty());
+}
+
 }  // namespace
 }  // namespace stretto

@@ -13,9 +13,9 @@ void CarriedMember::enter(SearchedJob& job, int seat, const std::vector<BucketSp
                           const PartialOptions& options) {
   const Carried carried = take_out(options.rounds_before);
   if (place_ != nullptr) earlier_.push_back(std::move(place_));
-  place_ = std::make_unique<CarriedPlace>(job, seat, buckets, options,
-                                          SimulatedApplication::Hooks{.waits = [this] { return waits(); },
-                                                                      .look = [this] { look_at_rounds(); }});
+  place_ = std::make_unique<CarriedPlace>(
+      job, seat, buckets, options,
+      SimulatedApplication::Hooks{.waits = [this] { return waits(); }, .look = [this] { look_at_rounds(); }});
   frozen_ = false;
   contribution_ = nullptr;
   carried_ = 0;
@@ -45,8 +45,8 @@ std::optional<CarriedMember::Kept> CarriedMember::result_of(Round round) {
     if (!place->begun || round < place->before || round >= place->partial.complete()) continue;
     const auto result = place->partial.result_of(round);
     if (!result) {
-      oracle_.violated(text("member ", id, " holds ", place->partial.complete(), " rounds, and keeps round ", round,
-                            " no more"));
+      oracle_.violated(
+          text("member ", id, " holds ", place->partial.complete(), " rounds, and keeps round ", round, " no more"));
       return std::nullopt;
     }
     Kept kept{result->policy, *result->header, {}};
@@ -84,7 +84,9 @@ bool CarriedMember::begin(const std::vector<CarriedMember*>& holders) {
 
 bool CarriedMember::learn(const std::vector<CarriedMember*>& holders) {
   const Round before = place_->before;
-  const auto holds = [&](const CarriedMember* other) { return other->has_model_ && oracle_.handed(other->id) >= before; };
+  const auto holds = [&](const CarriedMember* other) {
+    return other->has_model_ && oracle_.handed(other->id) >= before;
+  };
   if (std::ranges::none_of(holders, holds)) return false;
   model_ = oracle_.model_before(before);
   oracle_.joins(id, before);

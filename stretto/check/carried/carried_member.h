@@ -27,8 +27,8 @@ struct CarriedPlace {
   SimulatedApplication application;
   PartialAllreduce partial;
   PartialProbe probe;
-  const Round before;    // rounds complete before this world
-  bool begun = false;    // the member has all results before it
+  const Round before;  // rounds complete before this world
+  bool begun = false;  // the member has all results before it
 };
 
 /// One member of a job whose members change: the real PartialAllreduce of each of its worlds, one after the other, and
@@ -103,7 +103,7 @@ class CarriedMember {
   State state_ = State::between;
   bool waits_anew_ = false;  // it was in exchange() when the world ended
   bool frozen_ = false, excluded_ = false, ignored_ = false;
-  Round counted_ = 0;  // frozen: held() then
+  Round counted_ = 0;    // frozen: held() then
   Round forgotten_ = 0;  // planted: deposits of rounds before are gone
   std::uint64_t step_ = 0, deposits_ = 0, carried_ = 0;
   std::optional<DepositSteps> deposit_;

@@ -39,7 +39,8 @@ void CarriedOracle::deposit(int member, Contribution& contribution, Round base) 
 }
 
 void CarriedOracle::begin_world(const PartialOptions& options, std::vector<int> seats, Round before) {
-  if (rounds_.size() < before) return violated(text("a world begins after ", before, " rounds, ", rounds(), " were seen"));
+  if (rounds_.size() < before)
+    return violated(text("a world begins after ", before, " rounds, ", rounds(), " were seen"));
   rounds_.resize(before);
   seats_ = std::move(seats);
   before_ = before;
@@ -72,7 +73,8 @@ std::string CarriedOracle::header_fault(const RoundResult& result, const Seen& s
       ++want.batches;
     }
     want.oldest_base = std::min(want.oldest_base, oldest);
-    if (oldest != RoundHeader::kNoBase) (oldest == result.round ? want.fresh : want.stale).insert(static_cast<int>(seat));
+    if (oldest != RoundHeader::kNoBase)
+      (oldest == result.round ? want.fresh : want.stale).insert(static_cast<int>(seat));
   }
   const RoundHeader& header = *result.header;
   if (header.batches != want.batches || header.samples != want.samples || header.oldest_base != want.oldest_base ||
@@ -118,8 +120,8 @@ void CarriedOracle::see(const RoundResult& result, const IntegerModel& model) {
     return violated(text("the header of round ", result.round, " ", fault));
   }
   if (!(rule_->current() == result.policy)) {
-    return violated(text("round ", result.round, " has policy ", result.policy.to_string(), "; from the headers follows ",
-                         rule_->current().to_string()));
+    return violated(text("round ", result.round, " has policy ", result.policy.to_string(),
+                         "; from the headers follows ", rule_->current().to_string()));
   }
   rule_->advance(seen.header);
   seen.batches = batches_before(result.round) + seen.header.batches;
@@ -134,7 +136,8 @@ void CarriedOracle::handed_over(int member, const RoundResult& result, const Int
     return violated(text("member ", member, " is handed round ", result.round, " after ", handed, " rounds"));
   }
   ++handed;
-  if (result.round > rounds_.size()) return violated(text("round ", result.round, " comes after ", rounds(), " rounds"));
+  if (result.round > rounds_.size())
+    return violated(text("round ", result.round, " comes after ", rounds(), " rounds"));
   if (result.round == rounds_.size()) see(result, model);
   if (finding_.violation) return;
   const Seen& seen = rounds_[result.round];

@@ -53,8 +53,8 @@ Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOpt
 
 std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {
   const Round open = complete();
-  return RoundsBase::who_is_missing(driver, timeout, open,
-                                    text("round ", options_.rounds_before + open, " (", open_policy(open).to_string(), ")"));
+  return RoundsBase::who_is_missing(
+      driver, timeout, open, text("round ", options_.rounds_before + open, " (", open_policy(open).to_string(), ")"));
 }
 
 Round Rounds::counted() {

@@ -40,8 +40,8 @@ class Rounds : public RoundsBase {
   virtual std::span<const PassedRound> passed() { return {}; }
 
   // PartialOptions::members_change, once the engine is frozen; not of BucketRounds. Rounds count from 0:
-  /// Copies of this rank's deposits that no round before `from` has taken, oldest first. Requires: counted() ≤ from, and
-  /// some rank has completed as many rounds.
+  /// Copies of this rank's deposits that no round before `from` has taken, oldest first. Requires: counted() ≤ from,
+  /// and some rank has completed as many rounds.
   virtual Carried take_out(Round from) const;
   /// A result that is still kept, valid until the next call; null: none.
   virtual const ResultSlot* kept(Round round);
