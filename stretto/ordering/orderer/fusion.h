@@ -19,7 +19,16 @@ class Fusion {
 
   /// The number of the buffer that takes the tensor: the open one where it fits and its number is above `behind`, else
   /// a new one, whose number is buffers() of before.
-  std::uint32_t place(const TensorDescription& tensor, std::optional<std::uint32_t> behind = {});
+  std::uint32_t place(const TensorDescription& tensor, std::optional<std::uint32_t> behind = {}) {
+    if (!tensor.fuses) return buffers_++;
+    const auto [found, first] = open_.try_emplace({tensor.set, tensor.type, tensor.op});
+    Open& open = found->second;
+    if (first || (behind && open.number <= *behind) || open.bytes + tensor.bytes() > limit_) {
+      open = {.number = buffers_++};
+    }
+    open.bytes += tensor.bytes();
+    return open.number;
+  }
 
   std::uint32_t buffers() const { return buffers_; }  ///< opened so far
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +12,13 @@
 #include "stretto/ordering/orderer/orderer.h"
 
 namespace stretto {
+
+/// The hash of what `hash` stands for, followed by a word: two different sequences hardly share one.
+std::uint64_t hashed(std::uint64_t hash, std::uint64_t word);
+/// The same, followed by words.
+std::uint64_t hashed(std::uint64_t hash, std::string_view words);
+/// The same, followed by a description but for its process set.
+std::uint64_t hashed(std::uint64_t hash, const TensorDescription& tensor);
 
 /// The tensors that an orderer knows, by id: one for each description. Names are numbered, too, since a step has one
 /// tensor of each. Nothing is ever forgotten.

@@ -8,7 +8,7 @@
 #include "stretto/collective/base/agreement.h"
 #include "stretto/ordering/orderer/orderer.h"
 #include "stretto/ordering/orderer/process_set.h"
-#include "stretto/ordering/waiting/stall_limits.h"
+#include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {
 

@@ -18,7 +18,7 @@
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_runner.h"
-#include "stretto/ordering/runtime/tensor_timeline.h"
+#include "stretto/ordering/runtime/set_timeline.h"
 #include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {

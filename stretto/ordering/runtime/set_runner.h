@@ -18,10 +18,10 @@
 #include "stretto/ordering/orderer/orderer.h"
 #include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/agreement_watch.h"
+#include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/fused_way.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_timeline.h"
-#include "stretto/ordering/runtime/tensor_slot.h"
 
 namespace stretto {
 

@@ -8,8 +8,8 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
-#include "stretto/ordering/orderer/description_hash.h"
 #include "stretto/ordering/orderer/fusion.h"
+#include "stretto/ordering/orderer/tensor_table.h"
 
 namespace stretto {
 namespace {

@@ -1,6 +1,6 @@
-#include "stretto/ordering/waiting/computing_gaps.h"
-
 #include <gtest/gtest.h>
+
+#include "stretto/ordering/waiting/rank_patience.h"
 
 namespace stretto {
 namespace {

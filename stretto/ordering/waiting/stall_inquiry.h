@@ -11,7 +11,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
-#include "stretto/ordering/waiting/stall_limits.h"
+#include "stretto/ordering/waiting/stall.h"
 #include "stretto/ordering/waiting/stall_messages.h"
 
 namespace stretto {
