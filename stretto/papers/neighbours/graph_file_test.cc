@@ -1,9 +1,8 @@
-#include "stretto/papers/neighbours/graph_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
+#include "stretto/papers/neighbours/graphs.h"
 
 namespace stretto {
 namespace {

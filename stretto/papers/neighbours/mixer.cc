@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "stretto/papers/neighbours/push_sum_weight.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {

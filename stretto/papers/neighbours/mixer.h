@@ -4,7 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "stretto/papers/neighbours/mixing_graph.h"
+#include "stretto/base/defect.h"
+#include "stretto/papers/neighbours/graphs.h"
 #include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/train/replica/replica.h"
 
@@ -35,5 +36,25 @@ std::unique_ptr<Mixer> make_mean_mixer(Replica& replica, std::function<std::vect
 /// Push-sum: the biased model z and its weight w are sent on in K + 1 equal parts, one of which stays; those that come
 /// are added; the model is z/w. A step moves z by as much as it moves the model. `out_neighbours`: K in a round.
 std::unique_ptr<Mixer> make_push_sum_mixer(Replica& replica, std::function<int(Round)> out_neighbours);
+
+/// The weight w of a rank's push-sum (Kempe, Dobra and Gehrke, "Gossip-Based Computation of Aggregate Information",
+/// FOCS 2003, section 2): what its biased model z is divided by to give the model. 1 at first, and after each average
+/// of all ranks. Number: `double`, or an exact type in which the search adds up all weights: they and those in flight
+/// sum to the number of ranks.
+template <class Number>
+class PushSumWeight {
+ public:
+  Number value() const { return value_; }
+  /// Splits it among K out-neighbours and this rank, and keeps one of the K + 1 parts; returns another, to be sent with
+  /// as large a part of z, in the same message.
+  Number split(int out_neighbours) { return value_ = value_ / Number(out_neighbours + 1); }
+  /// A part that has come.
+  void add(Number part) {
+    if (!defect(Defect::weight_not_sent)) value_ = value_ + part;
+  }
+
+ private:
+  Number value_ = Number(1);
+};
 
 }  // namespace stretto

@@ -1,5 +1,3 @@
-#include "stretto/papers/neighbours/mixing_graph.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/sizes.h"
+#include "stretto/papers/neighbours/graphs.h"
 
 namespace stretto {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/papers/neighbours/graphs.h"
 #include "stretto/papers/neighbours/mixer.h"
 #include "stretto/papers/neighbours/neighbour_exchange.h"
-#include "stretto/papers/neighbours/push_graph.h"
 #include "stretto/train/recipes/full_rounds.h"
 
 namespace stretto {

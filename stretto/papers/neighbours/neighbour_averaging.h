@@ -12,7 +12,7 @@ namespace stretto {
 // on averaging as long as others need it. Rounds of neighbours are no rounds to the RoundListener; averages of all are.
 
 /// D-PSGD (Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms?", NeurIPS 2017, Algorithm 1).
-/// Option `graph`: ring (default) or another one (papers/neighbours/mixing_graph.h). Option `mix-order`:
+/// Option `graph`: ring (default) or another one (papers/neighbours/graphs.h). Option `mix-order`:
 /// `average-then-step`, the paper's, sends the model on which the next gradient is computed, and moves the mean of the
 /// neighbours' by that gradient: the messages travel while it is computed. `step-then-average` sends the moved model.
 /// A message of the size of the model to each neighbour a step.
@@ -27,7 +27,7 @@ std::unique_ptr<Recipe> make_gossip_grad(const RecipeContext& context);
 void check_gossip_grad(const RecipeOptions& options, int ranks);  ///< of what each of these algorithms refuses
 
 /// Stochastic gradient push (Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019,
-/// Algorithm 1) on time-varying graphs (papers/neighbours/push_graph.h). Options `graph`: exponential (default) or
+/// Algorithm 1) on time-varying graphs (papers/neighbours/graphs.h). Options `graph`: exponential (default) or
 /// bipartite; `neighbours`: 1 (default), 2 or 4. A message of the size of the model to each of them a step.
 std::unique_ptr<Recipe> make_sgp(const RecipeContext& context);
 /// Overlapped SGP (the same paper, section 4 and Algorithm 2): waits for messages of the round `overlap-rounds` (1)

@@ -18,7 +18,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/engine/engine.h"
 #include "stretto/kernel/bucket.h"
-#include "stretto/papers/neighbours/links.h"
+#include "stretto/papers/neighbours/graphs.h"
 #include "stretto/schedule/schedule.h"
 
 namespace stretto {

@@ -10,8 +10,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/thread_job.h"
-#include "stretto/papers/neighbours/mixing_graph.h"
-#include "stretto/papers/neighbours/push_graph.h"
+#include "stretto/papers/neighbours/graphs.h"
 
 namespace stretto {
 namespace {

@@ -7,8 +7,7 @@
 
 #include "stretto/check/harness/simulated_application.h"
 #include "stretto/kernel/bucket.h"
-#include "stretto/papers/neighbours/mixing_graph.h"
-#include "stretto/papers/neighbours/push_graph.h"
+#include "stretto/papers/neighbours/graphs.h"
 
 namespace stretto {
 

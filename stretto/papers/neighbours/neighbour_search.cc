@@ -12,9 +12,9 @@
 #include "stretto/base/error.h"
 #include "stretto/check/harness/prime_field.h"
 #include "stretto/check/harness/simulated_application.h"
+#include "stretto/papers/neighbours/mixer.h"
 #include "stretto/papers/neighbours/neighbour_exchange.h"
 #include "stretto/papers/neighbours/neighbour_job.h"
-#include "stretto/papers/neighbours/push_sum_weight.h"
 
 namespace stretto {
 namespace {

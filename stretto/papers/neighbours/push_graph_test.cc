@@ -1,5 +1,3 @@
-#include "stretto/papers/neighbours/push_graph.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/testing/sizes.h"
+#include "stretto/papers/neighbours/graphs.h"
 #include "stretto/transport/transport.h"
 
 namespace stretto {

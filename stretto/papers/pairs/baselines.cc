@@ -1,7 +1,6 @@
 #include "stretto/papers/baselines.h"
 
 #include "stretto/papers/pairs/easgd.h"
-#include "stretto/papers/pairs/elastic_options.h"
 #include "stretto/papers/pairs/pair_averaging.h"
 #include "stretto/papers/pairs/pair_search.h"
 #include "stretto/train/recipes/sync.h"

@@ -1,9 +1,8 @@
-#include "stretto/papers/pairs/elastic_options.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "stretto/base/error.h"
+#include "stretto/papers/pairs/easgd.h"
 
 namespace stretto {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "stretto/papers/pairs/elastic_options.h"
+#include "stretto/papers/pairs/easgd.h"
 #include "stretto/papers/pairs/pair_exchange.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"

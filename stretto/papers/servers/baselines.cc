@@ -1,7 +1,7 @@
 #include "stretto/papers/baselines.h"
 
 #include "stretto/papers/servers/server.h"
-#include "stretto/papers/servers/server_choice.h"
+#include "stretto/papers/servers/server_options.h"
 #include "stretto/papers/servers/server_search.h"
 #include "stretto/train/recipes/sync.h"
 

@@ -6,7 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/papers/servers/parameter_server.h"
-#include "stretto/papers/servers/server_choice.h"
+#include "stretto/papers/servers/server_options.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 

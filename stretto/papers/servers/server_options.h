@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "stretto/train/recipes/options/algorithm_options.h"
+
 namespace stretto {
 
 /// When a parameter server takes gradients into a value, and when it answers with it.
@@ -37,5 +39,11 @@ struct ServerOptions {
 /// Throws UsageError where the options do not fit each other or the number of ranks: more servers than ranks, servers
 /// without workers, k below 1 or above the number of workers.
 void check_server_options(const ServerOptions& options, int ranks);
+
+/// Servers as the argument behind an algorithm's name and its options say: "3" of ssp, "6" of k-sync, `servers`. Throws
+/// UsageError for an argument that is no number, and for a number of servers that is none.
+ServerOptions server_options(ServerMode mode, const std::string& argument, const AlgorithmOptions& said);
+/// RecipeInfo::without_batches.
+std::string dedicated_servers(const AlgorithmOptions& said);
 
 }  // namespace stretto

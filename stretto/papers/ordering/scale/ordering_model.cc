@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "stretto/base/error.h"
-#include "stretto/papers/ordering/scale/rank_draws.h"
 
 namespace stretto {
 

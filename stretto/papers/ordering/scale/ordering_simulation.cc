@@ -7,7 +7,6 @@
 #include "stretto/base/error.h"
 #include "stretto/papers/ordering/scale/core_pool.h"
 #include "stretto/papers/ordering/scale/ordering_model.h"
-#include "stretto/papers/ordering/scale/rank_draws.h"
 
 namespace stretto {
 
