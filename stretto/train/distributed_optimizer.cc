@@ -7,11 +7,10 @@
 #include "stretto/base/error.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/loop/batch_pool.h"
-#include "stretto/train/loop/followed_schedulers.h"
 #include "stretto/train/loop/loop_batches.h"
 #include "stretto/train/loop/loop_checkpoint.h"
 #include "stretto/train/loop/own_loop.h"
-#include "stretto/train/loop/torch_random.h"
+#include "stretto/train/loop/torch_state.h"
 
 namespace stretto {
 

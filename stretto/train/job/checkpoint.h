@@ -8,7 +8,6 @@
 #include "stretto/observe/run_folder.h"
 #include "stretto/train/job/files/checkpoint_files.h"
 #include "stretto/train/job/run_plan.h"
-#include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {

@@ -13,7 +13,7 @@
 #include "stretto/collective/plain.h"
 #include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
-#include "stretto/train/replica/gradients_by_tensor.h"
+#include "stretto/train/replica/replica.h"
 #include "stretto/train/testing/deaf.h"
 #include "stretto/train/testing/test_task.h"
 

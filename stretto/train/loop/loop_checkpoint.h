@@ -8,7 +8,6 @@
 #include "stretto/dispenser/position.h"
 #include "stretto/observe/whole_file.h"
 #include "stretto/train/job/files/checkpoint_files.h"
-#include "stretto/train/replica/identity.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {

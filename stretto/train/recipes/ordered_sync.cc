@@ -12,7 +12,7 @@
 #include "stretto/train/recipes/round_notes.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/replica/flat_math.h"
-#include "stretto/train/replica/gradients_by_tensor.h"
+#include "stretto/train/replica/replica.h"
 
 namespace stretto {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "stretto/train/replica/gradients_by_tensor.h"
 #include "stretto/train/replica/replica.h"
 
 namespace at {

@@ -11,7 +11,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/train/replica/flat_math.h"
-#include "stretto/train/replica/gradients_by_tensor.h"
+#include "stretto/train/replica/replica.h"
 
 namespace stretto {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "stretto/ordering/topo/plan.h"
-#include "stretto/train/replica/gradients_by_tensor.h"
+#include "stretto/train/replica/replica.h"
 
 namespace stretto {
 namespace {

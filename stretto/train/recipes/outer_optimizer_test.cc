@@ -1,5 +1,3 @@
-#include "stretto/train/replica/outer_optimizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/train/recipes/diloco.h"
 #include "stretto/train/testing/bytes.h"
 
 namespace stretto {

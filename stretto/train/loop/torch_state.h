@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace torch::optim {
@@ -10,6 +11,12 @@ class Optimizer;
 }  // namespace torch::optim
 
 namespace stretto {
+
+/// The state of LibTorch's default random number generator on the CPU, as numbers: dropout and the like draw from it.
+std::vector<std::uint64_t> random_state();
+
+/// Takes over what random_state() gave. Throws UsageError for numbers that are no such state.
+void set_random_state(std::span<const std::uint64_t> state);
 
 /// Schedulers of LibTorch that are stepped as batches are applied, and not as a loop goes round. A scheduler of
 /// LibTorch has no state to be saved: after a checkpoint it is stepped as often as before, and the rates that were
