@@ -7,7 +7,6 @@
 
 #include "stretto/base/random.h"
 #include "workloads/digits_data.h"
-#include "workloads/digits_model.h"
 #include "workloads/workload_parts.h"
 
 namespace stretto {

@@ -10,7 +10,6 @@
 #include "stretto/base/random.h"
 #include "stretto/train/ordering/sync_batch_norm.h"
 #include "workloads/digits_data.h"
-#include "workloads/digits_model.h"
 #include "workloads/workload_parts.h"
 
 namespace stretto {
