@@ -20,7 +20,6 @@
 #include "stretto/ordering/options/ordering_statistics.h"
 #include "stretto/ordering/orderer/graph.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 
 namespace stretto {
 

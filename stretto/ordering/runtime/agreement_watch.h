@@ -7,7 +7,6 @@
 #include "stretto/base/clock.h"
 #include "stretto/collective/base/agreement.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/waiting/stall.h"
 
 namespace stretto {

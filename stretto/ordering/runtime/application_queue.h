@@ -14,7 +14,6 @@
 #include "stretto/observe/round_header.h"
 #include "stretto/ordering/orderer/graph.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 
 namespace stretto {
 

@@ -13,7 +13,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/kernel/combination.h"
-#include "stretto/ordering/orderer/process_set.h"
+#include "stretto/ordering/orderer/orderer.h"
 #include "stretto/ordering/runtime/fused_way.h"
 
 namespace stretto {

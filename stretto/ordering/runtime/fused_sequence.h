@@ -14,7 +14,7 @@
 
 #include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/orderer/process_set.h"
+#include "stretto/ordering/orderer/orderer.h"
 #include "stretto/ordering/runtime/fused_way.h"
 
 namespace stretto {

@@ -12,7 +12,6 @@
 #include "stretto/ordering/negotiation/cycle_fix.h"
 #include "stretto/ordering/options/ordering_options.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/fused_board.h"
 #include "stretto/ordering/runtime/fused_sequence.h"
 #include "stretto/ordering/topo/topo.h"

@@ -14,7 +14,6 @@
 #include "stretto/engine/engine.h"
 #include "stretto/ordering/options/ordering_options.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/ordering_counters.h"
 #include "stretto/ordering/runtime/set_runner.h"

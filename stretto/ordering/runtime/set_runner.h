@@ -16,7 +16,6 @@
 #include "stretto/engine/engine.h"
 #include "stretto/ordering/options/ordering_options.h"
 #include "stretto/ordering/orderer/orderer.h"
-#include "stretto/ordering/orderer/process_set.h"
 #include "stretto/ordering/runtime/agreement_watch.h"
 #include "stretto/ordering/runtime/application_queue.h"
 #include "stretto/ordering/runtime/fused_way.h"

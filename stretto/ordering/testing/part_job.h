@@ -9,7 +9,7 @@
 #include "stretto/collective/base/agreement.h"
 #include "stretto/collective/base/collective_failure.h"
 #include "stretto/engine/engine.h"
-#include "stretto/ordering/orderer/process_set.h"
+#include "stretto/ordering/orderer/orderer.h"
 #include "stretto/simulate/cluster.h"
 
 namespace stretto {
