@@ -1,0 +1,89 @@
+#include "stretto/dispenser/pool.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace stretto {
+namespace {
+
+Error wrong_position() {
+  return {Errc::bad_input, "the position of a pool of batches cannot be read: it does not fit the job"};
+}
+
+}  // namespace
+
+Result<Pool> Pool::from_position(std::uint64_t batches, std::span<const std::uint64_t> position) {
+  Pool pool(batches);
+  if (position.empty()) return pool;
+  if (position.size() < 2 || position[0] > batches || position[1] > position.size() - 2) return wrong_position();
+  pool.next_ = position[0];
+  const auto returned = position.subspan(2, position[1]);
+  const auto losses = position.subspan(2 + returned.size());
+  pool.returned_.assign(returned.begin(), returned.end());
+  if (losses.size() % 2 != 0 || std::ranges::adjacent_find(returned, std::greater_equal<>()) != returned.end()) {
+    return wrong_position();
+  }
+  if (!returned.empty() && returned.back() >= pool.next_) return wrong_position();
+  for (std::size_t i = 0; i < losses.size(); i += 2) {
+    const bool fits = losses[i] < pool.next_ && losses[i + 1] > 0 && losses[i + 1] < kMostLosses;
+    if (!fits || !pool.losses_.emplace(losses[i], losses[i + 1]).second) return wrong_position();
+  }
+  return pool;
+}
+
+std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
+  std::uint64_t batch = next_;
+  if (!returned_.empty()) {
+    batch = returned_.front();
+    returned_.erase(returned_.begin());
+  } else if (next_ < batches_) {
+    ++next_;
+  } else {
+    return std::nullopt;
+  }
+  hands_[member].open.push_back(batch);
+  return batch;
+}
+
+void Pool::applied(std::uint64_t member, std::uint64_t applied) {
+  Hand& hand = hands_[member];
+  STRETTO_CHECK(applied <= hand.settled + hand.open.size(), "member ", member, " has applied ", applied, " batches of ",
+                hand.settled + hand.open.size());
+  for (; hand.settled < applied; ++hand.settled) {
+    losses_.erase(hand.open.front());
+    hand.open.pop_front();
+  }
+}
+
+std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t applied, bool was_lost) {
+  this->applied(member, applied);
+  std::vector<std::uint64_t> dropped;
+  for (const std::uint64_t batch : hands_[member].open) {
+    if (was_lost && ++losses_[batch] >= kMostLosses) {
+      losses_.erase(batch);
+      dropped.push_back(batch);
+    } else {
+      returned_.insert(std::ranges::upper_bound(returned_, batch), batch);
+    }
+  }
+  hands_.erase(member);
+  return dropped;
+}
+
+std::vector<std::uint64_t> Pool::in_hand(std::uint64_t member) const {
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return {};
+  return {found->second.open.begin(), found->second.open.end()};
+}
+
+std::vector<std::uint64_t> Pool::position() const {
+  std::vector<std::uint64_t> numbers{next_, returned_.size()};
+  numbers.insert(numbers.end(), returned_.begin(), returned_.end());
+  for (const auto& [batch, losses] : losses_) {
+    numbers.push_back(batch);
+    numbers.push_back(losses);
+  }
+  return numbers;
+}
+
+}  // namespace stretto

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+/// The batches of a job whose members change: which are still to be handed out, and which of them each member got, in
+/// order. A member's batches that count are a prefix of those it was handed, so that their number says which they are.
+/// Sequence numbers are those of a BatchPlan. Copyable, to see what a change would leave. One thread.
+///
+/// There is one pool a job, beside its register. A batch that went to a member which is lost is not handed to another
+/// one before the view without that member is decided.
+class Pool {
+ public:
+  /// So many losses a batch may be in hand at: then it is dropped, since it may be what ends those who compute it.
+  static constexpr std::uint64_t kMostLosses = 3;
+
+  /// Of `batches` in all.
+  explicit Pool(std::uint64_t batches) : batches_(batches) {}
+  /// Where a view says that the job stood, without what members have in hand. Errc::bad_input where position() cannot
+  /// have written it for so many batches.
+  static Result<Pool> from_position(std::uint64_t batches, std::span<const std::uint64_t> position);
+
+  /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back later.
+  std::optional<std::uint64_t> take(std::uint64_t member);
+  /// The first `applied` batches that the member was ever handed count for good. Requires: it was handed as many.
+  void applied(std::uint64_t member, std::uint64_t applied);
+  /// A member is gone: of what it was handed the first `applied` count, and the others are handed out again, before
+  /// new ones. `was_lost`: and has not left. Returns the batches that are dropped. Requires: as of applied().
+  std::vector<std::uint64_t> give_back(std::uint64_t member, std::uint64_t applied, bool was_lost);
+
+  /// Batches handed to the member that do not count yet, in order.
+  std::vector<std::uint64_t> in_hand(std::uint64_t member) const;
+  /// As plain numbers: the first batch that was never handed out, those that came back, and how often batches that may
+  /// still be computed have been in a lost hand.
+  std::vector<std::uint64_t> position() const;
+
+ private:
+  struct Hand {
+    std::uint64_t settled = 0;  // batches before those in `open`, all of which count
+    std::deque<std::uint64_t> open;
+  };
+
+  std::uint64_t batches_;
+  std::uint64_t next_ = 0;
+  std::vector<std::uint64_t> returned_;            // ascending
+  std::map<std::uint64_t, Hand> hands_;            // by member
+  std::map<std::uint64_t, std::uint64_t> losses_;  // by batch, of those that do not count
+};
+
+}  // namespace stretto

@@ -1,0 +1,95 @@
+#include "stretto/dispenser/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace stretto {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+TEST(Pool, HandsOutEachBatchOnceInOrder) {
+  Pool pool(4);
+  EXPECT_EQ(pool.take(7), 0u);
+  EXPECT_EQ(pool.take(9), 1u);
+  EXPECT_EQ(pool.take(7), 2u);
+  EXPECT_EQ(pool.take(9), 3u);
+  EXPECT_FALSE(pool.take(7));
+  EXPECT_EQ(pool.in_hand(7), (Numbers{0, 2}));
+  EXPECT_EQ(pool.in_hand(8), Numbers());
+}
+
+TEST(Pool, HandsOutFirstWhatALostMemberHadInHand) {
+  Pool pool(6);
+  for (int i = 0; i < 3; ++i) pool.take(1), pool.take(2);  // 0, 2, 4 and 1, 3, 5
+  EXPECT_EQ(pool.give_back(1, 1, true), Numbers());
+  EXPECT_EQ(pool.take(3), 2u);
+  EXPECT_EQ(pool.take(2), 4u);
+  EXPECT_FALSE(pool.take(2));
+  EXPECT_EQ(pool.in_hand(2), (Numbers{1, 3, 5, 4}));
+}
+
+TEST(Pool, CountsWhatWasAppliedFromTheFirstBatchOn) {
+  Pool pool(6);
+  for (int i = 0; i < 6; ++i) pool.take(1);
+  pool.applied(1, 2);
+  pool.applied(1, 2);
+  pool.applied(1, 1);  // an older count changes nothing
+  EXPECT_EQ(pool.in_hand(1), (Numbers{2, 3, 4, 5}));
+  pool.give_back(1, 5, false);
+  EXPECT_EQ(pool.take(2), 5u);
+  EXPECT_FALSE(pool.take(2));
+}
+
+TEST(Pool, DropsABatchThatThreeLostMembersHadInHand) {
+  Pool pool(2);
+  for (const std::uint64_t member : {1, 2}) {
+    EXPECT_EQ(pool.take(member), 0u);
+    EXPECT_EQ(pool.give_back(member, 0, true), Numbers());
+  }
+  EXPECT_EQ(pool.take(3), 0u);
+  EXPECT_EQ(pool.give_back(3, 0, false), Numbers()) << "who leaves does not count";
+  EXPECT_EQ(pool.take(4), 0u);
+  EXPECT_EQ(pool.take(4), 1u);
+  EXPECT_EQ(pool.give_back(4, 0, true), (Numbers{0}));
+  EXPECT_EQ(pool.take(5), 1u);
+  EXPECT_FALSE(pool.take(5));
+}
+
+TEST(Pool, ForgetsLossesOfABatchThatCounts) {
+  Pool pool(1);
+  pool.take(1);
+  pool.give_back(1, 0, true);
+  EXPECT_EQ(pool.position(), (Numbers{1, 1, 0, 0, 1}));
+  pool.take(2);
+  EXPECT_EQ(pool.position(), (Numbers{1, 0, 0, 1})) << "still in a hand that may be lost";
+  pool.applied(2, 1);
+  EXPECT_EQ(pool.position(), (Numbers{1, 0}));
+}
+
+TEST(Pool, GoesOnFromItsPosition) {
+  Pool pool(9);
+  for (int i = 0; i < 5; ++i) pool.take(1);
+  pool.give_back(1, 2, true);
+  Pool other = Pool::from_position(9, pool.position()).value();
+  EXPECT_EQ(other.position(), pool.position());
+  for (;;) {
+    const auto batch = pool.take(2);
+    EXPECT_EQ(other.take(2), batch);
+    if (!batch) break;
+  }
+  EXPECT_EQ(pool.give_back(2, 0, true), other.give_back(2, 0, true));
+  EXPECT_EQ(Pool::from_position(3, {}).value().take(1), 0u);
+}
+
+TEST(Pool, RefusesAPositionThatItCannotHaveWritten) {
+  for (const Numbers& position : {Numbers{1}, Numbers{4, 0}, Numbers{2, 1}, Numbers{2, 2, 1, 0}, Numbers{2, 1, 2},
+                                  Numbers{2, 0, 1}, Numbers{2, 0, 2, 1}, Numbers{2, 0, 1, 3}, Numbers{2, 0, 1, 0},
+                                  Numbers{2, 0, 1, 1, 1, 1}, Numbers{2, ~std::uint64_t{0}, 1}}) {
+    EXPECT_FALSE(Pool::from_position(3, position));
+  }
+}
+
+}  // namespace
+}  // namespace stretto

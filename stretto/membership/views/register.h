@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stretto/base/descriptor.h"
+#include "stretto/base/error.h"
+#include "stretto/membership/views/view.h"
+
+namespace stretto {
+
+/// What has become of a write to the register.
+enum class Written : std::uint8_t {
+  done,
+  refused,  ///< the register is at another epoch, or the job has ended: nothing has changed
+  unknown,  ///< the register has not answered, or has no room: to be read again before anything else
+};
+
+/// The one cell that says who is in a job. All that members do follows from the order in which it is written: each
+/// write is made whole or not at all, if the cell is as the writer believes. One thread an object; several objects, in
+/// several processes, may stand for one register.
+class Register {
+ public:
+  virtual ~Register() = default;
+
+  /// The newest content: of epoch 0 before the first view. An Error that says why where the register does not answer.
+  virtual Result<Registered> read() = 0;
+  /// Makes `view` the newest, if that is of the epoch before and the job has not ended. Requires: view.epoch ≥ 1.
+  virtual Written commit(const View& view) = 0;
+  /// Ends the job, if the newest view is of `epoch` and the job has not ended. Requires: how != JobEnd::none.
+  virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
+  /// Why the last write has been unknown, for a line to a person.
+  virtual std::string why() const = 0;
+};
+
+/// A register in the memory of its process, which is lost with it.
+class MemoryRegister final : public Register {
+ public:
+  Result<Registered> read() override { return content_; }
+  Written commit(const View& view) override;
+  Written end(std::uint64_t epoch, JobEnd how) override;
+  std::string why() const override { return {}; }
+
+ private:
+  Registered content_;
+};
+
+/// A register that keeps each content in a file before it says that it is written: a restarted one goes on from there.
+/// The file has a line for the job and one for each content, with a checksum each; lines are only ever added. While it
+/// is open no other process opens it.
+class LogRegister final : public Register {
+ public:
+  /// Opens the log of `job`, or begins it. Of a damaged file the last whole entry counts, what follows is cut off, and
+  /// damage() says so. An Error names the file: bad_input where it is another job's or no log, io where the system
+  /// refuses it or another process has it open.
+  static Result<std::unique_ptr<LogRegister>> open(const std::string& path, const std::string& job);
+
+  Result<Registered> read() override;
+  Written commit(const View& view) override;
+  Written end(std::uint64_t epoch, JobEnd how) override;
+  std::string why() const override { return why_; }
+  /// In words, what the file had lost when it was opened; empty: nothing.
+  const std::string& damage() const { return damage_; }
+
+ private:
+  LogRegister(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  Result<void> take_over(const std::string& job);
+  Written write(Registered next);
+  int append(const std::string& line);
+
+  const std::string path_;
+  Descriptor file_;
+  std::uint64_t bytes_ = 0;  // of the file, in whole entries
+  bool broken_ = false;      // nobody knows what is on the disk
+  Registered content_;
+  std::string damage_, why_;
+};
+
+}  // namespace stretto

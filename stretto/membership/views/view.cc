@@ -1,0 +1,115 @@
+#include "stretto/membership/views/view.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+using ViewJson = nlohmann::json;
+
+constexpr std::size_t kNumbersOfEnds = 3;
+
+/// Throws std::invalid_argument where `fits` is false.
+void expect(bool fits, const char* what) {
+  if (!fits) throw std::invalid_argument(what);
+}
+
+std::uint64_t count_in(const ViewJson& value, const char* what) {
+  expect(value.is_number_unsigned(), what);
+  return value.get<std::uint64_t>();
+}
+
+std::vector<std::uint64_t> counts_in(const ViewJson& value, const char* what) {
+  expect(value.is_array(), what);
+  std::vector<std::uint64_t> counts;
+  for (const ViewJson& one : value) counts.push_back(count_in(one, what));
+  return counts;
+}
+
+PlacedMember member_in(const ViewJson& value) {
+  constexpr const char* kExpected = "members: expected number, host and rounds held of each";
+  expect(value.is_array() && value.size() == 3 && value[1].is_string() && value[2].is_number_integer(), kExpected);
+  expect(!value[2].is_number_unsigned() || value[2].get<std::uint64_t>() < std::uint64_t{1} << 62, kExpected);
+  return {count_in(value[0], kExpected), value[1].get<std::string>(), value[2].get<RoundsHeld>()};
+}
+
+bool ascends(const std::vector<MemberNumber>& numbers) {
+  return std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end();
+}
+
+/// Throws std::invalid_argument where members contradict one another.
+void expect_one_view(const View& view) {
+  expect(view.members.empty() == (view.epoch == 0), "members: expected some from epoch 1 on");
+  std::set<MemberNumber> numbers;
+  for (const PlacedMember& member : view.members) {
+    expect(numbers.insert(member.number).second, "members: a number stands there twice");
+    expect(member.number < view.next_number, "next_number: a member has this number or a later one");
+    expect(member.held >= kNoModel && std::cmp_less_equal(member.held, view.complete),
+           "members: one holds more rounds than are complete");
+  }
+  expect(ascends(view.departed), "departed: expected ascending numbers");
+  for (const MemberNumber number : view.departed) {
+    expect(number < view.next_number && !numbers.contains(number), "departed: the number of a member, or of nobody");
+  }
+}
+
+Registered registered_in(const ViewJson& object) {
+  expect(object.is_object(), "expected an object of JSON");
+  Registered read;
+  View& view = read.view;
+  view.epoch = count_in(object.at("epoch"), "epoch: expected a number");
+  expect(object.at("members").is_array(), "members: expected a list");
+  for (const ViewJson& member : object.at("members")) view.members.push_back(member_in(member));
+  view.complete = count_in(object.at("complete"), "complete: expected a number");
+  view.departed = counts_in(object.at("departed"), "departed: expected numbers");
+  view.next_number = count_in(object.at("next_number"), "next_number: expected a number");
+  view.position = counts_in(object.at("position"), "position: expected numbers");
+  expect(object.at("terms").is_object(), "terms: expected an object");
+  for (const auto& [name, value] : object.at("terms").items()) {
+    expect(value.is_string(), "terms: expected texts");
+    view.terms[name] = value.get<std::string>();
+  }
+  const std::uint64_t end = count_in(object.at("end"), "end: expected a number");
+  expect(end < kNumbersOfEnds, "end: expected 0, 1 or 2");
+  read.end = static_cast<JobEnd>(end);
+  expect_one_view(view);
+  return read;
+}
+
+}  // namespace
+
+std::optional<std::size_t> View::place_of(MemberNumber number) const {
+  const auto found = std::ranges::find(members, number, &PlacedMember::number);
+  if (found == members.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - members.begin());
+}
+
+bool View::has_departed(MemberNumber number) const {
+  return std::ranges::binary_search(departed, number);
+}
+
+std::string Registered::encoded() const {
+  ViewJson members = ViewJson::array();
+  for (const PlacedMember& member : view.members) {
+    members.push_back(ViewJson::array({member.number, member.host, member.held}));
+  }
+  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
+                           {"complete", view.complete}, {"departed", view.departed},
+                           {"position", view.position}, {"next_number", view.next_number},
+                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
+  return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
+}
+
+Result<Registered> Registered::decoded(std::string_view line) {
+  try {
+    return registered_in(ViewJson::parse(line));
+  } catch (const std::exception& wrong) {
+    return Error{Errc::bad_input, text("a view cannot be read: ", json_fault(wrong))};
+  }
+}
+
+}  // namespace stretto

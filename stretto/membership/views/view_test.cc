@@ -1,0 +1,86 @@
+#include "stretto/membership/views/view.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace stretto {
+namespace {
+
+Registered an_eighth_view() {
+  Registered content;
+  content.view = {.epoch = 8,
+                  .members = {{3, "node-a", 41}, {7, "node \"b\"", 40}, {11, "ö", kNoModel}},
+                  .complete = 41,
+                  .departed = {1, 5},
+                  .next_number = 12,
+                  .position = {130, 2, 127, 128},
+                  .terms = {{"version", "0.4"}, {"optimizer", "sgd"}}};
+  return content;
+}
+
+TEST(View, KnowsItsMembersAndWhoHasDeparted) {
+  const View view = an_eighth_view().view;
+  EXPECT_EQ(view.place_of(7), 1u);
+  EXPECT_FALSE(view.place_of(5));
+  EXPECT_TRUE(view.has(11));
+  EXPECT_FALSE(view.has(4));
+  EXPECT_TRUE(view.has_departed(5));
+  EXPECT_FALSE(view.has_departed(4));
+}
+
+TEST(View, TravelsAsOneLine) {
+  for (const JobEnd end : {JobEnd::none, JobEnd::done, JobEnd::given_up}) {
+    Registered content = an_eighth_view();
+    content.end = end;
+    const std::string line = content.encoded();
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    EXPECT_EQ(Registered::decoded(line).value(), content);
+  }
+  EXPECT_EQ(Registered::decoded(Registered().encoded()).value(), Registered());
+}
+
+TEST(View, RefusesALineThatIsCutOff) {
+  const std::string line = an_eighth_view().encoded();
+  for (std::size_t size = 0; size < line.size(); ++size) {
+    const auto read = Registered::decoded(std::string_view(line).substr(0, size));
+    ASSERT_FALSE(read) << size;
+    EXPECT_EQ(read.error().code, Errc::bad_input);
+  }
+}
+
+TEST(View, RefusesWhatContradictsItself) {
+  const auto refused = [](void (*change)(Registered&), const char* why) {
+    Registered content = an_eighth_view();
+    change(content);
+    const auto read = Registered::decoded(content.encoded());
+    ASSERT_FALSE(read) << why;
+    EXPECT_NE(read.error().message.find(why), std::string::npos) << read.error().message;
+  };
+  refused([](Registered& c) { c.view.members[1].number = 3; }, "twice");
+  refused([](Registered& c) { c.view.members[0].held = 42; }, "more rounds");
+  refused([](Registered& c) { c.view.members[0].held = -2; }, "more rounds");
+  refused([](Registered& c) { c.view.members.clear(); }, "from epoch 1 on");
+  refused([](Registered& c) { c.view.next_number = 11; }, "next_number");
+  refused([](Registered& c) { c.view.departed = {5, 1}; }, "ascending");
+  refused([](Registered& c) { c.view.departed = {3}; }, "departed");
+  refused([](Registered& c) { c.view.departed = {12}; }, "departed");
+  refused([](Registered& c) { c.end = static_cast<JobEnd>(3); }, "end");
+}
+
+TEST(View, RefusesOtherTypes) {
+  for (
+      const char* line :
+      {"", "[]", "7", R"({"epoch":1})",
+       R"({"epoch":-1,"members":[],"complete":0,"departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+       R"({"epoch":0,"members":{},"complete":0,"departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+       R"({"epoch":1,"members":[[0,"h",1e30]],"complete":0,"departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+       R"({"epoch":1,"members":[[0,"h",18446744073709551615]],"complete":0,"departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+       R"({"epoch":0,"members":[],"complete":0,"departed":[],"position":[1.5],"next_number":0,"terms":{},"end":0})",
+       R"({"epoch":0,"members":[],"complete":0,"departed":[],"position":[],"next_number":0,"terms":{"a":1},"end":0})"}) {
+    EXPECT_FALSE(Registered::decoded(line)) << line;
+  }
+}
+
+}  // namespace
+}  // namespace stretto
