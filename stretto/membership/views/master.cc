@@ -1,0 +1,358 @@
+#include "stretto/membership/views/master.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+using Do = MasterAction::Kind;
+
+std::string numbers_in_words(const std::vector<MemberNumber>& numbers) {
+  std::string words = numbers.size() == 1 ? "member " : "members ";
+  for (std::size_t i = 0; i < numbers.size(); ++i) words += text(i == 0 ? "" : ", ", numbers[i]);
+  return words;
+}
+
+/// Both values of the first term that differs; empty: none does.
+std::string difference(const std::map<std::string, std::string>& job, const std::map<std::string, std::string>& own) {
+  const auto value = [](const auto& terms, const std::string& name) {
+    const auto found = terms.find(name);
+    return found == terms.end() ? std::string("none") : found->second;
+  };
+  for (const auto* terms : {&job, &own}) {
+    for (const auto& [name, ignored] : *terms) {
+      if (value(job, name) == value(own, name)) continue;
+      return text(name, " is ", value(own, name), " here, and ", value(job, name), " in the job");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Master::Master(MasterOptions options) : options_(options) {
+  act({Do::read});
+}
+
+void Master::read(const Result<Registered>& content) {
+  if (phase_ != Phase::reading) return;
+  if (!content) {
+    why_away_ = content.error().message;
+    return be_away();
+  }
+  away_since_.reset();
+  learn(*content);
+  step();
+}
+
+void Master::be_away() {
+  phase_ = Phase::away;
+  if (!away_since_) away_since_ = now_;
+  read_at_ = now_ + options_.again;
+}
+
+/// Takes over what the register holds. Reports stay where the epoch does.
+void Master::learn(const Registered& content) {
+  const bool news = !known_ || *known_ != content;
+  if (!known_ || content.view.epoch != view().epoch) {
+    asked_.clear();
+    reports_.clear();
+    few_since_.reset();
+  }
+  known_ = content;
+  phase_ = content.end != JobEnd::none ? Phase::over : asked_.empty() ? Phase::watching : Phase::freezing;
+  if (news) tell_all();
+}
+
+void Master::tell_all() {
+  for (const auto& [number, words] : present_) act({.kind = Do::tell, .to = number, .content = *known_});
+}
+
+void Master::committed(Written written, const View& view) {
+  if (phase_ != Phase::writing) return;
+  phase_ = Phase::reading;
+  // What was asked for may have been done: nobody knows before the register has been read.
+  if (written == Written::unknown) {
+    why_away_ = "it does not answer";
+    return be_away();
+  }
+  if (written == Written::refused) return act({Do::read});
+  const View before = this->view();
+  learn({view, JobEnd::none});
+  for (const PlacedMember& old : before.members) {
+    if (!view.has(old.number) && !view.has_departed(old.number)) act({.kind = Do::kill, .to = old.number});
+  }
+  step();
+}
+
+void Master::ended(Written written) {
+  if (phase_ != Phase::writing) return;
+  phase_ = Phase::reading;
+  if (written == Written::unknown) {
+    why_away_ = "it does not answer";
+    return be_away();
+  }
+  act({Do::read});
+}
+
+void Master::hello(const HelloWords& words) {
+  const bool is_new = present_.insert_or_assign(words.number, words).second;
+  if (is_new) came_ = now_;
+  if (!known_) return;
+  const bool is_past = !view().has(words.number) && words.number < view().next_number;
+  if (phase_ == Phase::over || is_past || (view().has(words.number) && words.epoch < view().epoch)) {
+    act({.kind = Do::tell, .to = words.number, .content = *known_});
+  }
+  if (asked_.contains(words.number)) act({.kind = Do::freeze, .to = words.number, .epoch = view().epoch});
+  step();
+}
+
+void Master::lost(MemberNumber number) {
+  if (lost_.insert(number).second) step();
+}
+
+void Master::reported(const ReportWords& words) {
+  if (!known_ || words.epoch != view().epoch || !asked_.contains(words.number)) return;
+  reports_[words.number] = words;
+  step();
+}
+
+void Master::begun(MemberNumber number, std::uint64_t epoch) {
+  begun_[number] = std::max(begun_[number], epoch);
+  step();
+}
+
+void Master::done(MemberNumber number, std::uint64_t epoch) {
+  done_[number] = std::max(done_[number], epoch);
+  step();
+}
+
+void Master::leaving(MemberNumber number) {
+  if (leaving_.insert(number).second) step();
+}
+
+void Master::tick(TimePoint now) {
+  now_ = now;
+  if (phase_ == Phase::away && now_ >= read_at_) {
+    phase_ = Phase::reading;
+    act({Do::read});
+  }
+  if (few_since_ && now_ - *few_since_ >= options_.wait && phase_ == Phase::freezing) return give_up();
+  step();
+}
+
+void Master::give_up() {
+  phase_ = Phase::writing;
+  act({.kind = Do::end, .epoch = view().epoch, .how = JobEnd::given_up});
+}
+
+void Master::step() {
+  if (!known_) return;
+  if (phase_ == Phase::watching) watch();
+  if (phase_ == Phase::freezing) {
+    ask();
+    decide();
+  }
+}
+
+std::vector<MemberNumber> Master::survivors() const {
+  std::vector<MemberNumber> numbers;
+  for (const PlacedMember& member : view().members) {
+    if (!lost_.contains(member.number)) numbers.push_back(member.number);
+  }
+  return numbers;
+}
+
+/// Those that may come in, the one with the lowest number first.
+std::vector<MemberNumber> Master::learners() const {
+  std::vector<MemberNumber> numbers;
+  for (const auto& [number, words] : present_) {
+    if (!view().has(number) && number >= view().next_number && !lost_.contains(number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// The learners for which there is room. One that leaves takes none.
+std::vector<MemberNumber> Master::coming_in() const {
+  std::vector<MemberNumber> numbers = learners();
+  std::size_t stay = 0;
+  for (const MemberNumber number : survivors()) stay += leaving_.contains(number) ? 0 : 1;
+  numbers.resize(std::min(numbers.size(), options_.most - std::min(options_.most, stay)));
+  return numbers;
+}
+
+bool Master::all_of_view(const std::map<MemberNumber, std::uint64_t>& said) const {
+  return std::ranges::all_of(view().members, [&](const PlacedMember& member) {
+    const auto found = said.find(member.number);
+    return found != said.end() && found->second >= view().epoch;
+  });
+}
+
+bool Master::has_gathered() const {
+  const std::vector<MemberNumber> come = coming_in();
+  return !come.empty() && (survivors().size() + come.size() >= options_.most || now_ - came_ >= options_.gather);
+}
+
+/// Whether enough members are left when those that leave are gone.
+bool Master::may_let_go() const {
+  std::size_t leave = 0, stay = 0;
+  for (const MemberNumber number : survivors()) ++(leaving_.contains(number) ? leave : stay);
+  return leave > 0 && stay > 0 && stay + coming_in().size() >= options_.least;
+}
+
+void Master::watch() {
+  refuse_misfits();
+  if (view().epoch > 0 && all_of_view(done_)) {
+    phase_ = Phase::writing;
+    return act({.kind = Do::end, .epoch = view().epoch, .how = JobEnd::done});
+  }
+  if (is_reason()) phase_ = Phase::freezing;
+}
+
+/// Whether there is one for another view. A loss is one at once. For anything else all members have begun first: else
+/// the same members might be stopped again and again, and get nowhere.
+bool Master::is_reason() const {
+  if (view().epoch == 0) return coming_in().size() >= options_.least && has_gathered();
+  if (survivors().size() < view().members.size()) return true;
+  if (!all_of_view(begun_)) return false;
+  return has_gathered() || may_let_go();
+}
+
+/// Looks at learners before they count. The terms of a job are those of its first member.
+void Master::refuse_misfits() {
+  const std::vector<MemberNumber> numbers = learners();
+  if (numbers.empty()) return;
+  const auto terms = view().epoch > 0 ? view().terms : present_.at(numbers.front()).terms;
+  for (const MemberNumber number : numbers) {
+    const std::string differs = difference(terms, present_.at(number).terms);
+    if (differs.empty()) continue;
+    act({.kind = Do::refuse, .to = number, .words = differs});
+    present_.erase(number);
+  }
+}
+
+/// Stops those of which the next view may consist.
+void Master::ask() {
+  refuse_misfits();
+  std::vector<MemberNumber> numbers = survivors();
+  const std::vector<MemberNumber> come = coming_in();
+  numbers.insert(numbers.end(), come.begin(), come.end());
+  for (const MemberNumber number : numbers) {
+    if (asked_.insert(number).second) act({.kind = Do::freeze, .to = number, .epoch = view().epoch});
+  }
+}
+
+/// The members of the view that stay in the next one. Those that leave are let go together: where nothing of them is
+/// pending, a member stays, and none that stays is behind, since it could no longer get what it lacks.
+std::vector<PlacedMember> Master::staying(RoundsHeld most_held, std::vector<MemberNumber>& let_go) const {
+  std::vector<PlacedMember> stay, all;
+  bool none_behind = true;
+  for (const PlacedMember& member : view().members) {
+    if (lost_.contains(member.number)) continue;
+    const ReportWords& report = reports_.at(member.number);
+    all.push_back({member.number, member.host, report.holding.held});
+    if (report.leaving && !report.holding.pending) {
+      let_go.push_back(member.number);
+      continue;
+    }
+    stay.push_back(all.back());
+    none_behind &= report.holding.held == most_held;
+  }
+  if (!stay.empty() && none_behind && stay.size() + coming_in().size() >= options_.least) return stay;
+  let_go.clear();
+  return all;
+}
+
+void Master::decide() {
+  const std::vector<MemberNumber> old = survivors(), come = coming_in();
+  const auto has_reported = [&](MemberNumber number) { return reports_.contains(number); };
+  if (!std::ranges::all_of(old, has_reported) || !std::ranges::all_of(come, has_reported)) return;
+
+  RoundsHeld most_held = kNoModel;
+  View next{.epoch = view().epoch + 1,
+            .departed = view().departed,
+            .next_number = view().next_number,
+            .position = view().position,
+            .terms = view().terms};
+  BatchesApplied applied;
+  for (const MemberNumber number : old) {
+    const Holding& holding = reports_.at(number).holding;
+    if (holding.held <= most_held) continue;
+    most_held = holding.held;
+    applied = holding.applied;
+  }
+  const bool begins_anew = most_held == kNoModel && view().complete == 0;
+  if (most_held == kNoModel && !begins_anew) return give_up();
+
+  std::vector<MemberNumber> let_go;
+  next.members = staying(most_held, let_go);
+  for (const MemberNumber number : come) next.members.push_back({number, present_.at(number).host, kNoModel});
+  if (next.members.size() < options_.least || next.members.empty()) {
+    if (!few_since_) few_since_ = now_;
+    return;
+  }
+  few_since_.reset();
+  // Nothing has left the job yet: the model of its first member is the one it begins with.
+  if (begins_anew) next.members.front().held = most_held = 0;
+  next.complete = static_cast<std::uint64_t>(most_held);
+  next.departed.insert(next.departed.end(), let_go.begin(), let_go.end());
+  std::ranges::sort(next.departed);
+  for (const PlacedMember& member : next.members) next.next_number = std::max(next.next_number, member.number + 1);
+  if (view().epoch == 0) next.terms = present_.at(next.members.front().number).terms;
+  phase_ = Phase::writing;
+  act({.kind = Do::commit, .content = {std::move(next), JobEnd::none}, .applied = std::move(applied)});
+}
+
+std::string Master::waiting() const {
+  if (away_since_) {
+    return text("the register does not answer since ", to_text(now_ - *away_since_), " (", why_away_,
+                "): no change of members can be decided");
+  }
+  if (!known_ || phase_ == Phase::over) return {};
+  if (few_since_ || (view().epoch == 0 && learners().size() < options_.least)) {
+    return text(survivors().size() + learners().size(), " of at least ", options_.least, " members are there");
+  }
+  std::vector<MemberNumber> silent;
+  if (phase_ == Phase::freezing) {
+    for (const MemberNumber number : asked_) {
+      if (!lost_.contains(number) && !reports_.contains(number)) silent.push_back(number);
+    }
+    if (!silent.empty()) return text("epoch ", view().epoch, " waits for what ", numbers_in_words(silent), " holds");
+  }
+  if (view().epoch > 0 && !all_of_view(begun_)) {
+    for (const PlacedMember& member : view().members) {
+      const auto found = begun_.find(member.number);
+      if (found == begun_.end() || found->second < view().epoch) silent.push_back(member.number);
+    }
+    return text("epoch ", view().epoch, " waits for ", numbers_in_words(silent), " to begin");
+  }
+  return {};
+}
+
+void Master::describe(std::vector<std::int64_t>& words) const {
+  const auto put = [&](auto word) { words.push_back(static_cast<std::int64_t>(word)); };
+  const auto put_all = [&](const auto& numbers) {
+    put(-1);
+    for (const auto number : numbers) put(number);
+  };
+  put(phase_);
+  put(known_ ? static_cast<std::int64_t>(view().epoch) : -1);
+  put(known_ ? static_cast<std::int64_t>(known_->end) : -1);
+  put_all(lost_);
+  put_all(leaving_);
+  put_all(asked_);
+  for (const auto* said : {&begun_, &done_}) {
+    put(-1);
+    for (const auto& [number, epoch] : *said) put(number), put(epoch);
+  }
+  put(-1);
+  for (const auto& [number, hello] : present_) put(number);
+  put(-1);
+  for (const auto& [number, report] : reports_) {
+    put(number), put(report.holding.held), put(report.holding.pending + 2 * report.leaving);
+  }
+  put(few_since_.has_value() + 2 * away_since_.has_value());
+}
+
+}  // namespace stretto

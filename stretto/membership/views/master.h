@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/membership/views/member_words.h"
+#include "stretto/membership/views/register.h"
+
+namespace stretto {
+
+struct MasterOptions {
+  std::size_t least = 1;                     ///< members; fewer are waited for
+  std::size_t most = 64;                     ///< members; more wait as spares
+  Duration wait = std::chrono::minutes(5);   ///< for members or the register, before the job is given up
+  Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
+  Duration again = std::chrono::seconds(1);  ///< between two questions to a register that does not answer
+};
+
+/// A thing that a master wants done.
+struct MasterAction {
+  enum class Kind : std::uint8_t {
+    read,    ///< the register; answered by Master::read()
+    commit,  ///< content.view, whose position the caller fills in; answered by Master::committed()
+    end,     ///< the job, in the register; answered by Master::ended()
+    freeze,  ///< tell `to`: FREEZE(epoch)
+    tell,    ///< tell `to` the content of the register
+    kill,    ///< the process `to`, where it is on a host of the caller's: the others go on without it
+    refuse,  ///< tell `to` that it does not fit, in words
+  };
+  Kind kind = Kind::read;
+  MemberNumber to = 0;
+  std::uint64_t epoch = 0;      ///< of a freeze or an end
+  JobEnd how = JobEnd::none;    ///< of an end
+  Registered content = {};      ///< to tell or to commit
+  BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
+  std::string words = {};
+};
+
+/// Proposes views to a register. It lives outside of the job's members, and decides nothing by itself: of several that
+/// run at a time each may propose, and any may be lost at any point. It holds nothing that another one must know:
+/// members say to each master how they stand. Pure: no thread, clock or socket. Calls come one at a time; after each
+/// the caller does what take_actions() says.
+///
+/// A change costs 2 messages to each member and its answer, and one write to the register.
+class Master {
+ public:
+  /// It begins by reading the register.
+  explicit Master(MasterOptions options);
+
+  /// Answers to what it wants of the register. A commit's answer comes with the view as it was written.
+  void read(const Result<Registered>& content);
+  void committed(Written written, const View& view);
+  void ended(Written written);
+
+  /// A process has come, or says again how it stands.
+  void hello(const HelloWords& words);
+  /// A process has ended, or is believed to have. For good: a process that was lost is not asked again.
+  void lost(MemberNumber number);
+  void reported(const ReportWords& words);
+  /// The world of a view has begun for a member.
+  void begun(MemberNumber number, std::uint64_t epoch);
+  /// A member has taken the last round.
+  void done(MemberNumber number, std::uint64_t epoch);
+  /// A member leaves, and nothing of it is pending.
+  void leaving(MemberNumber number);
+  /// Time goes on.
+  void tick(TimePoint now);
+
+  std::vector<MasterAction> take_actions() { return std::exchange(actions_, {}); }
+  /// What it knows of the register; nothing: it has not been read yet.
+  const std::optional<Registered>& known() const { return known_; }
+  /// What it waits for, and of whom, in words; empty: nothing.
+  std::string waiting() const;
+
+  /// Puts behind `words` all that it does from now on depends on, but times.
+  void describe(std::vector<std::int64_t>& words) const;
+
+ private:
+  enum class Phase : std::uint8_t {
+    reading,   // the register
+    away,      // the register does not answer
+    watching,  // nothing is to be changed
+    freezing,  // the members stop, and say what they hold
+    writing,   // to the register
+    over,      // the job
+  };
+
+  const View& view() const { return known_->view; }
+  void act(MasterAction action) { actions_.push_back(std::move(action)); }
+  void step();
+  void watch();
+  void learn(const Registered& content);
+  void tell_all();
+  void ask();
+  void decide();
+  void give_up();
+  void refuse_misfits();
+  std::vector<MemberNumber> survivors() const;
+  std::vector<MemberNumber> learners() const;
+  std::vector<MemberNumber> coming_in() const;
+  std::vector<PlacedMember> staying(RoundsHeld most_held, std::vector<MemberNumber>& let_go) const;
+  bool all_of_view(const std::map<MemberNumber, std::uint64_t>& said) const;
+  bool has_gathered() const;
+  bool may_let_go() const;
+  bool is_reason() const;
+  void be_away();
+
+  MasterOptions options_;
+  Phase phase_ = Phase::reading;
+  TimePoint now_;
+  std::optional<Registered> known_;
+  std::vector<MasterAction> actions_;
+
+  std::map<MemberNumber, HelloWords> present_;  // all that have come
+  std::set<MemberNumber> lost_, leaving_;
+  std::map<MemberNumber, std::uint64_t> begun_, done_;  // the last epoch
+  std::set<MemberNumber> asked_;                        // to freeze, in the known epoch
+  std::map<MemberNumber, ReportWords> reports_;         // of the known epoch
+  TimePoint came_;                                      // the last that has come
+  std::optional<TimePoint> away_since_, few_since_;
+  TimePoint read_at_;  // while away: again then
+  std::string why_away_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,88 @@
+#include "stretto/membership/views/member.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+
+Member::Member(MemberNumber number, std::string host, std::map<std::string, std::string> terms)
+    : number_(number), host_(std::move(host)), terms_(std::move(terms)) {}
+
+bool Member::freeze(std::uint64_t epoch) {
+  if (standing_ != Standing::present) return false;
+  if (epoch < view_.epoch) return false;
+  frozen_ = std::max(frozen_.value_or(0), epoch);
+  return true;
+}
+
+ReportWords Member::report(std::uint64_t epoch, const Holding& holding) const {
+  STRETTO_CHECK(frozen_ && *frozen_ >= epoch, "member ", number_, " reports in epoch ", epoch, ", not stopped");
+  return {number_, epoch, holding, leaving_};
+}
+
+void Member::tell(const Registered& content) {
+  if (standing_ != Standing::present) return;
+  const View& view = content.view;
+  if (view.epoch < view_.epoch || (told_ && view.epoch < told_->epoch)) return;
+  const bool was_in = view_.epoch > 0 || told_.has_value();
+  hear_of_view(view);
+  if (standing_ != Standing::present || content.end == JobEnd::none) return;
+  if (content.end == JobEnd::given_up) {
+    standing_ = Standing::given_up;
+  } else if (!was_in || (view.epoch == view_.epoch && view.has(number_))) {
+    standing_ = Standing::finished;
+  }
+}
+
+void Member::hear_of_view(const View& view) {
+  if (view.has(number_)) {
+    if (view.epoch > view_.epoch) told_ = view;
+  } else if (view.has_departed(number_)) {
+    standing_ = Standing::departed;
+  } else if (number_ < view.next_number) {
+    standing_ = Standing::excluded;
+  }
+}
+
+std::optional<View> Member::next() const {
+  if (standing_ != Standing::present || !told_) return std::nullopt;
+  if (frozen_ && *frozen_ >= told_->epoch) return std::nullopt;
+  return told_;
+}
+
+const View& Member::enter() {
+  STRETTO_CHECK(next(), "member ", number_, " enters no view");
+  view_ = *std::exchange(told_, std::nullopt);
+  has_begun_ = done_ = false;
+  return view_;
+}
+
+bool Member::begin() {
+  if (is_frozen() || view_.epoch == 0) return false;
+  has_begun_ = true;
+  return true;
+}
+
+bool Member::finish() {
+  if (!has_begun_) return false;
+  done_ = true;
+  return true;
+}
+
+HelloWords Member::hello() const {
+  return {number_, host_, std::max(view_.epoch, told_ ? told_->epoch : 0), terms_};
+}
+
+void Member::describe(std::vector<std::int64_t>& words) const {
+  const auto put = [&](auto word) { words.push_back(static_cast<std::int64_t>(word)); };
+  put(number_);
+  put(standing_);
+  put(view_.epoch);
+  put(told_ ? told_->epoch : 0);
+  put(frozen_ ? static_cast<std::int64_t>(*frozen_) : -1);
+  put(has_begun_ + 2 * done_ + 4 * leaving_);
+}
+
+}  // namespace stretto

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "stretto/membership/views/view.h"
+
+namespace stretto {
+
+/// A process's first words to a master: said to each new one, and again when the connection to it is new.
+struct HelloWords {
+  MemberNumber number = 0;
+  std::string host = {};
+  std::uint64_t epoch = 0;                        ///< of the view it knows; 0: none
+  std::map<std::string, std::string> terms = {};  ///< as View::terms
+};
+
+/// Batches of each member, all its worlds together, that are part of the rounds a member holds.
+using BatchesApplied = std::map<MemberNumber, std::uint64_t>;
+
+/// What a member holds. Nothing of it but `pending` changes while its engine is stopped.
+struct Holding {
+  RoundsHeld held = kNoModel;
+  BatchesApplied applied = {};  ///< in the rounds below `held`
+  bool pending = false;         ///< it has handed over a batch that is in no round below `held`
+};
+
+/// A member's answer to FREEZE(epoch): its engine has stopped, and will never complete a round of that epoch.
+struct ReportWords {
+  MemberNumber number = 0;
+  std::uint64_t epoch = 0;
+  Holding holding = {};
+  bool leaving = false;  ///< it computes no further batch
+};
+
+}  // namespace stretto
