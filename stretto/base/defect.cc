@@ -138,6 +138,23 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::verdict_at_once, "verdict-at-once", "liveness"},
     {Defect::cut_not_seen, "cut-not-seen", "liveness"},
     {Defect::second_loss_overwrites, "second-loss-overwrites", "liveness"},
+    {Defect::members_round_after_report, "members-round-after-report", "members"},
+    {Defect::members_least_held, "members-least-held", "members"},
+    {Defect::members_unconditional, "members-unconditional", "members"},
+    {Defect::members_all_go_back, "members-all-go-back", "members"},
+    {Defect::members_none_goes_back, "members-none-goes-back", "members"},
+    {Defect::members_settled_at_once, "members-settled-at-once", "members"},
+    {Defect::members_answer_of_view, "members-answer-of-view", "members"},
+    {Defect::members_past_freeze, "members-past-freeze", "members"},
+    {Defect::members_before_begun, "members-before-begun", "members"},
+    {Defect::members_one_is_done, "members-one-is-done", "members"},
+    {Defect::members_end_unasked, "members-end-unasked", "members"},
+    {Defect::members_leaver_unwatched, "members-leaver-unwatched", "members"},
+    {Defect::members_takes_leave, "members-takes-leave", "members"},
+    {Defect::members_published_at_once, "members-published-at-once", "members"},
+    {Defect::members_stop_untold, "members-stop-untold", "members"},
+    {Defect::members_overtaken, "members-overtaken", "members"},
+    {Defect::members_anew_after_loss, "members-anew-after-loss", "members"},
 };
 
 }  // namespace

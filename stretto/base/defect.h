@@ -152,6 +152,24 @@ enum class Defect {
   verdict_at_once,               ///< asks no other host whether it hears the one that is silent
   cut_not_seen,                  ///< does not say that it hears a host which another one does not hear
   second_loss_overwrites,        ///< the last word of a rank that is lost counts, and not the first
+  // Members that change (membership/views/).
+  members_round_after_report,  ///< a member's engine goes on after it has said what it holds
+  members_least_held,          ///< a view begins with the rounds that all members hold, not those that one does
+  members_unconditional,       ///< the register takes any view
+  members_all_go_back,         ///< all batches that a lost member was handed are handed out again
+  members_none_goes_back,      ///< a lost member's batches that no round has taken are handed out no more
+  members_settled_at_once,     ///< the batches of rounds before a view count for good before all have begun it
+  members_answer_of_view,      ///< a member that has not begun says that it holds what its view has
+  members_past_freeze,         ///< a member stops for an epoch that is over
+  members_before_begun,        ///< members are let in and go before all have begun the view
+  members_one_is_done,         ///< the job ends when one member has taken the last round
+  members_end_unasked,         ///< a member leaves after the last round without waiting for the end
+  members_leaver_unwatched,    ///< a leaver is let go while another member is behind
+  members_takes_leave,         ///< a member that leaves takes any view without it for its leave
+  members_published_at_once,   ///< what one member holds leaves the job
+  members_stop_untold,         ///< a member tells no other master that it has stopped
+  members_overtaken,           ///< a master that others have overtaken does not read the register
+  members_anew_after_loss,     ///< a job begins anew after the loss of all that had a model
 };
 
 struct PlantedDefect {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "stretto/base/defect.h"
+
 namespace stretto {
 namespace {
 
@@ -32,6 +34,7 @@ Result<Pool> Pool::from_position(std::uint64_t batches, std::span<const std::uin
 }
 
 std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
+  if (gone_.contains(member)) return std::nullopt;
   std::uint64_t batch = next_;
   if (!returned_.empty()) {
     batch = returned_.front();
@@ -45,29 +48,50 @@ std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
   return batch;
 }
 
-void Pool::applied(std::uint64_t member, std::uint64_t applied) {
-  Hand& hand = hands_[member];
-  STRETTO_CHECK(applied <= hand.settled + hand.open.size(), "member ", member, " has applied ", applied, " batches of ",
-                hand.settled + hand.open.size());
+std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t applied, bool was_lost) {
+  gone_.insert(member);
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return {};
+  Hand& hand = found->second;
+  check_count(member, hand, applied);
+  auto first = static_cast<std::ptrdiff_t>(applied - std::min(applied, hand.settled));
+  if (defect(Defect::members_all_go_back)) first = 0;
+  if (defect(Defect::members_none_goes_back)) first = static_cast<std::ptrdiff_t>(hand.open.size());
+  std::vector<std::uint64_t> dropped;
+  for (auto batch = hand.open.begin() + first; batch != hand.open.end(); ++batch) {
+    if (was_lost && ++losses_[*batch] >= kMostLosses) {
+      losses_.erase(*batch);
+      dropped.push_back(*batch);
+    } else {
+      returned_.insert(std::ranges::upper_bound(returned_, *batch), *batch);
+    }
+  }
+  hand.open.erase(hand.open.begin() + first, hand.open.end());
+  if (hand.open.empty() || defect(Defect::members_settled_at_once)) hands_.erase(found);
+  return dropped;
+}
+
+void Pool::settle(std::uint64_t member, std::uint64_t applied) {
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return;
+  Hand& hand = found->second;
+  check_count(member, hand, applied);
   for (; hand.settled < applied; ++hand.settled) {
     losses_.erase(hand.open.front());
     hand.open.pop_front();
   }
+  if (hand.open.empty() && gone_.contains(member)) hands_.erase(found);
 }
 
-std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t applied, bool was_lost) {
-  this->applied(member, applied);
-  std::vector<std::uint64_t> dropped;
-  for (const std::uint64_t batch : hands_[member].open) {
-    if (was_lost && ++losses_[batch] >= kMostLosses) {
-      losses_.erase(batch);
-      dropped.push_back(batch);
-    } else {
-      returned_.insert(std::ranges::upper_bound(returned_, batch), batch);
-    }
-  }
-  hands_.erase(member);
-  return dropped;
+void Pool::check_count(std::uint64_t member, const Hand& hand, std::uint64_t applied) {
+  STRETTO_CHECK(applied <= hand.settled + hand.open.size(), "member ", member, " has applied ", applied, " batches of ",
+                hand.settled + hand.open.size());
+}
+
+std::vector<std::uint64_t> Pool::members() const {
+  std::vector<std::uint64_t> members;
+  for (const auto& [member, hand] : hands_) members.push_back(member);
+  return members;
 }
 
 std::vector<std::uint64_t> Pool::in_hand(std::uint64_t member) const {

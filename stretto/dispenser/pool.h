@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -29,15 +30,24 @@ class Pool {
   /// have written it for so many batches.
   static Result<Pool> from_position(std::uint64_t batches, std::span<const std::uint64_t> position);
 
-  /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back later.
+  /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back
+  /// later, or the member is gone, which it may not know yet.
   std::optional<std::uint64_t> take(std::uint64_t member);
-  /// The first `applied` batches that the member was ever handed count for good. Requires: it was handed as many.
-  void applied(std::uint64_t member, std::uint64_t applied);
+  /// Whether take() would give nothing.
+  bool is_empty() const { return returned_.empty() && next_ == batches_; }
   /// A member is gone: of what it was handed the first `applied` count, and the others are handed out again, before
-  /// new ones. `was_lost`: and has not left. Returns the batches that are dropped. Requires: as of applied().
+  /// new ones; it is given none any more, also where it was never given one. `was_lost`: and has not left. Returns the
+  /// batches that are dropped. To be called with each view, also for members that were gone before: where those that
+  /// held the last rounds are lost before others have them, those rounds count no longer, and nor do the batches in
+  /// them. Requires: it was handed as many.
   std::vector<std::uint64_t> give_back(std::uint64_t member, std::uint64_t applied, bool was_lost);
+  /// All members have begun a view: the first `applied` batches that the member was ever handed count for good.
+  /// Requires: it was handed as many.
+  void settle(std::uint64_t member, std::uint64_t applied);
 
-  /// Batches handed to the member that do not count yet, in order.
+  /// The members that were handed batches which are not settled.
+  std::vector<std::uint64_t> members() const;
+  /// Batches handed to the member that are not settled, in order.
   std::vector<std::uint64_t> in_hand(std::uint64_t member) const;
   /// As plain numbers: the first batch that was never handed out, those that came back, and how often batches that may
   /// still be computed have been in a lost hand.
@@ -49,10 +59,13 @@ class Pool {
     std::deque<std::uint64_t> open;
   };
 
+  static void check_count(std::uint64_t member, const Hand& hand, std::uint64_t applied);
+
   std::uint64_t batches_;
   std::uint64_t next_ = 0;
   std::vector<std::uint64_t> returned_;            // ascending
   std::map<std::uint64_t, Hand> hands_;            // by member
+  std::set<std::uint64_t> gone_;                   // members
   std::map<std::uint64_t, std::uint64_t> losses_;  // by batch, of those that do not count
 };
 

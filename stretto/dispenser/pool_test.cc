@@ -33,9 +33,9 @@ TEST(Pool, HandsOutFirstWhatALostMemberHadInHand) {
 TEST(Pool, CountsWhatWasAppliedFromTheFirstBatchOn) {
   Pool pool(6);
   for (int i = 0; i < 6; ++i) pool.take(1);
-  pool.applied(1, 2);
-  pool.applied(1, 2);
-  pool.applied(1, 1);  // an older count changes nothing
+  pool.settle(1, 2);
+  pool.settle(1, 2);
+  pool.settle(1, 1);  // an older count changes nothing
   EXPECT_EQ(pool.in_hand(1), (Numbers{2, 3, 4, 5}));
   pool.give_back(1, 5, false);
   EXPECT_EQ(pool.take(2), 5u);
@@ -64,8 +64,31 @@ TEST(Pool, ForgetsLossesOfABatchThatCounts) {
   EXPECT_EQ(pool.position(), (Numbers{1, 1, 0, 0, 1}));
   pool.take(2);
   EXPECT_EQ(pool.position(), (Numbers{1, 0, 0, 1})) << "still in a hand that may be lost";
-  pool.applied(2, 1);
+  pool.settle(2, 1);
   EXPECT_EQ(pool.position(), (Numbers{1, 0}));
+}
+
+TEST(Pool, TakesBackWhatNoLongerCounts) {
+  Pool pool(4);
+  for (int i = 0; i < 4; ++i) pool.take(1);
+  pool.settle(1, 1);
+  EXPECT_EQ(pool.give_back(1, 3, true), Numbers());
+  EXPECT_EQ(pool.take(2), 3u);
+  EXPECT_EQ(pool.members(), (Numbers{1, 2})) << "rounds of a view that has not begun may count no longer";
+  EXPECT_EQ(pool.give_back(1, 2, true), Numbers());
+  EXPECT_EQ(pool.take(2), 2u);
+  pool.settle(1, 2);
+  EXPECT_EQ(pool.members(), Numbers{2});
+  EXPECT_EQ(pool.give_back(1, 2, true), Numbers()) << "nothing of it is left";
+  EXPECT_FALSE(pool.take(2));
+}
+
+TEST(Pool, GivesNothingToAMemberThatIsGone) {
+  Pool pool(3);
+  pool.take(1);
+  pool.give_back(1, 0, true);
+  EXPECT_FALSE(pool.take(1)) << "it may not know yet that the others go on without it";
+  EXPECT_EQ(pool.take(2), 0u);
 }
 
 TEST(Pool, GoesOnFromItsPosition) {

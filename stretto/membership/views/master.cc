@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/base/defect.h"
+
 namespace stretto {
 namespace {
 
@@ -63,6 +65,10 @@ void Master::learn(const Registered& content) {
   known_ = content;
   phase_ = content.end != JobEnd::none ? Phase::over : asked_.empty() ? Phase::watching : Phase::freezing;
   if (news) tell_all();
+  // It may have been read too early, or it has lost views.
+  if (heard_of_ <= view().epoch || phase_ == Phase::over) return;
+  why_away_ = text("a member is in epoch ", heard_of_, ", the register in epoch ", view().epoch);
+  be_away();
 }
 
 void Master::tell_all() {
@@ -99,13 +105,25 @@ void Master::ended(Written written) {
 void Master::hello(const HelloWords& words) {
   const bool is_new = present_.insert_or_assign(words.number, words).second;
   if (is_new) came_ = now_;
+  hear_of(words.epoch);
+  if (words.stopped) {
+    hear_of(*words.stopped);
+    stopped_[words.number] = std::max(stopped_[words.number], *words.stopped);
+  }
+  // A learner whose connection alone had ended is back; a member's loss stands, since others may have acted on it.
+  if (!known_ || !view().has(words.number)) lost_.erase(words.number);
   if (!known_) return;
   const bool is_past = !view().has(words.number) && words.number < view().next_number;
   if (phase_ == Phase::over || is_past || (view().has(words.number) && words.epoch < view().epoch)) {
     act({.kind = Do::tell, .to = words.number, .content = *known_});
   }
-  if (asked_.contains(words.number)) act({.kind = Do::freeze, .to = words.number, .epoch = view().epoch});
+  if (asked_.contains(words.number) && words.epoch <= view().epoch)
+    act({.kind = Do::freeze, .to = words.number, .epoch = view().epoch});
   step();
+}
+
+void Master::hear_of(std::uint64_t epoch) {
+  if (!defect(Defect::members_overtaken)) heard_of_ = std::max(heard_of_, epoch);
 }
 
 void Master::lost(MemberNumber number) {
@@ -113,13 +131,15 @@ void Master::lost(MemberNumber number) {
 }
 
 void Master::reported(const ReportWords& words) {
-  if (!known_ || words.epoch != view().epoch || !asked_.contains(words.number)) return;
-  reports_[words.number] = words;
+  hear_of(words.epoch);
+  stopped_[words.number] = std::max(stopped_[words.number], words.epoch);
+  if (known_ && words.epoch == view().epoch) reports_[words.number] = words;
   step();
 }
 
 void Master::begun(MemberNumber number, std::uint64_t epoch) {
   begun_[number] = std::max(begun_[number], epoch);
+  hear_of(epoch);
   step();
 }
 
@@ -149,6 +169,11 @@ void Master::give_up() {
 
 void Master::step() {
   if (!known_) return;
+  // Another master has brought the job further: nobody obeys what this one says of its own epoch.
+  if (heard_of_ > view().epoch && (phase_ == Phase::watching || phase_ == Phase::freezing)) {
+    phase_ = Phase::reading;
+    return act({Do::read});
+  }
   if (phase_ == Phase::watching) watch();
   if (phase_ == Phase::freezing) {
     ask();
@@ -183,10 +208,12 @@ std::vector<MemberNumber> Master::coming_in() const {
 }
 
 bool Master::all_of_view(const std::map<MemberNumber, std::uint64_t>& said) const {
-  return std::ranges::all_of(view().members, [&](const PlacedMember& member) {
+  const auto has_said = [&](const PlacedMember& member) {
     const auto found = said.find(member.number);
     return found != said.end() && found->second >= view().epoch;
-  });
+  };
+  if (&said == &done_ && defect(Defect::members_one_is_done)) return std::ranges::any_of(view().members, has_said);
+  return std::ranges::all_of(view().members, has_said);
 }
 
 bool Master::has_gathered() const {
@@ -215,7 +242,11 @@ void Master::watch() {
 bool Master::is_reason() const {
   if (view().epoch == 0) return coming_in().size() >= options_.least && has_gathered();
   if (survivors().size() < view().members.size()) return true;
-  if (!all_of_view(begun_)) return false;
+  // A member has stopped for good: where the master that wanted it is gone, this one has to decide.
+  for (const auto& [number, epoch] : stopped_) {
+    if (epoch >= view().epoch && view().has(number)) return true;
+  }
+  if (!all_of_view(begun_) && !defect(Defect::members_before_begun)) return false;
   return has_gathered() || may_let_go();
 }
 
@@ -257,7 +288,7 @@ std::vector<PlacedMember> Master::staying(RoundsHeld most_held, std::vector<Memb
       continue;
     }
     stay.push_back(all.back());
-    none_behind &= report.holding.held == most_held;
+    none_behind &= report.holding.held == most_held || defect(Defect::members_leaver_unwatched);
   }
   if (!stay.empty() && none_behind && stay.size() + coming_in().size() >= options_.least) return stay;
   let_go.clear();
@@ -278,11 +309,15 @@ void Master::decide() {
   BatchesApplied applied;
   for (const MemberNumber number : old) {
     const Holding& holding = reports_.at(number).holding;
-    if (holding.held <= most_held) continue;
+    const bool less = defect(Defect::members_least_held) && most_held != kNoModel && holding.held != kNoModel;
+    if (less ? holding.held >= most_held : holding.held <= most_held) continue;
     most_held = holding.held;
     applied = holding.applied;
   }
-  const bool begins_anew = most_held == kNoModel && view().complete == 0;
+  // A member that has not begun has kept all from leaving the job: nobody knows of a model but those that are lost.
+  const bool begins_anew =
+      most_held == kNoModel &&
+      (view().epoch == 0 || (view().complete == 0 && (!old.empty() || defect(Defect::members_anew_after_loss))));
   if (most_held == kNoModel && !begins_anew) return give_up();
 
   std::vector<MemberNumber> let_go;
@@ -293,7 +328,7 @@ void Master::decide() {
     return;
   }
   few_since_.reset();
-  // Nothing has left the job yet: the model of its first member is the one it begins with.
+  // The model of its first member is the one that the job begins with.
   if (begins_anew) next.members.front().held = most_held = 0;
   next.complete = static_cast<std::uint64_t>(most_held);
   next.departed.insert(next.departed.end(), let_go.begin(), let_go.end());
@@ -342,7 +377,7 @@ void Master::describe(std::vector<std::int64_t>& words) const {
   put_all(lost_);
   put_all(leaving_);
   put_all(asked_);
-  for (const auto* said : {&begun_, &done_}) {
+  for (const auto* said : {&begun_, &done_, &stopped_}) {
     put(-1);
     for (const auto& [number, epoch] : *said) put(number), put(epoch);
   }
@@ -352,6 +387,7 @@ void Master::describe(std::vector<std::int64_t>& words) const {
   for (const auto& [number, report] : reports_) {
     put(number), put(report.holding.held), put(report.holding.pending + 2 * report.leaving);
   }
+  put(heard_of_);
   put(few_since_.has_value() + 2 * away_since_.has_value());
 }
 

@@ -51,7 +51,7 @@ struct MasterAction {
 /// A change costs 2 messages to each member and its answer, and one write to the register.
 class Master {
  public:
-  /// It begins by reading the register.
+  /// The master begins by reading the register.
   explicit Master(MasterOptions options);
 
   /// Answers to what it wants of the register. A commit's answer comes with the view as it was written.
@@ -61,7 +61,8 @@ class Master {
 
   /// A process has come, or says again how it stands.
   void hello(const HelloWords& words);
-  /// A process has ended, or is believed to have. For good: a process that was lost is not asked again.
+  /// A process has ended, or is believed to have, and nothing more comes over its old connection. A member that was
+  /// lost is not asked again; a learner that says hello after that is there.
   void lost(MemberNumber number);
   void reported(const ReportWords& words);
   /// The world of a view has begun for a member.
@@ -74,9 +75,9 @@ class Master {
   void tick(TimePoint now);
 
   std::vector<MasterAction> take_actions() { return std::exchange(actions_, {}); }
-  /// What it knows of the register; nothing: it has not been read yet.
+  /// The register as far as it is known here; nothing: it has not been read yet.
   const std::optional<Registered>& known() const { return known_; }
-  /// What it waits for, and of whom, in words; empty: nothing.
+  /// In words, what the master waits for, and of whom; empty: nothing.
   std::string waiting() const;
 
   /// Puts behind `words` all that it does from now on depends on, but times.
@@ -95,6 +96,7 @@ class Master {
   const View& view() const { return known_->view; }
   void act(MasterAction action) { actions_.push_back(std::move(action)); }
   void step();
+  void hear_of(std::uint64_t epoch);
   void watch();
   void learn(const Registered& content);
   void tell_all();
@@ -120,10 +122,11 @@ class Master {
 
   std::map<MemberNumber, HelloWords> present_;  // all that have come
   std::set<MemberNumber> lost_, leaving_;
-  std::map<MemberNumber, std::uint64_t> begun_, done_;  // the last epoch
-  std::set<MemberNumber> asked_;                        // to freeze, in the known epoch
-  std::map<MemberNumber, ReportWords> reports_;         // of the known epoch
-  TimePoint came_;                                      // the last that has come
+  std::map<MemberNumber, std::uint64_t> begun_, done_, stopped_;  // the last epoch
+  std::uint64_t heard_of_ = 0;                                    // the last epoch that a member is in
+  std::set<MemberNumber> asked_;                                  // to freeze, in the known epoch
+  std::map<MemberNumber, ReportWords> reports_;                   // of the known epoch
+  TimePoint came_;                                                // the last that has come
   std::optional<TimePoint> away_since_, few_since_;
   TimePoint read_at_;  // while away: again then
   std::string why_away_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -12,14 +13,18 @@ Member::Member(MemberNumber number, std::string host, std::map<std::string, std:
 
 bool Member::freeze(std::uint64_t epoch) {
   if (standing_ != Standing::present) return false;
-  if (epoch < view_.epoch) return false;
+  if (epoch < view_.epoch && !defect(Defect::members_past_freeze)) return false;
   frozen_ = std::max(frozen_.value_or(0), epoch);
   return true;
 }
 
 ReportWords Member::report(std::uint64_t epoch, const Holding& holding) const {
   STRETTO_CHECK(frozen_ && *frozen_ >= epoch, "member ", number_, " reports in epoch ", epoch, ", not stopped");
-  return {number_, epoch, holding, leaving_};
+  ReportWords report{number_, epoch, holding, leaving_};
+  if (defect(Defect::members_answer_of_view) && view_.epoch > 0 && !has_begun_) {
+    report.holding.held = std::max(holding.held, static_cast<RoundsHeld>(view_.complete));
+  }
+  return report;
 }
 
 void Member::tell(const Registered& content) {
@@ -39,7 +44,7 @@ void Member::tell(const Registered& content) {
 void Member::hear_of_view(const View& view) {
   if (view.has(number_)) {
     if (view.epoch > view_.epoch) told_ = view;
-  } else if (view.has_departed(number_)) {
+  } else if (view.has_departed(number_) || (leaving_ && defect(Defect::members_takes_leave))) {
     standing_ = Standing::departed;
   } else if (number_ < view.next_number) {
     standing_ = Standing::excluded;
@@ -68,11 +73,12 @@ bool Member::begin() {
 bool Member::finish() {
   if (!has_begun_) return false;
   done_ = true;
+  if (defect(Defect::members_end_unasked)) standing_ = Standing::finished;
   return true;
 }
 
 HelloWords Member::hello() const {
-  return {number_, host_, std::max(view_.epoch, told_ ? told_->epoch : 0), terms_};
+  return {number_, host_, std::max(view_.epoch, told_ ? told_->epoch : 0), frozen_, terms_};
 }
 
 void Member::describe(std::vector<std::int64_t>& words) const {

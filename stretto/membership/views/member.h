@@ -38,7 +38,9 @@ class Member {
   bool is_done() const { return done_; }
 
   /// FREEZE(epoch) has come. True: the caller stops the engine for good, and then answers with report(), as often as it
-  /// is asked. False: it is of a world that is over, and nothing is done.
+  /// is asked: to all masters, since the one that has asked may be lost, and another has to go on then. False: it is of
+  /// a world that is over. Nothing is done but to say hello() again, by which a master that other ones have overtaken
+  /// learns to read the register.
   [[nodiscard]] bool freeze(std::uint64_t epoch);
   /// Whether the engine of its world has to stand still: no round is completed, and no result taken, that was not
   /// complete when it stopped.
@@ -53,16 +55,16 @@ class Member {
   std::optional<View> next() const;
   /// Its application is at a call, and has taken all results that it holds. Requires: next().
   const View& enter();
-  /// It holds all rounds before the world, and the caller forgets its own deposits in them. False: it was stopped
-  /// before, and stays as it is.
+  /// The process holds all rounds before the world, and the caller forgets its own deposits in them. False: it was
+  /// stopped before, and stays as it is.
   [[nodiscard]] bool begin();
   /// Its application has taken the last round of all. False: the world is over, and its application goes on in another.
   [[nodiscard]] bool finish();
-  /// It wants to go when nothing of it is pending. For good.
+  /// The process wants to go when nothing of it is pending. For good.
   void leave() { leaving_ = true; }
 
-  /// What it says to a new master, before anything else; has_begun(), is_done() and is_leaving() follow where they
-  /// hold.
+  /// The process's words to a new master, before anything else; has_begun(), is_done() and is_leaving() follow where
+  /// they hold.
   HelloWords hello() const;
 
   /// Puts behind `words` all that it does from now on depends on.

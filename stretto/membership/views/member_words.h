@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "stretto/membership/views/view.h"
@@ -13,13 +14,14 @@ struct HelloWords {
   MemberNumber number = 0;
   std::string host = {};
   std::uint64_t epoch = 0;                        ///< of the view it knows; 0: none
+  std::optional<std::uint64_t> stopped = {};      ///< the last epoch in which it has answered FREEZE
   std::map<std::string, std::string> terms = {};  ///< as View::terms
 };
 
 /// Batches of each member, all its worlds together, that are part of the rounds a member holds.
 using BatchesApplied = std::map<MemberNumber, std::uint64_t>;
 
-/// What a member holds. Nothing of it but `pending` changes while its engine is stopped.
+/// The rounds and batches that a member holds. Nothing of it but `pending` changes while its engine is stopped.
 struct Holding {
   RoundsHeld held = kNoModel;
   BatchesApplied applied = {};  ///< in the rounds below `held`

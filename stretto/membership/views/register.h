@@ -11,7 +11,7 @@
 
 namespace stretto {
 
-/// What has become of a write to the register.
+/// The outcome of a write to the register.
 enum class Written : std::uint8_t {
   done,
   refused,  ///< the register is at another epoch, or the job has ended: nothing has changed

@@ -1,0 +1,213 @@
+#include "stretto/membership/views/master.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = MasterAction::Kind;
+
+/// A master over a register in memory, and what it has said to whom.
+class MasterOverMemory : public testing::Test {
+ protected:
+  void start(MasterOptions options) {
+    master_ = std::make_unique<Master>(options);
+    follow();
+  }
+  void hello(MemberNumber number, std::map<std::string, std::string> terms = {{"model", "a"}}) {
+    master_->hello({.number = number, .host = "h", .terms = std::move(terms)});
+    follow();
+  }
+  void report(MemberNumber number, RoundsHeld held, bool leaving = false, bool pending = false) {
+    const std::uint64_t epoch = cell_.read().value().view.epoch;
+    master_->reported({number, epoch, {.held = held, .pending = pending}, leaving});
+    follow();
+  }
+  void begun(const std::vector<MemberNumber>& numbers) {
+    for (const MemberNumber number : numbers) master_->begun(number, view().epoch);
+    follow();
+  }
+  void follow() {
+    for (auto actions = master_->take_actions(); !actions.empty(); actions = master_->take_actions()) {
+      for (const MasterAction& action : actions) {
+        said_.push_back(action);
+        if (action.kind == Kind::read) master_->read(cell_.read());
+        if (action.kind == Kind::end) master_->ended(cell_.end(action.epoch, action.how));
+        if (action.kind == Kind::commit) master_->committed(cell_.commit(action.content.view), action.content.view);
+      }
+    }
+  }
+  View view() { return cell_.read().value().view; }
+  /// Whom it has told so since the last call.
+  std::vector<MemberNumber> told(Kind kind) {
+    std::vector<MemberNumber> numbers;
+    for (const MasterAction& action : said_) {
+      if (action.kind == kind) numbers.push_back(action.to);
+    }
+    said_.clear();
+    return numbers;
+  }
+  /// Three members that have begun the first view.
+  void begin_with_three(MasterOptions options = {.least = 1, .most = 4, .gather = 1s}) {
+    start(options);
+    for (const MemberNumber number : {0, 1, 2}) hello(number);
+    master_->tick({2s});
+    follow();
+    for (const MemberNumber number : {0, 1, 2}) report(number, kNoModel);
+    ASSERT_EQ(view().members.size(), 3u);
+    begun({0, 1, 2});
+    said_.clear();
+  }
+
+  MemoryRegister cell_;
+  std::unique_ptr<Master> master_;
+  std::vector<MasterAction> said_;
+};
+
+TEST_F(MasterOverMemory, BeginsWithTheModelOfTheFirst) {
+  begin_with_three();
+  EXPECT_EQ(view().epoch, 1u);
+  EXPECT_EQ(view().members[0].held, 0);
+  EXPECT_EQ(view().members[1].held, kNoModel);
+  EXPECT_EQ(view().next_number, 3u);
+  EXPECT_EQ(view().terms.at("model"), "a");
+}
+
+TEST_F(MasterOverMemory, GoesOnFromTheMostRoundsThatASurvivorHolds) {
+  begin_with_three();
+  master_->lost(0);
+  follow();
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{1, 2}));
+  report(1, 4);
+  EXPECT_EQ(view().epoch, 1u) << "before all have answered";
+  report(2, 6);
+  EXPECT_EQ(view().epoch, 2u);
+  EXPECT_EQ(view().complete, 6u);
+  EXPECT_EQ(view().members[0].held, 4);
+  EXPECT_EQ(told(Kind::kill), std::vector<MemberNumber>{0});
+  EXPECT_TRUE(view().departed.empty());
+}
+
+TEST_F(MasterOverMemory, LetsNobodyComeInBeforeAllHaveBegun) {
+  begin_with_three();
+  master_->lost(0);
+  follow();
+  report(1, 1), report(2, 1);
+  said_.clear();
+  hello(7);
+  master_->tick({9s});
+  follow();
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  begun({1, 2});
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{1, 2, 7}));
+}
+
+TEST_F(MasterOverMemory, HoldsALeaverWhileAnotherMemberIsBehind) {
+  begin_with_three();
+  master_->leaving(0);
+  follow();
+  report(0, 5, true), report(1, 5), report(2, 4);
+  EXPECT_EQ(view().epoch, 2u);
+  EXPECT_TRUE(view().has(0));
+  begun({0, 1, 2});
+  report(0, 6, true, true), report(1, 6), report(2, 6);
+  EXPECT_TRUE(view().has(0)) << "something of it is pending";
+  begun({0, 1, 2});
+  report(0, 7, true), report(1, 7), report(2, 7);
+  EXPECT_EQ(view().departed, std::vector<MemberNumber>{0});
+  EXPECT_TRUE(told(Kind::kill).empty());
+}
+
+TEST_F(MasterOverMemory, EndsWhenAllOfTheViewAreDone) {
+  begin_with_three();
+  master_->done(0, 1), master_->done(1, 1), master_->done(2, 0);
+  follow();
+  EXPECT_EQ(cell_.read().value().end, JobEnd::none);
+  master_->done(2, 1);
+  follow();
+  EXPECT_EQ(cell_.read().value().end, JobEnd::done);
+  EXPECT_EQ(told(Kind::tell), (std::vector<MemberNumber>{0, 1, 2}));
+}
+
+TEST_F(MasterOverMemory, GivesUpAJobWhoseModelIsLost) {
+  begin_with_three();
+  for (const MemberNumber number : {0, 1, 2}) master_->lost(number);
+  follow();
+  hello(5);
+  report(5, kNoModel);
+  EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
+}
+
+TEST_F(MasterOverMemory, WaitsForTheLeastNumberAndThenGivesUp) {
+  begin_with_three({.least = 3, .most = 3, .wait = 60s});
+  master_->lost(1);
+  follow();
+  report(0, 2), report(2, 2);
+  EXPECT_EQ(view().epoch, 1u);
+  EXPECT_NE(master_->waiting().find("2 of at least 3"), std::string::npos) << master_->waiting();
+  master_->tick({50s});
+  follow();
+  EXPECT_EQ(cell_.read().value().end, JobEnd::none);
+  master_->tick({70s});
+  follow();
+  EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
+}
+
+TEST_F(MasterOverMemory, LooksAtALearnerBeforeItCounts) {
+  begin_with_three();
+  hello(4, {{"model", "b"}});
+  ASSERT_EQ(said_.size(), 1u);
+  EXPECT_EQ(said_[0].kind, Kind::refuse);
+  EXPECT_EQ(said_[0].words, "model is b here, and a in the job");
+}
+
+TEST_F(MasterOverMemory, TakesANumberInOnce) {
+  begin_with_three();
+  master_->lost(1);
+  follow();
+  report(0, 2), report(2, 2);
+  begun({0, 2});
+  said_.clear();
+  hello(1);
+  EXPECT_EQ(told(Kind::tell), std::vector<MemberNumber>{1}) << "so that it knows that it is excluded";
+  master_->tick({60s});
+  follow();
+  EXPECT_TRUE(told(Kind::freeze).empty());
+}
+
+TEST_F(MasterOverMemory, KeepsMoreThanTheMostAsSpares) {
+  begin_with_three({.least = 1, .most = 3, .gather = 0s});
+  hello(5);
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  master_->lost(2);
+  follow();
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1, 5}));
+}
+
+TEST_F(MasterOverMemory, DecidesInThePlaceOfAMasterThatIsGone) {
+  begin_with_three();
+  master_ = std::make_unique<Master>(MasterOptions{.most = 3});
+  master_->hello({.number = 0, .host = "h", .epoch = 1, .stopped = 1});  // before the register has answered
+  follow();
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1, 2}));
+}
+
+TEST_F(MasterOverMemory, ReadsTheRegisterWhenItHasBeenOvertaken) {
+  begin_with_three();
+  View next = view();
+  next.epoch = 2;
+  ASSERT_EQ(cell_.commit(next), Written::done);
+  master_->begun(0, 2);
+  follow();
+  EXPECT_EQ(master_->known()->view.epoch, 2u);
+  master_->begun(0, 3);  // no register knows of it
+  follow();
+  EXPECT_NE(master_->waiting().find("epoch 3"), std::string::npos) << master_->waiting();
+}
+
+}  // namespace
+}  // namespace stretto
