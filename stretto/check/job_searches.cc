@@ -36,6 +36,8 @@ constexpr JobSearch kSearches[] = {
     {"ordering", "tensors that ranks hand over in any order and reduce in one: coordinator and topo", kOrderingReaches,
      run_ordering_job, 2, 5},
     {"liveness", "who is lost, as the hosts of a job tell each other", kLivenessReaches, run_liveness_job},
+    {"members", "members that come, leave and are lost, and the masters that decide who is there", kMembersReaches,
+     run_members_job},
 };
 
 }  // namespace

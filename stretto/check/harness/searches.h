@@ -113,6 +113,25 @@ inline constexpr Situation kLivenessReaches[] = {{"hosts that die"},
 /// tenth of the limit, in which each host sends a beat.
 void run_liveness_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
+inline constexpr Situation kMembersReaches[] = {{"views"},
+                                                {"members behind"},
+                                                {"members behind by two rounds or more"},
+                                                {"members that carried deposits"},
+                                                {"holders lost before all had begun"},
+                                                {"masters lost"},
+                                                {"two masters"},
+                                                {"members suspected"},
+                                                {"excluded members with rounds of their own"},
+                                                {"members that left"},
+                                                {"leavers held back"},
+                                                {"answers of the register lost"},
+                                                {"jobs with full rounds"}};
+
+/// Runs the job of `seed`: members that change, by the masters, the member's side, the register and the pool as built,
+/// over rounds with numbers of batches in the place of gradients (check/members/changing_job.h, carried_rounds.h, which
+/// say what is checked). What counts as a round is one that is complete for a member, or a view.
+void run_members_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
 inline constexpr Situation kThresholdReaches[] = {{"messages that no round needed", 0.25}};
 
 /// Runs the job of `seed` through the real engine: rank 0 receives integers from all others into scratch memory, parts

@@ -1,0 +1,426 @@
+#include "stretto/check/members/carried_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/defect.h"
+#include "stretto/base/random.h"
+
+namespace stretto {
+namespace {
+
+using StepKind = CarriedRounds::Step::Kind;
+
+constexpr std::uint64_t kDrawStream = 0x6d656d62657273;
+
+}  // namespace
+
+Holding CarriedRounds::holding(MemberNumber number) const {
+  const Process& process = this->process(number);
+  Holding holding;
+  if (!process.has_model) return holding;
+  holding.held = static_cast<RoundsHeld>(process.complete());
+  for (const Outcome& outcome : process.results) {
+    for (const Deposit& deposit : outcome.deposits) ++holding.applied[deposit.by];
+  }
+  const bool in_flight = std::ranges::any_of(process.joined, [](const auto& one) { return !one.second.empty(); });
+  holding.pending = in_flight || !process.pending.empty() || process.hand.has_value();
+  return holding;
+}
+
+bool CarriedRounds::is_at_call(MemberNumber number) const {
+  const Process& process = this->process(number);
+  if (!process.is_there || process.at == At::computing) return false;
+  return process.at != At::idle || !process.has_begun;
+}
+
+bool CarriedRounds::may_go(MemberNumber number) const {
+  const Process& process = this->process(number);
+  return process.leaves && process.has_begun && process.at != At::idle && !holding(number).pending;
+}
+
+void CarriedRounds::enter(MemberNumber number, const View& view) {
+  Process& process = change(number);
+  Mesh& mesh = meshes_[view.epoch];
+  mesh.view = view;
+  process.epoch = view.epoch;
+  process.place = *view.place_of(number);
+  process.is_stopped = process.has_begun = false;
+  process.heard.clear();
+  process.handed = process.complete();
+  if (view.complete == 0 && view.members[process.place].held == 0) process.has_model = true;
+  mesh.entered.insert(process.place);
+  if (!process.has_model) return;
+  counts_.behind += process.complete() < view.complete ? 1 : 0;
+  counts_.far_behind += process.complete() + 1 < view.complete ? 1 : 0;
+}
+
+bool CarriedRounds::may_begin(MemberNumber number) const {
+  const Process& process = this->process(number);
+  if (!process.is_there || process.epoch == 0 || process.has_begun || process.is_stopped || !process.has_model) {
+    return false;
+  }
+  const Mesh& mesh = this->mesh(process);
+  return mesh.entered.size() == mesh.view.members.size() && process.complete() >= mesh.view.complete;
+}
+
+void CarriedRounds::begin(MemberNumber number) {
+  Process& process = change(number);
+  Mesh& mesh = meshes_.at(process.epoch);
+  const std::uint64_t first = mesh.view.complete;
+  if (process.complete() != first) {
+    violated(text("member ", number, " begins epoch ", process.epoch, " with ", process.complete(),
+                  " rounds, and not with ", first));
+  }
+  if (!mesh.history) {
+    mesh.history.emplace();
+    for (const Outcome& outcome : process.results) add_to_history(mesh, outcome);
+  }
+  const auto& history = *mesh.history;
+  if (history.size() < first || !std::equal(process.results.begin(), process.results.end(), history.begin())) {
+    violated(text("member ", number, " begins epoch ", process.epoch, " with other results than the others"));
+  }
+  process.has_begun = true;
+  Deposits front;
+  for (const auto& [round, deposits] : process.joined) {
+    if (round >= first) front.insert(front.end(), deposits.begin(), deposits.end());
+  }
+  counts_.carried += front.empty() ? 0 : 1;
+  process.pending.insert(process.pending.begin(), front.begin(), front.end());
+  process.joined.clear();
+  process.ticket = process.handed = process.joins = process.active = process.arrived = first;
+  process.drained = false;
+  if (process.at == At::draining || process.at == At::finished) return_from_call(process);
+  settle(process);
+}
+
+CarriedRounds::PoolChange CarriedRounds::pool_after(const View& before, const View& next,
+                                                    const BatchesApplied& applied) const {
+  PoolChange change{pool_, {}};
+  std::vector<MemberNumber> numbers = pool_.members();
+  for (const PlacedMember& member : before.members) numbers.push_back(member.number);
+  for (const MemberNumber number : numbers) {
+    if (next.has(number)) continue;
+    const auto found = applied.find(number);
+    const std::uint64_t count = found == applied.end() ? 0 : found->second;
+    const auto dropped = change.pool.give_back(number, count, !next.has_departed(number));
+    change.dropped.insert(change.dropped.end(), dropped.begin(), dropped.end());
+  }
+  return change;
+}
+
+/// What all have is for good once all members of the view have begun.
+void CarriedRounds::settle(const Process& process) {
+  const Mesh& mesh = this->mesh(process);
+  for (const PlacedMember& member : mesh.view.members) {
+    const Process& other = this->process(member.number);
+    if (other.epoch != process.epoch || !other.has_begun) return;
+  }
+  BatchesApplied applied;
+  for (std::uint64_t round = 0; round < mesh.view.complete; ++round) {
+    for (const Deposit& deposit : (*mesh.history)[round].deposits) ++applied[deposit.by];
+  }
+  for (const auto& [number, count] : applied) pool_.settle(number, count);
+}
+
+void CarriedRounds::decided(PoolChange change) {
+  pool_ = std::move(change.pool);
+  dropped_.insert(change.dropped.begin(), change.dropped.end());
+}
+
+bool CarriedRounds::is_full(std::uint64_t round) const {
+  if (options_.policy == Policy::Kind::full) return true;
+  return options_.full_every > 0 && (round + 1) % options_.full_every == 0;
+}
+
+bool CarriedRounds::has_come(const Process& process, std::uint64_t round) const {
+  if (process.drained || (process.leaves && process.at == At::draining)) return true;
+  return process.at == At::waiting && process.arrived == round;
+}
+
+/// Whether it has come for something, and not because it computes no more.
+bool CarriedRounds::wants(const Process& process, std::uint64_t round) const {
+  return !process.drained && has_come(process, round) && (process.at == At::waiting || !process.pending.empty());
+}
+
+bool CarriedRounds::may_start(const Process& process) const {
+  const std::uint64_t round = process.complete();
+  if (process.active > round || is_full(round)) return false;
+  std::size_t come = 0, arrived = 0, drained = 0;
+  const Mesh& mesh = this->mesh(process);
+  for (const PlacedMember& member : mesh.view.members) {
+    const Process& other = this->process(member.number);
+    if (other.epoch != process.epoch || !other.has_begun) continue;
+    come += has_come(other, round) ? 1 : 0;
+    arrived += wants(other, round) ? 1 : 0;
+    drained += other.drained ? 1 : 0;
+  }
+  const std::size_t size = mesh.view.members.size();
+  // A header of another world says nothing of this one: batches may have come back.
+  if (drained == size) return round == mesh.view.complete || !process.results.back().all_drained;
+  if (arrived == 0 || !has_come(process, round)) return false;
+  switch (options_.policy) {
+    case Policy::Kind::solo: return wants(process, round);
+    case Policy::Kind::majority: return process.place == random_bits(options_.seed, kDrawStream, round) % size;
+    default: return come >= (options_.quorum == 0 ? (size + 1) / 2 : std::min(options_.quorum, size));
+  }
+}
+
+bool CarriedRounds::may_join(const Process& process) const {
+  if (process.joins >= process.handed + options_.max_lag) return false;
+  const std::uint64_t round = process.joins;
+  if (!is_full(round)) return round < process.active;
+  if (round != process.complete() || !has_come(process, round)) return false;
+  // Who computes no more enters for the others, or for the last round.
+  return wants(process, round) || process.drained || process.heard.contains(round);
+}
+
+bool CarriedRounds::is_complete(const Process& process) const {
+  const auto found = process.heard.find(process.complete());
+  return found != process.heard.end() && found->second.size() == mesh(process).view.members.size();
+}
+
+/// Whether `other` can give `process` what it lacks of the rounds before their world.
+bool CarriedRounds::can_give(const Process& process, const Process& other) const {
+  if (!other.is_there || other.is_stopped || !other.has_model || other.epoch != process.epoch) return false;
+  return process.has_model ? other.complete() > process.complete() : other.complete() >= mesh(process).view.complete;
+}
+
+/// The rounds that all of its world have said that they hold.
+std::uint64_t CarriedRounds::shown_to_all(const Process& process) const {
+  std::uint64_t least = process.complete();
+  if (defect(Defect::members_published_at_once)) return least;
+  for (const PlacedMember& member : mesh(process).view.members) {
+    const Process& other = this->process(member.number);
+    least = other.epoch == process.epoch && other.has_begun ? std::min(least, other.complete()) : 0;
+  }
+  return least;
+}
+
+void CarriedRounds::add_steps(std::vector<Step>& steps) const {
+  for (const auto& [number, process] : processes_) {
+    if (!process.is_there || process.epoch == 0) continue;
+    if (process.at == At::computing) steps.push_back({StepKind::hand_over, number});
+    if (process.has_begun) {
+      if (process.at == At::idle) steps.push_back({StepKind::compute, number});
+      const bool wakes = process.at == At::waiting && process.complete() > process.arrived;
+      const bool lags = process.at == At::draining && process.complete() > process.handed;
+      if (wakes || lags) steps.push_back({StepKind::take, number});
+      if (process.at == At::draining && !process.drained && pool_.is_empty())
+        steps.push_back({StepKind::drain, number});
+    }
+    if (!process.is_stopped) add_engine_steps(number, steps);
+  }
+}
+
+void CarriedRounds::add_engine_steps(MemberNumber number, std::vector<Step>& steps) const {
+  const Process& process = this->process(number);
+  const Mesh& mesh = this->mesh(process);
+  const auto& members = mesh.view.members;
+  if (!process.has_begun) {
+    const bool lacks = !process.has_model || process.complete() < mesh.view.complete;
+    if (!lacks || mesh.entered.size() < members.size()) return;
+    for (std::size_t place = 0; place < members.size(); ++place) {
+      if (!can_give(process, this->process(members[place].number))) continue;
+      steps.push_back({StepKind::fetch, number, place});
+      break;  // which of them gives makes no difference
+    }
+    return;
+  }
+  if (process.at != At::finished) {
+    if (may_start(process)) steps.push_back({StepKind::start, number});
+    if (may_join(process)) steps.push_back({StepKind::join, number});
+  }
+  if (is_complete(process)) steps.push_back({StepKind::complete, number});
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    const auto link = mesh.links.find({place, process.place});
+    if (link != mesh.links.end() && !link->second.empty()) steps.push_back({StepKind::hear, number, place});
+  }
+  if (options_.publishes && shown_to_all(process) > published_.size()) steps.push_back({StepKind::publish, number});
+}
+
+void CarriedRounds::take(const Step& step) {
+  Process& process = change(step.number);
+  switch (step.kind) {
+    case StepKind::compute: return draw_batch(step.number, process);
+    case StepKind::hand_over: return hand_over(step.number, process);
+    case StepKind::drain: process.drained = true; return;
+    case StepKind::start: process.active = process.complete() + 1; return;
+    case StepKind::join: return join(process);
+    case StepKind::complete: return complete(step.number, process);
+    case StepKind::publish: return publish(process);
+    case StepKind::take: {
+      process.handed = process.complete();
+      if (process.at == At::draining) {
+        if (process.results.back().all_drained) process.at = At::finished;
+        return;
+      }
+      process.ticket = process.arrived + 1;
+      return return_from_call(process);
+    }
+    case StepKind::hear: {
+      auto& link = meshes_.at(process.epoch).links.at({step.from, process.place});
+      Joined joined = std::move(link.front());
+      link.pop_front();
+      process.active = std::max(process.active, joined.round + 1);
+      process.heard[joined.round][step.from] = std::move(joined);
+      return;
+    }
+    case StepKind::fetch: {
+      const Mesh& mesh = this->mesh(process);
+      const Process& holder = this->process(mesh.view.members[step.from].number);
+      const std::uint64_t held = process.complete();
+      if (process.has_model) {
+        process.results.push_back(holder.results[held]);
+      } else {
+        process.results.assign(holder.results.begin(),
+                               holder.results.begin() + static_cast<std::ptrdiff_t>(mesh.view.complete));
+        process.has_model = true;
+      }
+      process.handed = process.complete();
+      return;
+    }
+  }
+}
+
+/// The application comes out of a call: it takes the next batch, or has none.
+void CarriedRounds::return_from_call(Process& process) {
+  process.at = process.leaves ? At::draining : At::idle;
+}
+
+void CarriedRounds::draw_batch(MemberNumber number, Process& process) {
+  if (process.leaves) return return_from_call(process);
+  const auto batch = pool_.take(number);
+  if (!batch) {
+    process.at = At::draining;
+    process.drained = true;
+    return;
+  }
+  if (!process.computed.insert(*batch).second) violated(text("member ", number, " computes batch ", *batch, " twice"));
+  process.hand = batch;
+  process.base = process.handed;
+  process.at = At::computing;
+}
+
+void CarriedRounds::hand_over(MemberNumber number, Process& process) {
+  process.pending.push_back({*std::exchange(process.hand, std::nullopt), number, process.base});
+  exchange(process);
+}
+
+/// Rule 2 of docs/protocol.md. One whose engine has stopped takes what is complete, and waits for the view.
+void CarriedRounds::exchange(Process& process) {
+  const std::uint64_t open = process.complete();
+  process.handed = open;
+  process.arrived = open;
+  if (process.is_stopped || process.ticket >= open || is_full(open)) {
+    process.ticket = open;
+    process.at = At::waiting;
+    return;
+  }
+  process.ticket = std::max(process.ticket + 1, open - std::min(open, options_.max_lag));
+  return_from_call(process);
+}
+
+void CarriedRounds::join(Process& process) {
+  Mesh& mesh = meshes_.at(process.epoch);
+  const Joined joined{process.joins, std::exchange(process.pending, {}), process.drained};
+  process.joined[joined.round] = joined.deposits;
+  process.heard[joined.round][process.place] = joined;
+  process.active = std::max(process.active, joined.round + 1);
+  ++process.joins;
+  for (std::size_t place = 0; place < mesh.view.members.size(); ++place) {
+    if (place == process.place) continue;
+    mesh.links[{process.place, place}].push_back(joined);
+    ++messages_;
+  }
+}
+
+void CarriedRounds::complete(MemberNumber number, Process& process) {
+  Mesh& mesh = meshes_.at(process.epoch);
+  const std::uint64_t round = process.complete();
+  Outcome outcome{{}, true};
+  for (const auto& [place, joined] : process.heard.at(round)) {
+    outcome.deposits.insert(outcome.deposits.end(), joined.deposits.begin(), joined.deposits.end());
+    outcome.all_drained &= joined.drained;
+  }
+  for (const Deposit& deposit : outcome.deposits) {
+    if (round > deposit.base + options_.max_lag) {
+      violated(text("round ", round, " has batch ", deposit.batch, " of member ", deposit.by, ", of base ",
+                    deposit.base, ", later than ", options_.max_lag, " rounds"));
+    }
+  }
+  process.heard.erase(round);
+  process.joined.erase(round);
+  ++rounds_;
+  if (mesh.history->size() == round) add_to_history(mesh, outcome);
+  if (mesh.history->size() < round || (*mesh.history)[round] != outcome) {
+    violated(text("round ", round, " of member ", number, " is not that of the others"));
+  }
+  process.results.push_back(std::move(outcome));
+}
+
+void CarriedRounds::add_to_history(Mesh& mesh, const Outcome& outcome) {
+  for (const Deposit& deposit : outcome.deposits) {
+    if (mesh.batches.insert(deposit.batch).second) continue;
+    violated(text("batch ", deposit.batch, " is in two results of epoch ", mesh.view.epoch));
+  }
+  const std::uint64_t round = mesh.history->size();
+  mesh.history->push_back(outcome);
+  // An excluded member may go on for a while, in a history that nobody will know of.
+  if (mesh.view.epoch >= published_in_ && round < published_.size() && published_[round] != outcome) {
+    violated(text("round ", round, " of epoch ", mesh.view.epoch, " is not the one that was published"));
+  }
+}
+
+void CarriedRounds::publish(const Process& process) {
+  const std::uint64_t shown = shown_to_all(process);
+  for (std::uint64_t round = 0; round < std::min<std::uint64_t>(shown, published_.size()); ++round) {
+    if (published_[round] != process.results[round]) violated(text("round ", round, " was published otherwise"));
+  }
+  published_in_ = process.epoch;
+  published_.assign(process.results.begin(), process.results.begin() + static_cast<std::ptrdiff_t>(shown));
+}
+
+void CarriedRounds::check_end(std::uint64_t epoch) {
+  const auto found = meshes_.find(epoch);
+  if (found == meshes_.end() || !found->second.history) return violated("the job has ended before it has begun");
+  if (found->second.history->size() < published_.size()) violated("a round was published that the job does not have");
+  for (std::uint64_t batch = 0; batch < options_.batches; ++batch) {
+    if (!found->second.batches.contains(batch) && !dropped_.contains(batch)) {
+      violated(text("batch ", batch, " is in no result"));
+    }
+  }
+}
+
+void CarriedRounds::describe(std::vector<std::int64_t>& words) const {
+  const auto put = [&](auto word) { words.push_back(static_cast<std::int64_t>(word)); };
+  const auto put_all = [&](const Deposits& deposits) {
+    put(-1);
+    for (const Deposit& one : deposits) put(one.batch), put(one.by), put(one.base);
+  };
+  for (const auto& [number, one] : processes_) {
+    put(number), put(one.is_there + 2 * one.is_stopped + 4 * one.has_begun + 8 * one.has_model + 16 * one.leaves);
+    put(one.drained), put(one.at), put(one.epoch), put(one.ticket), put(one.handed), put(one.joins), put(one.active);
+    put(one.arrived), put(one.base), put(one.hand ? static_cast<std::int64_t>(*one.hand) : -1);
+    put_all(one.pending);
+    for (const Outcome& outcome : one.results) put_all(outcome.deposits), put(outcome.all_drained);
+    for (const auto& [round, deposits] : one.joined) put(round), put_all(deposits);
+    for (const auto& [round, places] : one.heard) {
+      for (const auto& [place, joined] : places) put(round), put(place), put(joined.drained), put_all(joined.deposits);
+    }
+    put(-2);
+    for (const std::uint64_t batch : pool_.in_hand(number)) put(batch);
+  }
+  for (const auto& [epoch, mesh] : meshes_) {
+    for (const std::size_t place : mesh.entered) put(place);
+    for (const auto& [places, link] : mesh.links) {
+      for (const Joined& joined : link) {
+        put(places.first), put(places.second), put(joined.round), put(joined.drained), put_all(joined.deposits);
+      }
+    }
+  }
+  for (const std::uint64_t number : pool_.position()) put(number);
+  for (const Outcome& outcome : published_) put_all(outcome.deposits);
+}
+
+}  // namespace stretto
