@@ -39,7 +39,7 @@ class CarriedRounds {
  public:
   explicit CarriedRounds(const CarriedOptions& options) : options_(options), pool_(options.batches) {}
 
-  // What a process does when membership says so.
+  // A process does these when membership says so.
 
   void come(MemberNumber number) { processes_[number]; }
   void lose(MemberNumber number) { change(number).is_there = false; }

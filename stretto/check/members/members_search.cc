@@ -56,7 +56,7 @@ class MembersJob {
     job_.start_master();
     finding_.job = text(ranks_, " ranks, ", carried_.batches, " batches, max_lag ", carried_.max_lag, ", policy ",
                         static_cast<int>(carried_.policy), ':', carried_.quorum, ", full every ", carried_.full_every);
-    faults_ = static_cast<int>(random_.below(9));
+    faults_ = static_cast<int>(random_.below(13));
     chance_ = 1.0 / static_cast<double>(random_.log_uniform(4, 200));
     for (int kind = 0; kind < kKinds; ++kind) weights_[kind] = random_.chance(0.2) ? 0.03 : 1;
     slow_ = random_.chance(0.5) ? random_.below(static_cast<std::uint64_t>(ranks_)) : ~std::uint64_t{0};
@@ -116,7 +116,11 @@ class MembersJob {
       case 0:
       case 1: {
         if (living.size() < 2) return;
-        const MemberNumber number = draw();
+        // Sooner one that holds more, which matters before the others have begun.
+        MemberNumber number = draw();
+        if (const MemberNumber other = draw(); job_.rounds().holding(other).held > job_.rounds().holding(number).held) {
+          number = other;
+        }
         note(text("member ", number, " ends"));
         return job_.lose(number);
       }

@@ -69,15 +69,19 @@ TEST(View, RefusesWhatContradictsItself) {
 }
 
 TEST(View, RefusesOtherTypes) {
-  for (
-      const char* line :
-      {"", "[]", "7", R"({"epoch":1})",
-       R"({"epoch":-1,"members":[],"complete":0,"departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
-       R"({"epoch":0,"members":{},"complete":0,"departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
-       R"({"epoch":1,"members":[[0,"h",1e30]],"complete":0,"departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
-       R"({"epoch":1,"members":[[0,"h",18446744073709551615]],"complete":0,"departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
-       R"({"epoch":0,"members":[],"complete":0,"departed":[],"position":[1.5],"next_number":0,"terms":{},"end":0})",
-       R"({"epoch":0,"members":[],"complete":0,"departed":[],"position":[],"next_number":0,"terms":{"a":1},"end":0})"}) {
+  for (const char* line : {"", "[]", "7", R"({"epoch":1})",
+                           R"({"epoch":-1,"members":[],"complete":0,)"
+                           R"("departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+                           R"({"epoch":0,"members":{},"complete":0,)"
+                           R"("departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+                           R"({"epoch":1,"members":[[0,"h",1e30]],"complete":0,)"
+                           R"("departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+                           R"({"epoch":1,"members":[[0,"h",18446744073709551615]],"complete":0,)"
+                           R"("departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+                           R"({"epoch":0,"members":[],"complete":0,)"
+                           R"("departed":[],"position":[1.5],"next_number":0,"terms":{},"end":0})",
+                           R"({"epoch":0,"members":[],"complete":0,)"
+                           R"("departed":[],"position":[],"next_number":0,"terms":{"a":1},"end":0})"}) {
     EXPECT_FALSE(Registered::decoded(line)) << line;
   }
 }
