@@ -11,8 +11,8 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kMembersStream = 0x76696577;
-constexpr int kMostSteps = 40'000;
-constexpr int kMostSeconds = 10;  // in a row
+constexpr int kMostSteps = 40'000;  // for a few ranks; the more there are, the more words each round has
+constexpr int kMostSeconds = 10;    // in a row
 
 /// Indices into kMembersReaches.
 enum class MembersReached {
@@ -75,7 +75,7 @@ class MembersJob {
         continue;
       }
       seconds = 0;
-      if (steps_ > kMostSteps) return end(text("still going on after ", kMostSteps, " steps"));
+      if (steps_ > kMostSteps * (1 + ranks_ * ranks_ / 50)) return end(text("still going on after ", steps_, " steps"));
       take(steps);
     }
     if (job_.wrong().empty()) job_.check_end();
