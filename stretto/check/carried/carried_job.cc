@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostEvents = 5'000'000;  // of a world
 }  // namespace
 
 CarriedJob::CarriedJob(std::uint64_t seed, const JobLimits& limits, JobFinding& finding)
-    : seed_(seed), limits_(limits), finding_(finding), random_(seed, kCarriedStream) {
+    : limits_(limits), finding_(finding), random_(seed, kCarriedStream) {
   ranks_ = limits.ranks > 0 ? limits.ranks : static_cast<int>(random_.log_uniform(2, 12));
   most_ = ranks_ + 3;
   changes_ = static_cast<int>(random_.between(1, 5));

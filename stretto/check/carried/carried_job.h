@@ -45,7 +45,6 @@ class CarriedJob {
   void decide_where_possible();
   void run_world();
 
-  const std::uint64_t seed_;
   const JobLimits limits_;
   JobFinding& finding_;
   Random random_;
