@@ -43,6 +43,7 @@ ExitCode exit_code_of(const Error& error) {
     case Errc::io: return kBadInput;
     case Errc::timeout:
     case Errc::diverged:
+    case Errc::members_changed:
     case Errc::aborted: return kFailedRun;
   }
   return kFailedRun;
