@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <mutex>
@@ -86,7 +87,7 @@ TEST_P(PartialCarried, ADepositThatNoRoundHasTakenIsMadeAnewInFrontOfLaterOnes) 
                                 .rounds_before = 1});
     const int rank = engine.rank();
     EXPECT_EQ(allreduce.handed(), 1u);
-    allreduce.put_in(carried[static_cast<std::size_t>(2 * rank)]);
+    allreduce.put_in(carried[2 * static_cast<std::size_t>(rank)]);
     EXPECT_THAT([&] { allreduce.put_in(carried[0]); }, ThrowsMessage<UsageError>(HasSubstr("it comes first")));
     EngineDriver driver(engine, {.spin = 0ns});
     deposit_number(allreduce, 1000);
