@@ -226,6 +226,16 @@ class NotLost(unittest.TestCase):
                 ranks[rank].send_signal(signal.SIGCONT)  # nsenter stops with its child
                 self.expect_all_applied(ranks, what)
 
+    def test_a_way_that_is_away_when_it_is_first_needed_is_waited_for(self) -> None:
+        with Hosts(3) as hosts:
+            hosts.cut(2, 3)
+            command = ("env", "STRETTO_LIVENESS=10s", PROGRAM, "train", "hyperplane", "--steps", "60")
+            ranks = [start_rank(hosts, host, i, len(PLACES), *command) for i, host in enumerate(PLACES)]
+            time.sleep(4)  # ten times what they take to come to where hosts 2 and 3 speak
+            self.assertEqual([rank.poll() for rank in ranks], [None] * len(PLACES), "nobody has ended, nor is through")
+            hosts.mend(2, 3)
+            self.expect_all_applied(ranks, "a way that was away")
+
     def test_ranks_that_compute_for_six_times_the_limit_are_waited_for(self) -> None:
         for progress in ("thread", "application"):
             with Hosts(3) as hosts:

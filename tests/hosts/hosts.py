@@ -62,11 +62,18 @@ class Hosts:
         if other is None:
             self.call("cut", str(host))
             return
-        for here, there in ((host, other), (other, host)):
-            self.call("exec", str(here), "ip", "route", "add", "blackhole", f"10.77.0.{there}/32")
+        self.route(host, other, "add")
 
-    def mend(self, host: int) -> None:
-        self.call("mend", str(host))
+    def mend(self, host: int, other: int | None = None) -> None:
+        """The same again as before cut()."""
+        if other is None:
+            self.call("mend", str(host))
+            return
+        self.route(host, other, "del")
+
+    def route(self, host: int, other: int, verb: str) -> None:
+        for here, there in ((host, other), (other, host)):
+            self.call("exec", str(here), "ip", "route", verb, "blackhole", f"10.77.0.{there}/32")
 
     def signal(self, host: int, name: str) -> None:
         """To all ranks on a host."""

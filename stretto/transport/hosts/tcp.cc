@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
-#include <asio/post.hpp>
-#include <asio/write.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -37,6 +40,8 @@ constexpr int kPiecesAtOnce = 48;                      // written by one system 
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
 constexpr std::uint64_t kLastWord = 1;                 // as the note of a goodbye: no other connection has messages
 constexpr std::chrono::seconds kToLeave{2};
+constexpr std::chrono::minutes kToReach{2};  // a rank to which there is no way: as long as the kernel tries
+constexpr std::chrono::milliseconds kTryToReachEvery{100};
 
 /// Whether the kernel has given the connection up, as after the peer has: what was not sent never is.
 bool is_closed(int socket) {
@@ -145,6 +150,10 @@ class TcpCarrier::Inbox {
     const MutexLock lock(mutex_);
     return std::exchange(lost_, {});
   }
+  bool is_closed() {
+    const MutexLock lock(mutex_);
+    return closed_;
+  }
   /// Nothing comes any more, and nobody rings.
   void close() {
     const MutexLock lock(mutex_);
@@ -238,23 +247,38 @@ bool TcpCarrier::write(Peer& peer) {
   return moved;
 }
 
+/// Connects to a rank that this one has something for. Where the network has no way there just now, as while a route is
+/// away, it tries again: whether the rank is lost is for its host's beats to say. A host that refuses is there, and the
+/// rank has ended.
+asio::awaitable<void> TcpCarrier::reach(asio::io_context& io, std::shared_ptr<Inbox> inbox, tcp::endpoint at,
+                                        Hello hello, Token token) {
+  const SteadyClock clock;
+  const TimePoint until = clock.now() + Duration(kToReach);
+  const std::vector<tcp::endpoint> where{at};
+  for (asio::steady_timer pause(io);;) {
+    tcp::socket socket(io);
+    asio::error_code error = co_await say_hello(socket, where, hello, token);
+    if (!error) co_return inbox->arrived(hello.to, std::move(socket));
+    const bool has_ended = error == asio::error::connection_refused || error == asio::error::connection_reset;
+    if (has_ended || clock.now() >= until || inbox->is_closed()) {
+      co_return inbox->lost(
+          hello.to, stretto::lost(hello.to, text(at.address().to_string(), ':', at.port(), ": ", error.message())));
+    }
+    pause.expires_after(kTryToReachEvery);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
 void TcpCarrier::connect(int to) {
   Hello hello = as_;
   hello.use = Hello::Use::messages;
   hello.to = to;
-  const auto bytes = std::make_shared<const Hello::Bytes>(hello.encoded(token_));
-  const auto socket = std::make_shared<tcp::socket>(network_.io());
-  const auto said = [inbox = inbox_, bytes, socket, to](asio::error_code error, std::size_t) {
-    if (error) return inbox->lost(to, lost(to, text("saying hello: ", error.message())));
-    inbox->arrived(to, std::move(*socket));
-  };
-  const tcp::endpoint at = addresses_[static_cast<std::size_t>(to)];
-  const auto connected = [inbox = inbox_, bytes, socket, to, at, said](asio::error_code error) {
-    if (!error) keep_from_children(socket->native_handle());
-    if (error) return inbox->lost(to, lost(to, text(at.address().to_string(), ':', at.port(), ": ", error.message())));
-    asio::async_write(*socket, asio::buffer(*bytes), said);
-  };
-  asio::post(network_.io(), [socket, at, connected] { socket->async_connect(at, connected); });
+  asio::co_spawn(
+      network_.io(),
+      [&io = network_.io(), inbox = inbox_, at = addresses_[static_cast<std::size_t>(to)], hello, token = token_] {
+        return reach(io, inbox, at, hello, token);
+      },
+      asio::detached);
 }
 
 /// Takes a connection that has come, or that this rank has made.

@@ -46,6 +46,8 @@ class TcpCarrier final : public Carrier {
   class Inbox;
 
   Peer& peer_of(int rank) { return *peers_[static_cast<std::size_t>(rank)]; }
+  static asio::awaitable<void> reach(asio::io_context& io, std::shared_ptr<Inbox> inbox, asio::ip::tcp::endpoint at,
+                                     Hello hello, Token token);
   void connect(int to);
   void adopt(int from, asio::ip::tcp::socket socket);
   bool write(Peer& peer);
