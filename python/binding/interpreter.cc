@@ -34,7 +34,8 @@ const char* class_of(Errc code) {
     case Errc::bad_input: return "UsageError";
     case Errc::unavailable:
     case Errc::io:
-    case Errc::members_changed: break;
+    case Errc::members_changed:
+    case Errc::excluded: break;
   }
   return "Error";
 }

@@ -15,6 +15,7 @@ const char* name_of(Errc code) {
     case Errc::unavailable: return "unavailable";
     case Errc::io: return "io";
     case Errc::members_changed: return "members_changed";
+    case Errc::excluded: return "excluded";
   }
   return "unknown";
 }

@@ -20,6 +20,7 @@ enum class Errc {
   unavailable,      ///< not built in, or the machine does not offer it
   io,               ///< the operating system refused
   members_changed,  ///< the members of the job change: the operation may be made anew among those that go on
+  excluded,         ///< this rank is no member of the job any more
 };
 
 /// "timeout", "lost_peer", …

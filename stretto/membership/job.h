@@ -21,6 +21,8 @@
 
 namespace stretto {
 
+class Changes;  // membership/changes.h
+
 /// One rank's part of a job: its place, its transport and what all ranks share. The launcher makes it and hands it to
 /// RankMain. Application thread, but where a part says otherwise.
 class RankContext {
@@ -43,6 +45,8 @@ class RankContext {
   /// How far this host's steady clock is ahead of that of rank 0's host, as beats between hosts have measured it so
   /// far. None: not yet, or it is not measured (MPI on several hosts).
   virtual std::optional<Duration> clock_offset() { return Duration::zero(); }
+  /// The membership of this rank where members of the job change; null: they stay the same.
+  virtual Changes* changes() { return nullptr; }
   /// The job is being stopped by SIGINT or SIGTERM: what happens to this rank's peers is no failure.
   virtual bool interrupted() = 0;
   /// Hands `text` to the process that started the job: JobResult::reports[rank]. Before the rank returns. Throws
@@ -81,6 +85,9 @@ using RankMain = std::function<int(RankContext&)>;
 /// How a job is started and ended.
 struct JobOptions {
   int ranks = 1;  ///< processes; not asked where mpirun or srun has started the ranks
+  /// The job goes on without ranks that are lost as long as so many are left (RankContext::changes()); 0: it does not.
+  /// Where it is not 0 a loss is no failure, extra_bytes are 0, and there are no counters.
+  int least = 0;
   /// Bytes of shared memory beside the transport's own, mapped by all ranks; 0 for none.
   std::uint64_t extra_bytes = 0;
   /// Called on the parent's thread about ten times a second while the ranks run (progress display).
@@ -104,8 +111,10 @@ struct JobResult {
   std::vector<std::string> reports;  ///< per rank; empty where there is none
   int first_lost = -1;               ///< the rank that died first by a signal that we did not send, or −1
   bool interrupted = false;          ///< SIGINT, SIGTERM, SIGHUP or SIGQUIT came while the ranks ran
-  std::string cause;                 ///< what JobOptions::tell was told; empty if nothing
-  /// Nothing but zeros, and not interrupted.
+  /// With JobOptions::least: the job has reached its end, whoever was lost; else false.
+  bool reached_end = false;
+  std::string cause;  ///< what JobOptions::tell was told; empty if nothing
+  /// Nothing but zeros, or the end reached, and not interrupted.
   bool ok() const;
 };
 

@@ -18,6 +18,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -25,6 +26,8 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/descriptor.h"
 #include "stretto/base/machine/process_limits.h"
+#include "stretto/membership/changing_rank.h"
+#include "stretto/membership/hosts/master_server.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/shm_rank_context.h"
@@ -144,6 +147,24 @@ class Signals {
   Descriptor fd_;
 };
 
+/// What a launcher has beside the ranks where these are members that may be lost: it is the job's master, and keeps its
+/// register.
+struct MastersPart {
+  MastersPart(const JobOptions& options, MasterHooks hooks)
+      : server(network, door, views,
+               {.least = static_cast<std::size_t>(options.least),
+                .most = static_cast<std::size_t>(options.ranks),
+                .gather = kForAllToCome},
+               std::move(hooks)) {}
+
+  static constexpr Duration kForAllToCome = 10s;  // a first view has all that have been started, or those that are left
+  const Token token = new_token();
+  NetworkThread network;
+  Door door{network, {.address = asio::ip::address_v4::loopback(), .token = token}};
+  MemoryRegister views;
+  MasterServer server;
+};
+
 /// Starts the ranks of one job, watches them, and leaves none behind.
 class Launcher {
  public:
@@ -180,6 +201,24 @@ class Launcher {
     const TimePoint now = clock_.now();
     if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
   }
+  /// Has this done by the thread that watches, within a tenth of a second. Any thread.
+  void do_later(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    later_.push_back(std::move(work));
+  }
+  std::vector<std::function<void()>> take_later() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(later_, {});
+  }
+  /// Ends a member that the others go on without.
+  void kill_member(MemberNumber number) {
+    const Child& child = children_.at(number);
+    if (child.process != 0) kill(child.process, SIGKILL);
+  }
+  void say(const std::string& line) const {
+    if (options_.tell) return options_.tell(line);
+    std::cerr << text("stretto: ", line, "\n");
+  }
   void send_all(int signal) {
     for (const Child& child : children_) {
       if (child.process != 0) kill(child.process, signal);
@@ -198,6 +237,9 @@ class Launcher {
   bool killing_ = false;  // a rank that dies from now on was killed by the launcher
   TimePoint tick_at_;
   std::string consequence_;  // the first that a rank has told of
+  std::mutex mutex_;
+  std::vector<std::function<void()>> later_;  // behind the mutex
+  std::optional<MastersPart> master_;         // where members may be lost; its thread uses the two above
   JobResult result_;
 };
 
@@ -206,6 +248,11 @@ Result<JobResult> Launcher::run() {
   memory_.set_watched();
   std::fflush(nullptr);  // or each child would write it again
   std::cout.flush();
+  if (options_.least > 0) {
+    master_.emplace(options_,
+                    MasterHooks{.kill = [this](MemberNumber number) { do_later([=, this] { kill_member(number); }); },
+                                .tell = [this](const std::string& line) { do_later([=, this] { say(line); }); }});
+  }
   for (int rank = 0; rank < options_.ranks; ++rank) {
     if (auto started = start(rank); !started) {
       result_.cause = started.error().message;  // the caller says it; what the ranks before it say follows from it
@@ -213,6 +260,7 @@ Result<JobResult> Launcher::run() {
     }
   }
   while (running_ > 0) watch_once();
+  if (master_) result_.reached_end = master_->server.known().end == JobEnd::done;
   for (Child& child : children_) {
     result_.exit_status.push_back(child.status);
     result_.reports.push_back(std::move(child.report));
@@ -272,10 +320,24 @@ void Launcher::live(int rank, int pipe) {
   const pid_t self = getpid();
   int status = 1;
   try {
-    ShmRankContext context(memory_, rank,
-                           [pipe](const RankMessage& message) { write_message(pipe, message.kind, message.text); });
-    if (options_.prepare) options_.prepare(context);
-    status = process_status(main_(context));
+    const auto say = [pipe](const RankMessage& message) { write_message(pipe, message.kind, message.text); };
+    const auto run = [&](RankContext& context) {
+      if (options_.prepare) options_.prepare(context);
+      status = process_status(main_(context));
+    };
+    if (master_) {
+      const auto at = master_->door.endpoint();
+      ChangingRank context({.host = at.address().to_string(),
+                            .port = at.port(),
+                            .token = master_->token,
+                            .number = static_cast<MemberNumber>(rank),
+                            .interrupted = [this] { return memory_.interrupted(); },
+                            .say = say});
+      run(context);
+    } else {
+      ShmRankContext context(memory_, rank, say);
+      run(context);
+    }
   } catch (...) {
     const RankMessage message = message_of_exception(rank);
     write_message(pipe, message.kind, message.text);
@@ -297,6 +359,7 @@ void Launcher::watch_once() {
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   if (signals_.take_interrupt()) interrupt();
   reap(WNOHANG);
+  for (const auto& work : take_later()) work();
   if (clock_.now() >= kill_at_) {
     kill_at_ = TimePoint::never();
     killing_ = true;
@@ -327,11 +390,7 @@ void Launcher::listen(int rank) {
 void Launcher::tell(const std::string& line) {
   if (!result_.cause.empty() || result_.interrupted) return;
   result_.cause = line;
-  if (options_.tell) {
-    options_.tell(line);
-  } else {
-    std::cerr << text("stretto: ", line, "\n");
-  }
+  say(line);
 }
 
 void Launcher::reap(int options) {
@@ -351,7 +410,13 @@ void Launcher::ended(int rank, int wait_status) {
   listen(rank);  // what it has said before it ended
   Child& child = children_[static_cast<std::size_t>(rank)];
   child.status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  if (master_) master_->server.lose(static_cast<MemberNumber>(rank));
   if (result_.interrupted || killing_ || memory_.fate(rank).kind == RankFate::Kind::left) return;
+  if (master_) {
+    memory_.mark_lost(rank, wait_status);
+    say(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string(), "; the others go on"));
+    return;
+  }
   kill_within(options_.grace_after_loss);
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   memory_.mark_lost(rank, wait_status);
@@ -373,7 +438,8 @@ void Launcher::interrupt() {
 }  // namespace
 
 bool JobResult::ok() const {
-  return !interrupted && std::all_of(exit_status.begin(), exit_status.end(), [](int status) { return status == 0; });
+  return !interrupted &&
+         (reached_end || std::all_of(exit_status.begin(), exit_status.end(), [](int status) { return status == 0; }));
 }
 
 std::uint64_t job_memory_bytes(const JobOptions& options) {
@@ -390,6 +456,10 @@ Result<JobResult> run_job(const JobOptions& options, const RankMain& main) {
     throw UsageError(
         "run_job() forks this process while another thread of it computes, and would take its locks along: end or "
         "join that thread first, or start it inside the ranks (threads of OpenMP: OMP_WAIT_POLICY=passive)");
+  }
+  if (options.least < 0 || options.least > options.ranks || (options.least > 0 && options.extra_bytes > 0)) {
+    throw UsageError(text("a job of ", options.ranks, " ranks that goes on with ", options.least,
+                          ": expected at most as many, and no extra memory"));
   }
   auto memory = JobMemory::create(options.ranks, options.extra_bytes);
   if (!memory) return memory.error();

@@ -94,21 +94,6 @@ void CarriedRounds::begin(MemberNumber number) {
   settle(process);
 }
 
-CarriedRounds::PoolChange CarriedRounds::pool_after(const View& before, const View& next,
-                                                    const BatchesApplied& applied) const {
-  PoolChange change{pool_, {}};
-  std::vector<MemberNumber> numbers = pool_.members();
-  for (const PlacedMember& member : before.members) numbers.push_back(member.number);
-  for (const MemberNumber number : numbers) {
-    if (next.has(number)) continue;
-    const auto found = applied.find(number);
-    const std::uint64_t count = found == applied.end() ? 0 : found->second;
-    const auto dropped = change.pool.give_back(number, count, !next.has_departed(number));
-    change.dropped.insert(change.dropped.end(), dropped.begin(), dropped.end());
-  }
-  return change;
-}
-
 /// What all have is for good once all members of the view have begun.
 void CarriedRounds::settle(const Process& process) {
   const Mesh& mesh = this->mesh(process);

@@ -12,6 +12,7 @@
 #include "stretto/collective/protocol/policy.h"
 #include "stretto/dispenser/pool.h"
 #include "stretto/membership/views/member_words.h"
+#include "stretto/membership/views/pool_change.h"
 #include "stretto/membership/views/view.h"
 
 namespace stretto {
@@ -60,12 +61,8 @@ class CarriedRounds {
   /// Whether it has taken the last round of all.
   bool has_finished(MemberNumber number) const { return process(number).at == At::finished; }
 
-  /// The pool as it is once a view is decided, and the batches that are dropped then.
-  struct PoolChange {
-    Pool pool;
-    std::vector<std::uint64_t> dropped;
-  };
-  PoolChange pool_after(const View& before, const View& next, const BatchesApplied& applied) const;
+  const Pool& pool() const { return pool_; }
+  /// A view is decided, of which this comes.
   void decided(PoolChange change);
 
   // Steps of its own.

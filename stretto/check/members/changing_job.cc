@@ -260,7 +260,7 @@ void ChangingJob::answer(std::size_t at) {
 
 void ChangingJob::commit(Master& master, const MasterAction& action, Answer answer) {
   View view = action.content.view;
-  auto change = rounds_.pool_after(last_.view, view, action.applied);
+  auto change = change_pool(rounds_.pool(), last_.view, view, action.applied);
   view.position = change.pool.position();
   Written written = Written::unknown;
   if (answer != Answer::lost_before) written = register_.commit(view);

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "stretto/base/words.h"
 #include "stretto/membership/hosts/bulletin.h"
+#include "stretto/membership/hosts/fields.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto {
@@ -17,116 +17,30 @@ using asio::ip::tcp;
 using nlohmann::json;
 
 constexpr int kMostInt = std::numeric_limits<int>::max();
-constexpr std::uint64_t kMostCount = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t kMostNanoseconds = std::int64_t{1} << 60;  // 36 years: sums of a few are numbers of 64 bits
 
-std::string line_of(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+tcp::endpoint endpoint_in(Fields& fields) {
+  asio::error_code wrong;
+  const std::string written = fields.words("address");
+  const auto address = asio::ip::make_address(written, wrong);
+  if (wrong) fields.fault("'address' is none of IPv4 or IPv6");
+  return {address, fields.number("port", std::uint16_t{1}, std::numeric_limits<std::uint16_t>::max())};
 }
 
-/// The fields of one object. A field that is missing, of another type or out of its range is a fault, and reads as 0 or
-/// empty; the first fault counts.
-class Fields {
- public:
-  explicit Fields(json object) : object_(std::move(object)) {
-    if (!object_.is_object()) fault("it is no object of JSON");
-  }
-  explicit Fields(std::string_view line) : Fields(json::parse(line, nullptr, /*allow_exceptions=*/false)) {}
+Duration time_in(Fields& fields, const char* name, bool may_be_negative = false) {
+  return Duration(fields.number(name, may_be_negative ? -kMostNanoseconds : 0, kMostNanoseconds));
+}
 
-  bool has(const char* name) const { return object_.contains(name); }
-  template <class T>
-  T number(const char* name, T least, T most) {
-    const json& value = at(name);
-    if (value.is_number_unsigned() && std::cmp_less_equal(least, value.get<std::uint64_t>()) &&
-        std::cmp_less_equal(value.get<std::uint64_t>(), most)) {
-      return static_cast<T>(value.get<std::uint64_t>());
-    }
-    if (value.is_number_integer() && !value.is_number_unsigned() &&
-        std::cmp_less_equal(least, value.get<std::int64_t>()) && std::cmp_less_equal(value.get<std::int64_t>(), most)) {
-      return static_cast<T>(value.get<std::int64_t>());
-    }
-    fault(text('\'', name, "' is ", shown(value), "; expected a whole number from ", least, " to ", most));
-    return {};
+BeatTimes beat_times_in(Fields& fields) {
+  BeatTimes times{.sent = {time_in(fields, "beat")}};
+  if (fields.has("echo")) {
+    times.echo = BeatTimes::Echo{.sent = {time_in(fields, "echo")}, .held = time_in(fields, "held")};
   }
-  std::uint64_t count(const char* name) { return number(name, std::uint64_t{0}, kMostCount); }
-  std::string words(const char* name) {
-    const json& value = at(name);
-    if (value.is_string()) return value.get<std::string>();
-    fault(text('\'', name, "' is ", shown(value), "; expected a text"));
-    return {};
+  if (fields.has("ahead")) {
+    times.reading = ClockReading{.ahead = time_in(fields, "ahead", true), .error = time_in(fields, "error")};
   }
-  bool flag(const char* name) {
-    const json& value = at(name);
-    if (value.is_boolean()) return value.get<bool>();
-    fault(text('\'', name, "' is ", shown(value), "; expected true or false"));
-    return false;
-  }
-  tcp::endpoint endpoint() {
-    asio::error_code wrong;
-    const std::string written = words("address");
-    const auto address = asio::ip::make_address(written, wrong);
-    if (wrong) fault("'address' is none of IPv4 or IPv6");
-    return {address, number("port", std::uint16_t{1}, std::numeric_limits<std::uint16_t>::max())};
-  }
-  Duration time(const char* name, bool may_be_negative = false) {
-    return Duration(number(name, may_be_negative ? -kMostNanoseconds : 0, kMostNanoseconds));
-  }
-  BeatTimes beat_times() {
-    BeatTimes times{.sent = {time("beat")}};
-    if (has("echo")) times.echo = BeatTimes::Echo{.sent = {time("echo")}, .held = time("held")};
-    if (has("ahead")) times.reading = ClockReading{.ahead = time("ahead", true), .error = time("error")};
-    return times;
-  }
-  /// Texts by their names.
-  Settings texts(const char* name) {
-    const json& value = at(name);
-    if (!value.is_object())
-      return fault(text('\'', name, "' is ", shown(value), "; expected texts by their names")), Settings();
-    Settings found;
-    Fields inner(value);
-    for (const auto& [key, unused] : value.items()) found[key] = inner.words(key.c_str());
-    if (!inner.fault_.empty()) fault(text(name, ": ", inner.fault_));
-    return found;
-  }
-  /// Calls `use(fields)` for each of the `length` objects in a list.
-  template <class Use>
-  void list(const char* name, int length, const Use& use) {
-    const json& value = at(name);
-    if (!value.is_array() || !std::cmp_equal(value.size(), length)) {
-      return fault(text('\'', name, "' is ", shown(value), "; expected a list of ", length));
-    }
-    for (int i = 0; i < length; ++i) {
-      Fields inner(value[static_cast<std::size_t>(i)]);
-      use(inner);
-      if (!inner.fault_.empty()) return fault(text(name, '[', i, "]: ", inner.fault_));
-    }
-  }
-
-  void fault(const std::string& what) {
-    if (fault_.empty()) fault_ = what;
-  }
-  template <class Words>
-  Result<Words> end(Words words) const {
-    if (fault_.empty()) return words;
-    return Error{Errc::bad_input, text(Words::kName, " cannot be read: ", fault_)};
-  }
-
- private:
-  const json& at(const char* name) {
-    const auto found = object_.is_object() ? object_.find(name) : object_.end();
-    if (found != object_.end()) return *found;
-    fault(text("it lacks '", name, '\''));
-    static const json none;
-    return none;
-  }
-  static std::string shown(const json& value) {
-    if (value.is_array()) return text("a list of ", value.size());
-    return value.is_number() || value.is_boolean() ? value.dump() : text("of type ", value.type_name());
-  }
-
-  const json object_;
-  std::string fault_;
-};
+  return times;
+}
 
 json json_of(const BeatTimes& times) {
   json object{{"beat", times.sent.since_start.count()}};
@@ -160,7 +74,7 @@ Result<ArrivalWords> ArrivalWords::decoded(std::string_view line) {
   words.host = fields.words("host");
   words.name = fields.words("name");
   words.process = fields.number("process", 1, kMostInt);
-  words.address = fields.endpoint();
+  words.address = endpoint_in(fields);
   words.settings = fields.texts("settings");
   return fields.end(std::move(words));
 }
@@ -200,7 +114,7 @@ Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
     fields.list("ranks", ranks, [&](Fields& one) {
       words.host_of.push_back(one.number("host", 0, ranks - 1));
       words.names.push_back(one.words("name"));
-      words.addresses.push_back(one.endpoint());
+      words.addresses.push_back(endpoint_in(one));
     });
   }
   return fields.end(std::move(words));
@@ -275,7 +189,7 @@ Result<SpeakerWords> SpeakerWords::decoded(std::string_view line, int ranks, int
   } else if (fields.has("heard")) {
     words.kind = Kind::heard;
   } else if (fields.has("beat")) {
-    words.times = fields.beat_times();
+    words.times = beat_times_in(fields);
   } else {
     fields.fault("it has none of 'beat', 'fact', 'goodbye' and 'heard'");
   }

@@ -34,7 +34,7 @@ std::string difference(const std::map<std::string, std::string>& job, const std:
 }  // namespace
 
 Master::Master(MasterOptions options) : options_(options) {
-  act({Do::read});
+  act(MasterAction::of(Do::read));
 }
 
 void Master::read(const Result<Registered>& content) {
@@ -83,11 +83,11 @@ void Master::committed(Written written, const View& view) {
     why_away_ = "it does not answer";
     return be_away();
   }
-  if (written == Written::refused) return act({Do::read});
+  if (written == Written::refused) return act(MasterAction::of(Do::read));
   const View before = this->view();
   learn({view, JobEnd::none});
   for (const PlacedMember& old : before.members) {
-    if (!view.has(old.number) && !view.has_departed(old.number)) act({.kind = Do::kill, .to = old.number});
+    if (!view.has(old.number) && !view.has_departed(old.number)) act(MasterAction::of(Do::kill, old.number));
   }
   step();
 }
@@ -99,7 +99,7 @@ void Master::ended(Written written) {
     why_away_ = "it does not answer";
     return be_away();
   }
-  act({Do::read});
+  act(MasterAction::of(Do::read));
 }
 
 void Master::hello(const HelloWords& words) {
@@ -118,7 +118,7 @@ void Master::hello(const HelloWords& words) {
     act({.kind = Do::tell, .to = words.number, .content = *known_});
   }
   if (asked_.contains(words.number) && words.epoch <= view().epoch)
-    act({.kind = Do::freeze, .to = words.number, .epoch = view().epoch});
+    act(MasterAction::of(Do::freeze, words.number, view().epoch));
   step();
 }
 
@@ -156,15 +156,18 @@ void Master::tick(TimePoint now) {
   now_ = now;
   if (phase_ == Phase::away && now_ >= read_at_) {
     phase_ = Phase::reading;
-    act({Do::read});
+    act(MasterAction::of(Do::read));
   }
-  if (few_since_ && now_ - *few_since_ >= options_.wait && phase_ == Phase::freezing) return give_up();
+  if (few_since_ && now_ - *few_since_ >= options_.wait && phase_ == Phase::freezing) return end(JobEnd::given_up);
   step();
 }
 
-void Master::give_up() {
+/// The job, in the register.
+void Master::end(JobEnd how) {
   phase_ = Phase::writing;
-  act({.kind = Do::end, .epoch = view().epoch, .how = JobEnd::given_up});
+  MasterAction action = MasterAction::of(Do::end, 0, view().epoch);
+  action.how = how;
+  act(std::move(action));
 }
 
 void Master::step() {
@@ -172,7 +175,7 @@ void Master::step() {
   // Another master has brought the job further: nobody obeys what this one says of its own epoch.
   if (heard_of_ > view().epoch && (phase_ == Phase::watching || phase_ == Phase::freezing)) {
     phase_ = Phase::reading;
-    return act({Do::read});
+    return act(MasterAction::of(Do::read));
   }
   if (phase_ == Phase::watching) watch();
   if (phase_ == Phase::freezing) {
@@ -230,10 +233,7 @@ bool Master::may_let_go() const {
 
 void Master::watch() {
   refuse_misfits();
-  if (view().epoch > 0 && all_of_view(done_)) {
-    phase_ = Phase::writing;
-    return act({.kind = Do::end, .epoch = view().epoch, .how = JobEnd::done});
-  }
+  if (view().epoch > 0 && all_of_view(done_)) return end(JobEnd::done);
   if (is_reason()) phase_ = Phase::freezing;
 }
 
@@ -258,7 +258,9 @@ void Master::refuse_misfits() {
   for (const MemberNumber number : numbers) {
     const std::string differs = difference(terms, present_.at(number).terms);
     if (differs.empty()) continue;
-    act({.kind = Do::refuse, .to = number, .words = differs});
+    MasterAction refusal = MasterAction::of(Do::refuse, number);
+    refusal.words = differs;
+    act(std::move(refusal));
     present_.erase(number);
   }
 }
@@ -270,7 +272,7 @@ void Master::ask() {
   const std::vector<MemberNumber> come = coming_in();
   numbers.insert(numbers.end(), come.begin(), come.end());
   for (const MemberNumber number : numbers) {
-    if (asked_.insert(number).second) act({.kind = Do::freeze, .to = number, .epoch = view().epoch});
+    if (asked_.insert(number).second) act(MasterAction::of(Do::freeze, number, view().epoch));
   }
 }
 
@@ -318,7 +320,7 @@ void Master::decide() {
   const bool begins_anew =
       most_held == kNoModel &&
       (view().epoch == 0 || (view().complete == 0 && (!old.empty() || defect(Defect::members_anew_after_loss))));
-  if (most_held == kNoModel && !begins_anew) return give_up();
+  if (most_held == kNoModel && !begins_anew) return end(JobEnd::given_up);
 
   std::vector<MemberNumber> let_go;
   next.members = staying(most_held, let_go);

@@ -41,6 +41,15 @@ struct MasterAction {
   Registered content = {};      ///< to tell or to commit
   BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
   std::string words = {};
+
+  /// One with these alone.
+  static MasterAction of(Kind kind, MemberNumber to = 0, std::uint64_t epoch = 0) {
+    MasterAction action;
+    action.kind = kind;
+    action.to = to;
+    action.epoch = epoch;
+    return action;
+  }
 };
 
 /// Proposes views to a register. It lives outside of the job's members, and decides nothing by itself: of several that
@@ -77,6 +86,8 @@ class Master {
   std::vector<MasterAction> take_actions() { return std::exchange(actions_, {}); }
   /// The register as far as it is known here; nothing: it has not been read yet.
   const std::optional<Registered>& known() const { return known_; }
+  /// Whether the world of the newest view has begun for all of its members.
+  bool has_begun() const { return known_ && view().epoch > 0 && all_of_view(begun_); }
   /// In words, what the master waits for, and of whom; empty: nothing.
   std::string waiting() const;
 
@@ -102,7 +113,7 @@ class Master {
   void tell_all();
   void ask();
   void decide();
-  void give_up();
+  void end(JobEnd how);
   void refuse_misfits();
   std::vector<MemberNumber> survivors() const;
   std::vector<MemberNumber> learners() const;

@@ -23,6 +23,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr int kMostStrangers = 64;
+constexpr std::chrono::minutes kForAWay{2};  // to a host
 constexpr std::chrono::seconds kForHello{5};
 constexpr std::chrono::milliseconds kTryAgain{100};
 constexpr std::chrono::minutes kTellEvery{1};
@@ -43,6 +44,22 @@ asio::awaitable<asio::error_code> say_hello(tcp::socket& socket, std::vector<tcp
   const Hello::Bytes bytes = hello.encoded(token);
   co_await asio::async_write(socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
   co_return error;
+}
+
+asio::awaitable<asio::error_code> say_hello_on_a_way(tcp::socket& socket, tcp::endpoint at, Hello hello, Token token,
+                                                     std::function<bool()> ended) {
+  const SteadyClock clock;
+  const TimePoint until = clock.now() + Duration(kForAWay);
+  const std::vector<tcp::endpoint> where{at};
+  for (asio::steady_timer pause(socket.get_executor());;) {
+    const asio::error_code error = co_await say_hello(socket, where, hello, token);
+    const bool refused = error == asio::error::connection_refused || error == asio::error::connection_reset;
+    if (!error || refused || clock.now() >= until || ended()) co_return error;
+    asio::error_code ignored;
+    socket.close(ignored);
+    pause.expires_after(kTryAgain);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
 }
 
 /// Of the network's thread.

@@ -30,6 +30,11 @@ struct DoorOptions {
 asio::awaitable<asio::error_code> say_hello(asio::ip::tcp::socket& socket, std::vector<asio::ip::tcp::endpoint> at,
                                             Hello hello, Token token);
 
+/// The same, again and again while there is no way to the host, as while a route is away: for as long as the kernel
+/// tries where nothing answers, two minutes, or until `ended`. A host that refuses is there: the process has ended.
+asio::awaitable<asio::error_code> say_hello_on_a_way(asio::ip::tcp::socket& socket, asio::ip::tcp::endpoint at,
+                                                     Hello hello, Token token, std::function<bool()> ended);
+
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at
 /// most 64 of them are heard at a time. No memory is taken for what they send, and the connection of one that is none
 /// of the job is closed.

@@ -79,7 +79,7 @@ Result<Hello> Hello::decoded(const Bytes& bytes, const Token& token) {
   if (wire.magic != kMagic) return wrong("it is no process of Stretto");
   if (!equal(wire.token, token)) return wrong("it is of another job: its token is another");
   const auto use = static_cast<Use>(wire.use);
-  if (use < Use::messages || use > Use::beats) return wrong(text("it comes for use ", wire.use));
+  if (use < Use::messages || use > Use::member) return wrong(text("it comes for use ", wire.use));
   if (wire.ranks < 1 || wire.from < 0 || wire.from >= wire.ranks || wire.to < 0 || wire.to >= wire.ranks) {
     return wrong(text("it comes as rank ", wire.from, " of ", wire.ranks, " to rank ", wire.to));
   }

@@ -28,12 +28,13 @@ struct Hello {
     messages = 1,  ///< envelopes, heads and bodies, both ways
     meeting = 2,   ///< words with rank 0
     beats = 3,     ///< beats and news between hosts
+    member = 4,    ///< words with the master of a job whose members change
   };
 
   Use use = Use::messages;
   int from = 0;         ///< rank that comes
   int to = 0;           ///< rank that is meant
-  int ranks = 1;        ///< of the job
+  int ranks = 1;        ///< of the job; 1 for `member`, whose job has no number of ranks
   std::string version;  ///< "stretto 1.0.0"; up to 63 characters
 
   /// As it travels, with the token.

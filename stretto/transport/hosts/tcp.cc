@@ -11,9 +11,6 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -40,8 +37,6 @@ constexpr int kPiecesAtOnce = 48;                      // written by one system 
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
 constexpr std::uint64_t kLastWord = 1;                 // as the note of a goodbye: no other connection has messages
 constexpr std::chrono::seconds kToLeave{2};
-constexpr std::chrono::minutes kToReach{2};  // a rank to which there is no way: as long as the kernel tries
-constexpr std::chrono::milliseconds kTryToReachEvery{100};
 
 /// Whether the kernel has given the connection up, as after the peer has: what was not sent never is.
 bool is_closed(int socket) {
@@ -247,28 +242,6 @@ bool TcpCarrier::write(Peer& peer) {
   return moved;
 }
 
-/// Connects to a rank that this one has something for. Where the network has no way there just now, as while a route is
-/// away, it tries again: whether the rank is lost is for its host's beats to say. A host that refuses is there, and the
-/// rank has ended.
-asio::awaitable<void> TcpCarrier::reach(asio::io_context& io, std::shared_ptr<Inbox> inbox, tcp::endpoint at,
-                                        Hello hello, Token token) {
-  const SteadyClock clock;
-  const TimePoint until = clock.now() + Duration(kToReach);
-  const std::vector<tcp::endpoint> where{at};
-  for (asio::steady_timer pause(io);;) {
-    tcp::socket socket(io);
-    asio::error_code error = co_await say_hello(socket, where, hello, token);
-    if (!error) co_return inbox->arrived(hello.to, std::move(socket));
-    const bool has_ended = error == asio::error::connection_refused || error == asio::error::connection_reset;
-    if (has_ended || clock.now() >= until || inbox->is_closed()) {
-      co_return inbox->lost(
-          hello.to, stretto::lost(hello.to, text(at.address().to_string(), ':', at.port(), ": ", error.message())));
-    }
-    pause.expires_after(kTryToReachEvery);
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
-  }
-}
-
 void TcpCarrier::connect(int to) {
   Hello hello = as_;
   hello.use = Hello::Use::messages;
@@ -279,6 +252,15 @@ void TcpCarrier::connect(int to) {
         return reach(io, inbox, at, hello, token);
       },
       asio::detached);
+}
+
+asio::awaitable<void> TcpCarrier::reach(asio::io_context& io, std::shared_ptr<Inbox> inbox, tcp::endpoint at,
+                                        Hello hello, Token token) {
+  tcp::socket socket(io);
+  const auto error = co_await say_hello_on_a_way(socket, at, hello, token, [inbox] { return inbox->is_closed(); });
+  if (!error) co_return inbox->arrived(hello.to, std::move(socket));
+  const std::string how = text(at.address().to_string(), ':', at.port(), ": ", error.message());
+  inbox->lost(hello.to, stretto::lost(hello.to, how));
 }
 
 /// Takes a connection that has come, or that this rank has made.

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "stretto/membership/views/member_words.h"
+#include "stretto/membership/views/view.h"
+
+namespace stretto {
+
+/// The membership of a rank in a job whose members change (RankContext::changes()). The rank goes from world to world:
+/// its engine is stopped from outside, and when its application is at a call it waits for the next view, enters the
+/// world of that, and says when it holds all rounds before it. Application thread.
+class Changes {
+ public:
+  virtual ~Changes() = default;  ///< with the rank
+
+  /// The view of the present world.
+  virtual const View& view() const = 0;
+  /// The number by which the job knows this process for as long as it lives.
+  virtual MemberNumber number() const = 0;
+  /// Says whom to ask what this rank holds, from any thread, once the engine has stopped; null: it holds what the view
+  /// says. When this returns nobody asks the one before any more.
+  virtual void holds(std::function<Holding()> holding) = 0;
+  /// Whether the engine of the present world has stopped. Any thread.
+  virtual bool changing() const = 0;
+  /// Requires: changing(). Waits for the next view, and for its members, and enters its world: RankContext::world() is
+  /// another one from now on. What the rank has of the worlds before stays until begin(). Throws Failure:
+  /// Errc::excluded where the others go on without this rank, Errc::aborted where too few are left, Errc::lost_peer
+  /// without a master.
+  virtual void enter() = 0;
+  /// The rank holds all rounds before the present world. False: that has stopped, and its members change again.
+  [[nodiscard]] virtual bool begin() = 0;
+  /// The rank has taken the last round of all. Returns whether the job is over, for every member; false: members have
+  /// changed, and this rank may get batches again. Throws as enter().
+  [[nodiscard]] virtual bool finish() = 0;
+  /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
+  /// back later of a member that is lost. Throws as enter().
+  virtual std::optional<std::uint64_t> take(std::uint64_t batches) = 0;
+};
+
+}  // namespace stretto

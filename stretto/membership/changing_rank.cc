@@ -1,0 +1,328 @@
+#include "stretto/membership/changing_rank.h"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/use_future.hpp>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/machine/host_name.h"
+#include "stretto/base/version.h"
+#include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/joined_rank.h"
+#include "stretto/membership/views/member.h"
+#include "stretto/transport/hosts/door.h"
+
+namespace stretto {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
+
+constexpr Duration kForTheOthers = std::chrono::minutes(5);  // to end, at the end of the job
+
+/// Thrown by a wait for the others of a world that has stopped before this rank was in it.
+struct Stopped {};
+
+}  // namespace
+
+/// What the network's thread and the application share, behind one mutex.
+class ChangingRank::Link : public std::enable_shared_from_this<Link> {
+ public:
+  explicit Link(const ChangingRankOptions& options)
+      : options_(options), member_(options.number, host_name(), options.terms), look_(options.look) {}
+
+  void connect();
+  void close() {
+    old_.clear();
+    // Where the job is over nobody is lost; else the others of this world have heard of it, or will.
+    if (part_ != nullptr && member_.standing() == Standing::finished) (void)part_->leave(kForTheOthers);
+    part_.reset();
+    network_.run([this] { line_->close(); });
+  }
+
+  World& world() { return part_->context().world(); }
+  const View& view() const { return member_.view(); }
+  MemberNumber number() const { return member_.number(); }
+  bool changing() const { return changing_.load(std::memory_order_acquire); }
+  void holds(std::function<Holding()> holding) {
+    const std::lock_guard lock(mutex_);
+    holding_ = std::move(holding);
+  }
+  void enter();
+  bool begin();
+  bool finish();
+  std::optional<std::uint64_t> take(std::uint64_t batches);
+
+ private:
+  asio::awaitable<void> listen();
+  void hear(const MasterWords& words);
+  void freeze(std::uint64_t epoch);
+  Holding holding() const;
+  void write(const ProcessWords& words) {
+    network_.run([&] { line_->write(words); });
+  }
+  /// Waits until `done`, which is called with the mutex locked. Throws what keeps this rank from going on.
+  template <class Done>
+  void wait(std::unique_lock<std::mutex>& lock, Done done);
+  /// The same, without waiting; with the mutex locked.
+  void require_present() const;
+  std::unique_ptr<PartOfJob> join(const View& view);
+
+  const ChangingRankOptions& options_;
+  std::shared_ptr<Line> line_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Member member_;
+  std::optional<Error> over_;  // there is no master any more, or it has refused this process
+  std::function<Holding()> holding_;
+  std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
+  std::atomic<bool> changing_{false};
+  Engine* engine_ = nullptr;  // of the present world
+
+  // The application thread's.
+  Look look_;
+  std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
+  std::unique_ptr<PartOfJob> part_;              // of the present world
+
+  NetworkThread network_;  // ends first
+};
+
+void ChangingRank::Link::connect() {
+  asio::ip::tcp::socket socket(network_.io());
+  const asio::ip::tcp::endpoint at(asio::ip::make_address(options_.host), options_.port);
+  const Hello hello{.use = Hello::Use::member, .version = text("stretto ", stretto_version())};
+  const asio::error_code error =
+      asio::co_spawn(network_.io(), say_hello(socket, {at}, hello, options_.token), asio::use_future).get();
+  if (error) {
+    throw Failure({Errc::unavailable, text("the master of the job at ", options_.host, ':', options_.port,
+                                           " cannot be reached: ", error.message())});
+  }
+  line_ = std::make_shared<Line>(std::move(socket));
+  write({.hello = member_.hello()});
+  asio::co_spawn(
+      network_.io(), [self = shared_from_this()] { return self->listen(); }, asio::detached);
+}
+
+asio::awaitable<void> ChangingRank::Link::listen() {
+  auto words = co_await line_->read<MasterWords>();
+  for (; words; words = co_await line_->read<MasterWords>()) hear(*words);
+  const std::lock_guard lock(mutex_);
+  if (!over_) over_ = Error{Errc::lost_peer, text("the master of the job is lost: ", words.error().message)};
+  changed_.notify_all();
+}
+
+void ChangingRank::Link::hear(const MasterWords& words) {
+  if (words.kind == MasterWords::Kind::freeze) return freeze(words.epoch);
+  const std::lock_guard lock(mutex_);
+  switch (words.kind) {
+    case MasterWords::Kind::tell: member_.tell(words.content); break;
+    case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
+    case MasterWords::Kind::refuse: over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
+    case MasterWords::Kind::freeze: break;
+  }
+  changed_.notify_all();
+}
+
+/// The engine stops before what the rank holds is counted, and nothing of its world is counted afterwards.
+void ChangingRank::Link::freeze(std::uint64_t epoch) {
+  std::unique_lock lock(mutex_);
+  if (!member_.freeze(epoch)) return line_->write(ProcessWords{.hello = member_.hello()});
+  if (engine_ != nullptr && epoch >= member_.view().epoch) {
+    engine_->freeze();
+    changing_.store(true, std::memory_order_release);
+  }
+  const ReportWords report = member_.report(epoch, holding());
+  line_->write(ProcessWords{.kind = ProcessWords::Kind::report, .report = report});
+  changed_.notify_all();
+}
+
+Holding ChangingRank::Link::holding() const {
+  if (holding_) return holding_();
+  const View& view = member_.view();
+  const auto place = view.place_of(member_.number());
+  if (!place) return {};
+  return {.held = member_.has_begun() ? static_cast<RoundsHeld>(view.complete) : view.members[*place].held};
+}
+
+void ChangingRank::Link::require_present() const {
+  switch (member_.standing()) {
+    case Standing::present:
+    case Standing::finished: break;
+    case Standing::given_up: throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
+    case Standing::departed: throw Failure({Errc::excluded, "this rank has left the job"});
+    case Standing::excluded:
+      throw Failure({Errc::excluded, text("the others have gone on without member ", member_.number())});
+  }
+  if (over_ && member_.standing() != Standing::finished) throw Failure(*over_);
+}
+
+template <class Done>
+void ChangingRank::Link::wait(std::unique_lock<std::mutex>& lock, Done done) {
+  const SteadyClock clock;
+  while (!done()) {
+    require_present();
+    changed_.wait_for(lock, kLookEvery);
+    lock.unlock();
+    look_.at(clock.now());
+    lock.lock();
+  }
+}
+
+/// Meets the other members of a view in memory that they share. Throws Stopped where that view is over before.
+std::unique_ptr<PartOfJob> ChangingRank::Link::join(const View& view) {
+  const auto look = [this, &view] {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto next = member_.next();
+      if (!next || next->epoch != view.epoch) throw Stopped{};
+      require_present();
+    }
+    if (options_.look) options_.look();
+  };
+  return join_on_one_host({.rank = static_cast<int>(*view.place_of(member_.number())),
+                           .ranks = static_cast<int>(view.members.size()),
+                           .job = text("epoch ", view.epoch, " of ", options_.host, ':', options_.port, ' ',
+                                       digits_of(options_.token)),
+                           .timeout = kForTheSlowest,
+                           .look = look})
+      .or_throw();
+}
+
+void ChangingRank::Link::enter() {
+  for (;;) {
+    View view;
+    {
+      std::unique_lock lock(mutex_);
+      wait(lock, [this] { return member_.next().has_value(); });
+      view = *member_.next();
+    }
+    std::unique_ptr<PartOfJob> part;
+    try {
+      part = join(view);
+    } catch (const Stopped&) {
+      continue;
+    } catch (const Failure&) {
+      // Another member has been lost on its way: then the master stops this view.
+      const std::lock_guard lock(mutex_);
+      require_present();
+      continue;
+    }
+    (void)part->context().world().driver();  // before anybody can want it stopped
+    const std::lock_guard lock(mutex_);
+    const auto next = member_.next();
+    if (!next || next->epoch != view.epoch) continue;
+    if (part_ != nullptr) old_.push_back(std::move(part_));
+    part_ = std::move(part);
+    engine_ = &part_->context().world().engine();
+    member_.enter();
+    changing_.store(false, std::memory_order_release);
+    return;
+  }
+}
+
+bool ChangingRank::Link::begin() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!member_.begin()) return false;
+  }
+  write({.kind = ProcessWords::Kind::begun, .epoch = view().epoch});
+  old_.clear();
+  return true;
+}
+
+bool ChangingRank::Link::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!member_.finish()) return false;
+  }
+  write({.kind = ProcessWords::Kind::done, .epoch = view().epoch});
+  std::unique_lock lock(mutex_);
+  wait(lock, [this] { return member_.standing() == Standing::finished || changing(); });
+  return member_.standing() == Standing::finished;
+}
+
+std::optional<std::uint64_t> ChangingRank::Link::take(std::uint64_t batches) {
+  write({.kind = ProcessWords::Kind::take, .batches = batches});
+  std::unique_lock lock(mutex_);
+  wait(lock, [this] { return !batches_.empty(); });
+  const auto batch = batches_.front();
+  batches_.pop_front();
+  return batch;
+}
+
+ChangingRank::ChangingRank(ChangingRankOptions options)
+    : options_(std::move(options)), link_(std::make_shared<Link>(options_)) {
+  link_->connect();
+  link_->enter();
+}
+
+ChangingRank::~ChangingRank() {
+  link_->close();
+}
+
+World& ChangingRank::world() {
+  return link_->world();
+}
+
+SharedCounter& ChangingRank::counter(int index) {
+  throw UsageError(text("counter ", index,
+                        " of a job whose members change: there is none that outlives a member; "
+                        "batches come from the job's pool"));
+}
+
+bool ChangingRank::interrupted() {
+  return options_.interrupted && options_.interrupted();
+}
+
+void ChangingRank::report(std::string text) {
+  if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
+  if (options_.say) options_.say({RankMessage::Kind::report, std::move(text)});
+}
+
+void ChangingRank::complain(const Error& error) {
+  if (options_.say) options_.say(message_of(error, rank()));
+}
+
+const View& ChangingRank::view() const {
+  return link_->view();
+}
+
+MemberNumber ChangingRank::number() const {
+  return link_->number();
+}
+
+void ChangingRank::holds(std::function<Holding()> holding) {
+  link_->holds(std::move(holding));
+}
+
+bool ChangingRank::changing() const {
+  return link_->changing();
+}
+
+void ChangingRank::enter() {
+  link_->enter();
+}
+
+bool ChangingRank::begin() {
+  return link_->begin();
+}
+
+bool ChangingRank::finish() {
+  return link_->finish();
+}
+
+std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {
+  return link_->take(batches);
+}
+
+}  // namespace stretto

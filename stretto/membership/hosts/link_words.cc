@@ -1,0 +1,116 @@
+#include "stretto/membership/hosts/link_words.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "stretto/membership/hosts/fields.h"
+
+namespace stretto {
+namespace {
+
+constexpr RoundsHeld kMostHeld = std::numeric_limits<RoundsHeld>::max();
+constexpr int kMostMembers = 1 << 20;  // that a job has ever had
+
+/// By their numbers, as texts: names of JSON are no numbers.
+nlohmann::json json_of(const BatchesApplied& applied) {
+  auto list = nlohmann::json::array();
+  for (const auto& [member, batches] : applied) list.push_back({{"of", member}, {"batches", batches}});
+  return list;
+}
+
+}  // namespace
+
+std::string ProcessWords::encoded() const {
+  switch (kind) {
+    case Kind::hello: {
+      nlohmann::json object{
+          {"hello", hello.number}, {"host", hello.host}, {"epoch", hello.epoch}, {"terms", hello.terms}};
+      if (hello.stopped) object["stopped"] = *hello.stopped;
+      return line_of(object);
+    }
+    case Kind::report:
+      return line_of({{"report", report.epoch},
+                      {"number", report.number},
+                      {"held", report.holding.held},
+                      {"applied", json_of(report.holding.applied)},
+                      {"members", report.holding.applied.size()},
+                      {"pending", report.holding.pending},
+                      {"leaving", report.leaving}});
+    case Kind::begun: return line_of({{"begun", epoch}});
+    case Kind::done: return line_of({{"done", epoch}});
+    case Kind::leaving: return line_of({{"leaving", true}});
+    case Kind::take: break;
+  }
+  return line_of({{"take", batches}});
+}
+
+Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
+  Fields fields(line);
+  ProcessWords words;
+  if (fields.has("hello")) {
+    words.hello = {.number = fields.count("hello"),
+                   .host = fields.words("host"),
+                   .epoch = fields.count("epoch"),
+                   .terms = fields.texts("terms")};
+    if (fields.has("stopped")) words.hello.stopped = fields.count("stopped");
+  } else if (fields.has("report")) {
+    words.kind = Kind::report;
+    words.report = {.number = fields.count("number"), .epoch = fields.count("report")};
+    words.report.holding.held = fields.number("held", kNoModel, kMostHeld);
+    words.report.holding.pending = fields.flag("pending");
+    words.report.leaving = fields.flag("leaving");
+    fields.list("applied", fields.number("members", 0, kMostMembers),
+                [&](Fields& one) { words.report.holding.applied[one.count("of")] = one.count("batches"); });
+  } else if (fields.has("begun")) {
+    words.kind = Kind::begun;
+    words.epoch = fields.count("begun");
+  } else if (fields.has("done")) {
+    words.kind = Kind::done;
+    words.epoch = fields.count("done");
+  } else if (fields.has("leaving")) {
+    words.kind = Kind::leaving;
+  } else if (fields.has("take")) {
+    words.kind = Kind::take;
+    words.batches = fields.count("take");
+  } else {
+    fields.fault("it has none of 'hello', 'report', 'begun', 'done', 'leaving' and 'take'");
+  }
+  return fields.end(std::move(words));
+}
+
+std::string MasterWords::encoded() const {
+  switch (kind) {
+    case Kind::freeze: return line_of({{"freeze", epoch}});
+    case Kind::tell: return line_of({{"tell", content.encoded()}});
+    case Kind::refuse: return line_of({{"refuse", why}});
+    case Kind::batch: break;
+  }
+  return batch ? line_of({{"batch", *batch}}) : line_of({{"no batch", true}});
+}
+
+Result<MasterWords> MasterWords::decoded(std::string_view line) {
+  Fields fields(line);
+  MasterWords words;
+  if (fields.has("freeze")) {
+    words.epoch = fields.count("freeze");
+  } else if (fields.has("tell")) {
+    words.kind = Kind::tell;
+    auto content = Registered::decoded(fields.words("tell"));
+    if (!content) return content.error();
+    words.content = *std::move(content);
+  } else if (fields.has("refuse")) {
+    words.kind = Kind::refuse;
+    words.why = fields.words("refuse");
+  } else if (fields.has("batch")) {
+    words.kind = Kind::batch;
+    words.batch = fields.count("batch");
+  } else if (fields.has("no batch")) {
+    words.kind = Kind::batch;
+  } else {
+    fields.fault("it has none of 'freeze', 'tell', 'refuse', 'batch' and 'no batch'");
+  }
+  return fields.end(std::move(words));
+}
+
+}  // namespace stretto

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/views/member_words.h"
+#include "stretto/membership/views/view.h"
+
+namespace stretto {
+
+// Words between a process and a master, as they travel: over a Line, read and written as those of peer_words.h.
+
+/// A process's words to a master, of which the first is `hello`.
+struct ProcessWords {
+  static constexpr const char* kName = "its word as a member";
+  enum class Kind {
+    hello,    ///< HelloWords
+    report,   ///< ReportWords
+    begun,    ///< the world of `epoch` has begun for it
+    done,     ///< it has taken the last round, in `epoch`
+    leaving,  ///< nothing of it is pending
+    take,     ///< it wants the next batch of a pool of `batches`
+  };
+  Kind kind = Kind::hello;
+  HelloWords hello = {};
+  ReportWords report = {};
+  std::uint64_t epoch = 0;
+  std::uint64_t batches = 0;
+
+  std::string encoded() const;
+  static Result<ProcessWords> decoded(std::string_view line);
+};
+
+/// A master's words to a process.
+struct MasterWords {
+  static constexpr const char* kName = "its master's word";
+  enum class Kind {
+    freeze,  ///< FREEZE(epoch)
+    tell,    ///< the content of the register
+    batch,   ///< the answer to `take`
+    refuse,  ///< the process does not fit
+  };
+  Kind kind = Kind::freeze;
+  std::uint64_t epoch = 0;
+  Registered content = {};
+  std::optional<std::uint64_t> batch = {};  ///< nothing: there is none now
+  std::string why = {};                     ///< of a refusal
+
+  static MasterWords of_batch(std::optional<std::uint64_t> batch) {
+    MasterWords words;
+    words.kind = Kind::batch;
+    words.batch = batch;
+    return words;
+  }
+  static MasterWords of_refusal(std::string why) {
+    MasterWords words;
+    words.kind = Kind::refuse;
+    words.why = std::move(why);
+    return words;
+  }
+  static MasterWords of_freeze(std::uint64_t epoch) {
+    MasterWords words;
+    words.epoch = epoch;
+    return words;
+  }
+
+  std::string encoded() const;
+  static Result<MasterWords> decoded(std::string_view line);
+};
+
+}  // namespace stretto

@@ -1,0 +1,210 @@
+#include "stretto/membership/hosts/master_server.h"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/views/pool_change.h"
+
+namespace stretto {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kTickEvery{100};
+
+}  // namespace
+
+/// Of the network's thread.
+class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, Register& reg, const MasterOptions& options, MasterHooks hooks)
+      : io_(io), register_(reg), master_(options), hooks_(std::move(hooks)), timer_(io) {}
+
+  void begin() {
+    act();
+    asio::co_spawn(
+        io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
+  }
+  void come(tcp::socket socket) {
+    asio::co_spawn(
+        io_,
+        [self = shared_from_this(), line = std::make_shared<Line>(std::move(socket))] { return self->attend(line); },
+        asio::detached);
+  }
+  void lose(MemberNumber number) {
+    if (closed_) return;
+    master_.lost(number);
+    act();
+  }
+  void close() {
+    closed_ = true;
+    timer_.cancel();
+    for (auto& [number, line] : lines_) line->cancel();
+  }
+  Registered known() const { return master_.known().value_or(Registered{}); }
+
+ private:
+  asio::awaitable<void> keep_time();
+  asio::awaitable<void> attend(std::shared_ptr<Line> line);
+  void hear(MemberNumber number, const ProcessWords& words);
+  void hand_out(MemberNumber number, std::uint64_t batches);
+  /// Does what the master wants, until it wants nothing.
+  void act();
+  void carry_out(MasterAction action);
+  void commit(View view, BatchesApplied applied);
+  /// Once all members have begun, what all have is for good.
+  void settle() {
+    if (!pool_ || !master_.has_begun()) return;
+    for (const auto& [number, batches] : std::exchange(applied_, {})) pool_->settle(number, batches);
+  }
+  void say(MemberNumber number, const MasterWords& words) {
+    if (const auto line = lines_.find(number); line != lines_.end()) line->second->write(words);
+  }
+  void tell(const std::string& line) const {
+    if (hooks_.tell) return hooks_.tell(line);
+    std::fprintf(stderr, "stretto: %s\n", line.c_str());
+  }
+
+  asio::io_context& io_;
+  Register& register_;
+  Master master_;
+  const MasterHooks hooks_;
+  asio::steady_timer timer_;
+  const SteadyClock clock_;
+  std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
+  std::optional<Pool> pool_;                             // from the first that has asked for a batch
+  BatchesApplied applied_;                               // before the present world, and not settled
+  std::string waited_;                                   // what it waits for, in words
+  TimePoint tell_at_ = TimePoint::never();               // that again
+  bool acts_ = false;
+  bool closed_ = false;
+};
+
+asio::awaitable<void> MasterServer::Impl::keep_time() {
+  while (!closed_) {
+    asio::error_code error;
+    timer_.expires_after(kTickEvery);
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    if (closed_) co_return;
+    const TimePoint now = clock_.now();
+    master_.tick(now);
+    act();
+    const std::string waits = master_.waiting();
+    if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
+    waited_ = waits;
+    if (now < tell_at_) continue;
+    tell(waits);
+    tell_at_ = now + kSilence;
+  }
+}
+
+asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
+  const auto first = co_await line->read<ProcessWords>();
+  if (closed_ || !first || first->kind != ProcessWords::Kind::hello) co_return line->cancel();
+  const MemberNumber number = first->hello.number;
+  lines_[number] = line;
+  hear(number, *first);
+  auto words = co_await line->read<ProcessWords>();
+  for (; words && !closed_; words = co_await line->read<ProcessWords>()) hear(number, *words);
+  if (closed_) co_return;
+  if (words.error().code == Errc::bad_input) tell(text("member ", number, ": ", words.error().message));
+  if (lines_[number] != line) co_return;  // it has come by another connection since
+  lines_.erase(number);
+  lose(number);
+}
+
+void MasterServer::Impl::hear(MemberNumber number, const ProcessWords& words) {
+  switch (words.kind) {
+    case ProcessWords::Kind::hello: master_.hello(words.hello); break;
+    case ProcessWords::Kind::report: master_.reported(words.report); break;
+    case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
+    case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
+    case ProcessWords::Kind::leaving: master_.leaving(number); break;
+    case ProcessWords::Kind::take: return hand_out(number, words.batches);
+  }
+  act();
+}
+
+void MasterServer::Impl::hand_out(MemberNumber number, std::uint64_t batches) {
+  if (!pool_) {
+    auto pool = Pool::from_position(batches, known().view.position);
+    if (!pool) return say(number, MasterWords::of_refusal(pool.error().message));
+    pool_ = *std::move(pool);
+  }
+  say(number, MasterWords::of_batch(pool_->take(number)));
+}
+
+void MasterServer::Impl::act() {
+  if (std::exchange(acts_, true)) return;  // an answer of the register's is one more thing to do
+  for (auto actions = master_.take_actions(); !actions.empty(); actions = master_.take_actions()) {
+    for (MasterAction& action : actions) carry_out(std::move(action));
+  }
+  settle();
+  acts_ = false;
+}
+
+void MasterServer::Impl::carry_out(MasterAction action) {
+  switch (action.kind) {
+    case MasterAction::Kind::read: return master_.read(register_.read());
+    case MasterAction::Kind::commit: return commit(std::move(action.content.view), std::move(action.applied));
+    case MasterAction::Kind::end: return master_.ended(register_.end(action.epoch, action.how));
+    case MasterAction::Kind::freeze: return say(action.to, MasterWords::of_freeze(action.epoch));
+    case MasterAction::Kind::tell:
+      return say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});
+    case MasterAction::Kind::refuse: return say(action.to, MasterWords::of_refusal(std::move(action.words)));
+    case MasterAction::Kind::kill:
+      if (hooks_.kill) hooks_.kill(action.to);
+  }
+}
+
+/// What the members that are gone had in hand goes back to the pool, once the register says that they are gone.
+void MasterServer::Impl::commit(View view, BatchesApplied applied) {
+  std::optional<PoolChange> change;
+  if (pool_) {
+    change = change_pool(*pool_, known().view, view, applied);
+    view.position = change->pool.position();
+  }
+  const Written written = register_.commit(view);
+  if (written == Written::done) {
+    applied_ = std::move(applied);
+    if (change) pool_ = std::move(change->pool);
+    for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
+      tell(text("batch ", batch, " is dropped: it was in the hand of ", Pool::kMostLosses, " members that were lost"));
+    }
+  }
+  master_.committed(written, view);
+}
+
+MasterServer::MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterOptions& options,
+                           MasterHooks hooks)
+    : network_(network), door_(door), impl_(std::make_shared<Impl>(network.io(), reg, options, std::move(hooks))) {
+  network.run([this] { impl_->begin(); });
+  door.receive(Hello::Use::member, [impl = impl_](const Hello&, tcp::socket socket) { impl->come(std::move(socket)); });
+}
+
+MasterServer::~MasterServer() {
+  door_.receive(Hello::Use::member, nullptr);
+  network_.run([this] { impl_->close(); });
+}
+
+void MasterServer::lose(MemberNumber number) {
+  network_.run([&] { impl_->lose(number); });
+}
+
+Registered MasterServer::known() {
+  Registered known;
+  network_.run([&] { known = impl_->known(); });
+  return known;
+}
+
+}  // namespace stretto
