@@ -44,6 +44,7 @@ ExitCode exit_code_of(const Error& error) {
     case Errc::timeout:
     case Errc::diverged:
     case Errc::members_changed:
+    case Errc::excluded:
     case Errc::aborted: return kFailedRun;
   }
   return kFailedRun;

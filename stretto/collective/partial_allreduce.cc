@@ -45,7 +45,8 @@ class PartialAllreduce::Impl {
 
 namespace {
 
-constexpr int kLargestLag = 1000;  // so many results are kept
+constexpr std::uint64_t kMostBatchesOfAChangingMember = 1000;  // headers count up to 65,535 of some deposits
+constexpr int kLargestLag = 1000;                              // so many results are kept
 
 std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, ReduceOp op) {
   if (buckets.empty()) throw UsageError("a partial allreduce needs at least one bucket");
@@ -167,6 +168,10 @@ void PartialAllreduce::Impl::note_facts(Contribution& contribution, const Deposi
     throw UsageError("a deposit of 0 batches: deposit only what has been computed");
   }
   if (draining) throw UsageError("deposit() after finish(): this rank has said that it has no more batches");
+  if (rounds.options().members_change && info.batches > kMostBatchesOfAChangingMember) {
+    throw UsageError(text("a deposit of ", info.batches, " batches where the members of the job may change: expected ",
+                          kMostBatchesOfAChangingMember, " at most"));
+  }
   if (&contribution != filling) {
     throw UsageError(text("deposit() of set ", contribution.index(),
                           ", which acquire() has not returned, or which has been deposited already"));
@@ -178,6 +183,7 @@ void PartialAllreduce::Impl::note_facts(Contribution& contribution, const Deposi
                         .oldest_base = base,
                         .sum_of_bases = base * info.batches,
                         .times = {.computed = as_seconds(info.computed), .waited = as_seconds(info.waited)}};
+  if (rounds.options().members_change) contribution.facts.times.batches = static_cast<std::uint16_t>(info.batches);
   if (const auto since = rounds.take_passive_since()) {
     const Duration late = rounds.engine().clock().now() - *since;
     contribution.facts.times.late = std::max(0.0f, as_seconds(late));

@@ -34,6 +34,24 @@ std::int64_t number_in(const Carried::Deposit& deposit) {
   return *reinterpret_cast<const std::int64_t*>(deposit.buckets[0].data());
 }
 
+std::vector<int> batches_by_rank(const RoundHeader& header) {
+  std::vector<int> batches;
+  for (const RankTimes& of : header.times) batches.push_back(of.batches);
+  return batches;
+}
+
+TEST(PartialFixed, HeadersCountNoBatchesOfEachRankWhereMembersStay) {
+  run_thread_job(2, [&](Engine& engine) {
+    PartialAllreduce allreduce(engine, kCarriedBuckets);
+    EngineDriver driver(engine, {.spin = 0ns});
+    deposit_number(allreduce, 1);
+    EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult& result) {
+      EXPECT_EQ(batches_by_rank(*result.header), (std::vector{0, 0}));
+    }));
+    return true;
+  });
+}
+
 /// On a board, by messages, and on several boards.
 class PartialCarried : public testing::TestWithParam<int> {};
 
@@ -59,6 +77,7 @@ TEST_P(PartialCarried, ADepositThatNoRoundHasTakenIsMadeAnewInFrontOfLaterOnes) 
     EXPECT_EQ(cut_off.error().code, Errc::members_changed);
     const auto kept = allreduce.result_of(0);
     EXPECT_TRUE(kept && kept->header->batches == 3 && kept->as<std::int64_t>(1)[1] == 303) << "rank " << rank;
+    EXPECT_EQ(kept ? batches_by_rank(*kept->header) : std::vector<int>(), (std::vector{1, 1, 1}));
     EXPECT_FALSE(allreduce.result_of(1));
     EXPECT_THAT([&] { allreduce.take_out(0); }, ThrowsMessage<UsageError>(HasSubstr("1 rounds are complete")));
     const std::lock_guard lock(mutex);
@@ -97,6 +116,7 @@ TEST_P(PartialCarried, ADepositThatNoRoundHasTakenIsMadeAnewInFrontOfLaterOnes) 
       EXPECT_EQ(result.round, 1u);
       EXPECT_EQ(result.as<std::int64_t>(0)[2], 500 + 504 + 2000);
       EXPECT_EQ(result.header->batches, 6u);
+      EXPECT_EQ(batches_by_rank(*result.header), (std::vector{3, 3}));
       EXPECT_EQ(result.header->samples, 60u);
       EXPECT_EQ(result.header->oldest_base, 1u);
       EXPECT_EQ(result.header->max_staleness(result.round), 0u);

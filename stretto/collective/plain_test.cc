@@ -376,5 +376,54 @@ TEST(PlainFailures, ATimeoutNamesWhoIsMissingAndTheRoundGoesOn) {
   });
 }
 
+TEST(PlainCollectives, ACallThatWaitsHearsThatTheMembersChange) {
+  std::barrier<> all(2);
+  run_thread_job(2, [&](Engine& engine) {
+    Barrier barrier(engine);
+    Allreduce by_messages(engine, DataType::int64, 1, ReduceOp::sum, {.seats = 1});
+    Allreduce on_a_board(engine, DataType::int64, 1, ReduceOp::sum, {.seats = 2});
+    EngineDriver driver(engine, {.spin = 0ns});
+    std::int64_t mine = 1, sum = 0;
+    EXPECT_TRUE(on_a_board.run(driver, driver.deadline(60s), std::span(&mine, 1), std::span(&sum, 1)));
+    EXPECT_EQ(sum, 2);
+    all.arrive_and_wait();
+    if (engine.rank() == 0) {
+      const std::jthread beside([&engine] {
+        std::this_thread::sleep_for(20ms);  // the call below most likely waits by then
+        engine.freeze();
+      });
+      const auto cut_off = on_a_board.run(driver, driver.deadline(60s), std::span(&mine, 1), std::span(&sum, 1));
+      EXPECT_EQ(cut_off ? Errc::io : cut_off.error().code, Errc::members_changed);
+      for (const auto& later :
+           {barrier.run(driver, driver.deadline(60s)),
+            by_messages.run(driver, driver.deadline(60s), std::span(&mine, 1), std::span(&sum, 1))}) {
+        EXPECT_EQ(later ? Errc::io : later.error().code, Errc::members_changed);
+      }
+    }
+    all.arrive_and_wait();
+    return true;
+  });
+}
+
+TEST(PlainCollectives, ACallByMessagesThatWaitsHearsThatTheMembersChange) {
+  std::barrier<> all(2);
+  run_thread_job(2, [&](Engine& engine) {
+    Barrier barrier(engine);
+    EngineDriver driver(engine, {.spin = 0ns});
+    EXPECT_TRUE(barrier.run(driver, driver.deadline(60s)));
+    all.arrive_and_wait();
+    if (engine.rank() == 0) {
+      const std::jthread beside([&engine] {
+        std::this_thread::sleep_for(20ms);
+        engine.freeze();
+      });
+      const auto cut_off = barrier.run(driver, driver.deadline(60s));
+      EXPECT_EQ(cut_off ? Errc::io : cut_off.error().code, Errc::members_changed);
+    }
+    all.arrive_and_wait();
+    return true;
+  });
+}
+
 }  // namespace
 }  // namespace stretto

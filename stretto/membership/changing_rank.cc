@@ -7,26 +7,21 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "stretto/base/machine/host_name.h"
-#include "stretto/base/version.h"
-#include "stretto/membership/hosts/line.h"
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/master_line.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/views/member.h"
-#include "stretto/transport/hosts/door.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
-
 constexpr Duration kForTheOthers = std::chrono::minutes(5);  // to end, at the end of the job
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
@@ -35,18 +30,22 @@ struct Stopped {};
 }  // namespace
 
 /// What the network's thread and the application share, behind one mutex.
-class ChangingRank::Link : public std::enable_shared_from_this<Link> {
+class ChangingRank::Link {
  public:
   explicit Link(const ChangingRankOptions& options)
       : options_(options), member_(options.number, host_name(), options.terms), look_(options.look) {}
 
   void connect();
   void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      engine_ = nullptr;  // nobody stops it from now on
+    }
     old_.clear();
     // Where the job is over nobody is lost; else the others of this world have heard of it, or will.
     if (part_ != nullptr && member_.standing() == Standing::finished) (void)part_->leave(kForTheOthers);
     part_.reset();
-    network_.run([this] { line_->close(); });
+    line_.reset();
   }
 
   World& world() { return part_->context().world(); }
@@ -63,13 +62,9 @@ class ChangingRank::Link : public std::enable_shared_from_this<Link> {
   std::optional<std::uint64_t> take(std::uint64_t batches);
 
  private:
-  asio::awaitable<void> listen();
-  void hear(const MasterWords& words);
-  void freeze(std::uint64_t epoch);
+  void hear(MasterLine& line, const MasterWords& words);
+  void freeze(MasterLine& line, std::uint64_t epoch);
   Holding holding() const;
-  void write(const ProcessWords& words) {
-    network_.run([&] { line_->write(words); });
-  }
   /// Waits until `done`, which is called with the mutex locked. Throws what keeps this rank from going on.
   template <class Done>
   void wait(std::unique_lock<std::mutex>& lock, Done done);
@@ -78,7 +73,6 @@ class ChangingRank::Link : public std::enable_shared_from_this<Link> {
   std::unique_ptr<PartOfJob> join(const View& view);
 
   const ChangingRankOptions& options_;
-  std::shared_ptr<Line> line_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -94,55 +88,44 @@ class ChangingRank::Link : public std::enable_shared_from_this<Link> {
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<PartOfJob> part_;              // of the present world
 
-  NetworkThread network_;  // ends first
+  std::optional<MasterLine> line_;  // ends first
 };
 
 void ChangingRank::Link::connect() {
-  asio::ip::tcp::socket socket(network_.io());
-  const asio::ip::tcp::endpoint at(asio::ip::make_address(options_.host), options_.port);
-  const Hello hello{.use = Hello::Use::member, .version = text("stretto ", stretto_version())};
-  const asio::error_code error =
-      asio::co_spawn(network_.io(), say_hello(socket, {at}, hello, options_.token), asio::use_future).get();
-  if (error) {
-    throw Failure({Errc::unavailable, text("the master of the job at ", options_.host, ':', options_.port,
-                                           " cannot be reached: ", error.message())});
-  }
-  line_ = std::make_shared<Line>(std::move(socket));
-  write({.hello = member_.hello()});
-  asio::co_spawn(
-      network_.io(), [self = shared_from_this()] { return self->listen(); }, asio::detached);
+  line_.emplace(
+      options_.host, options_.port, options_.token, ProcessWords{.hello = member_.hello()},
+      [this](MasterLine& line, const MasterWords& words) { hear(line, words); },
+      [this](const Error& why) {
+        const std::lock_guard lock(mutex_);
+        if (!over_) over_ = Error{Errc::lost_peer, text("the master of the job is lost: ", why.message)};
+        changed_.notify_all();
+      });
 }
 
-asio::awaitable<void> ChangingRank::Link::listen() {
-  auto words = co_await line_->read<MasterWords>();
-  for (; words; words = co_await line_->read<MasterWords>()) hear(*words);
-  const std::lock_guard lock(mutex_);
-  if (!over_) over_ = Error{Errc::lost_peer, text("the master of the job is lost: ", words.error().message)};
-  changed_.notify_all();
-}
-
-void ChangingRank::Link::hear(const MasterWords& words) {
-  if (words.kind == MasterWords::Kind::freeze) return freeze(words.epoch);
+void ChangingRank::Link::hear(MasterLine& line, const MasterWords& words) {
+  if (words.kind == MasterWords::Kind::freeze) return freeze(line, words.epoch);
   const std::lock_guard lock(mutex_);
   switch (words.kind) {
     case MasterWords::Kind::tell: member_.tell(words.content); break;
     case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
-    case MasterWords::Kind::refuse: over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
+    case MasterWords::Kind::refuse:
+      over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
+      break;
     case MasterWords::Kind::freeze: break;
   }
   changed_.notify_all();
 }
 
 /// The engine stops before what the rank holds is counted, and nothing of its world is counted afterwards.
-void ChangingRank::Link::freeze(std::uint64_t epoch) {
+void ChangingRank::Link::freeze(MasterLine& line, std::uint64_t epoch) {
   std::unique_lock lock(mutex_);
-  if (!member_.freeze(epoch)) return line_->write(ProcessWords{.hello = member_.hello()});
+  if (!member_.freeze(epoch)) return line.write(ProcessWords{.hello = member_.hello()});
   if (engine_ != nullptr && epoch >= member_.view().epoch) {
     engine_->freeze();
     changing_.store(true, std::memory_order_release);
   }
   const ReportWords report = member_.report(epoch, holding());
-  line_->write(ProcessWords{.kind = ProcessWords::Kind::report, .report = report});
+  line.write(ProcessWords{.kind = ProcessWords::Kind::report, .report = report});
   changed_.notify_all();
 }
 
@@ -235,7 +218,7 @@ bool ChangingRank::Link::begin() {
     const std::lock_guard lock(mutex_);
     if (!member_.begin()) return false;
   }
-  write({.kind = ProcessWords::Kind::begun, .epoch = view().epoch});
+  line_->write({.kind = ProcessWords::Kind::begun, .epoch = view().epoch});
   old_.clear();
   return true;
 }
@@ -245,14 +228,14 @@ bool ChangingRank::Link::finish() {
     const std::lock_guard lock(mutex_);
     if (!member_.finish()) return false;
   }
-  write({.kind = ProcessWords::Kind::done, .epoch = view().epoch});
+  line_->write({.kind = ProcessWords::Kind::done, .epoch = view().epoch});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return member_.standing() == Standing::finished || changing(); });
   return member_.standing() == Standing::finished;
 }
 
 std::optional<std::uint64_t> ChangingRank::Link::take(std::uint64_t batches) {
-  write({.kind = ProcessWords::Kind::take, .batches = batches});
+  line_->write({.kind = ProcessWords::Kind::take, .batches = batches});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return !batches_.empty(); });
   const auto batch = batches_.front();
@@ -261,7 +244,7 @@ std::optional<std::uint64_t> ChangingRank::Link::take(std::uint64_t batches) {
 }
 
 ChangingRank::ChangingRank(ChangingRankOptions options)
-    : options_(std::move(options)), link_(std::make_shared<Link>(options_)) {
+    : options_(std::move(options)), link_(std::make_unique<Link>(options_)) {
   link_->connect();
   link_->enter();
 }

@@ -59,7 +59,7 @@ class ChangingRank final : public RankContext, public Changes {
  private:
   class Link;
   const ChangingRankOptions options_;
-  std::shared_ptr<Link> link_;
+  std::unique_ptr<Link> link_;
   bool reported_ = false;
 };
 

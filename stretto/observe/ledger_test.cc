@@ -33,7 +33,7 @@ RoundHeader header_of(int ranks, std::uint64_t round, const std::vector<Part>& p
     one.batches = 1;
     one.samples = 4;
     one.oldest_base = one.sum_of_bases = part.base;
-    one.times = {{static_cast<std::uint32_t>(part.rank), part.computed, part.waited, part.late}};
+    one.times = {{static_cast<std::uint16_t>(part.rank), 0, part.computed, part.waited, part.late}};
     header.merge(one);
   }
   for (const int rank : arrived) header.arrived.insert(rank);
@@ -338,7 +338,7 @@ TEST(Ledger, RoundsWithoutNamesCountInTheTotalAlone) {
   header.batches = 4;
   header.oldest_base = 5;
   header.sum_of_bases = 3 * 6 + 5;
-  header.times = {{0, 1, 2, 0}, {1, 1, 0, 0}, {2, 1, 0, 0}};
+  header.times = {{0, 0, 1, 2, 0}, {1, 0, 1, 0, 0}, {2, 0, 1, 0, 0}};
   Ledger named(3), ledger(3);
   named.add(6, 0, header, 1);
   header.forget_names();

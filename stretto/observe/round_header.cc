@@ -104,7 +104,7 @@ struct SetsOnWire {
 bool times_are_sound(const std::byte* in, std::size_t count, int ranks) {
   std::int64_t last = -1;
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t rank;
+    std::uint16_t rank;
     std::memcpy(&rank, in + i * sizeof(RankTimes), sizeof rank);
     if (rank <= last || rank >= static_cast<std::int64_t>(ranks)) return false;
     last = rank;
@@ -221,6 +221,7 @@ ContributionFacts operator+(const ContributionFacts& a, const ContributionFacts&
   sum.times.computed += a.times.computed;
   sum.times.waited += a.times.waited;
   sum.times.late += a.times.late;
+  sum.times.batches = static_cast<std::uint16_t>(sum.times.batches + a.times.batches);
   return sum;
 }
 
@@ -232,7 +233,7 @@ void enter(RoundHeader& header, std::uint64_t round, int rank, const Contributio
   header.oldest_base = std::min(header.oldest_base, facts.oldest_base);
   header.sum_of_bases += facts.sum_of_bases;
   header.times.push_back(facts.times);
-  header.times.back().rank = static_cast<std::uint32_t>(rank);
+  header.times.back().rank = static_cast<std::uint16_t>(rank);
 }
 
 }  // namespace stretto

@@ -11,7 +11,8 @@ namespace stretto {
 
 /// How one rank spent the time up to its contribution, by its own clock, in seconds.
 struct RankTimes {
-  std::uint32_t rank = 0;  ///< whose
+  std::uint16_t rank = 0;     ///< whose
+  std::uint16_t batches = 0;  ///< in the contribution, where members change: what each has brought is added up; else 0
   float computed = 0;      ///< in the batches of the contribution
   float waited = 0;        ///< at the round before
   float late = 0;          ///< after the round it arrived at had been joined without it; 0 if it was in time

@@ -28,7 +28,8 @@ RoundHeader drawn(Random& random, int ranks, auto mine) {
     header.oldest_base = std::min(header.oldest_base, base);
     header.sum_of_bases += base;
     const auto part = [&] { return static_cast<float>(random.uniform()); };
-    header.times.push_back({static_cast<std::uint32_t>(rank), part(), part(), part()});
+    header.times.push_back(
+        {static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(random.below(9)), part(), part(), part()});
   }
   return header;
 }
@@ -176,7 +177,7 @@ TEST(RoundHeader, TheCompactFormOf1024RanksIsShort) {
     header.arrived.insert(rank);
     header.drained.insert(rank);
     header.fresh.insert(rank);
-    header.times.push_back({static_cast<std::uint32_t>(rank), 1, 1, 1});
+    header.times.push_back({static_cast<std::uint16_t>(rank), 0, 1, 1, 1});
   }
   EXPECT_EQ(header.wire_bytes(), 40u + 3 * 128 + 1024 * 16);
   header.forget_names();
@@ -202,7 +203,7 @@ TEST(RoundHeader, EveryWrongLengthIsRefused) {
   Random random(5);
   for (int ranks : {3, 65}) {
     RoundHeader header(ranks);
-    header.times = {{0, 1, 2, 3}, {2, 1, 2, 3}};
+    header.times = {{0, 0, 1, 2, 3}, {2, 0, 1, 2, 3}};
     auto bytes = written(header);
     RoundHeader copy;
     for (std::size_t length = 0; length < bytes.size(); ++length) {
@@ -221,11 +222,11 @@ TEST(RoundHeader, RanksThatCannotBeAreRefused) {
     header.times = std::move(times);
     return !copy.read(written(header), 3);
   };
-  EXPECT_FALSE(refused({{0, 1, 1, 1}, {1, 1, 1, 1}, {2, 1, 1, 1}}));
-  EXPECT_TRUE(refused({{3, 1, 1, 1}}));
-  EXPECT_TRUE(refused({{std::numeric_limits<std::uint32_t>::max(), 1, 1, 1}}));
-  EXPECT_TRUE(refused({{1, 1, 1, 1}, {0, 1, 1, 1}}));
-  EXPECT_TRUE(refused({{1, 1, 1, 1}, {1, 1, 1, 1}}));
+  EXPECT_FALSE(refused({{0, 0, 1, 1, 1}, {1, 0, 1, 1, 1}, {2, 0, 1, 1, 1}}));
+  EXPECT_TRUE(refused({{3, 0, 1, 1, 1}}));
+  EXPECT_TRUE(refused({{std::numeric_limits<std::uint16_t>::max(), 0, 1, 1, 1}}));
+  EXPECT_TRUE(refused({{1, 0, 1, 1, 1}, {0, 0, 1, 1, 1}}));
+  EXPECT_TRUE(refused({{1, 0, 1, 1, 1}, {1, 0, 1, 1, 1}}));
 }
 
 TEST(RoundHeader, SetsThatCannotBeAreRefused) {

@@ -66,7 +66,7 @@ TEST_P(Ordered, SumsWhateverTheOrderOfSubmission) {
                       EXPECT_EQ(done.header->num_arrived(), ranks);
                       EXPECT_EQ(done.header->max_staleness(step), 0u);
                       EXPECT_EQ(done.header->times.back(),
-                                (RankTimes{static_cast<std::uint32_t>(ranks - 1), 1.0f, 2.0f, 0.0f}));
+                                (RankTimes{static_cast<std::uint16_t>(ranks - 1), 0, 1.0f, 2.0f, 0.0f}));
                       EXPECT_EQ(done.reduced.size(), tensors.size());
                       memory.expect_sums(ranks_from_0(ranks), step);
                     };

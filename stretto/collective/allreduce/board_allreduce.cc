@@ -195,7 +195,7 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
     using Looking = Driver::Looking;
     const TimePoint since = engine_.clock().now();
     Looking looking = wants_messages() ? Looking::first : Looking::enough;
-    const auto over = [&] { return board.complete() || failure_.failed(); };
+    const auto over = [&] { return board.complete() || failure_.failed() || engine_.frozen(); };
     // The rank that rings takes this rank out of the sleepers: go in again before each look that may be the last before
     // sleeping.
     const auto look = [&] {
@@ -214,6 +214,7 @@ Result<void> BoardAllreduce::wait(B& board, Driver& driver, TimePoint deadline) 
     while (driver.wait(look, deadline, looking, board.sleepers().signal()) && !over()) looking = Looking::first;
     board.sleepers().leave(seating_.seat());
     if (failure_.failed() && !board.complete()) return *failure();
+    if (engine_.frozen() && !board.complete()) return members_changed();
     if (!board.complete()) {
       return Error{Errc::timeout, text(name_, ": not complete after ", seconds(engine_.clock().now() - since), " s; ",
                                        missing(driver, std::chrono::milliseconds(200)))};

@@ -24,6 +24,10 @@ class CollectiveBase : protected RoundOwner {
   void enroll(const std::string& description) { enroll(engine_.add(static_cast<RoundOwner&>(*this), description)); }
   /// The error for a round that still needs a rank that has left in order.
   static Error has_left(int peer) { return {Errc::lost_peer, text("rank ", peer, " has left"), peer}; }
+  /// The error of a call that waits for others once the engine is frozen (Engine::freeze()).
+  Error members_changed() const {
+    return {Errc::members_changed, text(name_, ": the members of the job change"), -1};
+  }
   /// enroll() of an heir without schedules.
   void enroll_client(const std::string& description) {
     enroll(engine_.add(static_cast<EngineClient&>(*this), description));

@@ -78,15 +78,17 @@ Result<bool> ScheduledCollective::finished() const {
 
 Result<void> ScheduledCollective::run(Driver& driver, TimePoint deadline, std::vector<Argument> arguments) {
   if (auto why = failure()) return *std::move(why);
+  if (engine_.frozen()) return members_changed();
   if (!resumes_ && started_ == retired_.load(std::memory_order_acquire)) {
     start(std::move(arguments));
   } else if (arguments != arguments_) {
     throw UsageError(text(name_, ": round ", started_ - 1, " has not finished; call again with the same arguments"));
   }
   const TimePoint called = engine_.clock().now();
-  const auto over = [&] { return retired_.load(std::memory_order_acquire) == started_ || failure_.failed(); };
-  resumes_ = !driver.wait(over, deadline);
+  const auto retired = [&] { return retired_.load(std::memory_order_acquire) == started_; };
+  resumes_ = !driver.wait([&] { return retired() || failure_.failed() || engine_.frozen(); }, deadline);
   if (!resumes_) {
+    if (!retired() && !failure_.failed()) return members_changed();
     const auto result = finished();
     return result.ok() ? Result<void>() : Result<void>(result.error());
   }

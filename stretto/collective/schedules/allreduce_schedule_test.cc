@@ -136,7 +136,7 @@ std::optional<std::vector<T>> run(const Shape& shape, const Contributions<T>& al
     if (mine) {
       header.fresh.insert(rank);
       header.batches = static_cast<std::uint64_t>(rank) + 1;
-      header.times.push_back({.rank = static_cast<std::uint32_t>(rank), .computed = static_cast<float>(rank)});
+      header.times.push_back({.rank = static_cast<std::uint16_t>(rank), .computed = static_cast<float>(rank)});
     }
     expected.merge(header);
   }

@@ -26,7 +26,7 @@ RoundHeader header_of(int ranks, std::uint64_t round, const std::vector<Part>& p
     one.batches = batches_each;
     one.oldest_base = part.base;
     one.sum_of_bases = batches_each * part.base;
-    one.times = {{static_cast<std::uint32_t>(part.rank), part.computed, part.waited, 0}};
+    one.times = {{static_cast<std::uint16_t>(part.rank), 0, part.computed, part.waited, 0}};
     header.merge(one);
   }
   return header;
