@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
-constexpr Duration kForTheOthers = std::chrono::minutes(5);  // to end, at the end of the job
+constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at the end of the job
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};

@@ -13,9 +13,9 @@ namespace stretto {
 struct RankTimes {
   std::uint16_t rank = 0;     ///< whose
   std::uint16_t batches = 0;  ///< in the contribution, where members change: what each has brought is added up; else 0
-  float computed = 0;      ///< in the batches of the contribution
-  float waited = 0;        ///< at the round before
-  float late = 0;          ///< after the round it arrived at had been joined without it; 0 if it was in time
+  float computed = 0;         ///< in the batches of the contribution
+  float waited = 0;           ///< at the round before
+  float late = 0;             ///< after the round it arrived at had been joined without it; 0 if it was in time
   friend bool operator==(const RankTimes&, const RankTimes&) = default;  ///< all fields are equal
 };
 

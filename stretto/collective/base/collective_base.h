@@ -25,9 +25,7 @@ class CollectiveBase : protected RoundOwner {
   /// The error for a round that still needs a rank that has left in order.
   static Error has_left(int peer) { return {Errc::lost_peer, text("rank ", peer, " has left"), peer}; }
   /// The error of a call that waits for others once the engine is frozen (Engine::freeze()).
-  Error members_changed() const {
-    return {Errc::members_changed, text(name_, ": the members of the job change"), -1};
-  }
+  Error members_changed() const { return {Errc::members_changed, text(name_, ": the members of the job change"), -1}; }
   /// enroll() of an heir without schedules.
   void enroll_client(const std::string& description) {
     enroll(engine_.add(static_cast<EngineClient&>(*this), description));
