@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/membership/hosts/link_words.h"
 #include "stretto/membership/hosts/peer_words.h"
 #include "stretto/transport/hosts/hello.h"
 #include "stretto/transport/job_memory.h"
@@ -18,7 +19,7 @@ namespace {
 Target hello_of_a_peer() {
   const Token token{std::byte{7}}, another{std::byte{8}};
   Target target{.name = "hello of a peer"};
-  for (const auto use : {Hello::Use::messages, Hello::Use::meeting, Hello::Use::beats}) {
+  for (const auto use : {Hello::Use::messages, Hello::Use::meeting, Hello::Use::beats, Hello::Use::member}) {
     const Hello::Bytes bytes =
         Hello{.use = use, .from = 2, .to = 1, .ranks = 3, .version = std::string(63, '1')}.encoded(token);
     for (const char same : {'\1', '\0'})
@@ -133,6 +134,35 @@ Target news_of_a_peer() {
       members.size(), members.hosts());
 }
 
+Target process_of_a_master() {
+  using Kind = ProcessWords::Kind;
+  const Holding holding{.held = 12, .applied = {{0, 7}, {3, 5}}, .pending = true};
+  return words_of_a_peer<ProcessWords>(
+      "word of a member",
+      {{.kind = Kind::hello, .hello = {.number = 3, .host = "h1", .epoch = 2, .stopped = 1, .terms = {{"model", "m"}}}},
+       {.kind = Kind::report, .report = {.number = 3, .epoch = 2, .holding = holding, .leaving = true}},
+       {.kind = Kind::begun, .epoch = 2},
+       {.kind = Kind::done, .epoch = 2},
+       {.kind = Kind::leaving},
+       {.kind = Kind::take, .batches = 100}},
+      [](const ProcessWords& words) { return words.report.holding.held >= kNoModel; });
+}
+
+Target master_of_a_process() {
+  MasterWords content;
+  content.kind = MasterWords::Kind::tell;
+  content.content.view = {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4};
+  return words_of_a_peer<MasterWords>("word of a master",
+                                      {MasterWords::of_freeze(2), content, MasterWords::of_batch(7),
+                                       MasterWords::of_batch({}), MasterWords::of_refusal("model is m here")},
+                                      [](const MasterWords& words) {
+                                        const View& view = words.content.view;
+                                        return std::ranges::all_of(view.members, [&](const PlacedMember& member) {
+                                          return view.has(member.number) && member.number < view.next_number;
+                                        });
+                                      });
+}
+
 Target place_of_a_meeting() {
   const Token token{std::byte{7}};
   return words_of_a_peer<MeetingPlace>(
@@ -146,8 +176,8 @@ Target place_of_a_meeting() {
 }  // namespace
 
 std::vector<Target> targets_between_hosts() {
-  return {hello_of_a_peer(),   arrival_of_a_peer(), meeting_of_a_peer(), request_of_a_peer(),
-          counter_of_a_peer(), news_of_a_peer(),    place_of_a_meeting()};
+  return {hello_of_a_peer(), arrival_of_a_peer(),   meeting_of_a_peer(),   request_of_a_peer(), counter_of_a_peer(),
+          news_of_a_peer(),  process_of_a_master(), master_of_a_process(), place_of_a_meeting()};
 }
 
 }  // namespace stretto::fuzz

@@ -1,0 +1,62 @@
+#include "stretto/membership/hosts/link_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LinkWords, AReportIsReadAsItWasWritten) {
+  const Holding holding{.held = 12, .applied = {{0, 7}, {1'000'000, 5}}, .pending = true};
+  const ProcessWords words{.kind = ProcessWords::Kind::report,
+                           .report = {.number = 3, .epoch = 2, .holding = holding, .leaving = true}};
+  const ProcessWords read = ProcessWords::decoded(words.encoded()).or_throw();
+  EXPECT_EQ(read.kind, words.kind);
+  EXPECT_EQ(read.report.number, 3u);
+  EXPECT_EQ(read.report.epoch, 2u);
+  EXPECT_EQ(read.report.holding.held, 12);
+  EXPECT_EQ(read.report.holding.applied, holding.applied);
+  EXPECT_TRUE(read.report.holding.pending);
+  EXPECT_TRUE(read.report.leaving);
+}
+
+TEST(LinkWords, AHelloIsReadAsItWasWritten) {
+  const ProcessWords words{
+      .hello = {.number = 3, .host = "h1", .epoch = 2, .stopped = 1, .terms = {{"model", "m \"1\"\n"}}}};
+  const HelloWords read = ProcessWords::decoded(words.encoded()).or_throw().hello;
+  EXPECT_EQ(read.number, 3u);
+  EXPECT_EQ(read.host, "h1");
+  EXPECT_EQ(read.epoch, 2u);
+  EXPECT_EQ(read.stopped, 1u);
+  EXPECT_EQ(read.terms, words.hello.terms);
+}
+
+TEST(LinkWords, AMastersWordsAreReadAsTheyWereWritten) {
+  MasterWords told;
+  told.kind = MasterWords::Kind::tell;
+  told.content.view = {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4};
+  EXPECT_EQ(MasterWords::decoded(told.encoded()).or_throw().content, told.content);
+  EXPECT_EQ(MasterWords::decoded(MasterWords::of_freeze(7).encoded()).or_throw().epoch, 7u);
+  EXPECT_EQ(MasterWords::decoded(MasterWords::of_batch(7).encoded()).or_throw().batch, 7u);
+  EXPECT_EQ(MasterWords::decoded(MasterWords::of_batch({}).encoded()).or_throw().batch, std::nullopt);
+  EXPECT_EQ(MasterWords::decoded(MasterWords::of_refusal("no").encoded()).or_throw().why, "no");
+}
+
+TEST(LinkWords, WhatCannotBeReadIsNamed) {
+  const auto of_process = [](const std::string& line) { return ProcessWords::decoded(line).error().message; };
+  const auto of_master = [](const std::string& line) { return MasterWords::decoded(line).error().message; };
+  EXPECT_THAT(of_process("{}"), HasSubstr("none of 'hello', 'report'"));
+  EXPECT_THAT(of_process("no JSON"), HasSubstr("no object of JSON"));
+  EXPECT_THAT(of_process(R"({"begun": -1})"), HasSubstr("'begun' is -1"));
+  EXPECT_THAT(of_process(R"({"report": 1, "number": 2, "held": -2, "pending": true, "leaving": true})"),
+              HasSubstr("'held' is -2"));
+  EXPECT_THAT(of_master(R"({"tell": "{}"})"), HasSubstr("a view cannot be read"));
+  EXPECT_THAT(of_master(R"({"refuse": 3})"), HasSubstr("expected a text"));
+}
+
+}  // namespace
+}  // namespace stretto
