@@ -4,6 +4,9 @@
 #include <asio/detached.hpp>
 #include <asio/dispatch.hpp>
 #include <asio/io_context.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
 #include <future>
 #include <map>
 #include <optional>
@@ -16,13 +19,14 @@ namespace stretto {
 namespace {
 
 constexpr std::chrono::seconds kToLeave{2};
+constexpr std::chrono::milliseconds kForNews{500};
 
 }  // namespace
 
 /// The network's thread, but for the futures.
 class Control::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  explicit Impl(std::shared_ptr<Line> line) : line_(std::move(line)) {}
+  Impl(asio::io_context& io, std::shared_ptr<Line> line) : line_(std::move(line)), news_(io) {}
 
   asio::awaitable<void> listen();
   void write(const RequestWords& words) {
@@ -43,28 +47,42 @@ class Control::Impl : public std::enable_shared_from_this<Impl> {
   void end(const Error& why) {
     if (ended_) return;
     ended_ = why;
+    news_.cancel();
     for (auto& [id, answer] : answers_) answer.set_value(why);
     answers_.clear();
     line_->close();
   }
-  void leave() { write({.kind = RequestWords::Kind::left}); }
+  void leave() {
+    leaves_ = true;
+    write({.kind = RequestWords::Kind::left});
+  }
   std::shared_future<void> over() const { return over_; }
-  void close() { line_->close(); }
+  void close() {
+    leaves_ = true;
+    news_.cancel();
+    line_->close();
+  }
 
  private:
   void hear(const CounterWords& words);
 
   const std::shared_ptr<Line> line_;
+  asio::steady_timer news_;
   std::map<std::uint64_t, std::promise<Result<std::uint64_t>>> answers_;
   std::uint64_t asked_ = 0;
   std::promise<void> ends_;
   const std::shared_future<void> over_ = ends_.get_future().share();
   std::optional<Error> ended_;
+  bool leaves_ = false;
 };
 
 asio::awaitable<void> Control::Impl::listen() {
   auto words = co_await line_->read<CounterWords>();
   for (; words; words = co_await line_->read<CounterWords>()) hear(*words);
+  // Rank 0 may have ended because of another loss, of which this rank is about to hear.
+  asio::error_code ignored;
+  news_.expires_after(kForNews);
+  if (!ended_ && !leaves_) co_await news_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   end({Errc::lost_peer, text("rank 0, which has the counters of the job, is lost: ", words.error().message), 0});
   ends_.set_value();
 }
@@ -77,7 +95,7 @@ void Control::Impl::hear(const CounterWords& words) {
 }
 
 Control::Control(NetworkThread& network, std::shared_ptr<Line> line)
-    : network_(network), impl_(std::make_shared<Impl>(std::move(line))) {
+    : network_(network), impl_(std::make_shared<Impl>(network.io(), std::move(line))) {
   asio::co_spawn(
       network.io(), [impl = impl_] { return impl->listen(); }, asio::detached);
 }

@@ -46,5 +46,27 @@ TEST(Control, HasLostARankZeroWhoseAnswerCannotBeRead) {
   EXPECT_EQ(said_to(std::string(Line::kMostBytes, 'x')), lost + "it has more than 16777216 bytes");
 }
 
+/// Rank 0 may have ended because of a loss of which this rank hears a moment later.
+TEST(Control, GivesTheReasonThatComesBehindTheEndOfRank0) {
+  NetworkThread network;
+  tcp::acceptor door(network.io(), {asio::ip::make_address("127.0.0.1"), 0});
+  tcp::socket socket(network.io());
+  socket.connect(door.local_endpoint());
+  auto rank0 = std::make_unique<RawPeer>(door.accept());
+  Control control(network, std::make_shared<Line>(std::move(socket)));
+  auto said = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      return text(control.fetch_add(3, 5));
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+  });
+  EXPECT_NE(rank0->hear(), "");
+  rank0.reset();
+  EXPECT_EQ(said.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  control.end({Errc::lost_peer, "h3 hears nothing of h2", 2});
+  EXPECT_EQ(said.get(), "h3 hears nothing of h2");
+}
+
 }  // namespace
 }  // namespace stretto

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <system_error>
 #include <thread>
 #include <type_traits>
@@ -257,7 +258,8 @@ void TcpCarrier::connect(int to) {
 asio::awaitable<void> TcpCarrier::reach(asio::io_context& io, std::shared_ptr<Inbox> inbox, tcp::endpoint at,
                                         Hello hello, Token token) {
   tcp::socket socket(io);
-  const auto error = co_await say_hello_on_a_way(socket, at, hello, token, [inbox] { return inbox->is_closed(); });
+  const std::function<bool()> ended = [inbox] { return inbox->is_closed(); };  // GCC 12 ends a temporary twice here
+  const asio::error_code error = co_await say_hello_on_a_way(socket, at, hello, token, ended);
   if (!error) co_return inbox->arrived(hello.to, std::move(socket));
   const std::string how = text(at.address().to_string(), ':', at.port(), ": ", error.message());
   inbox->lost(hello.to, stretto::lost(hello.to, how));
