@@ -68,8 +68,10 @@ class MembersJob {
       if (faults_ > 0 && random_.chance(chance_)) begin_fault();
       const auto steps = job_.steps();
       if (steps.empty()) {
-        if (job_.living_masters().empty() && !job_.living().empty()) start_master();
-        if (job_.living().empty() || seconds++ == kMostSeconds) break;
+        const bool nobody_is_left = job_.living().empty();
+        if (nobody_is_left && job_.has_ended()) break;
+        if (job_.living_masters().empty()) start_master();
+        if (seconds++ == kMostSeconds) break;
         if (seconds == 3) replace_leavers();
         job_.pass_time();
         continue;
@@ -157,7 +159,8 @@ class MembersJob {
   /// Those that leave are not let go before somebody stays.
   void replace_leavers() {
     const std::vector<MemberNumber> living = job_.living();
-    if (!std::ranges::all_of(living, [&](MemberNumber number) { return job_.member(number).is_leaving(); })) return;
+    const auto leaves = [&](MemberNumber number) { return job_.member(number).is_leaving(); };
+    if (living.empty() || !std::ranges::all_of(living, leaves)) return;
     note(text("member ", job_.come(), " comes in the place of those that leave"));
   }
   void start_master() {
