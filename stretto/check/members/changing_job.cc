@@ -260,11 +260,15 @@ void ChangingJob::answer(std::size_t at) {
 
 void ChangingJob::commit(Master& master, const MasterAction& action, Answer answer) {
   View view = action.content.view;
-  auto change = change_pool(rounds_.pool(), last_.view, view, action.applied);
-  view.position = change.pool.position();
+  // The pool stands beside the register: a master that another one has overtaken does not touch it.
+  std::optional<PoolChange> change;
+  if (view.epoch == last_.view.epoch + 1) {
+    change = change_pool(rounds_.pool(), last_.view, view, action.applied);
+    view.position = change->pool.position();
+  }
   Written written = Written::unknown;
   if (answer != Answer::lost_before) written = register_.commit(view);
-  if (written == Written::done) rounds_.decided(std::move(change));
+  if (written == Written::done) rounds_.decided(*std::move(change));
   check_register(register_.read().value());
   master.committed(answer == Answer::known ? written : Written::unknown, view);
 }
