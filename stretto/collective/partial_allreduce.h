@@ -10,7 +10,6 @@
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/base/collective.h"
-#include "stretto/collective/rounds/carried.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/collective/rounds/partial_options.h"
 #include "stretto/engine/driver.h"

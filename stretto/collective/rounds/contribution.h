@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -65,6 +66,17 @@ class Contribution {
   Block memory_;
   std::vector<std::span<std::byte>> buckets_;
   int index_;
+};
+
+/// The deposits that a rank takes from one world to the next: PartialAllreduce::take_out() copies them,
+/// PartialAllreduce::put_in() makes them again.
+struct Carried {
+  /// One deposit, or several that were added up.
+  struct Deposit {
+    ContributionFacts facts;                      ///< its bases count the rounds of the job
+    std::vector<std::vector<std::byte>> buckets;  ///< a copy of each
+  };
+  std::vector<Deposit> deposits;  ///< oldest first
 };
 
 }  // namespace stretto

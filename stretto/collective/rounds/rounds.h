@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/collective/rounds/carried.h"
+#include "stretto/collective/rounds/contribution.h"
 #include "stretto/collective/rounds/front.h"
 #include "stretto/collective/rounds/partial_observer.h"
 #include "stretto/collective/rounds/partial_options.h"
