@@ -48,6 +48,7 @@ TEST(PartialFixed, HeadersCountNoBatchesOfEachRankWhereMembersStay) {
     EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), [](const RoundResult& result) {
       EXPECT_EQ(batches_by_rank(*result.header), (std::vector{0, 0}));
     }));
+    EXPECT_TRUE(allreduce.finish(driver, driver.deadline(60s), kIgnoreCarried));
     return true;
   });
 }

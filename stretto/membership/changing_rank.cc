@@ -43,9 +43,17 @@ class ChangingRank::Link {
     }
     old_.clear();
     // Where the job is over nobody is lost; else the others of this world have heard of it, or will.
-    if (part_ != nullptr && member_.standing() == Standing::finished) (void)part_->leave(kForTheOthers);
+    joining_ = false;
+    if (part_ != nullptr && member_.standing() == Standing::finished) leave();
     part_.reset();
     line_.reset();
+  }
+
+  void leave() noexcept {
+    try {
+      (void)part_->leave(kForTheOthers);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): what `look` throws; the others need nothing of this rank any more
+    }
   }
 
   World& world() { return part_->context().world(); }
@@ -85,6 +93,7 @@ class ChangingRank::Link {
 
   // The application thread's.
   Look look_;
+  bool joining_ = false;                         // it waits for the others of a view
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<PartOfJob> part_;              // of the present world
 
@@ -163,15 +172,17 @@ void ChangingRank::Link::wait(std::unique_lock<std::mutex>& lock, Done done) {
 
 /// Meets the other members of a view in memory that they share. Throws Stopped where that view is over before.
 std::unique_ptr<PartOfJob> ChangingRank::Link::join(const View& view) {
-  const auto look = [this, &view] {
-    {
+  // The part of a world keeps it for its end, where nothing stops it.
+  const auto look = [this, epoch = view.epoch] {
+    if (joining_) {
       const std::lock_guard lock(mutex_);
       const auto next = member_.next();
-      if (!next || next->epoch != view.epoch) throw Stopped{};
+      if (!next || next->epoch != epoch) throw Stopped{};
       require_present();
     }
     if (options_.look) options_.look();
   };
+  joining_ = true;
   return join_on_one_host({.rank = static_cast<int>(*view.place_of(member_.number())),
                            .ranks = static_cast<int>(view.members.size()),
                            .job = text("epoch ", view.epoch, " of ", options_.host, ':', options_.port, ' ',
@@ -192,6 +203,7 @@ void ChangingRank::Link::enter() {
     std::unique_ptr<PartOfJob> part;
     try {
       part = join(view);
+      joining_ = false;
     } catch (const Stopped&) {
       continue;
     } catch (const Failure&) {
