@@ -42,6 +42,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTick = 100ms;
+constexpr int kMastersPort = 0;  // the counter that says it, where there is a master: ranks have no counters then
 
 /// Calls `visit` with the state letter of each other thread (proc(5)): R runs or would, S sleeps.
 template <class Visit>
@@ -150,17 +151,17 @@ class Signals {
 /// What a launcher has beside the ranks where these are members that may be lost: it is the job's master, and keeps its
 /// register.
 struct MastersPart {
-  MastersPart(const JobOptions& options, MasterHooks hooks)
-      : server(network, door, views,
+  MastersPart(const Token& token, const JobOptions& options, MasterHooks hooks)
+      : door(network, {.address = asio::ip::address_v4::loopback(), .token = token}),
+        server(network, door, views,
                {.least = static_cast<std::size_t>(options.least),
                 .most = static_cast<std::size_t>(options.ranks),
                 .gather = kForAllToCome},
                std::move(hooks)) {}
 
   static constexpr Duration kForAllToCome = 10s;  // a first view has all that have been started, or those that are left
-  const Token token = new_token();
   NetworkThread network;
-  Door door{network, {.address = asio::ip::address_v4::loopback(), .token = token}};
+  Door door;
   MemoryRegister views;
   MasterServer server;
 };
@@ -236,7 +237,8 @@ class Launcher {
   TimePoint kill_at_ = TimePoint::never();
   bool killing_ = false;  // a rank that dies from now on was killed by the launcher
   TimePoint tick_at_;
-  std::string consequence_;  // the first that a rank has told of
+  std::string consequence_;          // the first that a rank has told of
+  const Token token_ = new_token();  // of a master
   std::mutex mutex_;
   std::vector<std::function<void()>> later_;  // behind the mutex
   std::optional<MastersPart> master_;         // where members may be lost; its thread uses the two above
@@ -248,16 +250,17 @@ Result<JobResult> Launcher::run() {
   memory_.set_watched();
   std::fflush(nullptr);  // or each child would write it again
   std::cout.flush();
-  if (options_.least > 0) {
-    master_.emplace(options_,
-                    MasterHooks{.kill = [this](MemberNumber number) { do_later([=, this] { kill_member(number); }); },
-                                .tell = [this](const std::string& line) { do_later([=, this] { say(line); }); }});
-  }
   for (int rank = 0; rank < options_.ranks; ++rank) {
     if (auto started = start(rank); !started) {
       result_.cause = started.error().message;  // the caller says it; what the ranks before it say follows from it
       return started.error();
     }
+  }
+  if (options_.least > 0) {
+    master_.emplace(token_, options_,
+                    MasterHooks{.kill = [this](MemberNumber number) { do_later([=, this] { kill_member(number); }); },
+                                .tell = [this](const std::string& line) { do_later([=, this] { say(line); }); }});
+    memory_.counter(kMastersPort).store(master_->door.endpoint().port());
   }
   while (running_ > 0) watch_once();
   if (master_) result_.reached_end = master_->server.known().end == JobEnd::done;
@@ -325,11 +328,12 @@ void Launcher::live(int rank, int pipe) {
       if (options_.prepare) options_.prepare(context);
       status = process_status(main_(context));
     };
-    if (master_) {
-      const auto at = master_->door.endpoint();
-      ChangingRank context({.host = at.address().to_string(),
-                            .port = at.port(),
-                            .token = master_->token,
+    if (options_.least > 0) {
+      auto& port = memory_.counter(kMastersPort);  // the master comes after all have been forked, without its thread
+      while (port.load() == 0) std::this_thread::sleep_for(1ms);
+      ChangingRank context({.host = asio::ip::address_v4::loopback().to_string(),
+                            .port = static_cast<std::uint16_t>(port.load()),
+                            .token = token_,
                             .number = static_cast<MemberNumber>(rank),
                             .interrupted = [this] { return memory_.interrupted(); },
                             .say = say});
