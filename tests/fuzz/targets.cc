@@ -58,7 +58,7 @@ Target round_header() {
     for (int rank = 0; rank < kSizes[i]; rank += 2) {
       header.arrived.insert(rank);
       (rank % 4 == 0 ? header.fresh : header.stale).insert(rank);
-      header.times.push_back({.rank = static_cast<std::uint32_t>(rank), .computed = 0.5f, .waited = 0.25f});
+      header.times.push_back({.rank = static_cast<std::uint16_t>(rank), .computed = 0.5f, .waited = 0.25f});
     }
     header.batches = 7;
     header.oldest_base = 3;
