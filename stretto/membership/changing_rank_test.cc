@@ -131,8 +131,10 @@ TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
       for (int i = 0; i < 5; ++i) changes.take(kBatches);
       ::kill(getpid(), SIGKILL);
     }
-    while (!changes.changing()) std::this_thread::sleep_for(1ms);
-    changes.enter();
+    if (rank.size() == 2) {  // else it was lost before this rank had come, which begins without it
+      while (!changes.changing()) std::this_thread::sleep_for(1ms);
+      changes.enter();
+    }
     EXPECT_TRUE(changes.begin());
     take_all();
     EXPECT_TRUE(changes.finish());
