@@ -1,20 +1,19 @@
 #include "stretto/membership/changing_rank.h"
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/io_context.hpp>
-#include <asio/use_future.hpp>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "stretto/base/machine/host_name.h"
+#include "stretto/membership/changes.h"
 #include "stretto/membership/hosts/master_line.h"
 #include "stretto/membership/joined_rank.h"
+#include "stretto/membership/shm_rank_context.h"
 #include "stretto/membership/views/member.h"
 
 namespace stretto {
@@ -27,16 +26,19 @@ constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};
 
-}  // namespace
-
-/// What the network's thread and the application share, behind one mutex.
-class ChangingRank::Link {
+/// A rank of a job whose members change. The network's thread and the application share it, behind one mutex.
+class ChangingRank final : public SayingRankContext, public Changes {
  public:
-  explicit Link(const ChangingRankOptions& options)
-      : options_(options), member_(options.number, host_name(), options.terms), look_(options.look) {}
+  explicit ChangingRank(ChangingRankOptions options)
+      : SayingRankContext(options.say),
+        options_(std::move(options)),
+        member_(options_.number, host_name(), options_.terms),
+        look_(options_.look) {
+    connect();
+    enter();
+  }
 
-  void connect();
-  void close() {
+  ~ChangingRank() override {
     {
       const std::lock_guard lock(mutex_);
       engine_ = nullptr;  // nobody stops it from now on
@@ -46,30 +48,40 @@ class ChangingRank::Link {
     joining_ = false;
     if (part_ != nullptr && member_.standing() == Standing::finished) leave();
     part_.reset();
-    line_.reset();
   }
+  ChangingRank(const ChangingRank&) = delete;
+  ChangingRank& operator=(const ChangingRank&) = delete;
 
+  World& world() override { return part_->context().world(); }
+  SharedCounter& counter(int index) override {
+    throw UsageError(text("counter ", index,
+                          " of a job whose members change: there is none that outlives a member; "
+                          "batches come from the job's pool"));
+  }
+  std::span<std::byte> extra() override { return {}; }
+  bool interrupted() override { return options_.interrupted && options_.interrupted(); }
+  Changes* changes() override { return this; }
+
+  const View& view() const override { return member_.view(); }
+  MemberNumber number() const override { return member_.number(); }
+  bool changing() const override { return changing_.load(std::memory_order_acquire); }
+  void holds(std::function<Holding()> holding) override {
+    const std::lock_guard lock(mutex_);
+    holding_ = std::move(holding);
+  }
+  void enter() override;
+  [[nodiscard]] bool begin() override;
+  [[nodiscard]] bool finish() override;
+  std::optional<std::uint64_t> take(std::uint64_t batches) override;
+
+ private:
+  void connect();
   void leave() noexcept {
     try {
       (void)part_->leave(kForTheOthers);
     } catch (...) {  // NOLINT(bugprone-empty-catch): what `look` throws; the others need nothing of this rank any more
     }
   }
-
-  World& world() { return part_->context().world(); }
-  const View& view() const { return member_.view(); }
-  MemberNumber number() const { return member_.number(); }
-  bool changing() const { return changing_.load(std::memory_order_acquire); }
-  void holds(std::function<Holding()> holding) {
-    const std::lock_guard lock(mutex_);
-    holding_ = std::move(holding);
-  }
-  void enter();
-  bool begin();
-  bool finish();
-  std::optional<std::uint64_t> take(std::uint64_t batches);
-
- private:
   void hear(MasterLine& line, const MasterWords& words);
   void freeze(MasterLine& line, std::uint64_t epoch);
   Holding holding() const;
@@ -80,7 +92,7 @@ class ChangingRank::Link {
   void require_present() const;
   std::unique_ptr<PartOfJob> join(const View& view);
 
-  const ChangingRankOptions& options_;
+  const ChangingRankOptions options_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -100,7 +112,7 @@ class ChangingRank::Link {
   std::optional<MasterLine> line_;  // ends first
 };
 
-void ChangingRank::Link::connect() {
+void ChangingRank::connect() {
   line_.emplace(
       options_.host, options_.port, options_.token, ProcessWords{.hello = member_.hello()},
       [this](MasterLine& line, const MasterWords& words) { hear(line, words); },
@@ -111,7 +123,7 @@ void ChangingRank::Link::connect() {
       });
 }
 
-void ChangingRank::Link::hear(MasterLine& line, const MasterWords& words) {
+void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   if (words.kind == MasterWords::Kind::freeze) return freeze(line, words.epoch);
   const std::lock_guard lock(mutex_);
   switch (words.kind) {
@@ -126,7 +138,7 @@ void ChangingRank::Link::hear(MasterLine& line, const MasterWords& words) {
 }
 
 /// The engine stops before what the rank holds is counted, and nothing of its world is counted afterwards.
-void ChangingRank::Link::freeze(MasterLine& line, std::uint64_t epoch) {
+void ChangingRank::freeze(MasterLine& line, std::uint64_t epoch) {
   std::unique_lock lock(mutex_);
   if (!member_.freeze(epoch)) return line.write(ProcessWords{.hello = member_.hello()});
   if (engine_ != nullptr && epoch >= member_.view().epoch) {
@@ -138,7 +150,7 @@ void ChangingRank::Link::freeze(MasterLine& line, std::uint64_t epoch) {
   changed_.notify_all();
 }
 
-Holding ChangingRank::Link::holding() const {
+Holding ChangingRank::holding() const {
   if (holding_) return holding_();
   const View& view = member_.view();
   const auto place = view.place_of(member_.number());
@@ -146,7 +158,7 @@ Holding ChangingRank::Link::holding() const {
   return {.held = member_.has_begun() ? static_cast<RoundsHeld>(view.complete) : view.members[*place].held};
 }
 
-void ChangingRank::Link::require_present() const {
+void ChangingRank::require_present() const {
   switch (member_.standing()) {
     case Standing::present:
     case Standing::finished: break;
@@ -159,7 +171,7 @@ void ChangingRank::Link::require_present() const {
 }
 
 template <class Done>
-void ChangingRank::Link::wait(std::unique_lock<std::mutex>& lock, Done done) {
+void ChangingRank::wait(std::unique_lock<std::mutex>& lock, Done done) {
   const SteadyClock clock;
   while (!done()) {
     require_present();
@@ -171,7 +183,7 @@ void ChangingRank::Link::wait(std::unique_lock<std::mutex>& lock, Done done) {
 }
 
 /// Meets the other members of a view in memory that they share. Throws Stopped where that view is over before.
-std::unique_ptr<PartOfJob> ChangingRank::Link::join(const View& view) {
+std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   // The part of a world keeps it for its end, where nothing stops it.
   const auto look = [this, epoch = view.epoch] {
     if (joining_) {
@@ -192,7 +204,7 @@ std::unique_ptr<PartOfJob> ChangingRank::Link::join(const View& view) {
       .or_throw();
 }
 
-void ChangingRank::Link::enter() {
+void ChangingRank::enter() {
   for (;;) {
     View view;
     {
@@ -225,7 +237,7 @@ void ChangingRank::Link::enter() {
   }
 }
 
-bool ChangingRank::Link::begin() {
+bool ChangingRank::begin() {
   {
     const std::lock_guard lock(mutex_);
     if (!member_.begin()) return false;
@@ -235,7 +247,7 @@ bool ChangingRank::Link::begin() {
   return true;
 }
 
-bool ChangingRank::Link::finish() {
+bool ChangingRank::finish() {
   {
     const std::lock_guard lock(mutex_);
     if (!member_.finish()) return false;
@@ -246,7 +258,7 @@ bool ChangingRank::Link::finish() {
   return member_.standing() == Standing::finished;
 }
 
-std::optional<std::uint64_t> ChangingRank::Link::take(std::uint64_t batches) {
+std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {
   line_->write({.kind = ProcessWords::Kind::take, .batches = batches});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return !batches_.empty(); });
@@ -255,69 +267,10 @@ std::optional<std::uint64_t> ChangingRank::Link::take(std::uint64_t batches) {
   return batch;
 }
 
-ChangingRank::ChangingRank(ChangingRankOptions options)
-    : options_(std::move(options)), link_(std::make_unique<Link>(options_)) {
-  link_->connect();
-  link_->enter();
-}
+}  // namespace
 
-ChangingRank::~ChangingRank() {
-  link_->close();
-}
-
-World& ChangingRank::world() {
-  return link_->world();
-}
-
-SharedCounter& ChangingRank::counter(int index) {
-  throw UsageError(text("counter ", index,
-                        " of a job whose members change: there is none that outlives a member; "
-                        "batches come from the job's pool"));
-}
-
-bool ChangingRank::interrupted() {
-  return options_.interrupted && options_.interrupted();
-}
-
-void ChangingRank::report(std::string text) {
-  if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
-  if (options_.say) options_.say({RankMessage::Kind::report, std::move(text)});
-}
-
-void ChangingRank::complain(const Error& error) {
-  if (options_.say) options_.say(message_of(error, rank()));
-}
-
-const View& ChangingRank::view() const {
-  return link_->view();
-}
-
-MemberNumber ChangingRank::number() const {
-  return link_->number();
-}
-
-void ChangingRank::holds(std::function<Holding()> holding) {
-  link_->holds(std::move(holding));
-}
-
-bool ChangingRank::changing() const {
-  return link_->changing();
-}
-
-void ChangingRank::enter() {
-  link_->enter();
-}
-
-bool ChangingRank::begin() {
-  return link_->begin();
-}
-
-bool ChangingRank::finish() {
-  return link_->finish();
-}
-
-std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {
-  return link_->take(batches);
+std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options) {
+  return std::make_unique<ChangingRank>(std::move(options));
 }
 
 }  // namespace stretto

@@ -13,6 +13,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
+#include "stretto/membership/changes.h"
 
 namespace stretto {
 namespace {

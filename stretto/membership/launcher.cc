@@ -331,13 +331,13 @@ void Launcher::live(int rank, int pipe) {
     if (options_.least > 0) {
       auto& port = memory_.counter(kMastersPort);  // the master comes after all have been forked, without its thread
       while (port.load() == 0) std::this_thread::sleep_for(1ms);
-      ChangingRank context({.host = asio::ip::address_v4::loopback().to_string(),
-                            .port = static_cast<std::uint16_t>(port.load()),
-                            .token = token_,
-                            .number = static_cast<MemberNumber>(rank),
-                            .interrupted = [this] { return memory_.interrupted(); },
-                            .say = say});
-      run(context);
+      const auto context = make_changing_rank({.host = asio::ip::address_v4::loopback().to_string(),
+                                               .port = static_cast<std::uint16_t>(port.load()),
+                                               .token = token_,
+                                               .number = static_cast<MemberNumber>(rank),
+                                               .interrupted = [this] { return memory_.interrupted(); },
+                                               .say = say});
+      run(*context);
     } else {
       ShmRankContext context(memory_, rank, say);
       run(context);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/membership/job.h"
+#include "stretto/membership/rank_end.h"
 
 namespace stretto {
 
@@ -22,7 +23,7 @@ class RankOverTransport final : public RankContext {
   std::span<std::byte> extra() override { return {}; }
   bool interrupted() override { return false; }
   void report(std::string report) override {
-    if (!report_.empty()) throw UsageError(text("rank ", rank(), " reports a second time: report() takes one text"));
+    if (!report_.empty()) throw UsageError(second_report(rank()));
     report_ = std::move(report);
   }
   void complain(const Error&) override {}

@@ -45,16 +45,16 @@ void keep_from_forked_children(std::span<std::byte> memory) {
 static_assert(RankContext::kNumCounters <= JobMemory::kNumCounters);
 
 MemoryRankContext::MemoryRankContext(JobMemory& memory, std::function<void(const RankMessage&)> say)
-    : memory_(memory), say_(std::move(say)) {
+    : SayingRankContext(std::move(say)), memory_(memory) {
   keep_from_forked_children(memory.mapped());
 }
 
-void MemoryRankContext::report(std::string text) {
+void SayingRankContext::report(std::string text) {
   if (std::exchange(reported_, true)) throw UsageError(second_report(rank()));
   say_({RankMessage::Kind::report, std::move(text)});
 }
 
-void MemoryRankContext::complain(const Error& error) {
+void SayingRankContext::complain(const Error& error) {
   say_(message_of(error, rank()));
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "stretto/base/clock.h"
 #include "stretto/membership/job.h"
@@ -14,21 +15,30 @@
 
 namespace stretto {
 
-/// The context of a rank whose host has a memory of the job. One in a process.
-class MemoryRankContext : public RankContext {
+/// The context of a rank that hands on what it reports and complains of.
+class SayingRankContext : public RankContext {
  public:
-  bool interrupted() override { return memory_.interrupted(); }
   void report(std::string text) override;
   void complain(const Error& error) override;
+
+ protected:
+  /// `say` is given both.
+  explicit SayingRankContext(std::function<void(const RankMessage&)> say) : say_(std::move(say)) {}
+
+ private:
+  const std::function<void(const RankMessage&)> say_;
+  bool reported_ = false;
+};
+
+/// The same where the rank's host has a memory of the job. One in a process.
+class MemoryRankContext : public SayingRankContext {
+ public:
+  bool interrupted() override { return memory_.interrupted(); }
 
  protected:
   /// `memory` outlives it. `say` is given what the rank reports and complains of.
   MemoryRankContext(JobMemory& memory, std::function<void(const RankMessage&)> say);
   JobMemory& memory_;
-
- private:
-  const std::function<void(const RankMessage&)> say_;
-  bool reported_ = false;
 };
 
 /// The same where all ranks of the job are on one host.
