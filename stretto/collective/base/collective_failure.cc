@@ -11,7 +11,7 @@ namespace {
 /// The last control channel but the engine's: note is code and rank, head the message.
 constexpr std::uint16_t kFailed = kDescriptionChannel - 1;
 
-constexpr auto kLastErrc = static_cast<std::uint64_t>(Errc::members_changed);
+constexpr auto kLastErrc = static_cast<std::uint64_t>(Errc::excluded);
 
 std::uint64_t note_of(const Error& error) {
   return static_cast<std::uint64_t>(error.code) << 32 | static_cast<std::uint32_t>(error.rank);
