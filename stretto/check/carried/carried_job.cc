@@ -142,7 +142,7 @@ void CarriedJob::lose(CarriedMember& member) {
   decide_where_possible();
 }
 
-/// Who is asked is frozen, or lost meanwhile.
+/// Each member that is asked is frozen, or lost meanwhile.
 void CarriedJob::decide_where_possible() {
   const std::vector<CarriedMember*> asked = live();
   if (!changing_ || !std::ranges::all_of(asked, [](const auto* member) { return member->frozen(); })) return;

@@ -78,7 +78,7 @@ void Master::tell_all() {
 void Master::committed(Written written, const View& view) {
   if (phase_ != Phase::writing) return;
   phase_ = Phase::reading;
-  // What was asked for may have been done: nobody knows before the register has been read.
+  // The register may have done what it was asked for: nobody knows before it has been read.
   if (written == Written::unknown) {
     why_away_ = "it does not answer";
     return be_away();
