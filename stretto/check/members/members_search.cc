@@ -59,7 +59,10 @@ class MembersJob {
     faults_ = static_cast<int>(random_.below(13));
     chance_ = 1.0 / static_cast<double>(random_.log_uniform(4, 200));
     for (int kind = 0; kind < kKinds; ++kind) weights_[kind] = random_.chance(0.2) ? 0.03 : 1;
-    slow_ = random_.chance(0.5) ? random_.below(static_cast<std::uint64_t>(ranks_)) : ~std::uint64_t{0};
+    const auto draw_rank = [this] { return random_.below(static_cast<std::uint64_t>(ranks_)); };
+    slow_ = random_.chance(0.5) ? draw_rank() : ~std::uint64_t{0};
+    slow_to_ = random_.chance(0.5) ? draw_rank() : ~std::uint64_t{0};
+    slow_from_ = draw_rank();
   }
 
   void run() {
@@ -93,12 +96,19 @@ class MembersJob {
   }
   void note(const std::string& fault) { finding_.job += text("; ", steps_, ": ", fault); }
 
-  /// One of the steps, those of slow kinds and of a slow member more seldom.
+  /// A member that hears all but one of the others takes part in rounds that it cannot complete: so it comes to be
+  /// behind by more than one.
+  bool is_on_slow_link(const Step& step) const {
+    return step.kind == Step::Kind::application && step.rounds.kind == CarriedRounds::Step::Kind::hear &&
+           step.rounds.number == slow_to_ && step.rounds.from == slow_from_;
+  }
+  /// One of the steps, those of slow kinds, of a slow member and over a slow link more seldom.
   void take(const std::vector<Step>& steps) {
     for (;;) {
       const Step& step = steps[random_.below(steps.size())];
       double weight = weights_[static_cast<std::size_t>(step.kind)];
       if (step.number == slow_ && step.kind != Step::Kind::write) weight *= 0.1;
+      if (is_on_slow_link(step)) weight *= 0.01;
       if (weight < 1 && !random_.chance(weight)) continue;
       if (step.kind == Step::Kind::write && faults_ > 0 && random_.chance(0.03)) {
         const bool made = random_.chance(0.5);
@@ -192,7 +202,8 @@ class MembersJob {
   int faults_ = 0, steps_ = 0;
   double chance_ = 0;
   double weights_[kKinds] = {};
-  std::uint64_t slow_;  // a member
+  std::uint64_t slow_;                 // a member
+  std::uint64_t slow_to_, slow_from_;  // a link, by the member that hears and the place that is heard
 };
 
 }  // namespace
